@@ -1,0 +1,27 @@
+"""Errors that a user can act on: each message names what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class TileworkError(Exception):
+    """Base of every error that Tilework raises for bad input or an impossible request."""
+
+
+class TargetError(TileworkError):
+    """A target string that does not name a machine Tilework can generate code for."""
+
+
+class NetworkError(TileworkError):
+    """A network that is unknown, unreadable, or uses something unsupported."""
+
+
+class ScheduleError(TileworkError):
+    """A schedule (sketch and decision row) that does not belong to its task."""
+
+
+class StoreError(TileworkError):
+    """A record store that cannot be read or written."""
+
+
+class ModuleError(TileworkError):
+    """A compiled module that cannot be loaded or run here."""
