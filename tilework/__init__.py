@@ -1,0 +1,63 @@
+"""Tilework: an auto-scheduler that tunes neural networks for the hardware they run on.
+
+Everything public is reachable from here and loaded on first use, so that the import stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "te": "tilework.te:",
+    "zoo": "tilework.graph.zoo:",
+    "from_onnx": "tilework.graph:from_onnx",
+    "extract_tasks": "tilework.graph:extract_tasks",
+    "Target": "tilework.target:Target",
+    "SearchTask": "tilework.task:SearchTask",
+    "create_task": "tilework.task:create_task",
+    "ComputeDAG": "tilework.te:ComputeDAG",
+    "TuningOptions": "tilework.search:TuningOptions",
+    "TaskScheduler": "tilework.search:TaskScheduler",
+    "SketchPolicy": "tilework.search:SketchPolicy",
+    "XGBModel": "tilework.model:XGBModel",
+    "compile": "tilework.runtime:compile",
+    "load_module": "tilework.runtime:load_module",
+    "load_best": "tilework.runtime:load_best",
+    "ApplyHistoryBest": "tilework.runtime:ApplyHistoryBest",
+    "TileworkError": "tilework.errors:TileworkError",
+}
+
+if TYPE_CHECKING:
+    from tilework import te
+    from tilework.errors import TileworkError
+    from tilework.graph import extract_tasks, from_onnx, zoo
+    from tilework.model import XGBModel
+    from tilework.runtime import ApplyHistoryBest, compile, load_best, load_module
+    from tilework.search import SketchPolicy, TaskScheduler, TuningOptions
+    from tilework.target import Target
+    from tilework.task import SearchTask, create_task
+    from tilework.te import ComputeDAG
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tilework' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    loaded = importlib.import_module(module)
+    value = getattr(loaded, attribute) if attribute else loaded
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])
+
+
+__all__ = [
+    "ApplyHistoryBest", "ComputeDAG", "SearchTask", "SketchPolicy", "Target", "TaskScheduler",
+    "TileworkError", "TuningOptions", "XGBModel", "compile", "create_task", "extract_tasks",
+    "from_onnx", "load_best", "load_module", "te", "zoo",
+]  # fmt: skip

@@ -1,0 +1,64 @@
+"""Tensor expressions: declare what is computed, not how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilework.te.dag import ComputeDAG
+from tilework.te.expr import Axis, Const, Expr, Read, Reduce
+from tilework.te.functions import (
+    MATH_FUNCTIONS,
+    abs,
+    all,
+    any,
+    call,
+    cast,
+    ceil,
+    const,
+    cos,
+    equal,
+    erf,
+    exp,
+    floor,
+    floordiv,
+    floormod,
+    if_then_else,
+    log,
+    logical_not,
+    max,
+    maximum,
+    min,
+    minimum,
+    not_equal,
+    pow,
+    relu,
+    round,
+    rsqrt,
+    select,
+    sigmoid,
+    sin,
+    sqrt,
+    sum,
+    tanh,
+)
+from tilework.te.tensor import Compute, Placeholder, Tensor, compute, placeholder, reduce_axis
+
+if TYPE_CHECKING:
+    from tilework.te.evaluate import evaluate
+
+
+def __getattr__(name: str) -> Any:
+    if name == "evaluate":
+        from tilework.te.evaluate import evaluate
+
+        return evaluate
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "MATH_FUNCTIONS", "Axis", "Compute", "ComputeDAG", "Const", "Expr", "Placeholder", "Read",
+    "Reduce", "Tensor", "abs", "all", "any", "call", "cast", "ceil", "compute", "const", "cos",
+    "equal", "erf", "evaluate", "exp", "floor", "floordiv", "floormod", "if_then_else", "log",
+    "logical_not", "max", "maximum", "min", "minimum", "not_equal", "placeholder", "pow",
+    "reduce_axis", "relu", "round", "rsqrt", "select", "sigmoid", "sin", "sqrt", "sum", "tanh",
+]  # fmt: skip

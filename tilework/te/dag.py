@@ -1,0 +1,83 @@
+"""The compute DAG of one task: its operations in stage order, and what one can ask about it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+from tilework.te.expr import reads
+from tilework.te.flops import op_flops
+from tilework.te.printer import canonical_text, dag_text
+from tilework.te.tensor import Compute, Operation, Placeholder, Tensor
+
+
+class ComputeDAG:
+    """A computation from placeholders to outputs.
+
+    Args:
+        tensors: inputs and outputs: placeholders first, then the output tensors.
+
+    ``ops`` is the *stage order*: post-order depth-first search from the outputs, visiting inputs in
+    the order in which the body first reads them.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.tensors = tuple(tensors)
+        self.outputs = tuple(t for t in self.tensors if isinstance(t.op, Compute))
+        if not self.outputs:
+            raise ValueError("a compute DAG needs at least one computed output tensor")
+        self.inputs = tuple(t for t in self.tensors if isinstance(t.op, Placeholder))
+        self.ops: tuple[Operation, ...] = _stage_order(self.outputs)
+        known = {t.op for t in self.inputs}
+        missing = [o.name for o in self.ops if isinstance(o, Placeholder) and o not in known]
+        if missing:
+            raise ValueError(f"placeholders used but not listed as inputs: {', '.join(missing)}")
+
+    @cached_property
+    def compute_ops(self) -> tuple[Compute, ...]:
+        """The compute ops in stage order."""
+        return tuple(o for o in self.ops if isinstance(o, Compute))
+
+    @cached_property
+    def flops(self) -> float:
+        """Floating-point operations of one evaluation (2 x multiply-adds for a convolution)."""
+        return float(sum(op_flops(o) for o in self.compute_ops))
+
+    @cached_property
+    def workload_key(self) -> str:
+        """JSON list ``[hash, shape, shape, ...]`` that is equal for structurally equal DAGs."""
+        digest = hashlib.md5(canonical_text(self.ops).encode(), usedforsecurity=False).hexdigest()
+        return json.dumps([digest, *[list(t.shape) for t in self.tensors]])
+
+    @cached_property
+    def bytes_touched(self) -> float:
+        """Compulsory traffic: bytes of all inputs and outputs."""
+        sizes = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "bool": 1}
+        return float(sum(math.prod(t.shape) * sizes.get(t.dtype, 4) for t in self.tensors))
+
+    def __str__(self) -> str:
+        return dag_text(self.ops)
+
+    def __repr__(self) -> str:
+        return f"ComputeDAG({', '.join(t.name for t in self.tensors)})"
+
+
+def _stage_order(outputs: Sequence[Tensor]) -> tuple[Operation, ...]:
+    order: list[Operation] = []
+    seen: set[Operation] = set()
+
+    def visit(op: Operation) -> None:
+        if op in seen:
+            return
+        seen.add(op)
+        if isinstance(op, Compute):
+            for read in reads(op.body):
+                visit(read.tensor.op)
+        order.append(op)
+
+    for t in outputs:
+        visit(t.op)
+    return tuple(order)

@@ -1,0 +1,343 @@
+"""Expression nodes of tensor expressions: what a compute declaration's body is made of.
+
+An expression is an immutable tree. Nodes compare by identity; structural equality is the business
+of the canonical text (`te.key`). Index arithmetic has dtype ``int32``, predicates ``bool``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Union
+
+if TYPE_CHECKING:
+    from tilework.te.tensor import Tensor
+
+ExprLike = Union["Expr", int, float, bool]
+
+FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+def is_float(dtype: str) -> bool:
+    """Whether ``dtype`` names a floating-point type."""
+    return dtype in FLOAT_DTYPES
+
+
+@dataclass(frozen=True, eq=False)
+class Expr:
+    """Base of all expression nodes; ``dtype`` is the NumPy name of the value's type."""
+
+    dtype: str
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return binary("+", self, other)
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return binary("+", other, self)
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return binary("-", self, other)
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return binary("-", other, self)
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return binary("*", self, other)
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return binary("*", other, self)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return binary("/", other, self)
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return binary("//", self, other)
+
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return binary("//", other, self)
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return binary("%", self, other)
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return binary("%", other, self)
+
+    def __neg__(self) -> Expr:
+        return binary("-", Const(self.dtype, 0), self)
+
+    def __lt__(self, other: ExprLike) -> Expr:
+        return compare("<", self, other)
+
+    def __le__(self, other: ExprLike) -> Expr:
+        return compare("<=", self, other)
+
+    def __gt__(self, other: ExprLike) -> Expr:
+        return compare(">", self, other)
+
+    def __ge__(self, other: ExprLike) -> Expr:
+        return compare(">=", self, other)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a tensor expression has no truth value while the computation is declared; "
+            "use te.all / te.any / te.if_then_else instead of and / or / if"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Const(Expr):
+    """A literal."""
+
+    value: float | int | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Axis(Expr):
+    """An iteration axis ``0 <= name < extent``; ``kind`` is ``"spatial"`` or ``"reduce"``."""
+
+    name: str
+    extent: int
+    kind: str
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(Expr):
+    """Arithmetic: ``+ - * / // % max min``; both sides have the node's dtype."""
+
+    op: str
+    a: Expr
+    b: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(Expr):
+    """A comparison ``< <= > >= == !=``; dtype ``bool``."""
+
+    op: str
+    a: Expr
+    b: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Logic(Expr):
+    """``and`` / ``or`` of two predicates."""
+
+    op: str
+    a: Expr
+    b: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Not(Expr):
+    """Negation of a predicate."""
+
+    a: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Select(Expr):
+    """``cond ? a : b``, both sides evaluated."""
+
+    cond: Expr
+    a: Expr
+    b: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class IfThenElse(Expr):
+    """``cond ? a : b`` where the side not taken is never evaluated, so it may index out of range."""
+
+    cond: Expr
+    a: Expr
+    b: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Cast(Expr):
+    """Conversion of ``a`` to the node's dtype."""
+
+    a: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Expr):
+    """A math function (`exp`, `log`, `sqrt`, ...) of its arguments."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Read(Expr):
+    """One element of ``tensor`` at ``indices``."""
+
+    tensor: Tensor
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Expr):
+    """Reduction of ``source`` over ``axes``; ``kind`` is ``sum``, ``max`` or ``min``.
+
+    Only allowed as the whole body of a compute op.
+    """
+
+    kind: str
+    source: Expr
+    axes: tuple[Axis, ...]
+
+    @property
+    def identity(self) -> float:
+        """The combiner's neutral element (the lowest finite number for ``max``)."""
+        return reduce_identity(self.kind, self.dtype)
+
+
+_LIMITS = {
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "int8": 2**7 - 1,
+    "int32": 2**31 - 1,
+    "int64": 2**63 - 1,
+}
+
+
+def reduce_identity(kind: str, dtype: str) -> float:
+    """Neutral element of reduction ``kind`` over ``dtype``."""
+    if kind == "sum":
+        return 0
+    top = _LIMITS[dtype]
+    return -top if kind == "max" else top
+
+
+def wrap(value: ExprLike, dtype: str = "int32") -> Expr:
+    """Turn a Python number into a `Const` of ``dtype``; expressions pass through."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool):
+        return Const("bool", value)
+    if isinstance(value, int):
+        return Const(dtype, float(value) if is_float(dtype) else value)
+    if isinstance(value, float):
+        return Const(dtype if is_float(dtype) else "float32", value)
+    if hasattr(value, "item"):
+        return wrap(value.item(), dtype)
+    raise TypeError(f"cannot use {value!r} of type {type(value).__name__} in a tensor expression")
+
+
+_FOLD: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "max": max,
+    "min": min,
+}
+
+
+def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """Build ``a op b``, matching dtypes of literals and folding integer literals."""
+    dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "int32"
+    a, b = wrap(a, dtype), wrap(b, dtype)
+    if a.dtype != b.dtype:
+        raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
+    if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype) and op in _FOLD:
+        return Const(a.dtype, _FOLD[op](int(a.value), int(b.value)))
+    if not is_float(a.dtype):
+        if op in "+-" and isinstance(b, Const) and b.value == 0:
+            return a
+        if op == "+" and isinstance(a, Const) and a.value == 0:
+            return b
+        if op in ("*", "//") and isinstance(b, Const) and b.value == 1:
+            return a
+        if op == "*" and isinstance(a, Const) and a.value == 1:
+            return b
+    return Binary(a.dtype, op, a, b)
+
+
+def compare(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """Build the predicate ``a op b``."""
+    dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "int32"
+    a, b = wrap(a, dtype), wrap(b, dtype)
+    if a.dtype != b.dtype:
+        raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
+    return Compare("bool", op, a, b)
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """Direct sub-expressions of ``e``, left to right (indices for a `Read`)."""
+    match e:
+        case Binary() | Compare() | Logic():
+            return (e.a, e.b)
+        case Select() | IfThenElse():
+            return (e.cond, e.a, e.b)
+        case Not() | Cast():
+            return (e.a,)
+        case Call():
+            return e.args
+        case Read():
+            return e.indices
+        case Reduce():
+            return (e.source,)
+    return ()
+
+
+def rebuild(e: Expr, kids: Sequence[Expr]) -> Expr:
+    """A copy of ``e`` with its direct sub-expressions replaced (``e`` itself if unchanged)."""
+    if all(x is y for x, y in zip(children(e), kids, strict=True)):
+        return e
+    match e:
+        case Binary():
+            return binary(e.op, kids[0], kids[1])
+        case Compare():
+            return Compare("bool", e.op, kids[0], kids[1])
+        case Logic():
+            return Logic("bool", e.op, kids[0], kids[1])
+        case Select():
+            return Select(e.dtype, kids[0], kids[1], kids[2])
+        case IfThenElse():
+            return IfThenElse(e.dtype, kids[0], kids[1], kids[2])
+        case Not():
+            return Not("bool", kids[0])
+        case Cast():
+            return Cast(e.dtype, kids[0])
+        case Call():
+            return Call(e.dtype, e.name, tuple(kids))
+        case Read():
+            return Read(e.dtype, e.tensor, tuple(kids))
+        case Reduce():
+            return Reduce(e.dtype, e.kind, kids[0], e.axes)
+    raise TypeError(f"{type(e).__name__} has no sub-expressions")
+
+
+def walk(e: Expr) -> Iterator[Expr]:
+    """All nodes of ``e`` in pre-order."""
+    yield e
+    for child in children(e):
+        yield from walk(child)
+
+
+def substitute(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
+    """Rewrite top-down: where ``replace`` returns an expression it takes the node's place."""
+    new = replace(e)
+    if new is not None:
+        return new
+    kids = children(e)
+    if not kids:
+        return e
+    return rebuild(e, [substitute(k, replace) for k in kids])
+
+
+def replace_axes(e: Expr, mapping: dict[Axis, Expr]) -> Expr:
+    """Replace axis variables by expressions."""
+    return substitute(e, lambda n: mapping.get(n) if isinstance(n, Axis) else None)
+
+
+def reads(e: Expr) -> list[Read]:
+    """All tensor reads in ``e``, in order of appearance."""
+    return [n for n in walk(e) if isinstance(n, Read)]

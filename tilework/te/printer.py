@@ -1,0 +1,125 @@
+"""Readable text of expressions and DAGs, in the form that users of auto-schedulers know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import math
+
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Logic,
+    Not,
+    Read,
+    Reduce,
+    Select,
+    is_float,
+)
+from tilework.te.tensor import Compute, Operation, Placeholder
+
+Names = Callable[[object], str]
+_LOGIC = {"and": "&&", "or": "||"}
+_DIV = {"//": "floordiv", "%": "floormod"}
+_SUFFIX = {"sum": "+=", "max": "max=", "min": "min="}
+
+
+def default_names(node: object) -> str:
+    """Names as declared."""
+    return str(node.name)  # type: ignore[attr-defined]
+
+
+def const_text(e: Const) -> str:
+    """A literal: ``0f`` and ``1.5f`` for float32, plain digits for int32, a cast otherwise."""
+    if e.dtype == "bool":
+        return f"(bool){int(e.value)}"
+    if is_float(e.dtype):
+        v = float(e.value)
+        text = repr(v) if math.isinf(v) or math.isnan(v) else f"{v:.6g}"
+        return text + "f" if e.dtype == "float32" else f"{e.dtype}({text})"
+    return str(int(e.value)) if e.dtype == "int32" else f"({e.dtype}){int(e.value)}"
+
+
+def expr_text(e: Expr, names: Names = default_names) -> str:
+    """Fully parenthesised text of an expression."""
+    match e:
+        case Const():
+            return const_text(e)
+        case Axis():
+            return names(e)
+        case Binary(op="max" | "min"):
+            return f"{e.op}({expr_text(e.a, names)}, {expr_text(e.b, names)})"
+        case Binary(op="//" | "%"):
+            return f"{_DIV[e.op]}({expr_text(e.a, names)}, {expr_text(e.b, names)})"
+        case Binary():
+            a, b = expr_text(e.a, names), expr_text(e.b, names)
+            space = "" if e.op in "*/" else " "
+            return f"({a}{space}{e.op}{space}{b})"
+        case Compare():
+            return f"({expr_text(e.a, names)} {e.op} {expr_text(e.b, names)})"
+        case Logic():
+            return f"({expr_text(e.a, names)} {_LOGIC[e.op]} {expr_text(e.b, names)})"
+        case Not():
+            return f"!{expr_text(e.a, names)}"
+        case Select():
+            return f"select({expr_text(e.cond, names)}, {expr_text(e.a, names)}, {expr_text(e.b, names)})"
+        case IfThenElse():
+            inner = ", ".join(expr_text(x, names) for x in (e.cond, e.a, e.b))
+            return f"tir.if_then_else({inner})"
+        case Cast():
+            return f"{e.dtype}({expr_text(e.a, names)})"
+        case Call():
+            return f"tir.{e.name}({', '.join(expr_text(a, names) for a in e.args)})"
+        case Read():
+            return f"{names(e.tensor.op)}[{', '.join(expr_text(i, names) for i in e.indices)}]"
+        case Reduce():
+            return f"{e.kind}({expr_text(e.source, names)})"
+    raise TypeError(f"cannot print {type(e).__name__}")
+
+
+def op_text(op: Operation, names: Names = default_names, *, shapes: bool = True) -> str:
+    """One line: ``A = PLACEHOLDER [4, 4]`` or ``C(i, j) += (A[i, k]*B[k, j])``."""
+    if isinstance(op, Placeholder):
+        tail = f" {list(op.shape)}" if shapes else ""
+        dtype = "" if op.dtype == "float32" else f" {op.dtype}"
+        return f"{names(op)} = PLACEHOLDER{tail}{dtype}"
+    head = f"{names(op)}({', '.join(names(a) for a in op.axes)})"
+    if isinstance(op.body, Reduce):
+        return f"{head} {_SUFFIX[op.body.kind]} {expr_text(op.body.source, names)}"
+    return f"{head} = {expr_text(op.body, names)}"
+
+
+def shorten(line: str, limit: int = 256) -> str:
+    """Cut a line over ``limit`` characters to its first and last halves."""
+    half = limit // 2
+    return line if len(line) <= limit else f"{line[:half]} ..(OMITTED).. {line[-half:]}"
+
+
+def dag_text(ops: tuple[Operation, ...], names: Names = default_names) -> str:
+    """One line per op in stage order; the whole text ends with a newline."""
+    return "".join(shorten(op_text(op, names)) + "\n" for op in ops)
+
+
+def canonical_text(ops: tuple[Operation, ...]) -> str:
+    """Text that depends on structure alone: tensors and axes are renumbered, extents included."""
+    table: dict[object, str] = {}
+    lines = []
+    for i, op in enumerate(ops):
+        table[op] = f"t{i}"
+    for op in ops:
+        if isinstance(op, Compute):
+            for j, axis in enumerate((*op.axes, *op.reduce_axes)):
+                table[axis] = f"a{j}"
+            extents = [a.extent for a in (*op.axes, *op.reduce_axes)]
+            free = op.attrs.get("layout_free", ())
+            layout = sorted(table[p] for p in ops if isinstance(p, Placeholder) and p.name in free)
+            lines.append(f"{op_text(op, table.__getitem__)} {extents} {op.dtype} {layout}")
+        else:
+            lines.append(op_text(op, table.__getitem__))
+    return "\n".join(lines)

@@ -1,0 +1,150 @@
+"""Tensors and the operations that define them: placeholders and compute declarations."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from tilework.te.expr import Axis, Expr, ExprLike, Read, Reduce, walk, wrap
+
+
+@dataclass(frozen=True, eq=False)
+class Placeholder:
+    """An input of the computation."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, eq=False)
+class Compute:
+    """A compute declaration: ``name[axes] = body`` for every point of the spatial axes."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    body: Expr
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reduce_axes(self) -> tuple[Axis, ...]:
+        """Axes that the body reduces over; empty for an elementwise body."""
+        return self.body.axes if isinstance(self.body, Reduce) else ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the spatial axes."""
+        return tuple(a.extent for a in self.axes)
+
+    @property
+    def dtype(self) -> str:
+        """Type of one element."""
+        return self.body.dtype
+
+
+Operation = Union[Placeholder, Compute]
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A multi-dimensional value defined by ``op``; index it to read one element."""
+
+    op: Operation
+
+    @property
+    def name(self) -> str:
+        """Name of the defining operation."""
+        return self.op.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, outermost first."""
+        return self.op.shape
+
+    @property
+    def dtype(self) -> str:
+        """Type of one element."""
+        return self.op.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Read:
+        idx = indices if isinstance(indices, tuple) else (indices,)
+        if len(idx) != self.ndim:
+            raise ValueError(
+                f"tensor {self.name} has {self.ndim} dimensions but was read with {len(idx)} indices"
+            )
+        return Read(self.dtype, self, tuple(wrap(i) for i in idx))
+
+    def __call__(self, *indices: ExprLike) -> Read:
+        return self[tuple(indices)]
+
+
+def _shape(shape: Sequence[int], name: str) -> tuple[int, ...]:
+    out = tuple(int(s) for s in shape)
+    if any(s <= 0 for s in out):
+        raise ValueError(f"tensor {name} has shape {list(out)}: every extent must be positive")
+    return out
+
+
+def placeholder(shape: Sequence[int], name: str = "p", dtype: str = "float32") -> Tensor:
+    """Declare an input tensor of static ``shape``."""
+    return Tensor(Placeholder(name, _shape(shape, name), dtype))
+
+
+def reduce_axis(extent: int, name: str = "k") -> Axis:
+    """Declare a reduction axis ``0 <= name < extent``."""
+    return Axis("int32", name, int(extent), "reduce")
+
+
+def compute(
+    shape: Sequence[int],
+    fn: Callable[..., ExprLike],
+    name: str = "T",
+    attrs: Mapping[str, Any] | None = None,
+    axis_names: Sequence[str] | None = None,
+) -> Tensor:
+    """Declare ``name[i, j, ...] = fn(i, j, ...)`` over ``shape``.
+
+    Axis names are the parameters of ``fn`` (``i0, i1, ...`` for ``*args``) unless given.
+
+    Raises:
+        ValueError: axis names repeat, or a reduction is not at the top of the body.
+    """
+    extents = _shape(shape, name)
+    names = list(axis_names) if axis_names is not None else _parameter_names(fn, len(extents))
+    axes = tuple(Axis("int32", n, e, "spatial") for n, e in zip(names, extents, strict=True))
+    body = wrap(fn(*axes), "float32")
+    return Tensor(make_compute(name, axes, body, attrs or {}))
+
+
+def make_compute(
+    name: str, axes: tuple[Axis, ...], body: Expr, attrs: Mapping[str, Any]
+) -> Compute:
+    """Validate and build a compute op from its parts."""
+    op = Compute(name, axes, body, dict(attrs))
+    for node in walk(body):
+        if isinstance(node, Reduce) and node is not body:
+            raise ValueError(
+                f"{name}: a reduction must be the whole body of a compute declaration"
+            )
+    names = [a.name for a in (*op.axes, *op.reduce_axes)]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise ValueError(f"{name}: axis names must be unique, but {', '.join(twice)} repeats")
+    return op
+
+
+def _parameter_names(fn: Callable[..., object], ndim: int) -> list[str]:
+    params = list(inspect.signature(fn).parameters.values())
+    if any(p.kind is p.VAR_POSITIONAL for p in params):
+        return [f"i{d}" for d in range(ndim)]
+    names = [p.name for p in params if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+    if len(names) != ndim:
+        raise ValueError(f"the function takes {len(names)} indices but the shape has {ndim}")
+    return names
