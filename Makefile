@@ -1,0 +1,58 @@
+# The two commands a newcomer types: `make tune` and `make test`.
+# Each target's environment is keyed on pyproject.toml, so that a second call starts at once.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+JOBS ?= 2
+
+NETWORK ?= resnet-18
+EFFORT ?= draft
+
+.PHONY: help tune test test-engine test-pipeline lint format clean
+
+help:
+	@echo "make tune    install, then tune $(NETWORK) for this CPU at effort '$(EFFORT)' (NETWORK=, EFFORT=)"
+	@echo "make test    install with the development extras, then run the whole test suite"
+	@echo "make lint    ruff, mypy and the import contracts"
+	@echo "make format  let ruff rewrite the sources"
+
+tune: $(VENV)/.installed
+	$(BIN)/tilework tune $(NETWORK) --effort $(EFFORT)
+
+test: test-engine test-pipeline
+
+# The engine's tests run as on a machine that has neither Prefect nor pandas nor pyarrow.
+test-engine: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q -n $(JOBS) --engine-only tests
+
+test-pipeline: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q --pipeline-only tests
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tilework needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@echo "installing Tilework into $(VENV) (about a minute, once)"
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "installing Tilework and its development extras into $(VENV) (about a minute, once)"
+	$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/.installed

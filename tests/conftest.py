@@ -1,0 +1,50 @@
+"""Splits the suite by what it needs: the engine's tests run without Prefect, pandas and pyarrow.
+
+``--engine-only`` runs every test outside ``PIPELINE`` with those packages made unimportable, as on
+a machine that has only the engine's own requirements. ``--pipeline-only`` runs the others. Without
+either option everything runs, with everything importable.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+PIPELINE = ("cli", "flows", "storage", "tasks")
+BLOCKED = ("prefect", "pandas", "pyarrow")
+
+
+class _Block(MetaPathFinder):
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.partition(".")[0] in BLOCKED:
+            raise ModuleNotFoundError(f"{fullname} is blocked: the engine runs without it")
+        return None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tilework")
+    group.addoption("--engine-only", action="store_true", help="the engine's tests, isolated")
+    group.addoption("--pipeline-only", action="store_true", help="storage, tasks, flows, CLI")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--engine-only"):
+        loaded = [name for name in BLOCKED if name in sys.modules]
+        if loaded:
+            raise pytest.UsageError(f"--engine-only: {', '.join(loaded)} already imported")
+        sys.meta_path.insert(0, _Block())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if collection_path.parent != TESTS:
+        return None
+    pipeline = collection_path.name in PIPELINE
+    if config.getoption("--engine-only") and pipeline:
+        return True
+    if config.getoption("--pipeline-only") and not pipeline:
+        return True
+    return None
