@@ -1,0 +1,128 @@
+"""A synthetic space with the interface of the real one: exponents as decisions, a bowl as cost."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilework.model import Batch, Observation
+
+
+def _seeded(*parts: object) -> np.random.Generator:
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+
+
+class FakeSketch:
+    """D exponents, each in 0..cardinality; latency is a bowl with interactions in them.
+
+    ``draft`` is the same bowl around a slightly wrong centre; ``features`` shows the exponents in
+    ``stores`` rows. ``num_valid`` limits the space to programs whose hash falls in a fraction.
+    """
+
+    def __init__(self, key: str, id: int, decisions=8, stores=3, base_s=1e-3, cardinality=7):
+        self.id, self.name, self.stores = id, f"fake{id}", stores
+        self.num_decisions = decisions
+        self.cardinality = np.full(decisions, cardinality)
+        rng = _seeded(key, id)
+        self.centre = rng.uniform(1, cardinality - 2, decisions)
+        self.wrong = self.centre + rng.normal(0, 1.0, decisions)
+        self.weight = rng.uniform(0.02, 0.3, decisions)
+        self.base_s = base_s
+        self.feature_names = (*(f"e{i}" for i in range(12)), "store", "sum")
+        self.decisions = tuple(f"d{i}" for i in range(decisions))
+        self.scored = 0
+
+    def sample(self, rng, n):
+        return rng.integers(0, self.cardinality, (n, self.num_decisions)).astype(np.int32)
+
+    def mutate(self, rng, rows):
+        rows = rows.copy()
+        which = rng.integers(0, self.num_decisions, len(rows))
+        step = rng.choice([-1, 1], len(rows))
+        index = np.arange(len(rows))
+        moved = rows[index, which] + step
+        rows[index, which] = np.clip(moved, 0, self.cardinality[which] - 1)
+        return rows
+
+    def crossover(self, rng, rows_a, rows_b):
+        return np.where(rng.random(rows_a.shape) < 0.5, rows_a, rows_b)
+
+    def valid(self, rows):
+        return rows.sum(axis=1) < 0.8 * self.cardinality.sum()
+
+    def row_hash(self, rows):
+        value = np.full(len(rows), 1469598103934665603, dtype=np.uint64)
+        with np.errstate(over="ignore"):
+            for column in range(rows.shape[1]):
+                value = (value ^ rows[:, column].astype(np.uint64)) * np.uint64(1099511628211)
+        return value
+
+    def features(self, rows):
+        self.scored += len(rows)
+        table = np.zeros((len(rows), self.stores, len(self.feature_names)), dtype=np.float32)
+        width = min(12, self.num_decisions)
+        table[:, :, :width] = rows[:, None, :width]
+        table[:, :, 12] = np.arange(self.stores)
+        table[:, :, 13] = rows.sum(axis=1)[:, None]
+        return table
+
+    def _bowl(self, rows, centre):
+        gap = rows - centre
+        cost = 1 + (self.weight * gap**2).sum(axis=1) + 0.1 * np.abs(gap[:, 0] * gap[:, 1])
+        return self.base_s * cost
+
+    def draft(self, rows):
+        return self._bowl(rows, self.wrong)
+
+    def latency(self, rows):
+        return self._bowl(np.asarray(rows), self.centre)
+
+
+@dataclass(frozen=True, eq=False)
+class FakeSpace:
+    sketches: tuple[FakeSketch, ...]
+
+
+class FakeDag:
+    def __init__(self, key: str):
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"fake dag {self.key}"
+
+
+@dataclass(frozen=True, eq=False)
+class FakeTask:
+    workload_key: str
+    flops: float = 1e8
+    desc: str = "fake"
+    weight: int = 1
+    target: str = "llvm -mcpu=fake"
+    base_s: float = 1e-3
+    fails: bool = False
+    small: bool = False
+
+    @property
+    def compute_dag(self) -> FakeDag:
+        return FakeDag(self.workload_key)
+
+    @property
+    def space(self) -> FakeSpace:
+        if self.small:  # 9 programs in all
+            return FakeSpace((FakeSketch(self.workload_key, 0, 2, 1, self.base_s, 3),))
+        return FakeSpace(
+            (
+                FakeSketch(self.workload_key, 0, 8, 3, self.base_s),
+                FakeSketch(self.workload_key, 1, 5, 2, self.base_s * 1.5),
+            )
+        )
+
+
+def observation(task: FakeTask, sketch: FakeSketch, rows, fail_every: int = 0) -> Observation:
+    latency = sketch.latency(rows)
+    if fail_every:
+        latency[::fail_every] = np.inf
+    return Observation(Batch(task.workload_key, task.flops, sketch, rows), latency)

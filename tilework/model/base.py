@@ -1,0 +1,129 @@
+"""What a cost model sees and what it promises.
+
+A model ranks candidates of one task. It never generates code and never measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.errors import TileworkError
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int32]
+
+
+class CostModelError(TileworkError):
+    """A cost model that cannot be loaded, or that was trained on other features."""
+
+
+class Scorable(Protocol):
+    """The part of a sketch that a cost model reads."""
+
+    @property
+    def id(self) -> int:
+        """Position of the sketch in its space."""
+
+    @property
+    def feature_names(self) -> Sequence[str]:
+        """Names of the F feature columns, the same for every sketch."""
+
+    def features(self, rows: Any) -> Any:
+        """Float32 features of P decision rows: P x S stores x F columns."""
+
+    def draft(self, rows: Any) -> Any:
+        """Seconds of P decision rows as the analytic model predicts them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Candidates of one sketch of one task.
+
+    Attributes:
+        workload_key: the task's structural identity.
+        flops: floating-point operations of the task.
+        sketch: the sketch whose decisions ``rows`` holds.
+        rows: int32, P x D.
+    """
+
+    workload_key: str
+    flops: float
+    sketch: Scorable
+    rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def draft_s(self) -> Floats:
+        """Seconds predicted by the analytic model, P values; always positive."""
+        seconds = np.asarray(self.sketch.draft(self.rows), dtype=np.float64)
+        return np.maximum(np.nan_to_num(seconds, nan=np.inf, posinf=1e10), 1e-12)
+
+    @cached_property
+    def features(self) -> NDArray[np.float32]:
+        """The sketch's features of every row: P x S x F."""
+        return np.asarray(self.sketch.features(self.rows), dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """Measured candidates: ``latency_s[i]`` belongs to ``batch.rows[i]``; inf says it failed."""
+
+    batch: Batch
+    latency_s: Floats
+
+
+class CostModel(Protocol):
+    """Ranks candidates; learns from observations."""
+
+    @property
+    def model_id(self) -> str:
+        """Names the model and what it was trained on; equal ids give equal predictions."""
+
+    @property
+    def trained(self) -> bool:
+        """Whether `predict` knows more than the draft model or chance."""
+
+    def predict(self, batch: Batch) -> Floats:
+        """Scores, P finite values: higher is faster; comparable within one task only."""
+
+    def update(self, observations: Sequence[Observation]) -> None:
+        """Add observations to what is known and learn from all of it."""
+
+
+class DraftModel:
+    """Ranks by the analytic model alone; needs no observation and ignores them."""
+
+    model_id = "draft"
+    trained = False
+
+    def predict(self, batch: Batch) -> Floats:
+        """Minus the logarithm of the predicted seconds."""
+        return -np.log(batch.draft_s)
+
+    def update(self, observations: Sequence[Observation]) -> None:
+        """Nothing to learn."""
+
+
+class RandomModel:
+    """Uniform random scores: the baseline of experiments. Deterministic for a seed."""
+
+    trained = False
+
+    def __init__(self, seed: int = 0) -> None:
+        self.model_id = f"random-{seed}"
+        self._rng = np.random.default_rng(seed)
+
+    def predict(self, batch: Batch) -> Floats:
+        """One uniform number in [0, 1) per row."""
+        return self._rng.random(len(batch))
+
+    def update(self, observations: Sequence[Observation]) -> None:
+        """Nothing to learn."""

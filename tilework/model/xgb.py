@@ -1,0 +1,291 @@
+"""The learned cost model: gradient-boosted trees over store features, one model for all tasks.
+
+A program is a *pack* of rows, one per store; its score is the sum of the rows' predictions. The
+target of a program is its throughput relative to the best one measured for its task, and the
+weight of a program is that same number: the model is to be right about fast programs. Labels of
+old observations change as faster programs appear, so they are recomputed at each refit; features
+are kept. A refit starts from the loaded model, if any, and is a pure function of the observations and
+the seed: a resumed run sees the same model as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.model.base import Batch, CostModelError, Floats, Observation
+from tilework.model.metrics import labels_of
+
+EXTRA_FEATURES = ("draft.log2_seconds", "draft.log2_flops_per_second")
+FORMAT = "tilework-xgb-1"
+
+
+@dataclass(frozen=True)
+class XGBParams:
+    """Settings of the trees.
+
+    Attributes:
+        trees: boosting rounds of one refit.
+        max_depth, eta, gamma, max_bin: as XGBoost means them.
+        min_weight: smallest weight of an observation. The plain objective gives failures and slow
+            programs (almost) none, and then predicts anything for them.
+        max_records: observations that a refit looks at; a full memory keeps each task's best and
+            latest, so that a refit does not grow slower from round to round.
+        min_records: valid observations before the first fit.
+        nthread: threads of XGBoost.
+    """
+
+    trees: int = 80
+    max_depth: int = 6
+    eta: float = 0.2
+    gamma: float = 0.001
+    max_bin: int = 64
+    min_weight: float = 0.05
+    max_records: int = 6000
+    min_records: int = 8
+    nthread: int = 1
+
+
+@dataclass(eq=False)
+class _TaskMemory:
+    """Observations of one task; a candidate measured twice keeps its better latency."""
+
+    packs: list[NDArray[np.float32]] = field(default_factory=list)
+    latency_s: list[float] = field(default_factory=list)
+    index: dict[tuple[int, bytes], int] = field(default_factory=dict)
+
+    def add(self, key: tuple[int, bytes], pack: NDArray[np.float32], latency: float) -> None:
+        known = self.index.get(key)
+        if known is not None:
+            self.latency_s[known] = min(self.latency_s[known], latency)
+            return
+        self.index[key] = len(self.packs)
+        self.packs.append(pack)
+        self.latency_s.append(latency)
+
+
+class XGBModel:
+    """See the module's text. ``predict`` before the first fit falls back to the draft model."""
+
+    def __init__(self, seed: int = 0, params: XGBParams | None = None) -> None:
+        self.params = params or XGBParams()
+        self._seed = seed
+        self._tasks: dict[str, _TaskMemory] = {}
+        self._columns: tuple[str, ...] | None = None
+        self._loaded: Any = None  # the booster that every refit starts from
+        self._loaded_id = ""
+        self._booster: Any = None
+        self._model_id = "draft"
+
+    @property
+    def model_id(self) -> str:
+        """``xgb-<observations>-<digest of them>``; "draft" before the first fit."""
+        return self._model_id
+
+    @property
+    def trained(self) -> bool:
+        """Whether a booster exists."""
+        return self._booster is not None
+
+    @property
+    def num_observations(self) -> int:
+        """Distinct candidates seen so far."""
+        return sum(len(memory.packs) for memory in self._tasks.values())
+
+    def observations_of(self, workload_key: str) -> int:
+        """Distinct candidates of one task seen so far."""
+        memory = self._tasks.get(workload_key)
+        return len(memory.packs) if memory else 0
+
+    # --- prediction --------------------------------------------------------------------------
+
+    def predict(self, batch: Batch) -> Floats:
+        """Predicted throughput relative to the task's best, about 0 to 1; P values."""
+        if self._booster is None:
+            return -np.log(batch.draft_s)
+        if len(batch) == 0:
+            return np.zeros(0)
+        packs = self._packs(batch)
+        count, stores, columns = packs.shape
+        rows = self._booster.inplace_predict(packs.reshape(count * stores, columns))
+        return rows.reshape(count, stores).sum(axis=1, dtype=np.float64)
+
+    def _packs(self, batch: Batch) -> NDArray[np.float32]:
+        """Features and the two draft columns, P x S x (F + 2), contiguous float32."""
+        features = batch.features
+        self._check_columns((*batch.sketch.feature_names, *EXTRA_FEATURES), features.shape[2])
+        packs = np.empty((*features.shape[:2], features.shape[2] + 2), dtype=np.float32)
+        packs[:, :, :-2] = features
+        log_seconds = np.log2(batch.draft_s)
+        packs[:, :, -2] = log_seconds[:, None]
+        packs[:, :, -1] = (np.log2(max(batch.flops, 1.0)) - log_seconds)[:, None]
+        return packs
+
+    def _check_columns(self, columns: tuple[str, ...], width: int) -> None:
+        if len(columns) != width + len(EXTRA_FEATURES):
+            raise CostModelError(
+                f"a sketch computes {width} features and names "
+                f"{len(columns) - len(EXTRA_FEATURES)} of them"
+            )
+        if self._columns is None:
+            self._columns = columns
+        elif self._columns != columns:
+            raise CostModelError(
+                f"the cost model was trained on {len(self._columns)} feature columns that differ "
+                f"from the {len(columns)} of this engine: train a new model from the records"
+            )
+
+    # --- learning ----------------------------------------------------------------------------
+
+    def update(self, observations: Sequence[Observation]) -> None:
+        """Remember the observations and refit on everything remembered."""
+        for observation in observations:
+            self.observe(observation)
+        self.fit()
+
+    def observe(self, observation: Observation) -> None:
+        """Remember observations; `fit` learns from them."""
+        batch = observation.batch
+        if len(batch) == 0:
+            return
+        packs = self._packs(batch)
+        memory = self._tasks.setdefault(batch.workload_key, _TaskMemory())
+        for pack, row, latency in zip(packs, batch.rows, observation.latency_s, strict=True):
+            key = (batch.sketch.id, np.ascontiguousarray(row, dtype=np.int32).tobytes())
+            memory.add(key, pack, float(latency) if np.isfinite(latency) else np.inf)
+
+    def fit(self) -> None:
+        """Train from the loaded model (or nothing) on the remembered observations."""
+        packs, labels = self._training_set()
+        if int((labels > 0).sum()) < self.params.min_records:
+            return
+        import xgboost
+
+        sizes = np.array([len(pack) for pack in packs])
+        matrix = xgboost.QuantileDMatrix(
+            np.concatenate(packs), max_bin=self.params.max_bin, nthread=self.params.nthread
+        )
+        self._booster = xgboost.train(
+            self._xgb_params(),
+            matrix,
+            num_boost_round=self.params.trees,
+            obj=_pack_objective(labels, sizes, self.params.min_weight),
+            xgb_model=self._loaded,
+        )
+        self._model_id = f"xgb-{len(packs)}-{self._digest(labels, packs)}"
+
+    def _training_set(self) -> tuple[list[NDArray[np.float32]], Floats]:
+        """Packs and labels in the order of observation, tasks in order of first appearance."""
+        packs: list[NDArray[np.float32]] = []
+        labels: list[Floats] = []
+        quota = self._quota()
+        for memory in self._tasks.values():
+            label = labels_of(memory.latency_s)
+            keep = _best_and_latest(label, quota)
+            packs += [memory.packs[index] for index in keep]
+            labels.append(label[keep])
+        return packs, np.concatenate(labels) if labels else np.zeros(0)
+
+    def _quota(self) -> int:
+        """Largest number of records per task such that all of them fit into max_records."""
+        counts = sorted(len(memory.packs) for memory in self._tasks.values())
+        room = self.params.max_records
+        for position, count in enumerate(counts):
+            share = room // (len(counts) - position)
+            if count > share:
+                return max(1, share)
+            room -= count
+        return counts[-1] if counts else 1
+
+    def _xgb_params(self) -> dict[str, Any]:
+        params = self.params
+        return {
+            "tree_method": "hist",
+            "max_depth": params.max_depth,
+            "eta": params.eta,
+            "gamma": params.gamma,
+            "max_bin": params.max_bin,
+            "min_child_weight": 0.0,
+            "base_score": 0.0,
+            "nthread": params.nthread,
+            "seed": self._seed,
+            "verbosity": 0,
+            "disable_default_eval_metric": True,
+        }
+
+    def _digest(self, labels: Floats, packs: Sequence[NDArray[np.float32]]) -> str:
+        digest = hashlib.sha256(f"{self._loaded_id}/{self._seed}/{self.params}".encode())
+        digest.update(labels.tobytes())
+        digest.update(np.array([pack.sum(dtype=np.float64) for pack in packs]).tobytes())
+        return digest.hexdigest()[:8]
+
+    # --- persistence -------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the trees as XGBoost JSON, with what is needed to refuse other features.
+
+        Raises:
+            CostModelError: nothing was trained yet.
+        """
+        if self._booster is None or self._columns is None:
+            raise CostModelError("the cost model has not been trained: there is nothing to save")
+        facts = {"format": FORMAT, "model_id": self._model_id, "columns": list(self._columns)}
+        self._booster.set_attr(tilework=json.dumps(facts))
+        target = Path(path)
+        partial = target.with_name(f".{target.name}.part.json")
+        self._booster.save_model(partial)
+        partial.replace(target)
+
+    @classmethod
+    def load(cls, path: str | Path, seed: int = 0, params: XGBParams | None = None) -> XGBModel:
+        """Read a saved model; later fits add trees to it.
+
+        Raises:
+            CostModelError: not a model file of this format.
+        """
+        import xgboost
+
+        model = cls(seed, params)
+        booster = xgboost.Booster()
+        try:
+            booster.load_model(str(path))
+            facts = json.loads(booster.attr("tilework") or "{}")
+        except (xgboost.core.XGBoostError, ValueError, OSError) as error:
+            reason = str(error).strip().splitlines()[-1:] or ["unreadable"]
+            raise CostModelError(f"cannot read the cost model {path}: {reason[0]}") from error
+        if facts.get("format") != FORMAT:
+            raise CostModelError(f"{path} is not a cost model of this version ({FORMAT})")
+        booster.set_param({"nthread": model.params.nthread})
+        model._booster = model._loaded = booster
+        model._model_id = model._loaded_id = str(facts["model_id"])
+        model._columns = tuple(facts["columns"])
+        return model
+
+
+def _best_and_latest(labels: Floats, quota: int) -> NDArray[np.intp]:
+    """Indices of at most ``quota`` records: the better half by label, then the newest others."""
+    if len(labels) <= quota:
+        return np.arange(len(labels))
+    best = np.argsort(-labels, kind="stable")[: quota - quota // 2]
+    others = np.setdiff1d(np.arange(len(labels)), best)
+    return np.union1d(best, others[len(others) - quota // 2 :])
+
+
+def _pack_objective(labels: Floats, sizes: NDArray[Any], min_weight: float) -> Any:
+    """Squared error of pack sums, weighted by throughput: g = (sum - y) w, h = w on every row."""
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    weights = np.maximum(labels, min_weight)
+    hessian = np.repeat(weights, sizes).astype(np.float32)
+
+    def objective(predicted: Any, _: Any) -> tuple[Any, Any]:
+        error = np.add.reduceat(predicted.ravel(), starts) - labels
+        return np.repeat(error * weights, sizes).astype(np.float32), hessian
+
+    return objective

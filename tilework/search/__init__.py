@@ -1,0 +1,1 @@
+"""The search: evolution over decision rows, the task scheduler, and the tuning loop."""
