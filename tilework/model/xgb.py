@@ -4,8 +4,8 @@ A program is a *pack* of rows, one per store; its score is the sum of the rows' 
 target of a program is its throughput relative to the best one measured for its task, and the
 weight of a program is that same number: the model is to be right about fast programs. Labels of
 old observations change as faster programs appear, so they are recomputed at each refit; features
-are kept. A refit starts from the loaded model, if any, and is a pure function of the observations and
-the seed: a resumed run sees the same model as one that was never interrupted.
+are kept. A refit starts from the loaded model, if any, and is a pure function of the observations
+and the seed: a resumed run sees the same model as one that was never interrupted.
 """
 
 from __future__ import annotations
