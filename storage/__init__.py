@@ -1,0 +1,7 @@
+"""The only code that knows Parquet: records of measurements, read and written as a dataset."""
+
+from __future__ import annotations
+
+from storage.store import RecordStore
+
+__all__ = ["RecordStore"]

@@ -1,0 +1,130 @@
+"""The columns of a record file: Arrow schema, and conversion from and to plain records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+import pyarrow as pa
+
+from tilework.record import SCHEMA_VERSION, Record, Status
+
+VERSION_KEY = b"tilework.schema_version"
+"""Key of the file's metadata that says which columns to expect."""
+
+_TEXT = pa.string()
+_COLUMNS: tuple[tuple[str, pa.DataType], ...] = (
+    ("schema_version", pa.int32()),
+    ("record_id", _TEXT),
+    ("run_id", _TEXT),
+    ("round", pa.int32()),
+    ("created_at", pa.timestamp("us", tz="UTC")),
+    ("workload_key", _TEXT),
+    ("workload", _TEXT),
+    ("network", _TEXT),
+    ("flops", pa.float64()),
+    ("target", _TEXT),
+    ("device", _TEXT),
+    ("host", _TEXT),
+    ("num_cores", pa.int32()),
+    ("engine_version", _TEXT),
+    ("sketch_id", pa.int32()),
+    ("rules_version", pa.int32()),
+    ("decisions", pa.list_(pa.int32())),
+    ("code_hash", _TEXT),
+    ("status", _TEXT),
+    ("error", _TEXT),
+    ("latency_s", pa.float64()),
+    ("latency_samples", pa.list_(pa.float64())),
+    ("latency_spread", pa.float64()),
+    ("calibration_s", pa.float64()),
+    ("build_s", pa.float64()),
+    ("max_rel_error", pa.float64()),
+    ("predicted_score", pa.float64()),
+    ("model_id", _TEXT),
+)
+_NULLABLE = frozenset(
+    ("latency_s", "latency_spread", "calibration_s", "build_s", "max_rel_error", "predicted_score")
+)
+_DISTINCT_TEXT = frozenset(("record_id", "code_hash"))
+
+SCHEMA = pa.schema(
+    [pa.field(name, kind, nullable=name in _NULLABLE) for name, kind in _COLUMNS],
+    metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()},
+)
+
+assert [f.name for f in fields(Record)] == SCHEMA.names
+
+
+class NotRecords(ValueError):
+    """A table that does not hold records this version can read; the message says why."""
+
+
+def to_table(records: Iterable[Record]) -> pa.Table:
+    """Converts records to a table of `SCHEMA`, one row each, in order."""
+    rows = list(records)
+    columns = [
+        pa.array([_plain(getattr(row, field.name)) for row in rows], type=field.type)
+        for field in SCHEMA
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def check_schema(schema: pa.Schema) -> None:
+    """Raises `NotRecords` unless files of this schema can be read as records."""
+    missing = [name for name in SCHEMA.names if name not in schema.names]
+    version = (schema.metadata or {}).get(VERSION_KEY, str(SCHEMA_VERSION).encode())
+    if not version.isdigit():
+        raise NotRecords(f"its schema version is {version!r}, which is not a number")
+    _check_version(int(version))
+    if missing:
+        raise NotRecords(f"it is not a file of records: column {missing[0]!r} is missing")
+
+
+def from_table(table: pa.Table) -> list[Record]:
+    """Converts a table whose schema passed `check_schema` to records.
+
+    Raises:
+        NotRecords: a column has another type, a required value is missing, a status is unknown.
+    """
+    table = table.select(SCHEMA.names)
+    for field in SCHEMA:
+        if not field.nullable and table.column(field.name).null_count:
+            raise NotRecords(f"column {field.name!r} has empty values")
+    try:
+        table = table.cast(SCHEMA)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise NotRecords(f"its columns have other types: {error}") from error
+    columns: list[list[Any]] = []
+    for field in SCHEMA:
+        values = table.column(field.name).to_pylist()
+        if field.name == "status":
+            values = [_status(value) for value in values]
+        elif field.type == _TEXT and field.name not in _DISTINCT_TEXT:
+            values = [sys.intern(value) for value in values]
+        elif pa.types.is_list(field.type):
+            values = [tuple(value) for value in values]
+        columns.append(values)
+    _check_version(max(columns[0], default=SCHEMA_VERSION))
+    return [Record(*row) for row in zip(*columns, strict=True)]
+
+
+def _check_version(version: int) -> None:
+    if version > SCHEMA_VERSION:
+        raise NotRecords(
+            f"it has schema version {version} and this Tilework reads up to {SCHEMA_VERSION}: "
+            "update Tilework to use it"
+        )
+
+
+def _status(value: str) -> Status:
+    try:
+        return Status(value)
+    except ValueError:
+        raise NotRecords(f"status {value!r} is unknown") from None
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Status) else value

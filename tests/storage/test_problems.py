@@ -1,0 +1,175 @@
+"""Files that are not records, and places that cannot be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from storage import RecordStore
+from storage.schema import SCHEMA, VERSION_KEY
+from tilework.errors import StoreError
+
+FROZEN = Path(__file__).parent / "data" / "v1"
+TARGET = "llvm -mcpu=x -num-cores=2"
+
+
+@pytest.fixture
+def folder(tmp_path, make_round):
+    """A store with one good round."""
+    RecordStore(tmp_path).append(make_round())
+    return tmp_path
+
+
+def only_problem(folder):
+    store = RecordStore(folder)
+    assert len(store.read()) == 3
+    (problem,) = store.problems
+    assert "\n" not in problem
+    return problem
+
+
+def test_half_a_file(folder):
+    whole = (folder / "round-run-000000.parquet").read_bytes()
+    (folder / "half.parquet").write_bytes(whole[: len(whole) // 2])
+    assert "half.parquet: not used: it cannot be read as Parquet" in only_problem(folder)
+
+
+def test_an_empty_file(folder):
+    (folder / "empty.parquet").touch()
+    assert "empty.parquet: not used" in only_problem(folder)
+
+
+def test_a_file_with_a_flipped_bit(folder, make_round):
+    RecordStore(folder).append(make_round(round=1))
+    path = folder / "round-run-000001.parquet"
+    content = bytearray(path.read_bytes())
+    content[200] ^= 0xFF
+    path.write_bytes(content)
+    assert "round-run-000001.parquet: not used" in only_problem(folder)
+
+
+def test_a_foreign_file(folder):
+    (folder / "README.txt").write_text("hello")
+    assert "README.txt: not used" in only_problem(folder)
+
+
+def test_a_foreign_table(folder):
+    pd.DataFrame({"a": [1]}).to_parquet(folder / "other.parquet")
+    assert "not a file of records: column 'schema_version' is missing" in only_problem(folder)
+
+
+def test_a_newer_schema(folder):
+    table = pq.read_table(folder / "round-run-000000.parquet")
+    newer = table.append_column("energy_j", pa.array([1.0] * 3))
+    pq.write_table(newer.replace_schema_metadata({VERSION_KEY: b"2"}), folder / "new.parquet")
+    assert "schema version 2 and this Tilework reads up to 1: update" in only_problem(folder)
+
+
+def test_columns_of_other_types(folder):
+    table = pq.read_table(folder / "round-run-000000.parquet")
+    at = SCHEMA.names.index("flops")
+    bad = table.set_column(at, "flops", pa.array(["fast"] * 3))
+    pq.write_table(bad, folder / "bad.parquet")
+    assert "bad.parquet: not used: its columns have other types" in only_problem(folder)
+
+
+def test_an_unknown_status(folder):
+    table = pq.read_table(folder / "round-run-000000.parquet")
+    at = SCHEMA.names.index("status")
+    bad = table.set_column(at, SCHEMA.field("status"), pa.array(["great"] * 3))
+    pq.write_table(bad, folder / "bad.parquet")
+    assert "status 'great' is unknown" in only_problem(folder)
+
+
+def test_missing_values(folder):
+    table = pq.read_table(folder / "round-run-000000.parquet")
+    at = SCHEMA.names.index("target")
+    bad = table.set_column(at, "target", pa.array(["x", None, "x"]))
+    pq.write_table(bad, folder / "bad.parquet")
+    assert "column 'target' has empty values" in only_problem(folder)
+
+
+def test_rewritten_by_pandas_is_still_a_store(folder, make_round):
+    frame = pd.read_parquet(folder)
+    frame.to_parquet(folder / "copy.parquet")
+    (folder / "round-run-000000.parquet").unlink()
+    store = RecordStore(folder)
+    assert store.read() == make_round()
+    assert store.problems == []
+
+
+def test_an_unreadable_round_is_measured_and_written_again(folder, make_round):
+    path = folder / "round-run-000000.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    store = RecordStore(folder)
+    assert not store.has_round("run", 0)
+    store.append(make_round())
+    assert store.has_round("run", 0)
+    assert store.problems == []
+
+
+def test_a_store_below_a_file_cannot_be_written(tmp_path, make_round):
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "file" / "records"):
+        for act in (lambda s: s.append(make_round()), lambda s: s.check_writable()):
+            with pytest.raises(StoreError, match=r"file.*choose another store"):
+                act(RecordStore(path))
+
+
+def test_an_unwritable_path(make_round):
+    with pytest.raises(StoreError, match=r"cannot write to the record store '/proc/nothing'"):
+        RecordStore("/proc/nothing").append(make_round())
+
+
+@pytest.mark.parametrize(("code", "hint"), [(errno.ENOSPC, "disk is full"), (errno.EIO, "check")])
+def test_a_full_disk_leaves_nothing_behind(folder, make_round, monkeypatch, code, hint):
+    def fail(handle):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StoreError, match=hint) as caught:
+        RecordStore(folder).append(make_round(round=1))
+    assert str(folder) in str(caught.value)
+    assert os.listdir(folder) == ["round-run-000000.parquet"]
+
+
+def test_an_unknown_scheme():
+    with pytest.raises(StoreError, match="cannot open the record store 'gopher://x'"):
+        RecordStore("gopher://x")
+
+
+def test_check_writable_creates_the_directory_and_removes_old_leftovers(tmp_path):
+    folder = tmp_path / "a" / "b"
+    RecordStore(folder).check_writable()
+    assert folder.is_dir()
+    old, new = folder / ".round.1.tmp", folder / ".round.2.tmp"
+    old.touch()
+    new.touch()
+    os.utime(old, (0, 0))
+    RecordStore(folder).check_writable()
+    assert os.listdir(folder) == [new.name]
+
+
+def test_the_frozen_dataset_of_version_1_keeps_opening(tmp_path):
+    """`tests/storage/data/v1` was written by version 1 of the schema and is never rewritten."""
+    shutil.copytree(FROZEN, tmp_path / "v1")
+    store = RecordStore(tmp_path / "v1")
+    assert store.problems == []
+    assert len(store.read()) == 7
+    assert sorted({r.status.value for r in store.read()}) == [
+        "compile_error", "crashed", "ok", "timeout", "wrong_answer",
+    ]  # fmt: skip
+    best = store.best("conv", TARGET)
+    assert best.record_id == "frozen-0-0"
+    assert best.decisions == (4, 8, -1, 0)
+    assert best.latency_s == 1e-3
+    assert store.has_round("frozen", 1)
+    store.append([])
+    assert len(pd.read_parquet(tmp_path / "v1")) == 7

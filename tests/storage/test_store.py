@@ -1,0 +1,203 @@
+"""Appending, querying, merging and distilling a record store."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import fields, replace
+
+import pandas as pd
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+from storage import RecordStore
+from storage.store import file_name
+from tilework.errors import StoreError
+from tilework.record import MemoryHistory, Record, RecordLog, Status
+
+TARGET = "llvm -mcpu=x -num-cores=2"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RecordStore(tmp_path / "records")
+
+
+def visible(path):
+    return sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
+
+
+def test_missing_directory_is_an_empty_store(store, tmp_path):
+    assert store.read() == []
+    assert store.best("conv", TARGET) is None
+    assert not store.has_round("run", 0)
+    assert store.problems == []
+    assert not (tmp_path / "records").exists()
+
+
+def test_records_come_back_as_they_were(store, make_record, make_round):
+    failed = make_record(
+        index=9, status=Status.crashed, error="run: SIGSEGV", latency_s=None, latency_samples=(),
+        latency_spread=None, max_rel_error=None, calibration_s=None, build_s=None,
+        predicted_score=None, decisions=(),
+    )  # fmt: skip
+    rows = [*make_round(), failed]
+    store.append(rows)
+    assert RecordStore(store.path).read() == rows
+    assert store.of("conv", TARGET) == rows
+    assert isinstance(store.read()[0].status, Status)
+
+
+def test_a_round_is_one_file_and_appending_it_again_changes_nothing(
+    store, make_round, make_record, tmp_path
+):
+    store.append(make_round(round=3))
+    store.append([make_record(round=3, index=50)])
+    RecordStore(store.path).append(make_round(round=3))
+    assert visible(tmp_path / "records") == ["round-run-000003.parquet"]
+    assert len(store.read()) == 3
+    assert store.has_round("run", 3)
+    assert not store.has_round("run", 2)
+    assert not store.has_round("other", 3)
+
+
+def test_appending_nothing_writes_nothing(store, tmp_path):
+    store.append([])
+    assert not (tmp_path / "records").exists()
+
+
+def test_best_is_the_fastest_ok_record_of_the_target(store, make_record):
+    rows = [
+        make_record(index=0, latency_s=3e-3),
+        make_record(index=1, latency_s=1e-3, status=Status.wrong_answer),
+        make_record(index=2, latency_s=1e-3, target="llvm -mcpu=y"),
+        make_record(index=3, latency_s=None),
+        make_record(index=5, latency_s=2e-3),
+        make_record(index=4, latency_s=2e-3),
+    ]
+    store.append(rows)
+    for history in (store, MemoryHistory(rows)):
+        assert history.best("conv", TARGET) == rows[5]
+        assert history.best("conv", "llvm -mcpu=y") == rows[2]
+        assert history.best("dense", TARGET) is None
+
+
+def test_other_rules_and_engine_versions_are_kept_but_not_used(store, make_record):
+    old = make_record(index=0, rules_version=1, latency_s=1e-9)
+    new = make_record(index=1, rules_version=2)
+    store.append([old, new])
+    strict = RecordStore(store.path, rules_version=2)
+    assert strict.best("conv", TARGET) == new
+    assert strict.of("conv", TARGET) == [new]
+    assert len(strict.read()) == 2
+    assert strict.problems == [f"{store.path}: 1 rows not used: rules version 1, not 2"]
+    assert store.best("conv", TARGET) == old
+    engine = RecordStore(store.path, engine_version="9")
+    assert engine.best("conv", TARGET) is None
+    assert "2 rows not used: engine version 0.1.0, not 9" in engine.problems[0]
+
+
+def test_only_new_files_are_read(store, make_round, monkeypatch):
+    store.append(make_round(round=0))
+    reads = []
+    load = RecordStore._load
+    monkeypatch.setattr(RecordStore, "_load", lambda s, n: (reads.append(n), load(s, n))[1])
+    other = RecordStore(store.path)
+    other.append(make_round(round=1))
+    reads.clear()
+    assert len(store.of("conv", TARGET)) == 6
+    assert reads == ["round-run-000001.parquet"]
+    assert len(store.of("conv", TARGET)) == 6
+    assert len(reads) == 1
+
+
+def test_stores_merge_by_copying_files(store, make_round, tmp_path):
+    other = RecordStore(tmp_path / "other")
+    store.append(make_round("a"))
+    other.append(make_round("b", latency_s=5e-4))
+    (tmp_path / "records" / "team").mkdir()
+    for file in (tmp_path / "other").glob("*.parquet"):
+        shutil.copy(file, tmp_path / "records" / "team" / file.name)
+        shutil.copy(file, tmp_path / "records" / "twice.parquet")
+    assert len(store.read()) == 6
+    assert store.best("conv", TARGET).run_id == "b"
+    assert store.has_round("b", 0)
+
+
+def test_removed_files_are_forgotten(store, make_round, tmp_path):
+    store.append(make_round("a"))
+    store.append(make_round("b", latency_s=5e-4))
+    (tmp_path / "records" / file_name("b", 0)).unlink()
+    assert store.best("conv", TARGET).run_id == "a"
+    assert not store.has_round("b", 0)
+
+
+def test_distill_keeps_the_best_of_each_workload_and_target(store, make_round, tmp_path):
+    store.append(make_round("a", 0, n=2))
+    store.append(make_round("a", 1, n=2, workload_key="dense"))
+    store.append(make_round("a", 2, n=2, workload_key="fails", status=Status.timeout))
+    best = store.distill(tmp_path / "best")
+    assert [r.workload_key for r in best.read()] == ["conv", "dense"]
+    assert best.best("conv", TARGET) == store.best("conv", TARGET)
+    assert not best.has_round("a", 0)
+    faster = RecordStore(tmp_path / "faster")
+    faster.append(make_round("b", 0, n=1, latency_s=1e-6))
+    faster.distill(tmp_path / "best")
+    store.distill(tmp_path / "best")
+    assert visible(tmp_path / "best") == ["distilled.parquet"]
+    assert [r.run_id for r in best.read()] == ["b", "a"]
+    with pytest.raises(StoreError, match="into itself"):
+        store.distill(store.path)
+
+
+def test_pandas_reads_the_directory(store, make_round, tmp_path):
+    store.append(make_round(round=0))
+    store.append(make_round(round=1))
+    (tmp_path / "records" / ".half.parquet.1.tmp").write_bytes(b"PAR1 half")
+    columns = [f.name for f in fields(Record)]
+    for frame in (pd.read_parquet(store.path), store.frame()):
+        assert list(frame.columns) == columns
+        assert len(frame) == 6
+        assert frame["latency_s"].dtype == float
+        assert str(frame["created_at"].dt.tz) == "UTC"
+        assert list(frame["decisions"][4]) == [4, 8, -1, 1]
+        assert frame[frame.status == "ok"].groupby("workload_key").latency_s.min()["conv"] == 1e-3
+
+
+def test_file_names_are_safe_and_distinct(store, make_round, tmp_path):
+    names = {file_name(run, 1) for run in ("a/b", "a:b", "a-b", "../a", "", ".a", "x" * 300)}
+    assert len(names) == 7
+    assert all("/" not in name and len(name) < 130 for name in names)
+    store.append(make_round("../../escape"))
+    assert store.has_round("../../escape", 0)
+    assert visible(tmp_path) == ["records"]
+
+
+def test_uri_and_open_filesystem(tmp_path, make_round):
+    local = RecordStore(f"file://{tmp_path}/by-uri")
+    local.append(make_round())
+    assert len(RecordStore(tmp_path / "by-uri").read()) == 3
+    remote = RecordStore("bucket/records", filesystem=pafs._MockFileSystem())
+    remote.check_writable()
+    remote.append(make_round())
+    assert len(remote.of("conv", TARGET)) == 3
+    assert remote.best("conv", TARGET).record_id == "run-0-0"
+    assert remote.problems == []
+
+
+def test_files_carry_their_schema_version(store, make_round, tmp_path):
+    store.append(make_round())
+    schema = pq.read_schema(tmp_path / "records" / "round-run-000000.parquet")
+    assert schema.metadata[b"tilework.schema_version"] == b"1"
+
+
+def test_both_histories_are_record_logs(store, make_round):
+    for log in (store, MemoryHistory()):
+        assert isinstance(log, RecordLog)
+        rows = make_round(n=2)
+        log.append(rows)
+        log.append(rows)
+        assert log.has_round("run", 0)
+        assert log.of("conv", TARGET) == rows
+        assert log.read() == rows
+        assert replace(rows[0]) == log.best("conv", TARGET)

@@ -1,0 +1,153 @@
+"""The plain record of one measured candidate, and the small history interface the search reads.
+
+This module owns the types only: `storage` writes records to Parquet, `tilework.measure` fills
+them, `tilework.search` and `tilework.runtime` read them through `History`. No pandas, no Arrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+SCHEMA_VERSION = 1
+"""Version of the record's columns. Columns are only ever added, with a new version."""
+
+
+class Status(StrEnum):
+    """How the measurement of one candidate ended."""
+
+    ok = "ok"
+    """Built, verified against the reference, timed."""
+    rejected = "rejected"
+    """The schedule does not belong to the task or breaks a limit: refused before code was made."""
+    compile_error = "compile_error"
+    """Lowering or code generation failed."""
+    launch_error = "launch_error"
+    """The code was made but could not be loaded."""
+    run_error = "run_error"
+    """Running the code raised an error."""
+    timeout = "timeout"
+    """Building or running took longer than allowed (`error` names the stage)."""
+    wrong_answer = "wrong_answer"
+    """The output differs from the reference."""
+    crashed = "crashed"
+    """The worker process died on this candidate (`error` names the stage and the signal)."""
+    worker_lost = "worker_lost"
+    """The worker process was lost, twice, for a reason outside the candidate."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measured candidate: the columns of the dataset, in their order.
+
+    Times are in seconds. A quantity that was not reached (the latency of a candidate that did not
+    compile) is None, never a magic number. `created_at` is an aware UTC time.
+    """
+
+    # identity
+    schema_version: int
+    record_id: str
+    run_id: str
+    round: int
+    created_at: datetime
+    # workload
+    workload_key: str
+    workload: str
+    network: str
+    flops: float
+    # target
+    target: str
+    device: str
+    host: str
+    num_cores: int
+    engine_version: str
+    # schedule
+    sketch_id: int
+    rules_version: int
+    decisions: tuple[int, ...]
+    code_hash: str
+    # result
+    status: Status
+    error: str = ""
+    latency_s: float | None = None
+    latency_samples: tuple[float, ...] = ()
+    latency_spread: float | None = None
+    calibration_s: float | None = None
+    build_s: float | None = None
+    max_rel_error: float | None = None
+    # model
+    predicted_score: float | None = None
+    model_id: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether the record holds a latency that may be chosen as the best."""
+        latency = self.latency_s
+        return self.status == Status.ok and latency is not None and 0 < latency < math.inf
+
+
+@runtime_checkable
+class History(Protocol):
+    """What the search and the compiler read: the measurements of a workload on a target.
+
+    `target` is the canonical target text (`str(target)`); only equal text matches.
+    """
+
+    def best(self, workload_key: str, target: str) -> Record | None:
+        """The usable record of lowest latency, ties broken by `record_id`, or None."""
+
+    def of(self, workload_key: str, target: str) -> list[Record]:
+        """All records, failures included, in the order in which they were made."""
+
+
+@runtime_checkable
+class RecordLog(History, Protocol):
+    """A history that a tuning run also writes to, one whole round at a time."""
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Keeps the records of a round. Appending the same round again changes nothing."""
+
+    def has_round(self, run_id: str, round: int) -> bool:
+        """Whether this round of this run was appended."""
+
+
+def best_of(records: Iterable[Record]) -> Record | None:
+    """The usable record of lowest latency, ties broken by `record_id`; None if there is none."""
+    usable = (record for record in records if record.usable)
+    return min(usable, key=lambda r: (r.latency_s, r.record_id), default=None)
+
+
+class MemoryHistory:
+    """A `RecordLog` in memory: for tests, dry runs and searches whose records are not kept."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._by_key: dict[tuple[str, str], dict[str, Record]] = {}
+        self._rounds: set[tuple[str, int]] = set()
+        self.append(records)
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Adds records; one whose `record_id` is known already is left as it is."""
+        for record in records:
+            rows = self._by_key.setdefault((record.workload_key, record.target), {})
+            rows.setdefault(record.record_id, record)
+            self._rounds.add((record.run_id, record.round))
+
+    def has_round(self, run_id: str, round: int) -> bool:
+        """Whether any record of this round of this run was appended."""
+        return (run_id, round) in self._rounds
+
+    def best(self, workload_key: str, target: str) -> Record | None:
+        """See `History.best`."""
+        return best_of(self.of(workload_key, target))
+
+    def of(self, workload_key: str, target: str) -> list[Record]:
+        """See `History.of`."""
+        return list(self._by_key.get((workload_key, target), {}).values())
+
+    def read(self) -> list[Record]:
+        """All records, by workload and target, each group in the order of appending."""
+        return [record for rows in self._by_key.values() for record in rows.values()]
