@@ -1,0 +1,76 @@
+"""The typer application: its commands, their order in ``--help``, and how errors end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from flows.cli import bench, compile, doctor, networks, records, tune
+from tilework.errors import TileworkError
+
+
+class TileworkGroup(TyperGroup):
+    """Turns errors meant for users into one line and exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a `TileworkError` is printed, not traced."""
+        try:
+            return super().invoke(ctx)
+        except TileworkError as error:
+            typer.secho(f"error: {error}", fg="red", err=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(
+    cls=TileworkGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        import tilework
+
+        typer.echo(f"tilework {tilework.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def tilework(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Tune neural networks for the hardware they run on.
+
+    NET is the name of a built-in network ([bold]tilework networks[/]) or an ONNX file.
+
+    [bold]Start here[/]
+
+      tilework tune resnet-18 --effort draft   a minute: search, compile
+
+      tilework bench resnet-18                 how fast is it now?
+
+      tilework tune model.onnx                 your own, up to 15 minutes
+
+      tilework records show                    what was measured
+    """
+
+
+app.command("networks")(networks.networks)
+app.command("extract")(networks.extract)
+app.command("tune")(tune.tune)
+app.command("compile")(compile.compile_network)
+app.command("bench")(bench.bench)
+app.command("explain")(networks.explain)
+app.add_typer(records.app, name="records")
+app.command("doctor")(doctor.doctor)

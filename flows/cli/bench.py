@@ -1,0 +1,91 @@
+"""``tilework bench``: time the compiled network, alone or interleaved with other engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli import options
+from flows.cli.output import console, print_json, table
+from tilework.errors import TileworkError
+
+if TYPE_CHECKING:
+    from tasks.compare import Comparison
+
+
+def bench(
+    network: options.Network,
+    compare: Annotated[
+        str,
+        typer.Option("--compare", help="Engines to time beside it: onnxruntime,openvino."),
+    ] = "",
+    threads: Annotated[
+        str,
+        typer.Option("--threads", help="Thread counts to time, such as 1,2; default: all cores."),
+    ] = "",
+    target: options.TargetText = options.DEFAULT_TARGET,
+    store: options.Store = options.DEFAULT_STORE,
+    batch: options.Batch = 1,
+    layout: options.Layout = "NHWC",
+    seconds: Annotated[
+        float,
+        typer.Option("--seconds", min=0.1, help="Measured time per engine and thread count."),
+    ] = 5.0,
+    json: options.Json = False,
+) -> None:
+    """Time NET end to end, compiled with the best records of the store.
+
+    Engines take turns in one run (A/B/A/B), so that a change of the machine's speed meets all of
+    them; the ratio is each engine's median over Tilework's. Schedules are chosen per thread count.
+
+    [bold]Examples[/]
+
+      tilework bench resnet-18
+
+      tilework bench resnet-18 --compare onnxruntime --threads 1,2
+    """
+    from flows.cli.networks import target_of
+    from tasks.compare import compare_engines
+    from tasks.network import load_network
+
+    engines = [name.strip() for name in compare.split(",") if name.strip()]
+    targets = [target_of(target, count) for count in _counts(threads)]
+    net = load_network(network, batch, layout)
+    found = [compare_engines(net, where, store, engines, seconds) for where in targets]
+    if json:
+        print_json(found)
+        return
+    for comparison in found:
+        _print(comparison)
+
+
+def _counts(text: str) -> list[int | None]:
+    """The thread counts of ``--threads``; a single None stands for all cores."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        return [None]
+    if not all(word.isdigit() and int(word) > 0 for word in words):
+        raise TileworkError(f"--threads {text}: write one or more numbers, such as 1,2")
+    return [int(word) for word in words]
+
+
+def _print(comparison: Comparison) -> None:
+    out = console()
+    threads = "1 thread" if comparison.threads == 1 else f"{comparison.threads} threads"
+    rows = [
+        (
+            row.engine, f"{row.timing.median_ms:.3f}", f"{row.timing.mean_ms:.3f}",
+            f"{row.timing.min_ms:.3f}", f"{row.timing.std_ms:.3f}", f"{row.ratio:.3f}",
+            f"{row.max_rel_error:.1e}" if row.max_rel_error is not None else "",
+        )
+        for row in comparison.rows
+    ]  # fmt: skip
+    out.print(
+        table(
+            ["Engine", ">median ms", ">mean", ">min", ">std", ">ratio", ">difference"],
+            rows,
+            title=f"{comparison.network}, {threads}, {comparison.tuned_tasks} of "
+            f"{comparison.tasks} tasks tuned",
+        )
+    )

@@ -1,0 +1,47 @@
+"""``tilework compile``: build a network with the best schedules that a store knows."""
+
+from __future__ import annotations
+
+import typer
+
+from flows.cli import options
+from flows.cli.networks import target_of
+from flows.cli.output import console, milliseconds, print_json, table
+
+
+def compile_network(
+    network: options.Network,
+    target: options.TargetText = options.DEFAULT_TARGET,
+    threads: options.Threads = None,
+    store: options.Store = options.DEFAULT_STORE,
+    batch: options.Batch = 1,
+    layout: options.Layout = "NHWC",
+    output: options.Output = None,
+    json: options.Json = False,
+) -> None:
+    """Compile NET with the best measured schedules, check its output, and save the module.
+
+    A task without a record takes the analytic model's best schedule and is listed as untuned.
+
+    [bold]Example[/]
+
+      tilework compile resnet-18 --output resnet18.tw
+    """
+    from tasks.network import load_network, network_label
+    from tasks.stages import check_output, compile_with_records
+
+    net = load_network(network, batch, layout)
+    module = compile_with_records(net, target_of(target, threads), store)
+    check = check_output(module, net)
+    path = str(output) if output else f"{network_label(network)}.tw"
+    module.save(path)
+    if json:
+        print_json({"module": path, "check": check, "tasks": list(module.report)})
+    else:
+        print_module_report(module.report)
+        console().print(
+            f"Output check against {check.reference}: maximum relative error "
+            f"{check.max_rel_error:.1e}\nModule: {path}"
+        )
+    if not check.passed:
+        raise typer.Exit(1)

@@ -1,0 +1,42 @@
+"""Arguments and options that several commands share, with one wording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Network = Annotated[
+    str, typer.Argument(metavar="NET", help="A built-in network's name, or an ONNX file.")
+]
+TargetText = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        help="Machine to tune for, such as 'llvm -mcpu=native' or 'llvm -mcpu=core-avx2'.",
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, help="Threads of the network; default: all cores."),
+]
+Store = Annotated[
+    str, typer.Option("--store", help="Where the records are: a directory or a URI (s3://...).")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Same seed and records: same candidates.")]
+Batch = Annotated[int, typer.Option("--batch", min=1, help="Batch size of a built-in network.")]
+Layout = Annotated[
+    Literal["NHWC", "NCHW"],
+    typer.Option("--layout", help="Input layout of a built-in network; kernels use NHWC."),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="File for the compiled module; default: NET.tw here."),
+]
+
+DEFAULT_TARGET = "llvm -mcpu=native"
+DEFAULT_STORE = "records"

@@ -1,0 +1,62 @@
+"""What commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def console() -> Console:
+    """A console on today's stdout; wide enough for our tables when it is not a terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 110, highlight=False, soft_wrap=False)
+
+
+def print_json(document: Any) -> None:
+    """Print ``document`` on stdout; dataclasses, paths and enums are written as plain values."""
+    typer.echo(json.dumps(document, indent=2, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    import dataclasses
+
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if hasattr(value, "tolist"):  # NumPy scalars and arrays
+        return value.tolist()
+    return str(value)
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None
+) -> Table:
+    """A table; a column whose name starts with ``>`` is right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for name in columns:
+        right = name.startswith(">")
+        made.add_column(name.lstrip(">"), justify="right" if right else "left", no_wrap=right)
+    for row in rows:
+        made.add_row(*("" if cell is None else str(cell) for cell in row))
+    return made
+
+
+def milliseconds(seconds: float | None) -> str:
+    """``seconds`` in milliseconds with three decimals, or a dash when unknown."""
+    return "-" if seconds is None else f"{seconds * 1e3:.3f}"
+
+
+def gflops(flops: float, seconds: float | None) -> str:
+    """Speed in GFLOP/s, or a dash when the latency is unknown."""
+    return "-" if not seconds else f"{flops / seconds / 1e9:.1f}"

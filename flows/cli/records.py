@@ -1,0 +1,162 @@
+"""``tilework records``: look at a store, take its best, put stores together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli import options
+from flows.cli.output import console, gflops, milliseconds, print_json, table
+from tilework.errors import StoreError
+
+if TYPE_CHECKING:
+    from storage import RecordStore
+    from tilework.record import Record
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Look at the stored measurements, distill and merge stores.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command("show")
+def show(
+    store: options.Store = options.DEFAULT_STORE,
+    network: Annotated[str | None, typer.Option("--network", help="Only this network.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Count what a store holds: runs, trials, failures by kind.
+
+    One row per measurement is a line of Python away:
+
+      python -c "import pandas as pd; print(pd.read_parquet('records'))"
+    """
+    records = [r for r in _open(store).read() if network in (None, r.network)]
+    runs: dict[str, list[Record]] = {}
+    for record in records:
+        runs.setdefault(record.run_id, []).append(record)
+    summaries = [_summary(rows) for rows in runs.values()]
+    if json:
+        print_json({"store": store, "records": len(records), "runs": summaries})
+        return
+    out = console()
+    out.print(f"{store}: {len(records)} measurements in {len(runs)} runs")
+    columns = ["Run", "Network", "Target", ">Rounds", ">Tasks", ">Trials", "Failed", "Last"]
+    out.print(
+        table(
+            columns,
+            [
+                (
+                    s["run_id"], s["network"], s["target"], s["rounds"], s["tasks"], s["trials"],
+                    ", ".join(f"{n} {kind}" for kind, n in s["failed"].items()) or "none",
+                    f"{s['last']:%Y-%m-%d %H:%M}",
+                )
+                for s in summaries
+            ],
+        )
+    )  # fmt: skip
+
+
+@app.command("best")
+def best(
+    store: options.Store = options.DEFAULT_STORE,
+    network: Annotated[str | None, typer.Option("--network", help="Only this network.")] = None,
+    json: options.Json = False,
+) -> None:
+    """List the best schedule of each workload and target."""
+    found = [r for r in _best(_open(store)) if network in (None, r.network)]
+    if json:
+        print_json([_as_dict(r) for r in found])
+        return
+    console().print(
+        table(
+            ["Workload", "Target", ">Latency (ms)", ">GFLOPS", ">Sketch", "Record"],
+            [
+                (
+                    _title(r.workload), r.target, milliseconds(r.latency_s),
+                    gflops(r.flops, r.latency_s), r.sketch_id, r.record_id[:12],
+                )
+                for r in found
+            ],
+        )
+    )  # fmt: skip
+
+
+@app.command("distill")
+def distill(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Store for the best records.")],
+    store: options.Store = options.DEFAULT_STORE,
+) -> None:
+    """Copy the best record of each workload and target to another store.
+
+    tilework records distill best-records      (small enough to ship with a model)
+    """
+    distilled = _open(store).distill(out)
+    typer.echo(f"{out}: {len(distilled.read())} records, the best of {store}")
+
+
+@app.command("merge")
+def merge(
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Stores to add.")],
+    store: options.Store = options.DEFAULT_STORE,
+) -> None:
+    """Add the records of other stores to a store; what it has already stays as it is.
+
+    tilework records merge laptop-records server-records --store records
+    """
+    target = _open(store, must_exist=False)
+    before = len(target.read())
+    for source in sources:
+        target.append(_open(source).read())
+    typer.echo(f"{store}: {len(target.read())} records, {len(target.read()) - before} new")
+
+
+def _open(path: str, must_exist: bool = True) -> RecordStore:
+    from storage import RecordStore
+
+    if must_exist and "://" not in path and not Path(path).is_dir():
+        raise StoreError(
+            f"there is no record store at {path!r}; name one with --store, "
+            "or make one with `tilework tune`"
+        )
+    store = RecordStore(path)
+    for problem in store.problems:
+        typer.secho(f"warning: {problem}", fg="yellow", err=True)
+    return store
+
+
+def _best(store: RecordStore) -> list[Record]:
+    keys = dict.fromkeys((r.workload_key, r.target) for r in store.read())
+    found = (store.best(*key) for key in keys)
+    return [record for record in found if record is not None]
+
+
+def _summary(rows: list[Record]) -> dict[str, Any]:
+    failed = Counter(str(r.status) for r in rows if not r.usable)
+    return {
+        "run_id": rows[0].run_id,
+        "network": rows[0].network,
+        "target": rows[0].target,
+        "rounds": len({r.round for r in rows}),
+        "tasks": len({r.workload_key for r in rows}),
+        "trials": len(rows),
+        "failed": dict(failed),
+        "first": min(r.created_at for r in rows),
+        "last": max(r.created_at for r in rows),
+    }
+
+
+def _as_dict(record: Record) -> dict[str, Any]:
+    import dataclasses
+
+    return dataclasses.asdict(record)
+
+
+def _title(workload: str) -> str:
+    """The first line of a readable workload, cut to a table cell."""
+    first = workload.strip().splitlines()[0] if workload.strip() else ""
+    return first[:48]

@@ -1,0 +1,218 @@
+"""``tilework tune``: search, measure, compile, and say what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from flows.cli import options
+from flows.cli.output import console, milliseconds, print_json, table
+
+if TYPE_CHECKING:
+    from flows.reporting import Reporter
+    from flows.settings import TuneSettings
+    from tasks.report import TuneReport
+
+
+def tune(
+    network: options.Network,
+    target: options.TargetText = options.DEFAULT_TARGET,
+    effort: Annotated[
+        Literal["draft", "quick", "full"],
+        typer.Option(
+            "--effort", help="draft: about a minute; quick: up to 15 minutes; full: an hour."
+        ),
+    ] = "quick",
+    trials: Annotated[
+        int | None, typer.Option("--trials", min=0, help="Measurements in all, earlier ones too.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=1, help="Time limit of the search.")
+    ] = None,
+    threads: options.Threads = None,
+    store: options.Store = options.DEFAULT_STORE,
+    seed: options.Seed = 0,
+    batch: options.Batch = 1,
+    layout: options.Layout = "NHWC",
+    output: options.Output = None,
+    prefect: Annotated[
+        bool | None,
+        typer.Option(
+            "--prefect/--no-prefect",
+            help="Run as a Prefect flow; default: if a configured server answers.",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Tune NET for this machine, compile it, check it and time it.
+
+    Every round's measurements are stored when it ends. Stop with Ctrl-C
+    at any time: the same command goes on where it stopped.
+
+    [bold]Examples[/]
+
+      tilework tune resnet-18 --effort draft
+
+      tilework tune model.onnx --seconds 600 --output model.tw
+
+      tilework tune resnet-50 --threads 1 --store s3://bucket/records
+
+      tilework tune resnet-18 --trials 5000     more of the same, continued
+    """
+    from flows.cli.progress import reporter_for
+    from flows.settings import TuneSettings
+    from tasks.network import network_label
+
+    settings = TuneSettings(
+        network=network,
+        target=target,
+        effort=effort,
+        trials=trials,
+        seconds=seconds,
+        threads=threads,
+        store=store,
+        seed=seed,
+        batch=batch,
+        layout=layout,
+        output=str(output) if output else f"{network_label(network)}.tw",
+    )
+    settings.resolved_target()  # a bad target ends here, before anything is loaded
+    try:
+        report = _run(settings, reporter_for(json), prefect)
+    except KeyboardInterrupt:
+        typer.secho(
+            f"\nstopped: the finished rounds are in {store}; "
+            "the same command goes on from there, and `tilework compile "
+            f"{network}` uses what there is",
+            fg="yellow",
+            err=True,
+        )
+        raise typer.Exit(130) from None
+    if json:
+        print_json(_document(report))
+    else:
+        print_report(report)
+    if report.check is not None and not report.check.passed:
+        raise typer.Exit(1)
+
+
+def _run(settings: TuneSettings, reporter: Reporter, prefect: bool | None) -> TuneReport:
+    from flows.reporting import reporting
+
+    use_flow = False if prefect is False else _wants_flow(prefect, reporter)
+    with reporting(reporter):
+        if use_flow:
+            from flows.tune import run_as_flow
+
+            return run_as_flow(settings)
+        from flows.pipeline import tune_pipeline
+
+        return tune_pipeline(settings)
+
+
+def _wants_flow(prefect: bool | None, reporter: Reporter) -> bool:
+    """Whether to run under Prefect: on request, or when a configured server answers."""
+    from flows.server import configured_server
+    from tilework.errors import TileworkError
+
+    server = configured_server()
+    if server.reachable:
+        reporter.note(f"Prefect server {server.url}: this run shows in its UI")
+        return True
+    if prefect and server.url:
+        raise TileworkError(f"the Prefect server {server.url} does not answer ({server.detail})")
+    if prefect:
+        reporter.note("no Prefect server is configured: starting a temporary one (slow)")
+        return True
+    if server.url:
+        reporter.note(f"the Prefect server {server.url} does not answer: running without it")
+    return False
+
+
+def _document(report: TuneReport) -> dict[str, Any]:
+    """The report as JSON, with the values that its dataclasses derive."""
+    progress = report.progress
+    return {
+        "run_id": report.run_id,
+        "network": report.network,
+        "target": report.target,
+        "store": report.store,
+        "module": report.module,
+        "rounds": progress.rounds,
+        "resumed_rounds": report.resumed_rounds,
+        "trials": progress.trials,
+        "elapsed_s": progress.elapsed_s,
+        "failures": report.failures,
+        "estimated_total_ms": _ms(progress.estimated_total_s),
+        "before": report.before,
+        "after": report.after,
+        "speedup": report.speedup,
+        "check": report.check,
+        "tasks": [
+            {
+                "id": row.id,
+                "description": row.description,
+                "workload_key": row.workload_key,
+                "weight": row.weight,
+                "latency_ms": _ms(row.latency_s),
+                "gflops": row.gflops,
+                "trials": row.trials,
+                "failed": row.failed,
+            }
+            for row in progress.rows
+        ],
+    }
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
+
+
+def print_report(report: TuneReport) -> None:
+    """The closing summary: tasks, latencies, correctness, places, and what to type next."""
+    from flows.cli.progress import budget_text, task_table
+
+    out = console()
+    progress = report.progress
+    out.print(task_table(progress))
+    total = progress.estimated_total_s
+    if total is not None:
+        out.print(f"Estimated total latency: {milliseconds(total)} ms ({budget_text(progress)})")
+    if report.failures:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.failures.items()))
+        out.print(f"Failed measurements, kept as records: {kinds}")
+    _print_latency(report)
+    if report.check is not None:
+        verdict = "ok" if report.check.passed else "[red]WRONG[/]"
+        out.print(
+            f"Output check against {report.check.reference}: maximum relative error "
+            f"{report.check.max_rel_error:.1e} ({verdict})"
+        )
+    out.print(f"\nRecords: {report.store}   (run {report.run_id})")
+    if report.module:
+        out.print(f"Module:  {report.module}")
+    out.print("\nNext:")
+    out.print(f"  tilework bench {report.network} --compare onnxruntime   against another engine")
+    out.print("  tilework records best                       the best schedule of each task")
+    out.print(
+        f"  tilework explain {report.network}:0                 why a task is as fast as it is"
+    )
+
+
+def _print_latency(report: TuneReport) -> None:
+    before, after = report.before, report.after
+    if before is None or after is None:
+        return
+    rows = [
+        (name, *(f"{value:.2f}" for value in (t.median_ms, t.mean_ms, t.min_ms, t.max_ms)))
+        for name, t in (("untuned", before), ("tuned", after))
+    ]
+    out = console()
+    out.print(
+        table(
+            ["End to end", ">median ms", ">mean", ">min", ">max"],
+            rows,
+        )
+    )
+    out.print(f"Speed-up over the untuned network: {report.speedup:.2f}x")

@@ -1,0 +1,85 @@
+"""Other inference engines, behind one small interface, for comparison in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tilework.errors import TileworkError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PEERS = ("onnxruntime", "openvino")
+
+
+class Engine(Protocol):
+    """Something that runs one network on a fixed number of threads."""
+
+    @property
+    def name(self) -> str:
+        """Name and version, for tables."""
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Outputs of the network, in its order."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Peer:
+    name: str
+    call: object
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        return self.call(inputs)  # type: ignore[operator,no-any-return]
+
+
+def load_peer(engine: str, path: str, threads: int) -> Engine:
+    """Load an ONNX file into ``engine``, float32, tuned for the latency of single requests.
+
+    Raises:
+        TileworkError: the engine is unknown or not installed.
+    """
+    if engine not in _LOADERS:
+        raise TileworkError(f"unknown engine '{engine}'; known: {', '.join(PEERS)}")
+    try:
+        return _LOADERS[engine](path, threads)
+    except ImportError as error:
+        raise TileworkError(
+            f"{engine} is not installed: pip install 'tilework[compare]' ({error})"
+        ) from error
+
+
+def _onnxruntime(path: str, threads: int) -> Engine:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return _Peer(f"onnxruntime {ort.__version__}", lambda x: session.run(None, dict(x)))
+
+
+def _openvino(path: str, threads: int) -> Engine:
+    import openvino as ov
+
+    compiled = ov.Core().compile_model(
+        path,
+        "CPU",
+        {
+            "INFERENCE_NUM_THREADS": threads,
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32",
+        },
+    )
+    request = compiled.create_infer_request()
+
+    def call(inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        request.infer(dict(inputs), share_inputs=True)
+        return [request.get_output_tensor(i).data for i in range(len(compiled.outputs))]
+
+    return _Peer(f"openvino {ov.__version__.split('-')[0]}", call)
+
+
+_LOADERS = {"onnxruntime": _onnxruntime, "openvino": _openvino}
