@@ -1,0 +1,218 @@
+"""Operator fusion: which nodes of a network are computed together, as one kernel.
+
+The rules are the field's: every operator has a pattern, and a node joins the group of its immediate
+post-dominator (the first node through which everything it feeds must pass) when the patterns on all
+paths between them allow it. A group holds at most one *anchor*: convolution, dense, pooling,
+softmax. So a convolution takes the bias, residual addition and ReLU behind it, and nothing in front.
+
+One rule is narrower here: operators that move data (transpose, concatenation) never join a group
+that has an anchor, so that layout changes at a network's boundary stay out of its heavy kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from tilework.graph.ir import Network, Node
+from tilework.graph.shapes import BINARY, UNARY
+
+MAX_OPS = 256
+
+
+class Pattern(IntEnum):
+    """How an operator's output elements depend on its inputs; larger is harder to fuse."""
+
+    ELEMENTWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    ANCHOR = 4
+    OPAQUE = 8
+
+
+PATTERNS: dict[str, Pattern] = {
+    **dict.fromkeys((*UNARY, "relu", "clip", "identity"), Pattern.ELEMENTWISE),
+    **dict.fromkeys(BINARY, Pattern.BROADCAST),
+    **dict.fromkeys(("transpose", "concat", "pad"), Pattern.INJECTIVE),
+    **dict.fromkeys(("conv2d", "dense", "matmul", "softmax"), Pattern.ANCHOR),
+    **dict.fromkeys(("max_pool2d", "avg_pool2d", "global_avg_pool"), Pattern.ANCHOR),
+    "reshape": Pattern.OPAQUE,  # a view: no kernel at all
+}
+
+
+@dataclass
+class _Item:
+    """A node with its place in the post-dominator tree and its group (a union-find forest)."""
+
+    node: Node
+    pattern: Pattern
+    readers: list[tuple[int, Pattern]]
+    root: int
+    size: int = 1
+    has_anchor: bool = False
+    parent: int | None = None  # immediate post-dominator
+    depth: int = 1
+    edge: Pattern = Pattern.OPAQUE  # worst pattern on the way to it
+
+
+def execution_order(net: Network) -> list[Node]:
+    """Nodes in post-order from the outputs: a residual branch ends before its shortcut starts."""
+    order: list[Node] = []
+    seen: set[str] = set()
+    stack = [(v, False) for v in reversed(net.outputs)]
+    while stack:
+        value, done = stack.pop()
+        node = net.producer.get(value)
+        if node is None:
+            continue
+        if done:
+            order.append(node)
+        elif value not in seen:
+            seen.add(value)
+            stack.append((value, True))
+            stack.extend((v, False) for v in reversed(node.inputs) if v not in seen)
+    return order
+
+
+def fuse(net: Network) -> list[tuple[Node, ...]]:
+    """Partition the nodes into groups, in execution order; the last node of a group is its output."""
+    items = _items(net)
+    _dominators(items, net)
+    for phase in (0, 1):
+        for i in range(len(items)):
+            _try_fuse(items, i, phase)
+    groups: dict[int, list[int]] = {}
+    for i in range(len(items)):
+        groups.setdefault(_find(items, i), []).append(i)
+    return [tuple(items[i].node for i in groups[last]) for last in sorted(groups)]
+
+
+def _items(net: Network) -> list[_Item]:
+    order = execution_order(net)
+    index = {n.name: i for i, n in enumerate(order)}
+    items = [
+        _Item(n, PATTERNS[n.op], [], i, has_anchor=PATTERNS[n.op] is Pattern.ANCHOR)
+        for i, n in enumerate(order)
+    ]
+    for i, node in enumerate(order):
+        for value in node.inputs:
+            if value in index:
+                pattern = PATTERNS[node.op]
+                same = net.types[value].shape == net.types[node.name].shape
+                if pattern is Pattern.BROADCAST and same:
+                    pattern = Pattern.ELEMENTWISE
+                items[index[value]].readers.append((i, pattern))
+    return items
+
+
+def _dominators(items: list[_Item], net: Network) -> None:
+    outputs = set(net.outputs)
+    for item in reversed(items):
+        if item.node.name in outputs or not item.readers:
+            continue
+        first, edge = item.readers[0]
+        parent: int | None = first
+        for other, pattern in item.readers[1:]:
+            parent, edge = _common(items, parent, other, max(edge, pattern))
+        item.parent, item.edge = parent, edge
+        item.depth = 1 if parent is None else items[parent].depth + 1
+
+
+def _common(
+    items: list[_Item], a: int | None, b: int | None, edge: Pattern
+) -> tuple[int | None, Pattern]:
+    """Least common ancestor in the post-dominator tree, and the worst pattern on the way."""
+    while a != b:
+        if a is None or b is None:
+            return None, Pattern.OPAQUE
+        if items[a].depth < items[b].depth:
+            a, b = b, a
+        edge = max(edge, items[a].edge)
+        a = items[a].parent
+    return a, edge
+
+
+def _find(items: list[_Item], i: int) -> int:
+    while items[i].root != i:
+        items[i].root = items[items[i].root].root
+        i = items[i].root
+    return i
+
+
+def _try_fuse(items: list[_Item], i: int, phase: int) -> None:
+    item = items[i]
+    sink = item.parent
+    if sink is None or item.pattern is Pattern.OPAQUE or _find(items, i) == _find(items, sink):
+        return
+    if items[_find(items, i)].size + items[_find(items, sink)].size > MAX_OPS:
+        return
+    anchored = items[_find(items, i)].has_anchor
+
+    def simple(pattern: Pattern, at_sink: bool) -> bool:
+        return pattern <= Pattern.BROADCAST
+
+    def movable(pattern: Pattern, at_sink: bool) -> bool:
+        return pattern <= Pattern.INJECTIVE
+
+    def to_anchor(pattern: Pattern, at_sink: bool) -> bool:
+        return pattern <= (Pattern.ANCHOR if at_sink else Pattern.INJECTIVE)
+
+    allowed: Callable[[Pattern, bool], bool]
+    if item.pattern is Pattern.ANCHOR or anchored:
+        limit = Pattern.ELEMENTWISE if item.pattern is Pattern.ANCHOR else Pattern.BROADCAST
+        wrong_phase = item.pattern is Pattern.ANCHOR and phase != 0
+        if wrong_phase or item.edge > limit:
+            return
+        allowed = simple
+    elif item.pattern <= Pattern.BROADCAST:
+        if item.edge > Pattern.INJECTIVE:
+            return
+        allowed = to_anchor
+    else:
+        if phase != 1:
+            return
+        allowed = movable
+    if _paths_allow(items, i, sink, allowed):
+        _merge(items, _between(items, i, sink), sink)
+
+
+def _between(items: list[_Item], source: int, sink: int) -> Sequence[int]:
+    """``source`` and everything on its paths to ``sink``, without the sink."""
+    seen = {source}
+    stack = [source]
+    while stack:
+        for reader, _ in items[stack.pop()].readers:
+            if reader != sink and reader not in seen:
+                seen.add(reader)
+                stack.append(reader)
+    return sorted(seen)
+
+
+def _paths_allow(
+    items: list[_Item], source: int, sink: int, allowed: Callable[[Pattern, bool], bool]
+) -> bool:
+    inner = [i for i in _between(items, source, sink) if i != source]
+    group = items[_find(items, sink)]
+    sink_pattern = Pattern.ANCHOR if group.has_anchor else items[sink].pattern
+    mine = _find(items, source)
+    for i in inner:
+        root = _find(items, i)
+        anchored = items[root].has_anchor and root != mine
+        if not allowed(Pattern.ANCHOR if anchored else items[i].pattern, False):
+            return False
+    return allowed(sink_pattern, True)
+
+
+def _merge(items: list[_Item], members: Sequence[int], sink: int) -> None:
+    target = _find(items, sink)
+    for i in members:
+        root = _find(items, i)
+        if root == target:
+            continue
+        # the root of a group is its last node, which is its output
+        child, parent = min(root, target), max(root, target)
+        items[child].root = parent
+        items[parent].size += items[child].size
+        items[parent].has_anchor |= items[child].has_anchor
+        target = parent

@@ -1,0 +1,227 @@
+"""The network: a list of operator nodes over named values of static shape.
+
+    Network = inputs (name -> type), constants (name -> array), nodes (in execution order), outputs
+    Node    = op, inputs (value names), name (of the node and of its one output), attrs
+
+Values are float32 tensors. The operators and their attributes (``layout`` is ``NHWC`` with HWIO
+weights or ``NCHW`` with OIHW weights; ``pads`` are top, left, bottom, right):
+
+    conv2d(x, w; strides, pads, dilation, layout)        dense(x, w[out, in])
+    matmul(a, b; transpose_a, transpose_b)               batch_norm(x, gamma, beta, mean, var;
+    max_pool2d(x; kernel, strides, pads, dilation,                  axis, epsilon)
+               layout)                                   softmax(x; axis)
+    avg_pool2d(x; kernel, strides, pads,                 reshape(x; shape)
+               count_include_pad, layout)                transpose(x; perm)
+    global_avg_pool(x; layout)                           concat(x...; axis)
+    add subtract multiply divide maximum minimum (a, b)  pad(x; before, after, value)
+    relu exp log sqrt tanh sigmoid ... (x)               clip(x; low, high)    identity(x)
+
+A pass takes a network and returns a new one; nothing here is changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilework.errors import NetworkError
+from tilework.graph.shapes import infer
+
+
+class ValueType(NamedTuple):
+    """Static type of a value: its extents, outermost first, and its NumPy dtype name."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operator application; ``name`` is also the name of the value that it produces."""
+
+    op: str
+    inputs: tuple[str, ...]
+    name: str
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network with static shapes; see the module for its grammar.
+
+    Attributes:
+        inputs: what the caller supplies, by name, in order.
+        constants: parameters, by value name.
+        nodes: in execution order: every input of a node is defined before it.
+        outputs: names of the values that a run returns, in order.
+    """
+
+    name: str
+    inputs: Mapping[str, ValueType]
+    constants: Mapping[str, np.ndarray]
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+
+    @cached_property
+    def types(self) -> dict[str, ValueType]:
+        """Type of every value: inputs, constants and node outputs.
+
+        Raises:
+            NetworkError: a node's inputs do not fit its operator.
+        """
+        types = dict(self.inputs)
+        types |= {n: ValueType(a.shape, str(a.dtype)) for n, a in self.constants.items()}
+        for node in self.nodes:
+            types[node.name] = node_type(node, types)
+        return types
+
+    @cached_property
+    def consumers(self) -> dict[str, tuple[Node, ...]]:
+        """Nodes that read each value, in execution order (missing: nobody)."""
+        readers: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs):
+                readers.setdefault(value, []).append(node)
+        return {v: tuple(nodes) for v, nodes in readers.items()}
+
+    @cached_property
+    def producer(self) -> dict[str, Node]:
+        """The node that defines each computed value."""
+        return {n.name: n for n in self.nodes}
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of elements of all constants."""
+        return sum(a.size for a in self.constants.values())
+
+    def to_onnx(self, path: str | PathLike[str]) -> None:
+        """Write the network as an ONNX file with the same inputs and outputs.
+
+        Raises:
+            NetworkError: the file cannot be written, or an operator has no ONNX form.
+        """
+        from tilework.graph.onnx_export import to_onnx
+
+        to_onnx(self, path)
+
+    def __str__(self) -> str:
+        lines = [f"network {self.name}"]
+        lines += [f"  {n} = input {list(t.shape)}" for n, t in self.inputs.items()]
+        for n in self.nodes:
+            attrs = "".join(f", {k}={v}" for k, v in n.attrs.items())
+            shape = list(self.types[n.name].shape)
+            lines.append(f"  {n.name} = {n.op}({', '.join(n.inputs)}{attrs})  # {shape}")
+        return "\n".join([*lines, f"  return {', '.join(self.outputs)}"])
+
+
+def node_type(node: Node, types: Mapping[str, ValueType]) -> ValueType:
+    """Type of the value that ``node`` produces.
+
+    Raises:
+        NetworkError: an input is undefined or does not fit the operator.
+    """
+    missing = [v for v in node.inputs if v not in types]
+    if missing:
+        raise NetworkError(f"node '{node.name}' reads undefined values: {', '.join(missing)}")
+    ins = [types[v] for v in node.inputs]
+    odd = sorted({t.dtype for t in ins} - {"float32"})
+    if odd:
+        raise NetworkError(
+            f"node '{node.name}' ({node.op}) works on {', '.join(odd)}; only float32 is supported"
+        )
+    try:
+        return ValueType(infer(node.op, [t.shape for t in ins], node.attrs))
+    except (ValueError, KeyError, IndexError, TypeError) as e:
+        shapes = ", ".join(str(list(t.shape)) for t in ins)
+        raise NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {e}") from e
+
+
+class Builder:
+    """Grows a network node by node; every method returns the name of the value it defines.
+
+    Names are made unique by a numeric suffix, so a caller may pass any hint.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inputs: dict[str, ValueType] = {}
+        self.constants: dict[str, np.ndarray] = {}
+        self.nodes: list[Node] = []
+        self.types: dict[str, ValueType] = {}
+        self._next: dict[str, int] = {}
+
+    def _unique(self, hint: str) -> str:
+        name = hint
+        while name in self.types:
+            self._next[hint] = self._next.get(hint, 0) + 1
+            name = f"{hint}_{self._next[hint]}"
+        return name
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
+        """Declare an input; its name is kept as it is."""
+        if name in self.types:
+            raise NetworkError(f"the network has two inputs named '{name}'")
+        self.inputs[name] = self.types[name] = ValueType(tuple(shape), dtype)
+        return name
+
+    def constant(self, array: np.ndarray, name: str = "const") -> str:
+        """Add a parameter."""
+        name = self._unique(name)
+        self.constants[name] = array
+        self.types[name] = ValueType(array.shape, str(array.dtype))
+        return name
+
+    def op(self, op: str, *inputs: str, name: str | None = None, **attrs: Any) -> str:
+        """Append a node; its inputs are checked at once.
+
+        Raises:
+            NetworkError: the inputs do not fit the operator.
+        """
+        node = Node(op, inputs, self._unique(name or op), attrs)
+        self.types[node.name] = node_type(node, self.types)
+        self.nodes.append(node)
+        return node.name
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """Extents of ``value``."""
+        return self.types[value].shape
+
+    def finish(self, outputs: Sequence[str]) -> Network:
+        """The network, reduced to what its outputs need (declared inputs are kept)."""
+        needed = set(outputs)
+        for node in reversed(self.nodes):
+            if node.name in needed:
+                needed.update(node.inputs)
+        constants = {n: a for n, a in self.constants.items() if n in needed}
+        nodes = tuple(n for n in self.nodes if n.name in needed)
+        return Network(self.name, dict(self.inputs), constants, nodes, tuple(outputs))
+
+
+Rule = Callable[[Builder, Node, tuple[str, ...]], str]
+
+
+def keep(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    """The rule that changes nothing: append ``node`` reading ``inputs``."""
+    return b.op(node.op, *inputs, name=node.name, **node.attrs)
+
+
+def rewrite(net: Network, rule: Rule) -> Network:
+    """Rebuild ``net`` in execution order; ``rule`` says what takes each node's place.
+
+    The rule gets the builder of the new network, the old node, and the new names of its inputs,
+    and returns the new name of its output. Dead nodes and constants disappear.
+    """
+    b = Builder(net.name)
+    new: dict[str, str] = {}
+    for name, t in net.inputs.items():
+        new[name] = b.input(name, t.shape, t.dtype)
+    for name, array in net.constants.items():
+        new[name] = b.constant(array, name)
+    for node in net.nodes:
+        new[node.name] = rule(b, node, tuple(new[v] for v in node.inputs))
+    return b.finish([new[v] for v in net.outputs])

@@ -1,0 +1,54 @@
+"""Passes: each takes a network and returns an equivalent one that is easier to run fast.
+
+    simplify_inference  batch norm -> multiply + add; constants on the right, at full rank
+    fold_constants      operators of constants -> constants
+    fold_pads           zero padding -> the following convolution
+    convert_layout      NCHW -> NHWC for the whole network
+    merge_views         chains of reshapes and transposes -> one, or none
+    fold_scale_back     convolution * s -> convolution with scaled output channels
+    fold_scale_forward  (x * s) -> convolution => x -> convolution with scaled input channels
+    merge_constants     (x + a) + b -> x + (a + b)
+
+`optimize` runs them in the order of `PASSES`. Fusion is not a pass but a partition: `fuse`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilework.graph.ir import Network
+from tilework.graph.passes.convert_layout import convert_layout
+from tilework.graph.passes.fold_constants import fold_constants
+from tilework.graph.passes.fold_pads import fold_pads
+from tilework.graph.passes.fold_scale_back import fold_scale_back
+from tilework.graph.passes.fold_scale_forward import fold_scale_forward
+from tilework.graph.passes.merge_constants import merge_constants
+from tilework.graph.passes.merge_views import merge_views
+from tilework.graph.passes.simplify_inference import simplify_inference
+
+Pass = Callable[[Network], Network]
+
+PASSES: tuple[Pass, ...] = (
+    simplify_inference,
+    fold_constants,
+    fold_pads,
+    merge_views,
+    convert_layout,
+    merge_views,
+    fold_scale_back,
+    fold_scale_forward,
+    merge_constants,
+)
+
+
+def optimize(net: Network) -> Network:
+    """Run all passes."""
+    for run in PASSES:
+        net = run(net)
+    return net
+
+
+__all__ = [
+    "PASSES", "Pass", "convert_layout", "fold_constants", "fold_pads", "fold_scale_back",
+    "fold_scale_forward", "merge_constants", "merge_views", "optimize", "simplify_inference",
+]  # fmt: skip

@@ -1,0 +1,43 @@
+"""What the scale-folding passes share: recognising and applying per-channel constants."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilework.graph.ir import Network, Node
+
+
+def per_channel(net: Network, value: str, channels: int) -> np.ndarray | None:
+    """``value`` as a float64 vector over the last dimension, if it is such a constant."""
+    array = net.constants.get(value)
+    if array is None or array.size not in (1, channels):
+        return None
+    if array.size > 1 and array.shape[-1] != channels:
+        return None
+    return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
+
+
+def constant_operand(net: Network, node: Node, op: str) -> np.ndarray | None:
+    """The per-channel constant c if ``node`` is ``x op c``, else None."""
+    if node.op != op or node.inputs[0] in net.constants:
+        return None
+    shape = net.types[node.name].shape
+    if net.types[node.inputs[0]].shape != shape:  # the constant widens x
+        return None
+    return per_channel(net, node.inputs[1], shape[-1])
+
+
+def has_constant_weight(net: Network, node: Node) -> bool:
+    """Whether ``node`` is a convolution (NHWC) or dense layer whose weight can be rescaled."""
+    if node.op not in ("conv2d", "dense") or node.inputs[1] not in net.constants:
+        return False
+    return node.attrs.get("layout", "NHWC") == "NHWC"
+
+
+def scale_weight(node: Node, weight: np.ndarray, scale: np.ndarray, side: str) -> np.ndarray:
+    """``weight`` with its ``"in"`` or ``"out"`` channels multiplied by ``scale``."""
+    rank = weight.ndim
+    axis = {"conv2d": {"in": rank - 2, "out": rank - 1}, "dense": {"in": 1, "out": 0}}
+    shape = [1] * rank
+    shape[axis[node.op][side]] = -1
+    return weight * scale.astype(np.float32).reshape(shape)

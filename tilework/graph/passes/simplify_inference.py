@@ -1,0 +1,89 @@
+"""Rewrite operators to the few that the rest of the compiler knows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilework.errors import NetworkError
+from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.shapes import BINARY
+
+_COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
+
+
+def simplify_inference(net: Network) -> Network:
+    """Normalise the network.
+
+    rewrite:
+        batch_norm(x, gamma, beta, mean, var)  ->  x * s + t    (no ``* s`` where s is 1)
+        identity(x)                            ->  x
+        x - c, x / c                           ->  x + (-c), x * (1/c)
+        c + x, c * x                           ->  x + c, x * c
+        x + c with c of lower rank             ->  c reshaped to the rank of the result
+        clip(x, 0, inf)                        ->  relu(x)
+
+    Raises:
+        NetworkError: batch-norm statistics that are not constants.
+    """
+    return rewrite(net, _rule)
+
+
+def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    if node.op == "identity":
+        return inputs[0]
+    if node.op == "batch_norm":
+        return _batch_norm(b, node, inputs)
+    if node.op == "clip" and node.attrs["low"] == 0 and np.isinf(node.attrs["high"]):
+        return b.op("relu", inputs[0], name=node.name)
+    if node.op in BINARY:
+        return _binary(b, node, inputs)
+    return keep(b, node, inputs)
+
+
+def _batch_norm(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    x, *stats = inputs
+    if any(s not in b.constants for s in stats):
+        raise NetworkError(
+            f"node '{node.name}' (batch_norm): scale, shift, mean and variance must be constants"
+        )
+    gamma, beta, mean, var = (b.constants[s].astype(np.float64) for s in stats)
+    scale = gamma / np.sqrt(var + node.attrs["epsilon"])
+    shift = beta - mean * scale
+    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+        raise NetworkError(
+            f"node '{node.name}' (batch_norm): the variance has a negative or missing value"
+        )
+    shape = [1] * len(b.shape(x))
+    shape[node.attrs["axis"]] = -1
+    scale, shift = (a.astype(np.float32).reshape(shape) for a in (scale, shift))
+    if not (scale == 1).all():
+        x = b.op("multiply", x, b.constant(scale, f"{node.name}_scale"), name=f"{node.name}_mul")
+    return b.op("add", x, b.constant(shift, f"{node.name}_shift"), name=node.name)
+
+
+def _binary(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    x, y = inputs
+    op = node.op
+    if x in b.constants and y in b.constants:
+        return keep(b, node, inputs)
+    if op in _COMMUTATIVE and x in b.constants:
+        x, y = y, x
+    if y in b.constants and op == "subtract":
+        op, y = "add", b.constant(-b.constants[y], y)
+    if y in b.constants and op == "divide":
+        with np.errstate(divide="ignore"):
+            inverse = 1.0 / b.constants[y].astype(np.float64)
+        op, y = "multiply", b.constant(inverse.astype(np.float32), y)
+    rank = max(len(b.shape(x)), len(b.shape(y)))
+    x, y = (_full_rank(b, v, rank) for v in (x, y))
+    return b.op(op, x, y, name=node.name)
+
+
+def _full_rank(b: Builder, value: str, rank: int) -> str:
+    shape = b.shape(value)
+    if len(shape) == rank:
+        return value
+    full = (1,) * (rank - len(shape)) + shape
+    if value in b.constants:
+        return b.constant(b.constants[value].reshape(full), value)
+    return b.op("reshape", value, shape=full)

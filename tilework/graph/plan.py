@@ -1,0 +1,157 @@
+"""The execution plan of a network: fused calls over named values, ready to be compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tilework.graph.fuse import fuse
+from tilework.graph.ir import Builder, Network, Node, ValueType, rewrite
+from tilework.graph.lower import lower_nodes
+from tilework.graph.passes import optimize
+from tilework.te import ComputeDAG
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One fused kernel call.
+
+    Attributes:
+        dag: what it computes.
+        inputs: the value bound to each placeholder of ``dag``, in order.
+        output: the value that it defines.
+        name: the fused operators, for example ``"conv2d_add_relu"``.
+        desc: one line for tables: operators and extents.
+        complex: whether it reduces anything (such calls are worth tuning).
+    """
+
+    dag: ComputeDAG
+    inputs: tuple[str, ...]
+    output: str
+    name: str
+    desc: str
+    complex: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How to run a network.
+
+    Attributes:
+        name: of the network.
+        values: type of every value that the plan mentions.
+        constants: parameters, already folded and in the layout that the calls read.
+        inputs, outputs: value names; an output may be a view, or appear twice.
+        calls: in execution order.
+        views: values that share another value's memory under another shape; the other value is
+            never a view itself, but it may be an input or a constant.
+    """
+
+    name: str
+    values: dict[str, ValueType]
+    constants: dict[str, np.ndarray]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    calls: tuple[Call, ...]
+    views: dict[str, str]
+
+
+_PLANS: WeakKeyDictionary[Network, Plan] = WeakKeyDictionary()
+
+
+def plan(net: Network) -> Plan:
+    """Optimise ``net``, fuse its operators, and declare what each fused call computes.
+
+    The plan of a network is computed once and kept as long as the network.
+
+    Raises:
+        NetworkError: the network does not type-check or cannot be lowered.
+    """
+    if net not in _PLANS:
+        _PLANS[net] = _plan(net)
+    return _PLANS[net]
+
+
+def _plan(net: Network) -> Plan:
+    net = _outputs_computed(optimize(net))
+    types = net.types
+    names = frozenset(net.constants)
+    calls: list[Call] = []
+    views: dict[str, str] = {}
+    for group in fuse(net):
+        node = group[-1]
+        if node.op == "reshape":
+            source = node.inputs[0]
+            views[node.name] = views.get(source, source)
+            continue
+        dag, inputs = lower_nodes(group, types, names)
+        calls.append(
+            Call(
+                dag,
+                inputs,
+                node.name,
+                "_".join(n.op for n in group),
+                _describe(group, types),
+                any(op.reduce_axes for op in dag.compute_ops),
+            )
+        )
+    used = {*net.inputs, *net.outputs, *views, *views.values()}
+    used.update(v for c in calls for v in (*c.inputs, c.output))
+    return Plan(
+        net.name,
+        {v: t for v, t in types.items() if v in used},
+        {n: np.ascontiguousarray(a) for n, a in net.constants.items() if n in used},
+        tuple(net.inputs),
+        net.outputs,
+        tuple(calls),
+        views,
+    )
+
+
+def _outputs_computed(net: Network) -> Network:
+    """Copy outputs that are inputs, constants, or their views, so that a run may return them."""
+
+    def root(value: str) -> str:
+        while value in net.producer and net.producer[value].op == "reshape":
+            value = net.producer[value].inputs[0]
+        return value
+
+    if all(root(v) in net.producer for v in net.outputs):
+        return net
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+        return b.op(node.op, *inputs, name=node.name, **node.attrs)
+
+    copied = rewrite(net, rule)
+    b = Builder(net.name)
+    b.inputs, b.constants = dict(copied.inputs), dict(copied.constants)
+    b.types, b.nodes = dict(copied.types), list(copied.nodes)
+    outputs = [
+        v if root(v) in net.producer else b.op("identity", v, name=f"{v}_out") for v in net.outputs
+    ]
+    return b.finish(outputs)
+
+
+def _describe(group: tuple[Node, ...], types: dict[str, ValueType]) -> str:
+    """Like ``conv2d+add+relu 1x56x56x64 k3 s1 -> 64``."""
+    node = group[0]
+    shape = types[node.inputs[0]].shape
+    parts = ["+".join(n.op for n in group), "x".join(map(str, shape))]
+    attrs = node.attrs
+    if node.op == "conv2d":
+        kernel = types[node.inputs[1]].shape[:2]
+        parts += [f"k{_pair(kernel)}", f"s{_pair(attrs['strides'])}"]
+        if max(attrs["dilation"]) > 1:
+            parts.append(f"d{_pair(attrs['dilation'])}")
+        parts.append(f"-> {types[node.name].shape[-1]}")
+    elif node.op in ("max_pool2d", "avg_pool2d"):
+        parts += [f"k{_pair(attrs['kernel'])}", f"s{_pair(attrs['strides'])}"]
+    elif node.op in ("dense", "matmul"):
+        parts.append(f"-> {types[node.name].shape[-1]}")
+    return " ".join(parts)
+
+
+def _pair(pair: tuple[int, ...]) -> str:
+    return str(pair[0]) if pair[0] == pair[1] else "x".join(map(str, pair))

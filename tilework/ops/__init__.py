@@ -1,0 +1,32 @@
+"""Compute declarations of the operators: what each computes, written in tensor expressions.
+
+A function takes tensors and returns the output tensor. Nothing here says how to run it.
+"""
+
+from __future__ import annotations
+
+from tilework.ops.conv import conv2d_nchw, conv2d_nhwc
+from tilework.ops.dense import dense, matmul
+from tilework.ops.elementwise import (
+    add,
+    broadcast_index,
+    clip,
+    copy,
+    divide,
+    maximum,
+    minimum,
+    multiply,
+    relu,
+    subtract,
+    unary,
+)
+from tilework.ops.pad import pad
+from tilework.ops.pool import avg_pool2d_nhwc, global_avg_pool_nhwc, max_pool2d_nhwc
+from tilework.ops.softmax import softmax
+from tilework.ops.transform import concatenate, transpose
+
+__all__ = [
+    "add", "avg_pool2d_nhwc", "broadcast_index", "clip", "concatenate", "conv2d_nchw",
+    "conv2d_nhwc", "copy", "dense", "divide", "global_avg_pool_nhwc", "matmul", "max_pool2d_nhwc",
+    "maximum", "minimum", "multiply", "pad", "relu", "softmax", "subtract", "transpose", "unary",
+]  # fmt: skip
