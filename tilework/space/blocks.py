@@ -1,0 +1,108 @@
+"""What a sketch is made of: root loop nests (blocks) with open tile sizes.
+
+A block computes one *anchor* op, tiled by a structure string such as ``SSRSRS`` (``S``: one loop
+per spatial axis, ``R``: one loop per reduce axis, outermost level first). The innermost spatial
+level is the register tile. An elementwise *epilogue* may be computed on the finished register
+tile, and *attached* producers (padding) may be computed inside the nest into a tile-sized buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, substitute
+from tilework.te.tensor import Compute, Operation
+
+MULTI_LEVEL = "SSRSRS"
+REDUCTION = "SRS"
+ELEMENTWISE = "SS"
+
+
+@dataclass(frozen=True, eq=False)
+class Attached:
+    """A producer computed inside its consumer's nest, after the outermost ``level`` S levels."""
+
+    op: Compute
+    body: Expr
+    level: int
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One root loop nest.
+
+    Attributes:
+        op: the anchor op, whose axes are tiled.
+        body: its body after inlining.
+        structure: tile levels, outermost first.
+        epilogue: elementwise consumer computed on the register tile, with ``epilogue_body`` in
+            terms of its own axes; None if the anchor's own result is stored.
+        accumulate: where partial sums wait between two visits when the outer reduce level has
+            more than one iteration: ``"output"`` or ``"tile"`` (a thread-local buffer).
+        attached: producers computed inside this nest.
+    """
+
+    op: Compute
+    body: Expr
+    structure: str
+    epilogue: Compute | None = None
+    epilogue_body: Expr | None = None
+    accumulate: str = "output"
+    attached: tuple[Attached, ...] = ()
+
+    @property
+    def result(self) -> Compute:
+        """The op whose tensor this block stores."""
+        return self.epilogue or self.op
+
+    @property
+    def spatial(self) -> tuple[Axis, ...]:
+        """Spatial axes of the anchor."""
+        return self.op.axes
+
+    @property
+    def reduce(self) -> tuple[Axis, ...]:
+        """Reduce axes of the anchor."""
+        return self.op.reduce_axes
+
+    @property
+    def spatial_levels(self) -> int:
+        """Number of spatial tile levels."""
+        return self.structure.count("S")
+
+    @property
+    def reduce_levels(self) -> int:
+        """Number of reduce tile levels."""
+        return self.structure.count("R")
+
+    @property
+    def source(self) -> Expr:
+        """What is reduced, or the elementwise body itself."""
+        return self.body.source if isinstance(self.body, Reduce) else self.body
+
+    @property
+    def loops(self) -> tuple[tuple[Axis, int], ...]:
+        """All loops as (axis, level of its kind), outermost first."""
+        out: list[tuple[Axis, int]] = []
+        level = {"S": 0, "R": 0}
+        for letter in self.structure:
+            axes = self.spatial if letter == "S" else self.reduce
+            out += [(a, level[letter]) for a in axes]
+            level[letter] += 1
+        return tuple(out)
+
+
+def inline_body(op: Compute, inlined: Collection[Operation]) -> Expr:
+    """The op's body with reads of ``inlined`` producers replaced by what they compute."""
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Read) and isinstance(node.tensor.op, Compute):
+            producer = node.tensor.op
+            if producer in inlined:
+                indices = [substitute(i, visit) for i in node.indices]
+                mapping = dict(zip(producer.axes, indices, strict=True))
+                return replace_axes(inline_body(producer, inlined), mapping)
+        return None
+
+    return substitute(op.body, visit)

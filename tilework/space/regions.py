@@ -1,0 +1,60 @@
+"""Touched regions: what part of a producer the inner loops of a nest read."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.space.blocks import Attached
+from tilework.space.nest import BlockNest
+from tilework.te.affine import Linear, linear
+from tilework.te.expr import Axis, Read, reads
+
+Ints = NDArray[np.int64]
+
+
+def inner_level(nest: BlockNest, axis: Axis, spatial_level: int) -> int:
+    """First level of ``axis`` inside a position after ``spatial_level`` S levels.
+
+    Reduce loops of levels that come later in the structure are all inside.
+    """
+    if axis.kind == "spatial":
+        return spatial_level
+    seen_s = seen_r = 0
+    for letter in nest.block.structure:
+        if letter == "S":
+            if seen_s == spatial_level:
+                break
+            seen_s += 1
+        else:
+            seen_r += 1
+    return seen_r
+
+
+def extent_of(form: Linear, spans: dict[Axis, Ints], count: int) -> Ints:
+    """Width of the interval that a linear index covers while its axes run over ``spans``."""
+    width = np.ones(count, np.int64)
+    for axis, coefficient in form.coefficients.items():
+        width = width + abs(coefficient) * (spans[axis] - 1)
+    return width
+
+
+def attached_read(nest: BlockNest, attached: Attached) -> Read:
+    """The single read through which the anchor uses an attached producer."""
+    (read,) = [r for r in reads(nest.block.source) if r.tensor.op is attached.op]
+    return read
+
+
+def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
+    """Extents of the producer's region per visit, one array of length P per dimension."""
+    count = len(nest.parallel)
+    spans = {
+        a: nest.span(a, inner_level(nest, a, attached.level))
+        for a in (*nest.block.spatial, *nest.block.reduce)
+    }
+    out = []
+    for index, size in zip(attached_read(nest, attached).indices, attached.op.shape, strict=True):
+        form = linear(index)
+        assert form is not None  # the rule attaches only linear accesses
+        out.append(np.minimum(extent_of(form, spans, count), size))
+    return out

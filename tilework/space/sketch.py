@@ -1,0 +1,252 @@
+"""A sketch: blocks with open decisions, and array operations over its decision matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.errors import ScheduleError
+from tilework.space.blocks import MULTI_LEVEL, Block
+from tilework.space.nest import BlockNest
+from tilework.space.tables import reduce_table, register_tiles, spatial_table, vector_tiles
+from tilework.target import Target
+
+Rows = NDArray[np.int32]
+UNROLL_LIMITS = (0, 32, 128, 320)
+_MAX_TILE_BYTES = 1 << 20
+_MAX_SAMPLING_ROUNDS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """One open decision: ``columns`` of the row take together one row of ``choices``."""
+
+    name: str
+    columns: tuple[int, ...]
+    choices: Rows
+    kind: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A family of schedules of one task; one row of integers selects one schedule.
+
+    Attributes:
+        id: position among the task's sketches.
+        name: the derivation steps in words.
+        blocks: root loop nests in execution order.
+        target: the machine, whose registers and lanes bound the tiles.
+    """
+
+    id: int
+    name: str
+    blocks: tuple[Block, ...]
+    target: Target
+    steps: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All decisions in column order."""
+        out: list[Decision] = []
+        col = 0
+        for b, block in enumerate(self.blocks):
+            prefix = f"{block.op.name}." if len(self.blocks) > 1 else ""
+            made, col = _block_decisions(block, self.target, col, prefix, b)
+            out += made
+        return tuple(out)
+
+    @cached_property
+    def num_decisions(self) -> int:
+        """Columns of a decision row."""
+        return sum(BlockNest.columns(b) for b in self.blocks)
+
+    @cached_property
+    def size(self) -> float:
+        """Number of rows that sampling can produce, before validity."""
+        return float(math.prod(len(d.choices) for d in self.decisions))
+
+    def check(self, rows: Sequence[Sequence[int]] | Rows) -> Rows:
+        """Rows as a matrix of the right width.
+
+        Raises:
+            ScheduleError: the number of columns does not fit this sketch.
+        """
+        matrix = np.asarray(rows, dtype=np.int32)
+        matrix = matrix.reshape(1, -1) if matrix.ndim == 1 else matrix
+        if matrix.shape[1] != self.num_decisions:
+            raise ScheduleError(
+                f"sketch {self.id} takes {self.num_decisions} decisions per row, "
+                f"got {matrix.shape[1]}; the row belongs to another sketch or rules version"
+            )
+        return matrix
+
+    def nests(self, rows: Rows) -> list[BlockNest]:
+        """Loop nests of all blocks for the given rows."""
+        out, col = [], 0
+        for block in self.blocks:
+            width = BlockNest.columns(block)
+            out.append(BlockNest.of(block, rows[:, col : col + width]))
+            col += width
+        return out
+
+    # -- population operators ---------------------------------------------------------------
+
+    def sample(self, rng: np.random.Generator, n: int) -> Rows:
+        """Up to ``n`` valid random rows (fewer only if valid ones are very rare)."""
+        kept: list[Rows] = []
+        total = 0
+        for _ in range(_MAX_SAMPLING_ROUNDS):
+            draw = 2 * (n - total) + 16
+            rows = np.empty((draw, self.num_decisions), np.int32)
+            for d in self.decisions:
+                rows[:, d.columns] = d.choices[rng.integers(len(d.choices), size=draw)]
+            rows = rows[self.valid(rows)]
+            kept.append(rows[: n - total])
+            total += len(kept[-1])
+            if total >= n:
+                break
+        return np.concatenate(kept) if kept else np.empty((0, self.num_decisions), np.int32)
+
+    def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
+        """Rows with one or two decisions redrawn each; an invalid child falls back to its parent."""
+        out = rows.copy()
+        if not len(rows):
+            return out
+        for share in (1.0, 0.3):
+            which = rng.integers(len(self.decisions), size=len(rows))
+            apply = rng.random(len(rows)) < share
+            for i, d in enumerate(self.decisions):
+                at = np.flatnonzero((which == i) & apply)
+                if len(at):
+                    picks = d.choices[rng.integers(len(d.choices), size=len(at))]
+                    out[np.ix_(at, d.columns)] = picks
+        bad = ~self.valid(out)
+        out[bad] = rows[bad]
+        return out
+
+    def crossover(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
+        """Children that take each decision from either parent; invalid ones fall back to ``a``."""
+        out = a.copy()
+        for d in self.decisions:
+            from_b = np.flatnonzero(rng.random(len(a)) < 0.5)
+            out[np.ix_(from_b, d.columns)] = b[np.ix_(from_b, d.columns)]
+        bad = ~self.valid(out)
+        out[bad] = a[bad]
+        return out
+
+    def neighbours(self, row: Rows) -> Rows:
+        """All valid rows that differ from ``row`` in exactly one decision."""
+        parts = []
+        for d in self.decisions:
+            rows = np.repeat(row.reshape(1, -1), len(d.choices), axis=0)
+            rows[:, d.columns] = d.choices
+            parts.append(rows[(rows != row.reshape(1, -1)).any(axis=1)])
+        rows = np.concatenate(parts)
+        return rows[self.valid(rows)]
+
+    def valid(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which rows lower to a program within the target's limits (all others are refused)."""
+        ok = (rows >= 0).all(axis=1)
+        for nest in self.nests(np.maximum(rows, 0)):
+            ok &= _valid_block(nest, self.target)
+        return ok
+
+    def row_hash(self, rows: Rows) -> NDArray[np.uint64]:
+        """A 64-bit identity per row."""
+        h = np.full(len(rows), 1469598103934665603 + self.id, np.uint64)
+        with np.errstate(over="ignore"):
+            for c in range(rows.shape[1]):
+                h = (h ^ rows[:, c].astype(np.uint64)) * np.uint64(1099511628211)
+                h ^= h >> np.uint64(29)
+        return h
+
+
+def _vector_limit(block: Block, target: Target) -> int:
+    if not block.reduce:
+        return 8
+    return 8 if math.prod(a.extent for a in block.spatial[:-1]) == 1 else 4
+
+
+def _block_decisions(
+    block: Block, target: Target, col: int, prefix: str, index: int
+) -> tuple[list[Decision], int]:
+    out: list[Decision] = []
+    levels = block.spatial_levels - 1
+    tiled = bool(block.reduce) or block.structure == MULTI_LEVEL
+    for i, axis in enumerate(block.spatial):
+        if i == len(block.spatial) - 1:
+            lanes = target.lanes(block.result.dtype)
+            inner = vector_tiles(axis.extent, lanes, _vector_limit(block, target))
+        else:
+            inner = register_tiles(axis.extent) if tiled else (1,)
+        table = spatial_table(axis.extent, levels, inner)
+        out.append(Decision(prefix + axis.name, tuple(range(col, col + levels)), table, "tile"))
+        col += levels
+    levels = block.reduce_levels - 1
+    for axis in block.reduce:
+        if levels > 0:
+            table = reduce_table(axis.extent, levels)
+            cols = tuple(range(col, col + levels))
+            out.append(Decision(prefix + axis.name, cols, table, "tile"))
+            col += levels
+    fused = np.arange(len(block.spatial) + 1, dtype=np.int32)
+    if not tiled:
+        fused = np.array([0, max(len(block.spatial) - 1, 1), len(block.spatial)], np.int32)
+    out.append(Decision(prefix + "parallel", (col,), np.unique(fused).reshape(-1, 1), "parallel"))
+    limits = np.array(UNROLL_LIMITS if block.reduce else (0,), np.int32)
+    out.append(Decision(prefix + "unroll", (col + 1,), limits.reshape(-1, 1), "unroll"))
+    return out, col + 2
+
+
+def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
+    block = nest.block
+    ok = np.ones(len(nest.parallel), bool)
+    for axis, extents in nest.tiles.items():
+        covered = np.ones(len(ok), np.int64)
+        for extent in extents[1:]:
+            ok &= extent >= 1
+            covered = covered * extent
+        if axis.kind == "reduce":
+            ok &= covered * extents[0] == axis.extent
+        else:
+            ok &= covered < 2 * max(axis.extent, target.lanes())
+    ok &= nest.parallel <= len(block.spatial)
+    lanes = target.lanes(block.result.dtype)
+    *others, last = block.spatial if block.spatial else ((),)
+    pixels = np.ones(len(ok), np.int64)
+    for axis in others:
+        pixels = pixels * nest.tiles[axis][-1]
+    vectors = -(-nest.tiles[last][-1] // lanes) if block.spatial else np.ones(len(ok), np.int64)
+    if block.reduce:
+        ok &= pixels * vectors + vectors <= target.num_vector_registers
+    else:
+        ok &= pixels * vectors <= 32
+    ok &= scratch_bytes(nest) <= _MAX_TILE_BYTES
+    return ok
+
+
+def scratch_bytes(nest: BlockNest) -> NDArray[np.int64]:
+    """Bytes of thread-local buffers: partial sums and attached producers."""
+    block = nest.block
+    total = np.zeros(len(nest.parallel), np.int64)
+    if block.structure == MULTI_LEVEL and block.accumulate == "tile":
+        tile = np.full(len(total), 4, np.int64)
+        for axis in block.spatial:
+            tile = tile * nest.tiles[axis][2] * nest.tiles[axis][3]
+        revisit = np.zeros(len(total), bool)
+        for axis in block.reduce:
+            revisit |= nest.tiles[axis][0] > 1
+        total += np.where(revisit, tile, 0)
+    for attached in block.attached:
+        from tilework.space.regions import attached_extents
+
+        size = np.full(len(total), 4, np.int64)
+        for extent in attached_extents(nest, attached):
+            size = size * extent
+        total += size
+    return total
