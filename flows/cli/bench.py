@@ -37,7 +37,7 @@ def bench(
     """Time NET end to end, compiled with the best records of the store.
 
     Engines take turns in one run (A/B/A/B), so that a change of the machine's speed meets all of
-    them; the ratio is each engine's median over Tilework's. Schedules are chosen per thread count.
+    them. A ratio below 1 means that Tilework is faster. Schedules are chosen per thread count.
 
     [bold]Examples[/]
 

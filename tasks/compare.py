@@ -1,0 +1,124 @@
+"""Time a compiled network and other engines side by side."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tasks.peers import load_peer
+from tasks.report import Timing
+
+if TYPE_CHECKING:
+    from tasks.peers import Engine
+    from tilework.graph import Network
+    from tilework.measure.timing import Samples
+    from tilework.target import Target
+
+
+@dataclass(frozen=True)
+class EngineRow:
+    """One engine's latency; ``ratio`` is Tilework's time over this engine's, pair by pair.
+
+    ``max_rel_error`` is how far its outputs are from Tilework's, relative to the largest.
+    """
+
+    engine: str
+    timing: Timing
+    ratio: float
+    max_rel_error: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Engines on one network and one number of threads, timed interleaved in one run."""
+
+    network: str
+    target: str
+    threads: int
+    tasks: int
+    tuned_tasks: int
+    rows: tuple[EngineRow, ...]
+
+
+def random_inputs(net: Network, seed: int = 0) -> dict[str, np.ndarray]:
+    """Standard normal float32 inputs for a network."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.standard_normal(kind.shape, dtype=np.float32)
+        for name, kind in net.inputs.items()
+    }
+
+
+def max_rel_error(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """Largest absolute difference over all outputs, divided by the largest expected magnitude."""
+    errors = [
+        float(np.max(np.abs(a - b)) / max(float(np.max(np.abs(b))), 1e-30))
+        for a, b in zip(outputs, expected, strict=True)
+    ]
+    return float(np.max(errors))  # NaN stays NaN
+
+
+def timing_of(samples: Samples) -> Timing:
+    """Statistics of samples, in milliseconds."""
+    values = [1e3 * s for s in samples.seconds]
+    return Timing(
+        1e3 * samples.median, fmean(values), min(values), max(values), pstdev(values)
+    )
+
+
+def time_engines(
+    engines: Mapping[str, Engine], inputs: Mapping[str, np.ndarray], seconds: float
+) -> dict[str, Samples]:
+    """Time engines interleaved, each for about ``seconds``."""
+    from tilework.measure.timing import interleave
+
+    calls = {name: (lambda e=e: e.run(inputs)) for name, e in engines.items()}
+    return interleave(calls, 400, warmup=3, budget_s=seconds * len(calls))
+
+
+def compare_engines(
+    net: Network, target: Target, store: str, peers: Sequence[str], seconds: float = 5.0
+) -> Comparison:
+    """Compile ``net`` with a store's best records and time it beside other engines.
+
+    Args:
+        target: its ``num_cores`` is the number of threads of every engine.
+        peers: names from `tasks.peers.PEERS`.
+        seconds: measured time per engine.
+
+    Raises:
+        TileworkError: a peer is unknown or not installed, or the network cannot be exported.
+    """
+    from tasks.stages import compile_with_records
+    from tilework.measure.timing import paired_ratio
+
+    inputs = random_inputs(net)
+    module = compile_with_records(net, target, store)
+    engines: dict[str, Engine] = {"tilework": module}
+    with tempfile.TemporaryDirectory() as folder:
+        if peers:
+            path = str(Path(folder) / "network.onnx")
+            net.to_onnx(path)
+            for peer in peers:
+                loaded = load_peer(peer, path, target.num_cores)
+                engines[loaded.name] = loaded
+        outputs = {name: [np.array(o) for o in e.run(inputs)] for name, e in engines.items()}
+        samples = time_engines(engines, inputs, seconds)
+    ours = samples["tilework"]
+    rows = tuple(
+        EngineRow(
+            name,
+            timing_of(found),
+            paired_ratio(ours, found),
+            None if name == "tilework" else max_rel_error(outputs["tilework"], outputs[name]),
+        )
+        for name, found in samples.items()
+    )
+    tuned = [row.tuned for row in module.report]
+    return Comparison(net.name, str(target), target.num_cores, len(tuned), sum(tuned), rows)
