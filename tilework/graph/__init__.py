@@ -20,6 +20,6 @@ def from_onnx(
 
 
 __all__ = [
-    "Builder", "Call", "Network", "Node", "Plan", "ValueType", "extract_tasks", "from_onnx", "plan",
-    "zoo",
+    "Builder", "Call", "Network", "Node", "Plan", "ValueType", "extract_tasks", "from_onnx",
+    "plan", "zoo",
 ]  # fmt: skip

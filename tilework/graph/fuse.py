@@ -1,9 +1,10 @@
 """Operator fusion: which nodes of a network are computed together, as one kernel.
 
-The rules are the field's: every operator has a pattern, and a node joins the group of its immediate
-post-dominator (the first node through which everything it feeds must pass) when the patterns on all
-paths between them allow it. A group holds at most one *anchor*: convolution, dense, pooling,
-softmax. So a convolution takes the bias, residual addition and ReLU behind it, and nothing in front.
+The rules are the field's: every operator has a pattern, and a node joins the group of its
+immediate post-dominator (the first node through which everything it feeds must pass) when the
+patterns on all paths between them allow it. A group holds at most one *anchor*: convolution, dense,
+pooling, softmax. So a convolution takes the bias, residual addition and ReLU behind it, and nothing
+in front.
 
 One rule is narrower here: operators that move data (transpose, concatenation) never join a group
 that has an anchor, so that layout changes at a network's boundary stay out of its heavy kernels.
@@ -76,7 +77,10 @@ def execution_order(net: Network) -> list[Node]:
 
 
 def fuse(net: Network) -> list[tuple[Node, ...]]:
-    """Partition the nodes into groups, in execution order; the last node of a group is its output."""
+    """Partition the nodes into groups, in execution order.
+
+    A group's last node is its output; nobody outside reads the others.
+    """
     items = _items(net)
     _dominators(items, net)
     for phase in (0, 1):

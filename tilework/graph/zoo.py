@@ -193,7 +193,9 @@ class _ResNet:
 
 def _mlp(net: _Layers, batch: int, image: tuple[int, ...] | None) -> Network:
     """784-128-64-10 by default."""
-    x = net.b.input("data", (batch, *(image or ((28, 28, 1) if net.layout == "NHWC" else (1, 28, 28)))))
+    x = net.b.input(
+        "data", (batch, *(image or ((28, 28, 1) if net.layout == "NHWC" else (1, 28, 28))))
+    )
     x = net.flatten(x)
     x = net.relu(net.dense(x, 128, "fc1", gain=2.0), "relu1")
     x = net.relu(net.dense(x, 64, "fc2", gain=2.0), "relu2")

@@ -6,7 +6,9 @@ from tilework import te
 from tilework.ops.pad import pad
 
 
-def output_size(size: int, kernel: int, before: int, after: int, stride: int, dilation: int) -> int:
+def output_size(
+    size: int, kernel: int, before: int, after: int, stride: int, dilation: int
+) -> int:
     """Number of output positions of a sliding window along one dimension (can be <= 0)."""
     return (size + before + after - dilation * (kernel - 1) - 1) // stride + 1
 
