@@ -1,11 +1,11 @@
-"""What a tuning run leaves in Prefect's UI: task table, progress bar, convergence plot, summary."""
+"""What a tuning run leaves in Prefect's UI: progress, task table, convergence plot, summary."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -54,7 +54,8 @@ class ArtifactReporter(Reporter):
         share = 100.0 * budget_share(progress)
         if self._bar is None:
             key = artifact_key("progress", self._network)
-            self._bar = create_progress_artifact(share, key=key, description="Budget spent")
+            made = create_progress_artifact(share, key=key, description="Budget spent")
+            self._bar = cast(UUID, made)
         else:
             update_progress_artifact(self._bar, progress=share)
         if progress.rounds % self._every == 0:
@@ -77,12 +78,12 @@ def publish_table(network: str, progress: Progress) -> None:
         [
             {
                 "ID": row.id,
-                "Description": row.description,
+                "Description": row.desc,
                 "Weight": row.weight,
-                "Latency (ms)": _rounded(row.latency_s and row.latency_s * 1e3),
+                "Latency (ms)": _rounded(row.latency_ms),
                 "GFLOPS": _rounded(row.gflops),
                 "Trials": row.trials,
-                "Failed": row.failed,
+                "Note": row.note,
             }
             for row in progress.rows
         ],
@@ -95,10 +96,13 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def publish_summary(report: TuneReport, records: Sequence[Record]) -> None:
-    """Publish the outcome: latencies, check, and the convergence plot as an embedded picture."""
-    rows = report.progress.rows
-    weights = {row.workload_key: row.weight for row in rows}
+def publish_summary(
+    report: TuneReport, records: Sequence[Record], weights: Mapping[str, float]
+) -> None:
+    """Publish the outcome: latencies, check, and the convergence plot as an embedded picture.
+
+    ``records`` are the run's, ``weights`` the calls of each workload (`flows.convergence`).
+    """
     curve = convergence(records, weights)
     text = _summary_text(report)
     if curve.trials:
@@ -120,11 +124,9 @@ def _summary_text(report: TuneReport) -> str:
         ("records", f"`{report.store}`"),
         ("module", f"`{report.module}`" if report.module else "not kept"),
         ("trials", f"{progress.trials} in {progress.rounds} rounds"),
+        ("estimated total latency", f"{progress.estimated_total_s * 1e3:.3f} ms"),
         ("failures", ", ".join(f"{n} {kind}" for kind, n in report.failures.items()) or "none"),
     ]
-    total = progress.estimated_total_s
-    if total is not None:
-        facts.append(("estimated total latency", f"{total * 1e3:.3f} ms"))
     if report.before and report.after:
         facts.append(("end to end, untuned", f"{report.before.median_ms:.3f} ms"))
         facts.append(("end to end, tuned", f"{report.after.median_ms:.3f} ms"))

@@ -21,7 +21,7 @@ class Curve:
     total_s: tuple[float, ...]
 
 
-def convergence(records: Sequence[Record], weights: Mapping[str, int]) -> Curve:
+def convergence(records: Sequence[Record], weights: Mapping[str, float]) -> Curve:
     """The curve of one run's records, in the order in which they were made.
 
     ``weights`` gives each workload's number of calls; records of other workloads are left out.

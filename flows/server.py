@@ -20,7 +20,7 @@ class Server:
 
 
 def configured_server(timeout_s: float = 3.0) -> Server:
-    """Look up the API URL of Prefect's settings (environment or profile) and ask for its health."""
+    """Look up the API URL in Prefect's settings (environment, profile) and ask for its health."""
     from prefect.settings import get_current_settings
 
     url = get_current_settings().api.url or ""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tilework.target import Target
+
+if TYPE_CHECKING:
+    from tilework.measure import Measurer
+    from tilework.search import TuningOptions
 
 Effort = Literal["draft", "quick", "full"]
 Layout = Literal["NHWC", "NCHW"]
@@ -17,8 +22,9 @@ Layout = Literal["NHWC", "NCHW"]
 class TuneSettings(BaseModel):
     """What to tune, for which machine, and how much to spend on it.
 
-    ``trials`` and ``seconds`` replace the budgets of ``effort`` where they are given. ``output`` is
-    where the compiled module is written; empty means that it is not kept.
+    Either of ``trials`` and ``seconds`` replaces the budgets of ``effort``, both of them. Budgets
+    are for the run in all: what earlier, equal calls have spent counts, unless ``extend`` is set.
+    ``output`` is where the compiled module is written; empty means that it is not kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,11 +32,12 @@ class TuneSettings(BaseModel):
     network: str = Field(description="A built-in network's name, or an ONNX file")
     target: str = Field("llvm -mcpu=native", description="Machine to tune for")
     effort: Effort = Field("quick", description="How thorough: budgets and search depth")
-    trials: int | None = Field(None, ge=0, description="Measurements in all, instead of effort's")
-    seconds: float | None = Field(None, gt=0, description="Time in all, instead of effort's")
-    threads: int | None = Field(
-        None, ge=1, description="Threads of the network; default all cores"
+    trials: int | None = Field(None, ge=1, description="Measurements, instead of effort's budget")
+    seconds: float | None = Field(
+        None, gt=0, description="Search time, instead of effort's budget"
     )
+    extend: bool = Field(False, description="Spend the budget on top of what was spent before")
+    threads: int | None = Field(None, ge=1, description="Threads of the network; none: all cores")
     store: str = Field("records", description="Record store: a directory or a URI")
     seed: int = Field(0, ge=0, description="Same seed and records give the same candidates")
     batch: int = Field(1, ge=1, description="Batch size of a built-in network")
@@ -45,6 +52,21 @@ class TuneSettings(BaseModel):
         """
         target = Target(self.target)
         return target if self.threads is None else target.with_cores(self.threads)
+
+    def tuning_options(self) -> TuningOptions:
+        """The search options of ``effort``, with the budgets replaced if any is given."""
+        from tilework.search import EFFORTS
+
+        options = EFFORTS[self.effort]
+        if self.trials is None and self.seconds is None:
+            return options
+        return replace(options, num_measure_trials=self.trials, seconds=self.seconds)
+
+    def measurer(self) -> Measurer:
+        """A measurer for the target; a context manager that owns worker processes."""
+        from tilework.measure import Measurer
+
+        return Measurer(self.resolved_target(), seed=self.seed)
 
     def run_id(self, network_fingerprint: str) -> str:
         """Identity of a tuning run: the same settings find their finished rounds again.

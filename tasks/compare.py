@@ -67,9 +67,7 @@ def max_rel_error(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray])
 def timing_of(samples: Samples) -> Timing:
     """Statistics of samples, in milliseconds."""
     values = [1e3 * s for s in samples.seconds]
-    return Timing(
-        1e3 * samples.median, fmean(values), min(values), max(values), pstdev(values)
-    )
+    return Timing(1e3 * samples.median, fmean(values), min(values), max(values), pstdev(values))
 
 
 def time_engines(
@@ -95,7 +93,7 @@ def compare_engines(
     Raises:
         TileworkError: a peer is unknown or not installed, or the network cannot be exported.
     """
-    from tasks.stages import compile_with_records
+    from tasks.finish import compile_with_records
     from tilework.measure.timing import paired_ratio
 
     inputs = random_inputs(net)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,24 +17,22 @@ PEERS = ("onnxruntime", "openvino")
 class Engine(Protocol):
     """Something that runs one network on a fixed number of threads."""
 
-    @property
-    def name(self) -> str:
-        """Name and version, for tables."""
-
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Outputs of the network, in its order."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Peer:
+class Peer:
+    """Another engine with a network loaded; ``name`` has its version, for tables."""
+
     name: str
-    call: object
+    call: Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        return self.call(inputs)  # type: ignore[operator,no-any-return]
+        return self.call(inputs)
 
 
-def load_peer(engine: str, path: str, threads: int) -> Engine:
+def load_peer(engine: str, path: str, threads: int) -> Peer:
     """Load an ONNX file into ``engine``, float32, tuned for the latency of single requests.
 
     Raises:
@@ -50,7 +48,7 @@ def load_peer(engine: str, path: str, threads: int) -> Engine:
         ) from error
 
 
-def _onnxruntime(path: str, threads: int) -> Engine:
+def _onnxruntime(path: str, threads: int) -> Peer:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -58,10 +56,10 @@ def _onnxruntime(path: str, threads: int) -> Engine:
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return _Peer(f"onnxruntime {ort.__version__}", lambda x: session.run(None, dict(x)))
+    return Peer(f"onnxruntime {ort.__version__}", lambda x: session.run(None, dict(x)))
 
 
-def _openvino(path: str, threads: int) -> Engine:
+def _openvino(path: str, threads: int) -> Peer:
     import openvino as ov
 
     compiled = ov.Core().compile_model(
@@ -79,7 +77,7 @@ def _openvino(path: str, threads: int) -> Engine:
         request.infer(dict(inputs), share_inputs=True)
         return [request.get_output_tensor(i).data for i in range(len(compiled.outputs))]
 
-    return _Peer(f"openvino {ov.__version__.split('-')[0]}", call)
+    return Peer(f"openvino {ov.__version__.split('-')[0]}", call)
 
 
 _LOADERS = {"onnxruntime": _onnxruntime, "openvino": _openvino}

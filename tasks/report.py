@@ -4,31 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True)
-class TaskRow:
-    """One line of the task table.
-
-    Attributes:
-        weight: how often the network runs this task.
-        latency_s: best measured time of one run in seconds; None while nothing is measured.
-        trials: measurements spent, failed ones included.
-        failed: measurements that did not end in status ``ok``.
-    """
-
-    id: int
-    description: str
-    workload_key: str
-    weight: int
-    flops: float
-    latency_s: float | None
-    trials: int
-    failed: int
-
-    @property
-    def gflops(self) -> float | None:
-        """Speed of the best schedule in GFLOP/s."""
-        return self.flops / self.latency_s / 1e9 if self.latency_s else None
+from tilework.search.report import TaskRow
 
 
 @dataclass(frozen=True)
@@ -36,30 +12,29 @@ class Progress:
     """A tuning run between two rounds.
 
     Attributes:
-        current: ID of the task that was just measured, None before the first round.
-        elapsed_s: seconds spent in this process.
+        rows: the task table.
+        rounds, trials, elapsed_s: spent by the run, rounds of earlier processes included.
+        estimated_total_s: sum of the tasks' latencies times weights; a task without a
+            measurement counts as the draft model predicts it.
         trials_budget, seconds_budget: what may be spent in all; None is no limit.
+        current: ID of the task that was just measured, None before the first round.
+        failed: measurements of that round that did not end in status ``ok``.
     """
 
     rows: tuple[TaskRow, ...]
     rounds: int
     trials: int
     elapsed_s: float
+    estimated_total_s: float
     trials_budget: int | None
     seconds_budget: float | None
     current: int | None = None
-
-    @property
-    def estimated_total_s(self) -> float | None:
-        """Sum of the best latencies times weights; None while a task has no measurement."""
-        if any(row.latency_s is None for row in self.rows):
-            return None
-        return sum(row.weight * (row.latency_s or 0.0) for row in self.rows)
+    failed: int = 0
 
     @property
     def measured_tasks(self) -> int:
         """Tasks with at least one valid measurement."""
-        return sum(row.latency_s is not None for row in self.rows)
+        return sum(row.latency_ms is not None for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -95,7 +70,8 @@ class TuneReport:
     """The outcome of a tuning run.
 
     ``before`` and ``after`` are measured interleaved in one go: the network compiled without any
-    record and with the best ones. ``interrupted`` means that the budget was not used up.
+    record and with the best ones. ``stopped`` says why the search ended; ``resumed_rounds`` were
+    found in the store and not measured again; ``failures`` counts measurements by status.
     """
 
     run_id: str
@@ -107,7 +83,7 @@ class TuneReport:
     before: Timing | None
     after: Timing | None
     check: CheckResult | None
-    interrupted: bool = False
+    stopped: str = ""
     resumed_rounds: int = 0
     failures: dict[str, int] = field(default_factory=dict)
 

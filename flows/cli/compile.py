@@ -6,7 +6,7 @@ import typer
 
 from flows.cli import options
 from flows.cli.networks import target_of
-from flows.cli.output import console, milliseconds, print_json, table
+from flows.cli.output import console, print_json
 
 
 def compile_network(
@@ -27,8 +27,8 @@ def compile_network(
 
       tilework compile resnet-18 --output resnet18.tw
     """
+    from tasks.finish import check_output, compile_with_records
     from tasks.network import load_network, network_label
-    from tasks.stages import check_output, compile_with_records
 
     net = load_network(network, batch, layout)
     module = compile_with_records(net, target_of(target, threads), store)

@@ -193,7 +193,7 @@ def _print_explanation(document: dict[str, Any]) -> None:
         return
     rows = [
         (
-            place, milliseconds(b["latency_s"]), gflops(document["flops"], b["latency_s"]),
+            str(place), milliseconds(b["latency_s"]), gflops(document["flops"], b["latency_s"]),
             milliseconds(b["draft_s"]), b["sketch"],
         )
         for place, b in enumerate(document["best"], 1)

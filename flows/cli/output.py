@@ -60,3 +60,8 @@ def milliseconds(seconds: float | None) -> str:
 def gflops(flops: float, seconds: float | None) -> str:
     """Speed in GFLOP/s, or a dash when the latency is unknown."""
     return "-" if not seconds else f"{flops / seconds / 1e9:.1f}"
+
+
+def number(value: float | None, decimals: int) -> str:
+    """``value`` with so many decimals, or a dash when unknown."""
+    return "-" if value is None else f"{value:.{decimals}f}"

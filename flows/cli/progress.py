@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from flows.cli.output import console, gflops, milliseconds, table
+from flows.cli.output import console, number, table
 from flows.reporting import Reporter
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tasks.report import Progress
+    from tilework.search.report import TaskRow
 
 
 def reporter_for(json: bool) -> Reporter:
@@ -41,11 +42,11 @@ def budget_text(progress: Progress) -> str:
 
 
 def total_text(progress: Progress) -> str:
-    """The estimated total latency, or how many tasks it still waits for."""
-    total = progress.estimated_total_s
-    if total is None:
-        return f"{progress.measured_tasks} of {len(progress.rows)} tasks measured"
-    return f"estimated total latency {milliseconds(total)} ms"
+    """The estimated total latency, and how many tasks' share of it is measured."""
+    text = f"estimated total latency {progress.estimated_total_s * 1e3:.3f} ms"
+    if progress.measured_tasks < len(progress.rows):
+        text += f", {progress.measured_tasks} of {len(progress.rows)} tasks measured"
+    return text
 
 
 class LineReporter(Reporter):
@@ -65,8 +66,8 @@ class LineReporter(Reporter):
             return
         row = progress.rows[progress.current]
         typer.echo(
-            f"round {progress.rounds:3d}  task {row.id:2d} {row.description[:28]:28s} "
-            f"{milliseconds(row.latency_s):>9s} ms {gflops(row.flops, row.latency_s):>7s} GFLOPS  "
+            f"round {progress.rounds:3d}  task {row.id:2d} {row.desc[:28]:28s} "
+            f"{number(row.latency_ms, 3):>9s} ms {number(row.gflops, 1):>7s} GFLOPS  "
             f"{total_text(progress)}  ({budget_text(progress)})"
         )
 
@@ -122,7 +123,7 @@ class LiveReporter(Reporter):
         if len(rows) > height > 0:  # keep the costliest in sight
             rows = tuple(
                 sorted(
-                    sorted(rows, key=lambda r: -(r.latency_s or 1e9) * r.weight)[:height],
+                    sorted(rows, key=lambda r: -(r.latency_ms or 1e9) * r.weight)[:height],
                     key=lambda r: r.id,
                 )
             )
@@ -130,7 +131,7 @@ class LiveReporter(Reporter):
         return Group(task_table(progress, rows), footer)
 
 
-def task_table(progress: Progress, rows: tuple | None = None) -> RenderableType:  # type: ignore[type-arg]
+def task_table(progress: Progress, rows: tuple[TaskRow, ...] | None = None) -> RenderableType:
     """The task table of the auto-scheduler's users: ID, description, latency, speed, trials."""
     shown = progress.rows if rows is None else rows
     return table(
@@ -138,11 +139,11 @@ def task_table(progress: Progress, rows: tuple | None = None) -> RenderableType:
         [
             (
                 f"[bold]{row.id}[/]" if row.id == progress.current else row.id,
-                row.description,
-                row.weight,
-                milliseconds(row.latency_s),
-                gflops(row.flops, row.latency_s),
-                f"{row.trials} ({row.failed} failed)" if row.failed else row.trials,
+                row.desc,
+                f"{row.weight:g}",
+                number(row.latency_ms, 3),
+                number(row.gflops, 1),
+                row.trials,
             )
             for row in shown
         ],

@@ -25,11 +25,16 @@ def tune(
         ),
     ] = "quick",
     trials: Annotated[
-        int | None, typer.Option("--trials", min=0, help="Measurements in all, earlier ones too.")
+        int | None,
+        typer.Option("--trials", min=1, help="Measurements, instead of effort's."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=1, help="Time limit of the search.")
+        float | None,
+        typer.Option("--seconds", min=1, help="Search time, instead of effort's."),
     ] = None,
+    extend: Annotated[
+        bool, typer.Option("--extend", help="Spend the budget on top of what was spent before.")
+    ] = False,
     threads: options.Threads = None,
     store: options.Store = options.DEFAULT_STORE,
     seed: options.Seed = 0,
@@ -58,7 +63,7 @@ def tune(
 
       tilework tune resnet-50 --threads 1 --store s3://bucket/records
 
-      tilework tune resnet-18 --trials 5000     more of the same, continued
+      tilework tune resnet-18 --extend          more of the same, continued
     """
     from flows.cli.progress import reporter_for
     from flows.settings import TuneSettings
@@ -70,6 +75,7 @@ def tune(
         effort=effort,
         trials=trials,
         seconds=seconds,
+        extend=extend,
         threads=threads,
         store=store,
         seed=seed,
@@ -144,29 +150,14 @@ def _document(report: TuneReport) -> dict[str, Any]:
         "trials": progress.trials,
         "elapsed_s": progress.elapsed_s,
         "failures": report.failures,
-        "estimated_total_ms": _ms(progress.estimated_total_s),
+        "estimated_total_ms": progress.estimated_total_s * 1e3,
+        "stopped": report.stopped,
         "before": report.before,
         "after": report.after,
         "speedup": report.speedup,
         "check": report.check,
-        "tasks": [
-            {
-                "id": row.id,
-                "description": row.description,
-                "workload_key": row.workload_key,
-                "weight": row.weight,
-                "latency_ms": _ms(row.latency_s),
-                "gflops": row.gflops,
-                "trials": row.trials,
-                "failed": row.failed,
-            }
-            for row in progress.rows
-        ],
+        "tasks": list(progress.rows),
     }
-
-
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1e3
 
 
 def print_report(report: TuneReport) -> None:
@@ -176,9 +167,8 @@ def print_report(report: TuneReport) -> None:
     out = console()
     progress = report.progress
     out.print(task_table(progress))
-    total = progress.estimated_total_s
-    if total is not None:
-        out.print(f"Estimated total latency: {milliseconds(total)} ms ({budget_text(progress)})")
+    total = milliseconds(progress.estimated_total_s)
+    out.print(f"Estimated total latency: {total} ms ({budget_text(progress)})")
     if report.failures:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.failures.items()))
         out.print(f"Failed measurements, kept as records: {kinds}")

@@ -1,0 +1,119 @@
+"""The order of a tuning run: one function, whether its stages are plain calls or Prefect tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from flows.reporting import current_reporter
+from tasks.finish import open_store
+from tasks.network import network_label
+from tasks.report import TuneReport
+from tasks.run import TuningRun
+from tasks.stages import PLAIN, Stages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flows.settings import TuneSettings
+    from tilework.record import Record
+
+
+def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> TuneReport:
+    """Tune a network: extract, rounds until the budget is spent, distill, compile, check, time.
+
+    May be killed at any moment and called again with equal settings: finished rounds are found in
+    the store and count towards the budget.
+
+    Raises:
+        TileworkError: the network, target or store is unusable, or every measurement fails.
+    """
+    report, _ = tune_with_records(settings, stages)
+    return report
+
+
+def tune_with_records(
+    settings: TuneSettings, stages: Stages = PLAIN
+) -> tuple[TuneReport, dict[str, float]]:
+    """As `tune_pipeline`, with the weight of each workload beside the report."""
+    reporter = current_reporter()
+    target = settings.resolved_target()
+    store = open_store(settings.store)
+    store.check_writable()
+    reporter.stage(f"{settings.network} for {target}: extracting tasks")
+    found = stages.extract(settings.network, target, settings.batch, settings.layout)
+    with settings.measurer() as measurer:
+        run = TuningRun(
+            found,
+            settings.tuning_options(),
+            store,
+            measurer,
+            run_id=settings.run_id(found.fingerprint),
+            seed=settings.seed,
+            label=network_label(settings.network),
+            extend=settings.extend,
+        )
+        for problem in store.problems:
+            reporter.note(f"warning: {problem}")
+        _introduce(run)
+        _search(run, stages)
+        reporter.stage(f"search over: {run.session.result().stopped}")
+    stages.distill(store)
+    reporter.stage("compiling")
+    compiled = stages.compile(found.network, target, settings.store, settings.output)
+    reporter.stage("checking the output")
+    checked = stages.check(compiled)
+    reporter.stage("timing the network, untuned and tuned in turns")
+    before, after = stages.benchmark(compiled)
+    report = TuneReport(
+        run_id=run.session.run_id,
+        network=settings.network,
+        target=str(target),
+        store=settings.store,
+        module=settings.output,
+        progress=run.progress(),
+        before=before,
+        after=after,
+        check=checked,
+        stopped=run.session.result().stopped,
+        resumed_rounds=run.resumed_rounds,
+        failures=_failures(run_records(store.read(), run.session.run_id)),
+    )
+    weights = zip(found.tasks, found.weights, strict=True)
+    return report, {task.workload_key: weight for task, weight in weights}
+
+
+def _introduce(run: TuningRun) -> None:
+    reporter = current_reporter()
+    tasks = run.extracted
+    reporter.note(f"{len(tasks.tasks)} distinct tasks, {sum(tasks.weights)} calls")
+    if run.resumed_rounds:
+        budget = run.session.budget
+        reporter.note(
+            f"found {run.resumed_rounds} finished rounds of this run "
+            f"({budget.trials} trials, {budget.elapsed_s:.0f} s): going on from there"
+        )
+    reporter.progress(run.progress())
+
+
+def _search(run: TuningRun, stages: Stages) -> None:
+    """Rounds until the session says that the run is over."""
+    reporter = current_reporter()
+    while (index := run.next_task()) is not None:
+        number = run.session.rounds
+        if not stages.propose(run, index, number):
+            continue
+        stages.measure(run, index, number)
+        finished = stages.store(run, index, number)
+        reporter.progress(run.progress(finished))
+        stages.refit(run, index, number)
+
+
+def run_records(records: Sequence[Record], run_id: str) -> list[Record]:
+    """The records of one run, in their order."""
+    return [record for record in records if record.run_id == run_id]
+
+
+def _failures(records: Sequence[Record]) -> dict[str, int]:
+    """Measurements that were not ``ok``, counted by status."""
+    return dict(Counter(str(record.status) for record in records if not record.usable))

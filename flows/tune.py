@@ -1,0 +1,49 @@
+"""The Prefect flow ``tune-network``: the pipeline of `flows.pipeline` with its stages as tasks."""
+
+from __future__ import annotations
+
+from prefect import flow
+from prefect.settings import (
+    PREFECT_LOGGING_LEVEL,
+    PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
+    temporary_settings,
+)
+
+from flows.artifacts import ArtifactReporter, publish_summary, publish_table
+from flows.pipeline import run_records, tune_with_records
+from flows.reporting import current_reporter, reporting
+from flows.settings import TuneSettings
+from tasks.finish import open_store
+from tasks.report import TuneReport
+from tasks.shells import PREFECT
+
+
+@flow(
+    name="tune-network",
+    flow_run_name="tune {settings.network} ({settings.effort})",
+    persist_result=False,
+    validate_parameters=True,
+)
+def tune_network(settings: TuneSettings) -> TuneReport:
+    """Tune a network for a target: rounds of search and measurement, then a compiled module.
+
+    A crashed run may simply be started again: finished rounds are in the record store.
+    """
+    reporter = ArtifactReporter(settings.network, current_reporter())
+    with reporting(reporter):
+        report, weights = tune_with_records(settings, PREFECT)
+    publish_table(settings.network, report.progress)
+    records = run_records(open_store(settings.store).read(), report.run_id)
+    publish_summary(report, records, weights)
+    return report
+
+
+def run_as_flow(settings: TuneSettings) -> TuneReport:
+    """Run the flow in this process, quietly: the reporter of the caller does the talking."""
+    quiet = {
+        PREFECT_LOGGING_LEVEL: "WARNING",
+        # a temporary server on a busy machine takes longer to start than Prefect expects
+        PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 120,
+    }
+    with temporary_settings(quiet):
+        return tune_network(settings)

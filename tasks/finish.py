@@ -1,0 +1,119 @@
+"""What follows the search: distill the records, compile, check the output, time it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tasks.compare import max_rel_error, random_inputs, time_engines, timing_of
+from tasks.peers import Engine, load_peer
+from tasks.report import CheckResult, Timing
+from tilework.errors import TileworkError
+
+if TYPE_CHECKING:
+    from storage import RecordStore
+    from tilework.graph import Network
+    from tilework.runtime import Module
+    from tilework.target import Target
+
+BEST = "_best"
+"""Folder of the distilled records inside a store; its name hides it from readers of the store."""
+
+
+class Compiled:
+    """A network compiled twice: with the best records, and without any (what untuned users get).
+
+    Not a dataclass, see `tasks.run.TuningRun`.
+    """
+
+    def __init__(self, network: Network, tuned: Module, untuned: Module) -> None:
+        self.network = network
+        self.tuned = tuned
+        self.untuned = untuned
+
+
+def open_store(path: str) -> RecordStore:
+    """A store whose schedules belong to the present sketch rules.
+
+    Raises:
+        StoreError: the URI cannot be opened.
+    """
+    from storage import RecordStore
+    from tilework.space import RULES_VERSION
+
+    return RecordStore(path, rules_version=RULES_VERSION)
+
+
+def distill(store: RecordStore) -> str:
+    """Write the best record of each task beside the store's rounds; where they are."""
+    path, question, query = store.path.partition("?")
+    return store.distill(f"{path.rstrip('/')}/{BEST}{question}{query}").path
+
+
+def compile_with_records(network: Network, target: Target, store: str) -> Module:
+    """Compile a network with the best records of a store."""
+    import tilework as tw
+
+    return tw.compile(network, target, records=open_store(store))
+
+
+def compile_modules(network: Network, target: Target, store: str, output: str = "") -> Compiled:
+    """Compile with the best records and without; save the tuned module to ``output`` if given."""
+    import tilework as tw
+
+    tuned = compile_with_records(network, target, store)
+    if output:
+        tuned.save(output)
+    return Compiled(network, tuned, tw.compile(network, target, records=None))
+
+
+def check(compiled: Compiled) -> CheckResult:
+    """Compare the tuned module's output with a reference's; see `check_output`."""
+    return check_output(compiled.tuned, compiled.network)
+
+
+def check_output(module: Module, network: Network) -> CheckResult:
+    """Compare a module's output on random input with ONNX Runtime's, or with NumPy's.
+
+    ONNX Runtime is used where it is installed; otherwise the network's calls are evaluated one by
+    one from their compute definitions, which is slower and shares the graph passes.
+    """
+    inputs = random_inputs(network)
+    outputs = [np.array(o) for o in module.run(inputs)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "network.onnx")
+        network.to_onnx(path)
+        try:
+            peer = load_peer("onnxruntime", path, threads=1)
+        except TileworkError:
+            return CheckResult("NumPy", max_rel_error(outputs, _evaluate(network, inputs)))
+        return CheckResult(peer.name, max_rel_error(outputs, peer.run(inputs)))
+
+
+def _evaluate(network: Network, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Run the network's plan call by call with the NumPy reference of tensor expressions."""
+    from tilework.graph import plan
+    from tilework.te import evaluate
+
+    planned = plan(network)
+    values = {**planned.constants, **inputs}
+
+    def value(name: str) -> np.ndarray:
+        if name in planned.views:
+            return values[planned.views[name]].reshape(planned.values[name].shape)
+        return values[name]
+
+    for call in planned.calls:
+        (values[call.output],) = evaluate(call.dag, [value(name) for name in call.inputs])
+    return [value(name) for name in planned.outputs]
+
+
+def benchmark(compiled: Compiled, seconds: float = 1.5) -> tuple[Timing, Timing]:
+    """Time the untuned and the tuned network interleaved: (before, after)."""
+    inputs = random_inputs(compiled.network)
+    engines: dict[str, Engine] = {"untuned": compiled.untuned, "tuned": compiled.tuned}
+    samples = time_engines(engines, inputs, seconds)
+    return timing_of(samples["untuned"]), timing_of(samples["tuned"])

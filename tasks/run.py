@@ -1,0 +1,115 @@
+"""The live state of a tuning run, and the stages of one round as plain functions.
+
+The functions take the run and return small values; whatever is large stays in the run. So the same
+functions serve the plain pipeline and Prefect tasks (`tasks.shells`), whose parameters are looked
+into and logged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tasks.report import Progress
+
+if TYPE_CHECKING:
+    from storage import RecordStore
+    from tasks.network import Extracted
+    from tilework.measure import Measurer
+    from tilework.measure.types import Candidate, Measured
+    from tilework.search import TuningOptions, TuningSession
+    from tilework.search.report import Round
+
+
+class TuningRun:
+    """A network being tuned: its tasks, its store, the search session and the measurer.
+
+    Deliberately not a dataclass: Prefect walks through the fields of those that it is passed.
+    """
+
+    def __init__(
+        self,
+        extracted: Extracted,
+        options: TuningOptions,
+        store: RecordStore,
+        measurer: Measurer,
+        *,
+        run_id: str,
+        seed: int,
+        label: str,
+        extend: bool = False,
+    ) -> None:
+        """Open the run; rounds of ``run_id`` that the store holds are taken as done.
+
+        Args:
+            label: the network's name in the records.
+            extend: spend the budget of ``options`` on top of what the run has spent before.
+        """
+        from dataclasses import replace
+
+        from tilework.search import TuningSession
+
+        self.extracted = extracted
+        self.store = store
+        self.measurer = measurer
+        self.session: TuningSession = TuningSession(
+            extracted.tasks,
+            extracted.weights,
+            options,
+            store,
+            run_id=run_id,
+            seed=seed,
+            network=label,
+        )
+        self.resumed_rounds = self.session.rounds
+        if extend:
+            trials, seconds = options.num_measure_trials, options.seconds
+            budget = self.session.budget
+            budget.options = replace(
+                options,
+                num_measure_trials=None if trials is None else trials + budget.trials,
+                seconds=None if seconds is None else seconds + budget.elapsed_s,
+            )
+        self._candidates: list[Candidate] = []
+        self._measured: list[Measured] = []
+
+    def next_task(self) -> int | None:
+        """Index of the task that gets the next round; None when the search is over."""
+        return self.session.next_task()
+
+    def progress(self, last: Round | None = None) -> Progress:
+        """Where the run stands, after the round ``last``."""
+        session = self.session
+        result = session.result()
+        return Progress(
+            rows=result.rows,
+            rounds=result.rounds,
+            trials=result.trials,
+            elapsed_s=result.elapsed_s,
+            estimated_total_s=result.estimated_total_s,
+            trials_budget=session.budget.options.num_measure_trials,
+            seconds_budget=session.budget.options.seconds,
+            current=None if last is None else last.task_index,
+            failed=0 if last is None else sum(not r.usable for r in last.records),
+        )
+
+
+def propose(run: TuningRun, index: int, round: int) -> int:
+    """Choose the candidates of a task's next round; how many (0: the task has no new ones)."""
+    run._candidates = run.session.propose(index)
+    return len(run._candidates)
+
+
+def measure(run: TuningRun, index: int, round: int) -> int:
+    """Build, verify and time the proposed candidates; how many ended in status ``ok``."""
+    run._measured = run.session.measure(index, run._candidates, run.measurer)
+    return sum(one.latency_s is not None for one in run._measured)
+
+
+def store(run: TuningRun, index: int, round: int) -> Round:
+    """Append the round's records to the store as one file; then the round counts as done."""
+    return run.session.commit(index, run._measured)
+
+
+def refit(run: TuningRun, index: int, round: int) -> None:
+    """Let the cost model learn from the new records."""
+    run.session.refit()
