@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from tests.measure.faults import Fault
+from tilework import te
+from tilework.measure import Candidate, Measurer
+from tilework.task import SearchTask
+
+TARGET = SimpleNamespace(num_cores=2, l2_bytes=1 << 20, l3_bytes=1 << 22)
+
+
+def add_task(n=1000, finite=True):
+    a = te.placeholder((n,), name="A")
+    b = te.placeholder((n,), name="B")
+    if finite:
+        c = te.compute((n,), lambda i: a[i] + b[i], name="C")
+    else:
+        c = te.compute((n,), lambda i: te.log(a[i] - 2.0) + b[i], name="C")
+    return SearchTask(te.ComputeDAG([a, b, c]), TARGET, "add")
+
+
+def candidate(*row):
+    return Candidate(0, tuple(int(x) for x in row), 0.5, "test")
+
+
+def new_measurer(**options):
+    defaults = {
+        "build_processes": 1,
+        "build_timeout_s": 0.5,
+        "run_timeout_s": 0.5,
+        "min_repeat_ms": 0.1,
+        "repeats": 5,
+        "time_budget_ms": 20.0,
+        "overlap": False,
+        "build_function": "tests.measure.faults:build",
+        "load_function": "tests.measure.faults:load",
+    }
+    return Measurer(TARGET, **{**defaults, **options})
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return True
+
+
+def wait_until_dead(pids, seconds=5.0):
+    end = time.monotonic() + seconds
+    while any(alive(pid) for pid in pids) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not any(alive(pid) for pid in pids)
+
+
+@pytest.fixture(scope="session")
+def task():
+    return add_task()
+
+
+@pytest.fixture(scope="module")
+def measurer():
+    with new_measurer() as measurer:
+        yield measurer
+
+
+@pytest.fixture(scope="session")
+def ok():
+    return candidate(Fault.none)

@@ -1,0 +1,151 @@
+"""Sampling, discarding disturbed samples, interleaving."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tilework.measure import timing
+from tilework.measure.timing import RunDelay, Samples, interleave, paired_ratio, take_samples
+
+
+def busy(seconds):
+    def call():
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+
+    return call
+
+
+@pytest.fixture
+def delays(monkeypatch):
+    """Replaces the run-delay counter by a list of increments, one per sample, then zeros."""
+    increments, total, reads = [], [0.0], [0]
+
+    def seconds(self):
+        reads[0] += 1
+        if reads[0] % 2 == 0 and increments:
+            total[0] += increments.pop(0)
+        return total[0]
+
+    monkeypatch.setattr(RunDelay, "seconds", seconds)
+    return increments
+
+
+def test_quantiles_and_spread():
+    assert timing.quantile([3, 1, 2], 0.5) == 2
+    assert timing.quantile([1, 2], 0.5) == 1.5
+    assert timing.quantile([5], 0.75) == 5
+    assert timing.spread([1, 2, 3, 4, 5]) == pytest.approx(2 / 3)
+    samples = Samples((1.0, 2.0, 9.0))
+    assert samples.median == 2
+    assert samples.spread == 2
+
+
+def test_samples_repeat_short_calls(delays):
+    calls = []
+    samples = take_samples(
+        lambda: calls.append(1), repeats=4, min_sample_s=1e-3, budget_s=1.0, short_look=2
+    )
+    assert len(samples.seconds) == 4
+    assert len(calls) > 1000
+    assert 1e-9 < samples.median < 1e-5
+
+
+def test_a_slow_call_is_given_up(delays):
+    samples = take_samples(
+        busy(2e-3), repeats=9, min_sample_s=1e-4, budget_s=1.0, short_look=2, give_up_above_s=1e-3
+    )
+    assert len(samples.seconds) == 2
+    samples = take_samples(
+        busy(1e-3), repeats=4, min_sample_s=1e-4, budget_s=1.0, short_look=2, give_up_above_s=1.0
+    )
+    assert len(samples.seconds) == 4
+
+
+def test_the_budget_ends_sampling_after_one_sample_at_least(delays):
+    assert len(take_samples(busy(5e-3), repeats=9, min_sample_s=0, budget_s=0).seconds) == 1
+
+
+def test_disturbed_samples_are_discarded(delays):
+    delays.extend([0.0, 1.0, 0.0, 1.0, 0.0])
+    samples = take_samples(busy(1e-4), repeats=3, min_sample_s=0, budget_s=1.0)
+    assert len(samples.seconds) == 3
+    assert samples.discarded == 2
+
+
+def test_disturbed_samples_are_better_than_none(delays):
+    delays.extend([1.0] * 100)
+    samples = take_samples(busy(1e-4), repeats=3, min_sample_s=0, budget_s=1.0)
+    assert len(samples.seconds) == 6
+    assert samples.discarded == 0
+
+
+def test_something_runs_before_every_sample(delays):
+    order = []
+    take_samples(
+        lambda: order.append("call"), repeats=3, min_sample_s=1.0, budget_s=1.0,
+        before=lambda: order.append("flush"),
+    )  # fmt: skip
+    assert order == ["flush", "call"] * 3
+
+
+def test_run_delay_sees_a_crowded_core():
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("needs a Linux scheduler")
+    before = os.sched_getaffinity(0)
+    other = None
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        time.sleep(0.1)
+        with RunDelay() as delay:
+            start = delay.seconds()
+            busy(0.1)()
+            waited = delay.seconds() - start
+    finally:
+        if other:
+            other.kill()
+            other.wait()
+        os.sched_setaffinity(0, before)
+    assert waited > 0.01
+
+
+def test_interleaved_functions_take_turns(delays):
+    order = []
+    functions = {name: lambda name=name: order.append(name) for name in "abc"}
+    samples = interleave(functions, 4, warmup=0)
+    assert order[:3] == ["a", "b", "c"]  # how long a call takes
+    assert "".join(order[3:]) == "abcbcacababc"
+    assert {len(s.seconds) for s in samples.values()} == {4}
+
+
+def test_a_disturbed_round_is_discarded_whole(delays):
+    delays.extend([0.0, 1.0])
+    samples = interleave({"a": busy(1e-5), "b": busy(2e-5)}, 3)
+    assert [len(s.seconds) for s in samples.values()] == [3, 3]
+    assert samples["a"].discarded == 1
+    delays.extend([1.0] * 100)
+    samples = interleave({"a": busy(1e-5), "b": busy(2e-5)}, 3)
+    assert [len(s.seconds) for s in samples.values()] == [6, 6]
+
+
+def test_paired_ratio_and_budget(delays):
+    samples = interleave({"a": busy(4e-4), "b": busy(1e-4)}, 9, min_sample_s=2e-4)
+    assert paired_ratio(samples["a"], samples["b"]) == pytest.approx(4, rel=0.5)
+    assert len(interleave({"a": busy(1e-3)}, 99, budget_s=0)["a"].seconds) == 1
+    assert paired_ratio(Samples((1.0, 3.0, 8.0)), Samples((1.0, 1.0, 2.0))) == 3
+
+
+def test_calibration_is_a_short_fixed_piece_of_work():
+    start = time.perf_counter()
+    first = timing.calibration_s()
+    assert time.perf_counter() - start < 1
+    assert 1e-5 < first < 0.1
+    assert math.isfinite(first)

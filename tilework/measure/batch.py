@@ -1,0 +1,192 @@
+"""The state of one batch: which candidate is where, and what became of it.
+
+`Batch` decides; it starts no process and waits for nothing. `Measurer` tells it which workers are
+idle and what workers did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tilework.measure.process import Worker, WorkerDied
+from tilework.measure.timing import quantile, spread
+from tilework.measure.types import BuildReply, Candidate, Measured, RunReply, shorten
+from tilework.measure.verify import Answer
+from tilework.record import Status
+
+if TYPE_CHECKING:
+    from tilework.measure.measurer import Settings
+
+JOBS = "tilework.measure.jobs"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is doing: `stage` is build, prepare, calibrate or run; `index` a candidate."""
+
+    stage: str
+    index: int = -1
+
+
+class Batch:
+    """Candidates of one task on their way through building and running.
+
+    Attributes:
+        log: results in the order in which they became known.
+        tainted: the runner's memory cannot be trusted after its last reply.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        task: bytes,
+        candidates: Sequence[Candidate],
+        best_latency_s: float | None,
+    ) -> None:
+        self._settings = settings
+        self._task = task
+        self._candidates = list(candidates)
+        self._best_s = best_latency_s or math.inf
+        self._results: dict[int, Measured] = {}
+        self._to_build = deque(range(len(self._candidates)))
+        self._to_run: dict[int, BuildReply] = {}
+        self._lost_once: set[Job] = set()
+        self._prepared = False
+        self._answer: Answer | None = None
+        self._calibration_s: float | None = None
+        self._building = 0
+        self.log: list[Measured] = []
+        self.tainted = False
+
+    @property
+    def done(self) -> bool:
+        """Whether every candidate has a result."""
+        return len(self._results) == len(self._candidates)
+
+    def results(self) -> list[Measured]:
+        """The results in the order of the candidates; only when `done`."""
+        return [self._results[index] for index in range(len(self._candidates))]
+
+    def feed_builder(self, worker: Worker[Job]) -> None:
+        """Gives an idle builder the next candidate, if there is one."""
+        if not self._to_build:
+            return
+        index = self._to_build.popleft()
+        candidate = self._candidates[index]
+        self._building += 1
+        worker.ask(
+            Job("build", index), self._settings.build_timeout_s, f"{JOBS}:build",
+            self._settings.build_function, self._task, candidate.sketch_id, candidate.row,
+        )  # fmt: skip
+
+    def feed_runner(self, worker: Worker[Job]) -> None:
+        """Gives the idle runner what is next: the reference, the calibration, a kernel."""
+        settings = self._settings
+        if self.done:
+            return
+        if not self._prepared:
+            args = (self._task, settings.seed, self._answer)
+            worker.ask(Job("prepare"), settings.reference_timeout_s, f"{JOBS}:prepare", *args)
+            return
+        building = bool(self._to_build) or self._building > 0
+        if not self._to_run or (building and not settings.overlap):
+            return
+        if self._calibration_s is None:
+            worker.ask(Job("calibrate"), settings.run_timeout_s, f"{JOBS}:calibrate")
+            return
+        index = min(self._to_run)
+        best = self._best_s if self._best_s < math.inf else None
+        worker.ask(
+            Job("run", index), settings.run_timeout_s, f"{JOBS}:run", self._task, settings.seed,
+            self._to_run[index].kernel, settings.load_function, settings.run, best,
+        )  # fmt: skip
+
+    def replied(self, job: Job, succeeded: bool, value: Any) -> None:
+        """A worker finished a job; `value` is the reply, or the error text."""
+        self._building -= job.stage == "build"
+        if not succeeded:
+            self._failed(job, Status.run_error, value)
+        elif job.stage == "build":
+            self._built(job.index, value)
+        elif job.stage == "prepare":
+            self._prepared, self._answer = True, value
+        elif job.stage == "calibrate":
+            self._calibration_s = value
+        else:
+            self._ran(job.index, value)
+
+    def died(self, job: Job, death: WorkerDied) -> None:
+        """The worker of this job died. A job whose worker was lost is tried once more."""
+        self._building -= job.stage == "build"
+        if death.lost and job not in self._lost_once:
+            self._lost_once.add(job)
+            if job.stage == "build":
+                self._to_build.appendleft(job.index)
+            return
+        status = Status.worker_lost if death.lost else Status.crashed
+        self._failed(job, status, f"{job.stage}: {death}")
+
+    def timed_out(self, job: Job) -> None:
+        """The worker of this job took too long; the caller ends it."""
+        self._building -= job.stage == "build"
+        limits = {
+            "build": self._settings.build_timeout_s,
+            "prepare": self._settings.reference_timeout_s,
+        }
+        limit = limits.get(job.stage, self._settings.run_timeout_s)
+        self._failed(job, Status.timeout, f"{job.stage}: took longer than {limit:g} s")
+
+    def runner_replaced(self) -> None:
+        """The runner is a new process: it must be told the reference again."""
+        self._prepared = False
+
+    def _failed(self, job: Job, status: Status, error: str) -> None:
+        """Records a failed job; if it was for the whole task, no candidate can be measured."""
+        indices = [job.index]
+        if job.stage in ("prepare", "calibrate"):
+            indices = [i for i in range(len(self._candidates)) if i not in self._results]
+            self._to_build.clear()
+        for index in indices:
+            self._finish(index, self._base(index, status, error))
+
+    def _built(self, index: int, reply: BuildReply) -> None:
+        if index in self._results:
+            return
+        if reply.status == Status.ok:
+            self._to_run[index] = reply
+        else:
+            self._finish(index, self._base(index, reply.status, reply.error))
+
+    def _ran(self, index: int, reply: RunReply) -> None:
+        self.tainted = reply.tainted
+        result = replace(
+            self._base(index, reply.status, reply.error), max_rel_error=reply.max_rel_error
+        )
+        if reply.status == Status.ok:
+            latency = quantile(reply.samples, 0.5)
+            self._best_s = min(self._best_s, latency)
+            result = replace(
+                result,
+                latency_s=latency,
+                latency_samples=reply.samples,
+                latency_spread=spread(reply.samples),
+            )
+        self._finish(index, result)
+
+    def _base(self, index: int, status: Status, error: str) -> Measured:
+        built = self._to_run.get(index, BuildReply(status))
+        return Measured(
+            self._candidates[index], status, shorten(error), calibration_s=self._calibration_s,
+            build_s=built.build_s, code_hash=built.code_hash,
+        )  # fmt: skip
+
+    def _finish(self, index: int, result: Measured) -> None:
+        self._to_run.pop(index, None)
+        if index in self._results:
+            return
+        self._results[index] = result
+        self.log.append(result)

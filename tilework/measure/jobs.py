@@ -1,0 +1,175 @@
+"""What the workers do: build a candidate, prepare a task, verify and time a kernel.
+
+These functions run in worker processes, which `tilework.measure.measurer` starts and feeds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from tilework.errors import ScheduleError
+from tilework.measure import timing
+from tilework.measure.types import BuildReply, RunOptions, RunReply, describe_exception
+from tilework.measure.verify import Answer, Buffer, Reference, compare, make_reference
+from tilework.measure.worker import resolve
+from tilework.record import Status
+
+_CACHE_BYTES = 512 << 20
+_CHEAP_CHECK_S = 0.02
+_references: OrderedDict[tuple[str, int], Reference] = OrderedDict()
+
+
+@lru_cache(maxsize=8)
+def _task(pickled: bytes) -> Any:
+    return pickle.loads(pickled)
+
+
+def build(function: str, task: bytes, sketch_id: int, row: tuple[int, ...]) -> BuildReply:
+    """Calls the build function `function` ("module:function") on a pickled task."""
+    began = time.perf_counter()
+    try:
+        kernel = resolve(function)(_task(task), sketch_id, row)
+        pickled = pickle.dumps(kernel, pickle.HIGHEST_PROTOCOL)
+    except ScheduleError as error:
+        return BuildReply(Status.rejected, describe_exception("build", error))
+    except Exception as error:
+        return BuildReply(Status.compile_error, describe_exception("build", error))
+    return BuildReply(Status.ok, "", pickled, kernel.code_hash, time.perf_counter() - began)
+
+
+def calibrate() -> float:
+    """See `timing.calibration_s`."""
+    return timing.calibration_s()
+
+
+def prepare(task: bytes, seed: int, answer: Answer | None) -> Answer:
+    """Makes inputs and reference outputs of a task and keeps them for `run`."""
+    return _reference(task, seed, answer).answer
+
+
+def _reference(task: bytes, seed: int, answer: Answer | None = None) -> Reference:
+    key = (_task(task).workload_key, seed)
+    if key not in _references:
+        _references[key] = make_reference(_task(task).compute_dag, seed, answer)
+    _references.move_to_end(key)
+    while len(_references) > 1 and sum(r.nbytes for r in _references.values()) > _CACHE_BYTES:
+        _references.popitem(last=False)
+    return _references[key]
+
+
+def run(
+    task: bytes,
+    seed: int,
+    kernel: bytes,
+    load_function: str,
+    options: RunOptions,
+    best_latency_s: float | None,
+) -> RunReply:
+    """Verifies a pickled kernel against the reference of its task, then times it."""
+    reference = _reference(task, seed)
+    try:
+        plan = pickle.loads(kernel)
+        loaded = resolve(load_function)(plan)
+    except Exception as error:
+        return RunReply(Status.launch_error, describe_exception("load", error))
+    try:
+        return _Trial(plan, loaded, reference, options).measure(best_latency_s)
+    except Exception as error:
+        return RunReply(Status.run_error, describe_exception("run", error))
+
+
+class _Trial:
+    """One loaded kernel with its buffers."""
+
+    def __init__(
+        self, kernel: Any, loaded: Any, reference: Reference, options: RunOptions
+    ) -> None:
+        self._loaded = loaded
+        self._reference = reference
+        self._options = options
+        self._inputs, self._outputs = [], []
+        values = iter(reference.inputs)
+        for arg in kernel.args:
+            if arg.role == "input":
+                value = next(values)
+                value = arg.packing.apply(value) if arg.packing else value
+                buffer = Buffer(value.shape, value.dtype)
+                np.copyto(buffer.array, value)
+                self._inputs.append(buffer)
+            else:
+                self._outputs.append(Buffer(arg.shape, arg.dtype))
+        size = max(kernel.workspace_bytes(options.threads), 64)  # an address, even if unused
+        self._workspace = Buffer((size,), np.uint8)
+        self._buffers = [*self._inputs, *self._outputs]
+        self._arrays = [buffer.array for buffer in self._buffers]
+
+    def measure(self, best_latency_s: float | None) -> RunReply:
+        """Verifies with all threads and, where cheap, with one; times; verifies once more."""
+        options = self._options
+        began = time.perf_counter()
+        reply = self._verify(options.threads)
+        elapsed = time.perf_counter() - began
+        if reply.status == Status.ok and options.threads > 1 and elapsed < _CHEAP_CHECK_S:
+            reply = self._verify(1)
+        if reply.status != Status.ok:
+            return reply
+        limit = options.give_up_ratio * best_latency_s if best_latency_s else float("inf")
+        samples = timing.take_samples(
+            self._bind(),
+            repeats=options.repeats,
+            min_sample_s=options.min_repeat_ms * 1e-3,
+            budget_s=options.time_budget_ms * 1e-3,
+            short_look=options.short_look,
+            give_up_above_s=limit,
+            before=_flush(options.cold_cache_bytes) if options.cold_cache_bytes else None,
+        )
+        after = self._check(f"after {options.threads}-thread timing")
+        if after.status != Status.ok:
+            return after
+        return RunReply(Status.ok, "", samples.seconds, after.max_rel_error)
+
+    def _verify(self, threads: int) -> RunReply:
+        """One call on poisoned outputs and workspace, then the comparison."""
+        for buffer in (*self._outputs, self._workspace):
+            buffer.poison()
+        self._loaded(self._arrays, self._workspace.array, threads)
+        return self._check(f"with {threads} threads" if threads > 1 else "with 1 thread")
+
+    def _check(self, when: str) -> RunReply:
+        if not all(buffer.intact for buffer in (*self._buffers, self._workspace)):
+            error = f"run: wrote outside its buffers, {when}"
+            return RunReply(Status.wrong_answer, error, max_rel_error=None, tainted=True)
+        found = compare([buffer.array for buffer in self._outputs], self._reference)
+        if found.text:
+            error = f"run: {found.text}, {when}"
+            return RunReply(Status.wrong_answer, error, max_rel_error=found.error)
+        return RunReply(Status.ok, max_rel_error=found.error)
+
+    def _bind(self) -> Callable[[], object]:
+        """The cheapest call of the kernel with all threads: machine code, arguments fixed."""
+        threads = self._options.threads
+        address = getattr(self._loaded, "address", None)
+        if address is None:
+            return partial(self._loaded, self._arrays, self._workspace.array, threads)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
+        function = kind(address)
+        pointers = (ctypes.c_void_p * len(self._arrays))(*(a.ctypes.data for a in self._arrays))
+        args = ctypes.cast(pointers, ctypes.c_void_p)
+        args.keep_alive = pointers  # type: ignore[attr-defined]
+        workspace = ctypes.c_void_p(self._workspace.array.ctypes.data)
+        count = ctypes.c_int32(threads)
+        return partial(function, args, workspace, count)
+
+
+def _flush(size: int) -> Callable[[], object]:
+    """A function that streams a buffer of `size` bytes through the caches."""
+    buffer = np.zeros(size // 8, np.int64)
+    return partial(np.add, buffer, 1, out=buffer)

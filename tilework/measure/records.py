@@ -1,0 +1,78 @@
+"""Turns measurements into records: adds where, when and of what they are."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from tilework.measure.types import Measured
+from tilework.record import SCHEMA_VERSION, Record
+
+
+def to_records(
+    task: Any,
+    measured: Sequence[Measured],
+    *,
+    run_id: str,
+    round: int,
+    network: str = "",
+    created_at: datetime | None = None,
+) -> list[Record]:
+    """The records of one round of one task, in the order of `measured`.
+
+    Record ids are made of the run, the round and the position, so that a round measured again
+    under the same name has the same ids.
+    """
+    import tilework
+    from tilework.space import RULES_VERSION
+
+    now = created_at or datetime.now(UTC)
+    return [
+        Record(
+            schema_version=SCHEMA_VERSION,
+            record_id=f"{run_id}-{round:06d}-{position:04d}",
+            run_id=run_id,
+            round=round,
+            created_at=now,
+            workload_key=task.workload_key,
+            workload=task.desc or str(task.compute_dag),
+            network=network,
+            flops=float(task.flops),
+            target=str(task.target),
+            device=device_name(),
+            host=platform.node(),
+            num_cores=task.target.num_cores,
+            engine_version=tilework.__version__,
+            sketch_id=one.candidate.sketch_id,
+            rules_version=RULES_VERSION,
+            decisions=tuple(int(value) for value in one.candidate.row),
+            code_hash=one.code_hash,
+            status=one.status,
+            error=one.error,
+            latency_s=one.latency_s,
+            latency_samples=one.latency_samples,
+            latency_spread=one.latency_spread,
+            calibration_s=one.calibration_s,
+            build_s=one.build_s,
+            max_rel_error=one.max_rel_error,
+            predicted_score=one.candidate.predicted_score,
+            model_id=one.candidate.model_id,
+        )
+        for position, one in enumerate(measured)
+    ]
+
+
+@lru_cache(maxsize=1)
+def device_name() -> str:
+    """The name of this machine's processor, as its maker writes it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

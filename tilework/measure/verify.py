@@ -1,0 +1,162 @@
+"""Is the kernel's output right? Inputs, poisoned and guarded buffers, comparison.
+
+Tolerance: an output may differ from the reference by ``1e-4 * max(1, sqrt(K / 4096))`` times the
+largest magnitude in the reference, where K is the longest reduction of the task. Rounding errors
+of a float32 sum of K products stay ten times below that; a single wrong or missing product of a
+usual reduction is above it. Outputs of integers must be equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_ALIGN = 64
+_GUARD = 4096
+_GUARD_BYTE = 0xA5
+_BASE_TOLERANCE = 1e-4
+_BASE_REDUCTION = 4096
+
+
+class Buffer:
+    """An aligned array between two guard zones that nobody may write to."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
+        kind = np.dtype(dtype)
+        size = math.prod(shape) * kind.itemsize
+        self._raw = np.empty(size + 2 * _GUARD + _ALIGN, np.uint8)
+        start = _GUARD + -(self._raw.ctypes.data + _GUARD) % _ALIGN
+        self._guards = (self._raw[:start], self._raw[start + size :])
+        for guard in self._guards:
+            guard.fill(_GUARD_BYTE)
+        self._bytes = self._raw[start : start + size]
+        self.array: np.ndarray = self._bytes.view(kind).reshape(tuple(shape))
+
+    def poison(self) -> None:
+        """Fills the array with bytes 0xFF: NaN for floats, -1 for integers."""
+        self._bytes.fill(0xFF)
+
+    @property
+    def intact(self) -> bool:
+        """Whether both guard zones are as they were."""
+        return all(bool((guard == _GUARD_BYTE).all()) for guard in self._guards)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The right outputs for inputs drawn from [`low`, 1] with a known seed."""
+
+    low: float
+    outputs: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Inputs of a task, the right outputs, and how far an output may be off, relatively."""
+
+    inputs: tuple[np.ndarray, ...]
+    answer: Answer
+    tolerance: float
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the arrays take."""
+        return sum(array.nbytes for array in (*self.inputs, *self.answer.outputs))
+
+
+def make_reference(dag: Any, seed: int, answer: Answer | None = None) -> Reference:
+    """Draws inputs and computes what a kernel must produce from them.
+
+    Inputs are uniform in [-1, 1]; in (0, 1] if that gives an output that is not finite (roots,
+    logarithms). Integer inputs are 0 or 1, which is in range where they serve as indices.
+
+    Args:
+        dag: the computation.
+        seed: of the inputs.
+        answer: the answer that an earlier call with this seed found; not computed again.
+
+    Raises:
+        ValueError: no inputs were found that give a finite output.
+    """
+    from tilework.te.evaluate import evaluate
+
+    tolerance = output_tolerance(dag)
+    if answer is not None:
+        return Reference(tuple(_draw(dag, seed, answer.low)), answer, tolerance)
+    for low in (-1.0, 1e-3):
+        inputs = _draw(dag, seed, low)
+        with np.errstate(all="ignore"):
+            outputs = tuple(np.asarray(array) for array in evaluate(dag, inputs))
+        if all(np.isfinite(array).all() for array in outputs):
+            return Reference(tuple(inputs), Answer(low, outputs), tolerance)
+    raise ValueError("the reference output is not finite for any inputs tried")
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How a kernel's outputs differ from the reference.
+
+    Attributes:
+        error: largest error relative to the largest magnitude of its output; inf if an element is
+            not finite (a poisoned one was never written).
+        text: what is wrong, empty if nothing is.
+    """
+
+    error: float
+    text: str = ""
+
+
+def compare(outputs: Sequence[np.ndarray], reference: Reference) -> Deviation:
+    """Compares outputs with the reference; the first one out of tolerance is described."""
+    worst = 0.0
+    for number, (got, want) in enumerate(zip(outputs, reference.answer.outputs, strict=True)):
+        if got.shape != want.shape:
+            return Deviation(math.inf, f"output {number} has shape {got.shape}, not {want.shape}")
+        exact = got.dtype.kind != "f"
+        difference = np.abs(got.astype(want.dtype) - want)
+        scale = float(np.abs(want).max(initial=0.0)) or 1.0
+        error = float(difference.max(initial=0.0)) / scale
+        error = error if math.isfinite(error) else math.inf
+        worst = max(worst, error)
+        if error > (0.0 if exact else reference.tolerance):
+            return Deviation(worst, _describe(number, got, want, difference, error))
+    return Deviation(worst)
+
+
+def _describe(
+    number: int, got: np.ndarray, want: np.ndarray, difference: np.ndarray, error: float
+) -> str:
+    at = np.unravel_index(int(np.argmax(difference)), want.shape)  # the first NaN, if there is one
+    place = ", ".join(str(int(i)) for i in at)
+    if not np.isfinite(got[at]):
+        missing = int((~np.isfinite(got)).sum())
+        return f"output {number}: {missing} of {got.size} elements not written, first ({place})"
+    return (
+        f"output {number} differs: {got[at]:.6g} instead of {want[at]:.6g} at ({place}), "
+        f"relative error {error:.2g}"
+    )
+
+
+def _draw(dag: Any, seed: int, low: float) -> list[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    arrays = []
+    for tensor in dag.inputs:
+        kind = np.dtype(tensor.dtype)
+        if kind.kind == "f":
+            values = generator.uniform(low, 1.0, tensor.shape)
+        else:
+            values = generator.integers(0, 2, tensor.shape)
+        arrays.append(values.astype(kind))
+    return arrays
+
+
+def output_tolerance(dag: Any) -> float:
+    """Allowed error relative to the largest magnitude of the reference; see the module's text."""
+    longest = max(
+        (math.prod(a.extent for a in getattr(op, "reduce_axes", ())) for op in dag.ops), default=1
+    )
+    return _BASE_TOLERANCE * max(1.0, math.sqrt(longest / _BASE_REDUCTION))
