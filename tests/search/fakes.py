@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilework.measure.types import Candidate, Measured
 from tilework.model import Batch, Observation
+from tilework.record import Status
 
 
 def _seeded(*parts: object) -> np.random.Generator:
@@ -86,6 +88,15 @@ class FakeSpace:
     sketches: tuple[FakeSketch, ...]
 
 
+@dataclass(frozen=True)
+class FakeTarget:
+    text: str = "llvm -mcpu=fake"
+    num_cores: int = 2
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class FakeDag:
     def __init__(self, key: str):
         self.key = key
@@ -100,7 +111,7 @@ class FakeTask:
     flops: float = 1e8
     desc: str = "fake"
     weight: int = 1
-    target: str = "llvm -mcpu=fake"
+    target: FakeTarget = FakeTarget()
     base_s: float = 1e-3
     fails: bool = False
     small: bool = False
@@ -126,3 +137,41 @@ def observation(task: FakeTask, sketch: FakeSketch, rows, fail_every: int = 0) -
     if fail_every:
         latency[::fail_every] = np.inf
     return Observation(Batch(task.workload_key, task.flops, sketch, rows), latency)
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeMeasurer:
+    """Answers from the fake sketches' latency; each candidate takes ``seconds`` of the clock."""
+
+    def __init__(self, clock: FakeClock | None = None, seconds: float = 0.1, noise: float = 0.0):
+        self.clock, self.seconds, self.noise = clock, seconds, noise
+        self.rounds: list[tuple[str, list[Candidate]]] = []
+        self.interrupt_after: int | None = None
+
+    def measure(self, task, candidates, best_latency_s):
+        if self.interrupt_after is not None and len(self.rounds) >= self.interrupt_after:
+            raise KeyboardInterrupt
+        self.rounds.append((task.workload_key, list(candidates)))
+        if self.clock is not None:
+            self.clock.now += self.seconds * len(candidates)
+        return [self._one(task, candidate) for candidate in candidates]
+
+    def _one(self, task, candidate):
+        if task.fails:
+            error = f"build: ValueError: axis {candidate.row[0]} is {hex(id(task))}"
+            return Measured(candidate, Status.compile_error, error)
+        sketch = task.space.sketches[candidate.sketch_id]
+        latency = float(sketch.latency(np.array([candidate.row]))[0])
+        jitter = _seeded(candidate.row).normal(0, self.noise) if self.noise else 0.0
+        return Measured(candidate, Status.ok, latency_s=latency * (1 + jitter))
+
+
+def space_of(task: FakeTask) -> FakeSpace:
+    return task.space

@@ -74,10 +74,18 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """Measured candidates: ``latency_s[i]`` belongs to ``batch.rows[i]``; inf says it failed."""
+    """Measured candidates of one sketch.
+
+    Attributes:
+        batch: the candidates.
+        latency_s: seconds of each row of the batch; inf says that it failed.
+        order: position of each row among the task's measurements, in the order they were made;
+            the order of observing them if None.
+    """
 
     batch: Batch
     latency_s: Floats
+    order: NDArray[np.intp] | None = None
 
 
 class CostModel(Protocol):

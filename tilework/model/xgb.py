@@ -59,9 +59,12 @@ class _TaskMemory:
 
     packs: list[NDArray[np.float32]] = field(default_factory=list)
     latency_s: list[float] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
     index: dict[tuple[int, bytes], int] = field(default_factory=dict)
 
-    def add(self, key: tuple[int, bytes], pack: NDArray[np.float32], latency: float) -> None:
+    def add(
+        self, key: tuple[int, bytes], pack: NDArray[np.float32], latency: float, order: int
+    ) -> None:
         known = self.index.get(key)
         if known is not None:
             self.latency_s[known] = min(self.latency_s[known], latency)
@@ -69,6 +72,7 @@ class _TaskMemory:
         self.index[key] = len(self.packs)
         self.packs.append(pack)
         self.latency_s.append(latency)
+        self.order.append(order)
 
 
 class XGBModel:
@@ -157,9 +161,14 @@ class XGBModel:
             return
         packs = self._packs(batch)
         memory = self._tasks.setdefault(batch.workload_key, _TaskMemory())
-        for pack, row, latency in zip(packs, batch.rows, observation.latency_s, strict=True):
-            key = (batch.sketch.id, np.ascontiguousarray(row, dtype=np.int32).tobytes())
-            memory.add(key, pack, float(latency) if np.isfinite(latency) else np.inf)
+        order = observation.order
+        if order is None:
+            order = np.arange(len(memory.packs), len(memory.packs) + len(batch))
+        latencies = np.where(np.isfinite(observation.latency_s), observation.latency_s, np.inf)
+        for index, pack in enumerate(packs):
+            row = np.ascontiguousarray(batch.rows[index], dtype=np.int32)
+            key = (batch.sketch.id, row.tobytes())
+            memory.add(key, pack, float(latencies[index]), int(order[index]))
 
     def fit(self) -> None:
         """Train from the loaded model (or nothing) on the remembered observations."""
@@ -182,14 +191,16 @@ class XGBModel:
         self._model_id = f"xgb-{len(packs)}-{self._digest(labels, packs)}"
 
     def _training_set(self) -> tuple[list[NDArray[np.float32]], Floats]:
-        """Packs and labels in the order of observation, tasks in order of first appearance."""
+        """Packs and labels, by task and then by order of measurement."""
         packs: list[NDArray[np.float32]] = []
         labels: list[Floats] = []
         quota = self._quota()
-        for memory in self._tasks.values():
-            label = labels_of(memory.latency_s)
+        for key in sorted(self._tasks):
+            memory = self._tasks[key]
+            order = np.argsort(memory.order, kind="stable")
+            label = labels_of(memory.latency_s)[order]
             keep = _best_and_latest(label, quota)
-            packs += [memory.packs[index] for index in keep]
+            packs += [memory.packs[index] for index in order[keep]]
             labels.append(label[keep])
         return packs, np.concatenate(labels) if labels else np.zeros(0)
 

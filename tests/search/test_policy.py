@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.search.fakes import FakeMeasurer, FakeTask
+from tilework.measure.records import to_records
+from tilework.measure.types import Measured
+from tilework.model import RandomModel, XGBModel
+from tilework.record import MemoryHistory, Status
+from tilework.search import PolicyParams, SketchPolicy
+from tilework.search.known import observations
+
+TASK = FakeTask("conv")
+PARAMS = PolicyParams(population=256, generations=2)
+
+
+def _policy(task=TASK, model=None, seed=0, params=PARAMS):
+    return SketchPolicy(task, model, seed=seed, params=params, space=task.space)
+
+
+def _round(task, history, candidates, number, noise=0.0):
+    measured = FakeMeasurer(noise=noise).measure(task, candidates, None)
+    history.append(to_records(task, measured, run_id="run", round=number))
+    return measured
+
+
+def _learn(model, policy, history):
+    known = policy.known(history)
+    model.update(observations(known, policy.task.workload_key, policy.task.flops))
+
+
+def _tuned(rounds, seed=0, count=16):
+    history, model = MemoryHistory(), XGBModel()
+    policy = _policy(model=model, seed=seed)
+    for number in range(rounds):
+        _round(TASK, history, policy.propose(history, count), number)
+        _learn(model, policy, history)
+    return history, model, policy
+
+
+def test_the_first_batch_follows_the_draft_and_is_diverse():
+    policy = _policy()
+    batch = policy.propose(MemoryHistory(), 12)
+    assert len({(c.sketch_id, c.row) for c in batch}) == 12
+    assert {c.model_id for c in batch} == {"draft"}
+    scores = [c.predicted_score for c in batch]
+    assert scores == sorted(scores, reverse=True)
+    sketch = TASK.space.sketches[0]
+    first = [c.row for c in batch if c.sketch_id == 0]
+    rng = np.random.default_rng(0)
+    typical = np.median(sketch.draft(sketch.sample(rng, 1000)))
+    assert (sketch.draft(np.array(first)) < typical / 2).all()
+    assert policy.draft_best_s <= sketch.draft(np.array(first)).min()
+
+
+def test_the_same_seed_and_records_give_the_same_candidates():
+    first, second = _tuned(3), _tuned(3)
+    assert first[0].read() and len(first[0].read()) == 48
+    proposals = [policy.propose(history, 16) for history, _, policy in (first, second)]
+    assert proposals[0] == proposals[1]
+    history, model, _ = first
+    fresh = XGBModel()  # as after a restart: all records at once
+    policy = _policy(model=fresh)
+    _learn(fresh, policy, history)
+    assert policy.propose(history, 16) == proposals[0]
+    other = _policy(model=model, seed=1)
+    assert other.propose(history, 16) != proposals[0]
+
+
+def test_nothing_is_proposed_twice():
+    history, _, _ = _tuned(5)
+    programs = [(r.sketch_id, r.decisions) for r in history.read()]
+    assert len(programs) == len(set(programs)) == 80
+
+
+def test_the_search_comes_close_to_the_best_of_the_space():
+    history, _, _ = _tuned(6)
+    rows = np.stack(np.meshgrid(*[np.arange(7)] * 4, indexing="ij"), -1).reshape(-1, 4)
+    sketch = TASK.space.sketches[0]
+    best = np.round(sketch.centre).astype(int)
+    around = np.tile(best, (len(rows), 1))
+    around[:, :4] = rows
+    lowest = sketch.latency(around[sketch.valid(around)]).min()
+    found = history.best(TASK.workload_key, str(TASK.target))
+    assert found is not None and found.latency_s <= 1.1 * lowest
+
+
+def test_a_learned_model_beats_a_random_one():
+    history, _, _ = _tuned(4)
+    learned = history.best(TASK.workload_key, str(TASK.target)).latency_s
+    plain = replace(PARAMS, draft_weight=0.0, draft_share=0.0)
+    policy = _policy(model=RandomModel(), params=plain)
+    log = MemoryHistory()
+    for number in range(4):
+        _round(TASK, log, policy.propose(log, 16), number)
+    assert learned < 0.8 * log.best(TASK.workload_key, str(TASK.target)).latency_s
+
+
+def test_a_small_space_runs_out():
+    task = FakeTask("tiny", small=True)
+    policy, history = _policy(task), MemoryHistory()
+    total = 0
+    for number in range(6):
+        batch = policy.propose(history, 4)
+        _round(task, history, batch, number) if batch else None
+        total += len(batch)
+    sketch = task.space.sketches[0]
+    rows = np.stack(np.meshgrid(np.arange(3), np.arange(3)), -1).reshape(-1, 2)
+    assert total == int(sketch.valid(rows).sum())
+    assert policy.propose(history, 4) == []
+
+
+def test_records_of_other_rules_or_sketches_are_ignored():
+    history = MemoryHistory()
+    policy = _policy()
+    batch = policy.propose(history, 4)
+    _round(TASK, history, batch, 0)
+    records = history.read()
+    foreign = MemoryHistory(
+        [
+            replace(records[0], record_id="a", rules_version=10**6),
+            replace(records[1], record_id="b", sketch_id=77),
+            replace(records[2], record_id="c", decisions=(1, 2)),
+        ]
+    )
+    assert len(policy.known(foreign)) == 0
+    assert policy.propose(foreign, 4) == batch
+
+
+def test_a_candidate_lost_with_its_worker_may_be_tried_once_more():
+    history, policy = MemoryHistory(), _policy()
+    batch = policy.propose(history, 2)
+    lost = [Measured(c, Status.worker_lost, "gone") for c in batch]
+    history.append(to_records(TASK, lost, run_id="run", round=0))
+    assert len(policy.known(history).keys) == 0
+    assert observations(policy.known(history), "conv", 1e8) == []
+    history.append(to_records(TASK, lost, run_id="run", round=1))
+    assert len(policy.known(history).keys) == 4  # two programs, two records each
+    assert not {c.row for c in policy.propose(history, 4)} & {c.row for c in batch}
+
+
+def test_a_model_that_ranks_worse_than_the_draft_loses_its_weight():
+    history, _, policy = _tuned(3)
+    records = history.read()
+    good = policy.known(history)
+    assert policy._draft_trust(good) < 0.3
+    wrong = [
+        replace(r, model_id="xgb-1", predicted_score=r.latency_s)  # ranks backwards
+        for r in records
+    ]
+    assert policy._draft_trust(policy.known(MemoryHistory(wrong))) == pytest.approx(0.6)
+
+
+def test_batches_hold_some_random_candidates_after_the_first_round():
+    history, model, _ = _tuned(2)
+    params = replace(PARAMS, eps_greedy=0.5, diversity=0.0)
+    wild = _policy(model=model, params=params).propose(history, 16)
+    tame = _policy(model=model, params=replace(params, eps_greedy=0.0)).propose(history, 16)
+    means = [np.mean([c.predicted_score for c in batch]) for batch in (wild, tame)]
+    assert means[0] < means[1] - 0.05

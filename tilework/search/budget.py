@@ -1,0 +1,96 @@
+"""What a run has spent, and what it may still spend."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from itertools import pairwise
+
+from tilework.search.options import TuningOptions
+
+LONGEST_GAP_S = 60.0
+"""A longer time between two rounds of a restored run is taken for an interruption."""
+
+
+class Budget:
+    """Trials and seconds of one run.
+
+    Args:
+        options: the limits.
+        tasks: number of tasks that share them.
+        clock: seconds since some moment.
+
+    Attributes:
+        trials: candidates measured by the run, before an interruption too.
+        stale_trials: of these, the ones since the last improvement of any task.
+    """
+
+    def __init__(
+        self, options: TuningOptions, tasks: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.options = options
+        self.trials = 0
+        self.stale_trials = 0
+        self._tasks = tasks
+        self._clock = clock
+        self._began = self._step_began = clock()
+        self._restored_s = 0.0
+        self._seconds_per_trial = 0.0
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds that the run has taken, restored rounds included, interruptions not."""
+        return self._restored_s + self._clock() - self._began
+
+    def restore_time(self, rounds_ended: Iterable[datetime]) -> None:
+        """Count the time that the restored rounds took, from when each was committed."""
+        times = sorted(rounds_ended)
+        gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
+        self._restored_s = sum(gap for gap in gaps if gap <= LONGEST_GAP_S)
+
+    def begin_step(self) -> None:
+        """A round begins."""
+        self._step_began = self._clock()
+
+    def end_step(self, trials: int) -> None:
+        """The round is over: how long its trials took tells how many still fit."""
+        if trials:
+            pace = (self._clock() - self._step_began) / trials
+            known = self._seconds_per_trial
+            self._seconds_per_trial = pace if known == 0 else 0.7 * known + 0.3 * pace
+
+    def spend(self, trials: int, improved: bool) -> None:
+        """Count a round's trials."""
+        self.trials += trials
+        self.stale_trials = 0 if improved else self.stale_trials + trials
+
+    def exhausted(self) -> str:
+        """Why the run may not begin another round; empty if it may."""
+        options = self.options
+        if options.num_measure_trials is not None and self.trials >= options.num_measure_trials:
+            return f"{self.trials} trials are measured"
+        if options.seconds is not None:
+            left = options.seconds - self.elapsed_s
+            if left <= max(0.0, 2 * self._seconds_per_trial):
+                return f"the {options.seconds:g} seconds are used up"
+        limit = options.early_stopping
+        if limit is not None and self.stale_trials >= limit:
+            return f"no task improved in {self.stale_trials} trials"
+        return ""
+
+    def round_size(self, first: bool) -> int:
+        """Candidates of the next round: what the options say, or what the limits still allow.
+
+        Args:
+            first: whether it is the first round of its task.
+        """
+        options = self.options
+        size = options.first_round if first else options.num_measures_per_round
+        if options.num_measure_trials is not None:
+            fair = max(1, options.num_measure_trials // self._tasks)
+            size = min(size, fair, options.num_measure_trials - self.trials)
+        if options.seconds is not None and self._seconds_per_trial > 0:
+            left = options.seconds - self.elapsed_s
+            size = min(size, max(2, int(left / self._seconds_per_trial)))
+        return max(1, size)

@@ -1,0 +1,65 @@
+"""Why candidates fail, summed up for a reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tilework.record import Record
+
+_VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One kind of failure: how often it occurred, and its first record."""
+
+    count: int
+    status: str
+    message: str
+    first: Record
+
+    def __str__(self) -> str:
+        row = ", ".join(map(str, self.first.decisions))
+        return (
+            f"{self.count} x {self.status}: {self.message or 'no message'} "
+            f"(first: sketch {self.first.sketch_id}, decisions [{row}])"
+        )
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """A task none of whose candidates was valid."""
+
+    task_index: int
+    desc: str
+    trials: int
+    causes: tuple[Cause, ...]
+
+    def __str__(self) -> str:
+        causes = "; ".join(map(str, self.causes))
+        return (
+            f"task {self.task_index} ({self.desc}): all {self.trials} candidates failed: {causes}"
+        )
+
+
+def frequent_causes(records: Iterable[Record], limit: int = 3) -> tuple[Cause, ...]:
+    """The most frequent failures among the records.
+
+    Messages that differ in numbers only are one cause; the first message is shown.
+    """
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if not record.usable:
+            message = _first_line(record.error)
+            groups.setdefault((record.status, _VARIABLE.sub("#", message)), []).append(record)
+    ranked = sorted(groups.values(), key=len, reverse=True)[:limit]
+    return tuple(
+        Cause(len(group), str(group[0].status), _first_line(group[0].error), group[0])
+        for group in ranked
+    )
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]

@@ -1,0 +1,150 @@
+"""What the records of one task say, as arrays that the search reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.model import Batch, Observation
+from tilework.model.metrics import pairwise_accuracy
+from tilework.record import Record, Status
+from tilework.search.pool import PoolSpace
+
+RECENT = 48
+"""Latest records that decide whether the model or the draft ranks better."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Records of one task that belong to its present space, in the order they were made.
+
+    Attributes:
+        records: the records; those of other rules or other sketches are left out.
+        sketch: index of each record's sketch.
+        latency_s: seconds, inf for a failed candidate.
+        keys: identities of the programs that need not be measured again.
+    """
+
+    space: PoolSpace
+    records: tuple[Record, ...]
+    sketch: NDArray[np.int32]
+    latency_s: NDArray[np.float64]
+    keys: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @cached_property
+    def num_ok(self) -> int:
+        """Records with a latency."""
+        return int(np.isfinite(self.latency_s).sum())
+
+    @property
+    def best_s(self) -> float:
+        """Lowest latency in seconds; inf if there is none."""
+        return float(self.latency_s.min(initial=np.inf))
+
+    def rows(self, index: int, select: NDArray[np.intp]) -> NDArray[np.int32]:
+        """Decision rows of those of the selected records that belong to one sketch."""
+        chosen = [self.records[i].decisions for i in select if self.sketch[i] == index]
+        width = self.space.sketches[index].num_decisions
+        return np.array(chosen, dtype=np.int32).reshape(-1, width)
+
+    def fastest(self, count: int) -> NDArray[np.intp]:
+        """Positions of the fastest records, fastest first, failures left out."""
+        order = np.argsort(self.latency_s, kind="stable")[:count]
+        return order[np.isfinite(self.latency_s[order])]
+
+    @cached_property
+    def draft_s(self) -> NDArray[np.float64]:
+        """Seconds by the analytic model of every record."""
+        seconds = np.full(len(self), np.inf)
+        for index, sketch in enumerate(self.space.sketches):
+            where = np.flatnonzero(self.sketch == index)
+            if len(where):
+                seconds[where] = Batch("", 0.0, sketch, self.rows(index, where)).draft_s
+        return seconds
+
+    @cached_property
+    def calibration(self) -> float:
+        """Median of measured over drafted seconds; 1 without a record."""
+        ok = np.isfinite(self.latency_s)
+        return float(np.median(self.latency_s[ok] / self.draft_s[ok])) if ok.any() else 1.0
+
+    def draft_ranks_better(self, model_ids: Iterable[str] = ("xgb",), lead: float = 0.1) -> bool:
+        """Whether, among the latest learned predictions, the draft would have ranked better."""
+        prefixes = tuple(model_ids)
+        recent = [
+            index
+            for index, record in enumerate(self.records)
+            if record.model_id.startswith(prefixes)
+            and record.predicted_score is not None
+            and np.isfinite(self.latency_s[index])
+        ][-RECENT:]
+        if len(recent) < 12:
+            return False
+        latency = self.latency_s[recent]
+        predicted = [self.records[index].predicted_score for index in recent]
+        drafted = pairwise_accuracy(-self.draft_s[recent], latency)
+        return drafted > pairwise_accuracy(predicted, latency) + lead
+
+
+def read_known(space: PoolSpace, records: Iterable[Record], rules_version: int) -> Known:
+    """Select the records of one version of the sketch rules and look up their programs."""
+    positions = {sketch.id: index for index, sketch in enumerate(space.sketches)}
+    kept: list[Record] = []
+    sketches: list[int] = []
+    for record in records:
+        index = positions.get(record.sketch_id)
+        if index is None or record.rules_version != rules_version:
+            continue
+        if len(record.decisions) == space.sketches[index].num_decisions:
+            kept.append(record)
+            sketches.append(index)
+    sketch = np.array(sketches, dtype=np.int32)
+    latency = [r.latency_s if r.usable and r.latency_s is not None else np.inf for r in kept]
+    known = Known(space, tuple(kept), sketch, np.array(latency), np.zeros(0, dtype=np.uint64))
+    keys = np.zeros(len(kept), dtype=np.uint64)
+    for index in range(len(space.sketches)):
+        where = np.flatnonzero(sketch == index)
+        if len(where):
+            keys[where] = space.keys(index, known.rows(index, where))
+    settled = keys[_settled(kept, keys)]
+    return Known(space, known.records, sketch, known.latency_s, settled)
+
+
+def observations(
+    known: Known, workload_key: str, flops: float, since: int = 0
+) -> list[Observation]:
+    """The records from position ``since`` on, as a model learns them.
+
+    A lost worker is left out: it says nothing about the candidate.
+    """
+    lost = np.array([record.status == Status.worker_lost for record in known.records], dtype=bool)
+    found = []
+    for index, sketch in enumerate(known.space.sketches):
+        where = np.flatnonzero((known.sketch == index) & ~lost)
+        where = where[where >= since]
+        if len(where):
+            batch = Batch(workload_key, flops, sketch, known.rows(index, where))
+            found.append(Observation(batch, known.latency_s[where], where))
+    return found
+
+
+def _settled(records: list[Record], keys: NDArray[np.uint64]) -> list[int]:
+    """Positions of records whose program is done: once lost with its worker, it may try again."""
+    lost = Counter(
+        int(key)
+        for key, record in zip(keys, records, strict=True)
+        if record.status == Status.worker_lost
+    )
+    return [
+        index
+        for index, record in enumerate(records)
+        if record.status != Status.worker_lost or lost[int(keys[index])] > 1
+    ]

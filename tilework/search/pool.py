@@ -1,0 +1,144 @@
+"""Candidates of one task as arrays, whatever sketch they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """P candidates, one array entry each.
+
+    Attributes:
+        sketch: int32, index of the candidate's sketch in the space.
+        rows: int32, P x the largest number of decisions; unused columns are 0.
+        key: uint64, identity of the program across sketches.
+        draft_s: float64, seconds by the analytic model.
+        score: float64, what the search maximises.
+    """
+
+    sketch: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    key: NDArray[np.uint64]
+    draft_s: NDArray[np.float64]
+    score: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.sketch)
+
+    def take(self, index: Any) -> Pool:
+        """The candidates that an index or mask array selects, in its order."""
+        return Pool(*(getattr(self, f.name)[index] for f in fields(self)))
+
+    def with_scores(self, draft_s: NDArray[np.float64], score: NDArray[np.float64]) -> Pool:
+        """The same candidates, scored."""
+        return Pool(self.sketch, self.rows, self.key, draft_s, score)
+
+    def without(self, keys: NDArray[np.uint64]) -> Pool:
+        """The candidates whose key is not among ``keys``."""
+        return self if not len(keys) else self.take(~np.isin(self.key, keys))
+
+    def unique(self) -> Pool:
+        """The first candidate of every key, order kept."""
+        _, first = np.unique(self.key, return_index=True)
+        return self if len(first) == len(self) else self.take(np.sort(first))
+
+    def best(self, count: int) -> Pool:
+        """The ``count`` highest scores, best first; ties keep their order."""
+        return self.take(np.argsort(-self.score, kind="stable")[:count])
+
+
+def concatenate(pools: Sequence[Pool]) -> Pool:
+    """All candidates of the pools, in their order; at least one pool."""
+    return Pool(*(np.concatenate([getattr(pool, f.name) for pool in pools]) for f in fields(Pool)))
+
+
+class PoolSpace:
+    """The operators of a search space's sketches, applied to pools."""
+
+    def __init__(self, space: Any) -> None:
+        self.sketches: tuple[Any, ...] = tuple(space.sketches)
+        self.width = max((sketch.num_decisions for sketch in self.sketches), default=0)
+
+    def pool(self, index: int, rows: Any) -> Pool:
+        """Valid rows of one sketch as an unscored pool, without repetition."""
+        sketch = self.sketches[index]
+        rows = np.asarray(rows, dtype=np.int32).reshape(-1, sketch.num_decisions)
+        rows = rows[np.asarray(sketch.valid(rows), dtype=bool)] if len(rows) else rows
+        padded = np.zeros((len(rows), self.width), dtype=np.int32)
+        padded[:, : rows.shape[1]] = rows
+        unscored = np.full(len(rows), -np.inf)
+        label = np.full(len(rows), index, dtype=np.int32)
+        return Pool(label, padded, self.keys(index, rows), -unscored, unscored).unique()
+
+    def keys(self, index: int, rows: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """Identity of the programs of rows of one sketch, distinct across sketches."""
+        if not len(rows):
+            return np.zeros(0, dtype=np.uint64)
+        hashes = np.asarray(self.sketches[index].row_hash(rows), dtype=np.uint64)
+        with np.errstate(over="ignore"):
+            return (hashes ^ (np.uint64(index + 1) * GOLDEN)) * GOLDEN
+
+    def empty(self) -> Pool:
+        """No candidate."""
+        rows = np.zeros((0, self.width), dtype=np.int32)
+        none = np.zeros(0)
+        return Pool(np.zeros(0, np.int32), rows, np.zeros(0, np.uint64), none, none)
+
+    def rows_of(self, pool: Pool, index: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+        """Positions and decision rows of the pool's candidates of one sketch."""
+        where = np.flatnonzero(pool.sketch == index)
+        return where, pool.rows[where, : self.sketches[index].num_decisions]
+
+    def sample(self, rng: np.random.Generator, count: int) -> Pool:
+        """About ``count`` fresh candidates, spread evenly over the sketches; fewer if rare."""
+        parts = [self.empty()]
+        share = -(-count // max(1, len(self.sketches)))
+        for index, sketch in enumerate(self.sketches):
+            found = self.pool(index, sketch.sample(rng, share))
+            for _ in range(3):  # where most rows are invalid or repeat: a few more, then give up
+                if len(found) >= share // 2:
+                    break
+                more = self.pool(index, sketch.sample(rng, share))
+                found = concatenate([found, more]).unique()
+            parts.append(found)
+        return concatenate(parts)
+
+    def mutate(self, rng: np.random.Generator, pool: Pool) -> Pool:
+        """One changed decision each; invalid results drop out."""
+        parts = [self.empty()]
+        for index, sketch in enumerate(self.sketches):
+            _, rows = self.rows_of(pool, index)
+            if len(rows):
+                parts.append(self.pool(index, sketch.mutate(rng, rows)))
+        return concatenate(parts)
+
+    def offspring(
+        self, rng: np.random.Generator, parents: Pool, crossover: float, mutation: float
+    ) -> Pool:
+        """One child per parent, with a second parent of the same sketch for some."""
+        parts = [self.empty()]
+        for index, sketch in enumerate(self.sketches):
+            _, rows = self.rows_of(parents, index)
+            if not len(rows):
+                continue
+            children = np.array(rows)
+            pairs = np.flatnonzero(rng.random(len(rows)) < crossover)
+            if len(pairs):
+                partners = rows[rng.integers(0, len(rows), len(pairs))]
+                children[pairs] = sketch.crossover(rng, rows[pairs], partners)
+            change = rng.random(len(rows)) < mutation
+            single = np.ones(len(rows), dtype=bool)
+            single[pairs] = False
+            change |= single  # a lone parent's child is always mutated: it would be a copy
+            if change.any():
+                children[change] = sketch.mutate(rng, children[change])
+            parts.append(self.pool(index, children))
+        return concatenate(parts)

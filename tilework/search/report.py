@@ -1,0 +1,84 @@
+"""What a tuning run reports: the task table, a round's result, the run's result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilework.record import Record
+from tilework.search.failures import TaskFailure
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """One line of the task table.
+
+    Attributes:
+        id: index of the task.
+        desc: readable name.
+        weight: appearances in the network.
+        latency_ms: best measured latency; None if no candidate was valid.
+        gflops: speed at that latency, in 1e9 operations per second; None likewise.
+        trials: candidates measured, in this run and before.
+        draft_ms: latency of the schedule that an untuned compile would choose, as predicted.
+        note: why the task gets no more trials; empty while it does.
+    """
+
+    id: int
+    desc: str
+    weight: float
+    latency_ms: float | None
+    gflops: float | None
+    trials: int
+    draft_ms: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A finished round: its records are kept.
+
+    Attributes:
+        number: counts the rounds of the run, all tasks together, from 0.
+        task_index: the task that was measured.
+        best_before_s, best_s: best latency of the task before and after; inf if there is none.
+        estimated_total_s: weighted sum of the tasks' latencies after the round.
+        trials, elapsed_s: spent by the run so far.
+        metrics: how well the candidates were ranked, see `tilework.model.metrics`.
+    """
+
+    number: int
+    task_index: int
+    records: tuple[Record, ...]
+    best_before_s: float
+    best_s: float
+    estimated_total_s: float
+    trials: int
+    elapsed_s: float
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What came of a run.
+
+    Attributes:
+        run_id: the run's records carry it.
+        rows: the task table.
+        best: best record of each task; None where no candidate was valid.
+        estimated_total_s: weighted sum of latencies; tasks without one count as drafted.
+        complete: whether every task has a measured latency.
+        trials, rounds, elapsed_s: spent by the run, restored rounds included.
+        stopped: why the run ended.
+        failures: tasks none of whose candidates was valid.
+    """
+
+    run_id: str
+    rows: tuple[TaskRow, ...]
+    best: tuple[Record | None, ...]
+    estimated_total_s: float
+    complete: bool
+    trials: int
+    rounds: int
+    elapsed_s: float
+    stopped: str
+    failures: tuple[TaskFailure, ...] = ()

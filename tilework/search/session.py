@@ -1,0 +1,296 @@
+"""One tuning run of several tasks, as steps that a caller drives one by one.
+
+    session = TuningSession(tasks, weights, options, history, run_id="...")
+    while (index := session.next_task()) is not None:
+        candidates = session.propose(index)
+        if candidates:
+            measured = session.measure(index, candidates, measurer)
+            session.commit(index, measured)
+            session.refit()
+
+The session keeps nothing that the history does not: a session made with the run id of an
+interrupted one goes on after the last round that was committed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tilework.measure.records import to_records
+from tilework.measure.types import Candidate, Measured
+from tilework.model import CostModel, XGBModel
+from tilework.model.metrics import ranking_metrics
+from tilework.record import Record, RecordLog
+from tilework.search.budget import Budget
+from tilework.search.failures import TaskFailure, frequent_causes
+from tilework.search.known import observations
+from tilework.search.options import TuningError, TuningOptions
+from tilework.search.policy import SketchPolicy
+from tilework.search.report import Round, TaskRow, TuneResult
+from tilework.search.scheduler import TaskScheduler
+
+HOPELESS_TRIALS = 32
+"""A run in which this many candidates, and no other, have all failed ends with an error."""
+
+
+class MeasurerLike(Protocol):
+    """Builds, verifies and times candidates; see `tilework.measure.Measurer`."""
+
+    def measure(
+        self, task: Any, candidates: list[Candidate], best_latency_s: float | None
+    ) -> list[Measured]:
+        """One result per candidate, in order; never raises for a candidate."""
+
+
+class TuningSession:
+    """See the module's text.
+
+    Args:
+        tasks: the network's tasks.
+        weights: appearances of each; the tasks' own weights if None.
+        options: budgets.
+        history: read for what is known, appended to one round at a time.
+        run_id: identity of the run; its rounds in the history are restored.
+        model: cost model; boosted trees if None.
+        seed: of every random choice.
+        network: name kept in the records.
+        space_of: search space of a task; the engine's if None.
+        clock: seconds since some moment.
+
+    Raises:
+        TuningError: no task, or weights that do not match the tasks.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Any],
+        weights: Sequence[float] | None,
+        options: TuningOptions,
+        history: RecordLog,
+        *,
+        run_id: str,
+        model: CostModel | None = None,
+        seed: int = 0,
+        network: str = "",
+        space_of: Callable[[Any], Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not tasks:
+            raise TuningError("there is no task to tune")
+        weights = [task.weight for task in tasks] if weights is None else list(weights)
+        if len(weights) != len(tasks):
+            raise TuningError(f"{len(tasks)} tasks have {len(weights)} weights")
+        self.budget = Budget(options, len(tasks), clock)
+        self.tasks, self.weights = list(tasks), weights
+        self.history, self.run_id = history, run_id
+        self.model: CostModel = XGBModel(seed) if model is None else model
+        self._network = network
+        self._policies = [
+            SketchPolicy(
+                task,
+                self.model,
+                seed=seed,
+                params=options.policy,
+                space=space_of(task) if space_of else None,
+            )
+            for task in self.tasks
+        ]
+        drafts = [policy.draft_best_s for policy in self._policies]
+        self.scheduler = TaskScheduler(weights, drafts, options)
+        self._rounds = 0
+        self._stopped = ""
+        self._failures: dict[int, TaskFailure] = {}
+        self._learnt = [0] * len(self.tasks)
+        self._restore()
+        self.refit()
+
+    # --- the steps ---------------------------------------------------------------------------
+
+    def next_task(self) -> int | None:
+        """Index of the task that gets the next round; None when the run is done.
+
+        Raises:
+            TuningError: every candidate of the run has failed; the message gives the causes.
+        """
+        self._stopped = self._stopped or self.budget.exhausted()
+        if self._stopped:
+            return None
+        index = self.scheduler.next()
+        if index is None:
+            self._stop_if_hopeless(least=1)
+            live = any(not state.retired for state in self.scheduler.states)
+            self._stopped = "no task promises enough" if live else "every task is done"
+        return index
+
+    def propose(self, index: int) -> list[Candidate]:
+        """The candidates of a task's next round; empty retires the task: nothing new is left."""
+        self.budget.begin_step()
+        first = self.scheduler.states[index].rounds == 0
+        candidates = self._policies[index].propose(self.history, self.budget.round_size(first))
+        if not candidates:
+            self.scheduler.retire(index, "every schedule found is measured")
+        return candidates
+
+    def measure(
+        self, index: int, candidates: list[Candidate], measurer: MeasurerLike
+    ) -> list[Measured]:
+        """Measure a task's candidates."""
+        best = self.scheduler.states[index].best_s
+        known = best if math.isfinite(best) else None
+        return measurer.measure(self.tasks[index], candidates, known)
+
+    def commit(self, index: int, measured: Sequence[Measured]) -> Round:
+        """Keep a round: first its records in the history, then the run's counters.
+
+        Raises:
+            TuningError: the whole run has measured nothing but failures.
+        """
+        number = self._rounds
+        records = to_records(
+            self.tasks[index], measured, run_id=self.run_id, round=number, network=self._network
+        )
+        before = self.scheduler.states[index].best_s
+        self.history.append(records)
+        self._count(index, number, records)
+        self.budget.end_step(len(records))
+        self._stop_if_hopeless(HOPELESS_TRIALS)
+        return Round(
+            number,
+            index,
+            tuple(records),
+            before,
+            self.scheduler.states[index].best_s,
+            self.scheduler.estimated_total_s(),
+            self.budget.trials,
+            self.budget.elapsed_s,
+            _round_metrics(records),
+        )
+
+    def refit(self) -> None:
+        """Let the model learn from the records that it has not seen."""
+        found = []
+        for index, policy in enumerate(self._policies):
+            task = self.tasks[index]
+            if self.scheduler.states[index].trials == self._learnt[index]:
+                continue
+            known = policy.known(self.history)
+            found += observations(known, task.workload_key, task.flops, self._learnt[index])
+            self._learnt[index] = len(known)
+        if found:
+            self.model.update(found)
+
+    # --- views -------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether `next_task` would give None."""
+        return bool(self._stopped or self.budget.exhausted()) or self.scheduler.next() is None
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that this run has committed; the number of the next one."""
+        return self._rounds
+
+    @property
+    def failures(self) -> tuple[TaskFailure, ...]:
+        """Tasks that ended without a valid candidate."""
+        return tuple(self._failures.values())
+
+    def stop(self, reason: str) -> None:
+        """End the run before its next round."""
+        self._stopped = reason
+
+    def summary(self) -> tuple[TaskRow, ...]:
+        """The task table."""
+        states = zip(self.tasks, self.weights, self.scheduler.states, strict=True)
+        return tuple(
+            TaskRow(
+                id=index,
+                desc=task.desc,
+                weight=weight,
+                latency_ms=state.best_s * 1e3 if math.isfinite(state.best_s) else None,
+                gflops=task.flops / state.best_s / 1e9 if math.isfinite(state.best_s) else None,
+                trials=state.trials,
+                draft_ms=state.draft_s * 1e3 if math.isfinite(state.draft_s) else None,
+                note=state.retired,
+            )
+            for index, (task, weight, state) in enumerate(states)
+        )
+
+    def result(self) -> TuneResult:
+        """What came of the run so far."""
+        return TuneResult(
+            run_id=self.run_id,
+            rows=self.summary(),
+            best=tuple(self.history.best(t.workload_key, str(t.target)) for t in self.tasks),
+            estimated_total_s=self.scheduler.estimated_total_s(),
+            complete=all(math.isfinite(state.best_s) for state in self.scheduler.states),
+            trials=self.budget.trials,
+            rounds=self._rounds,
+            elapsed_s=self.budget.elapsed_s,
+            stopped=self._stopped or self.budget.exhausted() or "not finished",
+            failures=self.failures,
+        )
+
+    # --- counters ----------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        """Take over what the history knows: every run's latencies, this run's spending."""
+        own: dict[int, tuple[int, list[Record]]] = {}
+        for index, policy in enumerate(self._policies):
+            rounds: dict[tuple[str, int], list[Record]] = {}
+            for record in policy.known(self.history).records:
+                rounds.setdefault((record.run_id, record.round), []).append(record)
+            for (run_id, number), records in rounds.items():
+                if run_id == self.run_id:
+                    own[number] = (index, records)
+                else:
+                    self.scheduler.credit(index, len(records), _num_ok(records), _best_s(records))
+        for number, (index, records) in sorted(own.items()):
+            self._count(index, number, records)
+        self.budget.restore_time(max(r.created_at for r in records) for _, records in own.values())
+
+    def _count(self, index: int, number: int, records: Sequence[Record]) -> None:
+        """A round is in the history: count it."""
+        state = self.scheduler.states[index]
+        best = _best_s(records)
+        self.budget.spend(len(records), improved=best < state.best_s)
+        self.scheduler.update(index, len(records), _num_ok(records), best)
+        self._rounds = max(self._rounds, number + 1)
+        if state.retired and not state.ok:
+            known = self._policies[index].known(self.history)
+            causes = frequent_causes(known.records)
+            desc = self.tasks[index].desc
+            self._failures[index] = TaskFailure(index, desc, len(known), causes)
+
+    def _stop_if_hopeless(self, least: int) -> None:
+        """Raise when the run has measured ``least`` candidates or more and all of them failed."""
+        states = self.scheduler.states
+        trials = sum(state.trials for state in states)
+        if any(state.ok for state in states) or trials < least or not self._failures:
+            return
+        lines = "\n".join(f"  {failure}" for failure in self._failures.values())
+        raise TuningError(
+            f"tuning stops: all {trials} candidates measured so far failed\n{lines}\n"
+            "mend the first cause, or check the machine with `tilework doctor`"
+        )
+
+
+def _num_ok(records: Sequence[Record]) -> int:
+    return sum(record.usable for record in records)
+
+
+def _best_s(records: Sequence[Record]) -> float:
+    found = (r.latency_s for r in records if r.usable and r.latency_s is not None)
+    return min(found, default=math.inf)
+
+
+def _round_metrics(records: Sequence[Record]) -> dict[str, float]:
+    """How well the round's candidates were ranked; empty when too few are valid."""
+    valid = [r for r in records if r.usable and r.predicted_score is not None]
+    if len(valid) < 4:
+        return {}
+    return ranking_metrics([r.predicted_score for r in valid], [r.latency_s for r in valid])
