@@ -22,9 +22,9 @@ def inner_level(nest: BlockNest, axis: Axis, spatial_level: int) -> int:
         return spatial_level
     seen_s = seen_r = 0
     for letter in nest.block.structure:
+        if seen_s == spatial_level:
+            break
         if letter == "S":
-            if seen_s == spatial_level:
-                break
             seen_s += 1
         else:
             seen_r += 1

@@ -341,3 +341,19 @@ def replace_axes(e: Expr, mapping: dict[Axis, Expr]) -> Expr:
 def reads(e: Expr) -> list[Read]:
     """All tensor reads in ``e``, in order of appearance."""
     return [n for n in walk(e) if isinstance(n, Read)]
+
+
+def linear_axes(read: Read) -> list[Axis | None] | None:
+    """The axis that indexes each dimension (None for a literal 0), if all are that simple.
+
+    Returns None when an index is anything else, or an axis indexes two dimensions.
+    """
+    out: list[Axis | None] = []
+    for index in read.indices:
+        if isinstance(index, Axis) and index not in out:
+            out.append(index)
+        elif isinstance(index, Const) and index.value == 0:
+            out.append(None)
+        else:
+            return None
+    return out

@@ -1,0 +1,152 @@
+"""Loading object code into this process and calling it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.codegen.kernel import ALIGN, Kernel
+from tilework.codegen.llvm import _llvm
+from tilework.errors import ModuleError
+
+_PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
+
+
+@lru_cache(maxsize=1)
+def openmp_runtime() -> str:
+    """Load the OpenMP runtime (libgomp) and return its path or name.
+
+    The system's library is preferred; the copy that xgboost's wheel ships serves where there is
+    none.
+
+    Raises:
+        ModuleError: there is no OpenMP runtime on this machine.
+    """
+    candidates = ["libgomp.so.1"]
+    spec = importlib.util.find_spec("xgboost")
+    if spec is not None and spec.origin:
+        bundled = Path(spec.origin).parent.parent / "xgboost.libs"
+        candidates += sorted(str(p) for p in bundled.glob("libgomp*"))
+    for name in candidates:
+        try:
+            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+        except OSError:
+            continue
+        _llvm().load_library_permanently(name)
+        return name
+    raise ModuleError(
+        "no OpenMP runtime (libgomp.so.1) found: install the system package libgomp1 "
+        "or 'pip install xgboost'"
+    )
+
+
+class ObjectCode:
+    """Machine code loaded into this process; ``address(symbol)`` finds its functions."""
+
+    def __init__(self, *objects: bytes) -> None:
+        openmp_runtime()
+        llvm = _llvm()
+        machine = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
+        self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        for code in objects:
+            self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+
+    def address(self, symbol: str) -> int:
+        """Address of a function.
+
+        Raises:
+            ModuleError: the code has no such function.
+        """
+        address = int(self._engine.get_function_address(symbol))
+        if not address:
+            raise ModuleError(f"the object code has no function {symbol}")
+        return address
+
+
+class LoadedKernel:
+    """A kernel ready to call with aligned NumPy arrays."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._code = ObjectCode(kernel.object_code)
+        self.address = self._code.address(kernel.symbol)
+        self._call = _PROTOTYPE(self.address)
+
+    def __call__(
+        self, arrays: Sequence[NDArray[Any]], workspace: NDArray[Any] | None, threads: int
+    ) -> None:
+        """Run once. ``arrays`` are inputs (packed where the kernel says so), then outputs."""
+        self.bind(arrays, workspace, threads)()
+
+    def bind(
+        self, arrays: Sequence[NDArray[Any]], workspace: NDArray[Any] | None, threads: int
+    ) -> BoundKernel:
+        """The call with its arguments fixed, for timing.
+
+        Raises:
+            ValueError: an array has another size or type than the kernel expects.
+        """
+        for a, arg in zip(arrays, self.kernel.args, strict=True):
+            if a.shape != arg.shape or a.dtype != np.dtype(arg.dtype):
+                raise ValueError(
+                    f"argument {arg.name}: expected {arg.dtype}{list(arg.shape)}, "
+                    f"got {a.dtype}{list(a.shape)}"
+                )
+            if not a.flags.c_contiguous or a.ctypes.data % ALIGN:
+                raise ValueError(
+                    f"argument {arg.name} must be contiguous and {ALIGN}-byte aligned"
+                )
+        need = self.kernel.workspace_bytes(threads)
+        if need and (workspace is None or workspace.nbytes < need):
+            raise ValueError(f"the kernel needs {need} bytes of workspace")
+        return BoundKernel(self, list(arrays), workspace, threads)
+
+
+class BoundKernel:
+    """A kernel with fixed arguments: calling it costs about a microsecond."""
+
+    def __init__(
+        self,
+        loaded: LoadedKernel,
+        arrays: list[NDArray[Any]],
+        workspace: NDArray[Any] | None,
+        threads: int,
+    ) -> None:
+        self._keep = (loaded, arrays, workspace)
+        self._pointers = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
+        self._args = ctypes.cast(self._pointers, ctypes.c_void_p)
+        self._workspace = ctypes.c_void_p(workspace.ctypes.data if workspace is not None else 0)
+        self._threads = threads
+        self._call = loaded._call
+
+    def __call__(self) -> None:
+        self._call(self._args, self._workspace, self._threads)
+
+
+def load_kernel(kernel: Kernel) -> LoadedKernel:
+    """Load a kernel's object code into this process."""
+    return LoadedKernel(kernel)
+
+
+def aligned_empty(shape: Sequence[int], dtype: str) -> NDArray[Any]:
+    """An uninitialised array whose data is 64-byte aligned."""
+    kind = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    raw = np.empty(size + ALIGN, np.uint8)
+    start = -raw.ctypes.data % ALIGN
+    return raw[start : start + size].view(kind).reshape(tuple(shape))
+
+
+def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
+    """A 64-byte aligned, contiguous copy."""
+    out = aligned_empty(array.shape, str(array.dtype))
+    out[...] = array
+    return out

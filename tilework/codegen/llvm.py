@@ -1,0 +1,44 @@
+"""The boundary to LLVM: IR text in, object code out. No optimisation passes run."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from tilework.target import Target
+
+
+@lru_cache(maxsize=1)
+def _llvm() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+@lru_cache(maxsize=16)
+def _machine(mcpu: str, mattr: str) -> Any:
+    llvm = _llvm()
+    kind = llvm.Target.from_default_triple()
+    return kind.create_target_machine(
+        cpu=mcpu, features=mattr, opt=2, reloc="pic", codemodel="default"
+    )
+
+
+def _module(text: str, target: Target) -> tuple[Any, Any]:
+    machine = _machine(target.mcpu, target.mattr)
+    head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
+    return _llvm().parse_assembly(head + text), machine
+
+
+def emit_object(text: str, target: Target) -> bytes:
+    """Object code of LLVM IR text for the target."""
+    module, machine = _module(text, target)
+    return bytes(machine.emit_object(module))
+
+
+def emit_assembly(text: str, target: Target) -> str:
+    """Assembly of LLVM IR text for the target."""
+    module, machine = _module(text, target)
+    return str(machine.emit_assembly(module))

@@ -1,0 +1,147 @@
+"""Math functions in generated code: vector code where it is simple, the C library elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilework.codegen.types import SUFFIX, float_literal, vector_type
+from tilework.errors import ScheduleError
+
+if TYPE_CHECKING:
+    from tilework.codegen.values import Value, Values
+
+_INTRINSICS = {
+    "sqrt": "sqrt",
+    "abs": "fabs",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round": "roundeven",
+}
+_LIBM = {"log": "log", "tanh": "tanh", "erf": "erf", "sin": "sin", "cos": "cos", "pow": "pow"}
+
+
+class MathLibrary:
+    """Declarations and helper functions that a module's kernels use."""
+
+    def __init__(self) -> None:
+        self.declarations: set[str] = set()
+        self.definitions: dict[str, str] = {}
+
+    def declare(self, text: str) -> None:
+        """Add a declaration (once)."""
+        self.declarations.add(text)
+
+    def call(self, values: Values, name: str, args: list[Value]) -> Value:
+        """Emit ``name(args)``, vectorised where a vector form exists.
+
+        Raises:
+            ScheduleError: the function is not available for the arguments' type.
+        """
+        from tilework.codegen.values import Value
+
+        args = values.match(*args)
+        a = args[0]
+        if a.dtype not in SUFFIX:
+            raise ScheduleError(f"{name} is not available for {a.dtype}")
+        suffix = SUFFIX[a.dtype] if a.width == 1 else f"v{a.width}{SUFFIX[a.dtype]}"
+        fn = values.fn
+        if name in _INTRINSICS:
+            symbol = f"llvm.{_INTRINSICS[name]}.{suffix}"
+            self.declare(f"declare {a.type} @{symbol}({a.type})")
+            return Value(fn.emit(f"call {a.type} @{symbol}({a.type} {a.ssa})"), a.width, a.dtype)
+        if name == "rsqrt":
+            root = self.call(values, "sqrt", [a])
+            one = values.splat(Value(float_literal(1.0, a.dtype), 1, a.dtype), a.width)
+            return Value(fn.emit(f"fdiv {a.type} {one.ssa}, {root.ssa}"), a.width, a.dtype)
+        if name == "sigmoid":
+            zero = values.splat(Value(float_literal(0.0, a.dtype), 1, a.dtype), a.width)
+            one = values.splat(Value(float_literal(1.0, a.dtype), 1, a.dtype), a.width)
+            neg = Value(fn.emit(f"fsub {a.type} {zero.ssa}, {a.ssa}"), a.width, a.dtype)
+            e = self.call(values, "exp", [neg])
+            den = fn.emit(f"fadd {a.type} {one.ssa}, {e.ssa}")
+            return Value(fn.emit(f"fdiv {a.type} {one.ssa}, {den}"), a.width, a.dtype)
+        if name == "exp" and a.dtype == "float32":
+            symbol = self._exp(a.width)
+            return Value(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
+        return self._libm(values, "exp" if name == "exp" else _LIBM[name], args)
+
+    def _libm(self, values: Values, name: str, args: list[Value]) -> Value:
+        from tilework.codegen.values import Value
+
+        a, fn = args[0], values.fn
+        scalar = vector_type(a.dtype, 1)
+        symbol = name + ("f" if a.dtype == "float32" else "")
+        self.declare(f"declare {scalar} @{symbol}({', '.join([scalar] * len(args))})")
+        if a.width == 1:
+            text = ", ".join(f"{scalar} {x.ssa}" for x in args)
+            return Value(fn.emit(f"call {scalar} @{symbol}({text})"), 1, a.dtype)
+        out = "poison"
+        for i in range(a.width):
+            parts = [fn.emit(f"extractelement {x.type} {x.ssa}, i32 {i}") for x in args]
+            one = fn.emit(f"call {scalar} @{symbol}({', '.join(f'{scalar} {p}' for p in parts)})")
+            out = fn.emit(f"insertelement {a.type} {out}, {scalar} {one}, i32 {i}")
+        return Value(out, a.width, a.dtype)
+
+    def _exp(self, width: int) -> str:
+        """A float32 ``exp``: range reduction by ln 2 and a degree-6 polynomial (Cephes).
+
+        Relative error below 2e-7; underflows to zero, overflows to infinity.
+        """
+        symbol = f"@tw.exp.{width}"
+        if symbol in self.definitions:
+            return symbol
+        t = vector_type("float32", width)
+        it = "i32" if width == 1 else f"<{width} x i32>"
+        bt = "i1" if width == 1 else f"<{width} x i1>"
+        v = "f32" if width == 1 else f"v{width}f32"
+
+        def c(x: float) -> str:
+            lit = float_literal(x, "float32")
+            return lit if width == 1 else "<" + ", ".join([f"float {lit}"] * width) + ">"
+
+        def i(x: int) -> str:
+            return str(x) if width == 1 else "<" + ", ".join([f"i32 {x}"] * width) + ">"
+
+        self.declare(f"declare {t} @llvm.fma.{v}({t}, {t}, {t})")
+        self.declare(f"declare {t} @llvm.floor.{v}({t})")
+        lines = [
+            f"define internal {t} {symbol}({t} %x) #0 {{",
+            f"  %over = fcmp ogt {t} %x, {c(88.72283935546875)}",
+            f"  %under = fcmp olt {t} %x, {c(-87.33654)}",
+            f"  %hi = select {bt} %over, {t} {c(88.0)}, {t} %x",
+            f"  %y = select {bt} %under, {t} {c(-87.0)}, {t} %hi",
+            f"  %k0 = call {t} @llvm.fma.{v}({t} %y, {t} {c(1.44269504088896341)}, {t} {c(0.5)})",
+            f"  %k = call {t} @llvm.floor.{v}({t} %k0)",
+            f"  %r0 = call {t} @llvm.fma.{v}({t} %k, {t} {c(-0.693359375)}, {t} %y)",
+            f"  %r = call {t} @llvm.fma.{v}({t} %k, {t} {c(2.12194440e-4)}, {t} %r0)",
+        ]
+        coefficients = [
+            1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,
+        ]  # fmt: skip
+        p = c(1.9875691500e-4)
+        for n, value in enumerate(coefficients):
+            lines.append(f"  %p{n} = call {t} @llvm.fma.{v}({t} {p}, {t} %r, {t} {c(value)})")
+            p = f"%p{n}"
+        lines += [
+            f"  %rr = fmul {t} %r, %r",
+            f"  %q = call {t} @llvm.fma.{v}({t} {p}, {t} %rr, {t} %r)",
+            f"  %q1 = fadd {t} %q, {c(1.0)}",
+            f"  %ki = fptosi {t} %k to {it}",
+            # 2^k in two factors, so that neither leaves the range of normal numbers.
+            f"  %ka = ashr {it} %ki, {i(1)}",
+            f"  %kz = sub {it} %ki, %ka",
+            f"  %ba = add {it} %ka, {i(127)}",
+            f"  %bz = add {it} %kz, {i(127)}",
+            f"  %sa = shl {it} %ba, {i(23)}",
+            f"  %sz = shl {it} %bz, {i(23)}",
+            f"  %fa = bitcast {it} %sa to {t}",
+            f"  %fz = bitcast {it} %sz to {t}",
+            f"  %e0 = fmul {t} %q1, %fa",
+            f"  %e = fmul {t} %e0, %fz",
+            f"  %e1 = select {bt} %under, {t} {c(0.0)}, {t} %e",
+            f"  %e2 = select {bt} %over, {t} {c(float('inf'))}, {t} %e1",
+            f"  ret {t} %e2",
+            "}",
+        ]
+        self.definitions[symbol] = "\n".join(lines)
+        return symbol

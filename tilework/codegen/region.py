@@ -1,0 +1,243 @@
+"""Code of one region: statements of the loop program become blocks of an LLVM function."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tilework.codegen.function import Function
+from tilework.codegen.math_functions import MathLibrary
+from tilework.codegen.scalars import Dynamic, Lane, Scalars
+from tilework.codegen.types import BYTES, pieces
+from tilework.codegen.values import Value, Values
+from tilework.lower.ir import Buffer, For, If, Region, Seq, Stmt, Store, walk_stmts
+from tilework.te.expr import Expr
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a buffer lives: an argument position, or an offset in the workspace."""
+
+    argument: int | None = None
+    offset: int = 0
+    per_thread: bool = False
+
+
+class RegionCode:
+    """Generates ``void name(args, workspace, tid, threads)`` for one region."""
+
+    def __init__(
+        self,
+        name: str,
+        region: Region,
+        placement: dict[Buffer, Placement],
+        thread_bytes: int,
+        vector_bits: int,
+        math_library: MathLibrary,
+    ) -> None:
+        self.region = region
+        self.vector_bits = vector_bits
+        self.fn = Function(
+            f"define internal void @{name}(ptr %args, ptr %ws, i64 %tid, i64 %nt) #0"
+        )
+        self.scalars = Scalars(self.fn)
+        self.values = Values(self.scalars, math_library)
+        self._registers: dict[int, tuple[Stmt, set[Buffer]]] = {}
+        self._bind_buffers(placement, thread_bytes)
+
+    def text(self) -> str:
+        """The function's IR."""
+        if self.region.parallel:
+            self._parallel()
+        else:
+            self._stmt(self.region.body)
+        self.fn.line("ret void")
+        return self.fn.text()
+
+    # -- set-up -----------------------------------------------------------------------------
+
+    def _bind_buffers(self, placement: dict[Buffer, Placement], thread_bytes: int) -> None:
+        entry = self.fn.homes[0].hoisted
+        for buffer in _used_buffers(self.region.body):
+            if buffer.scope == "register":
+                continue
+            where = placement[buffer]
+            name = self.fn.name()
+            if where.argument is not None:
+                slot = self.fn.name()
+                entry.append(f"  {slot} = getelementptr ptr, ptr %args, i64 {where.argument}")
+                entry.append(f"  {name} = load ptr, ptr {slot}")
+            elif where.per_thread:
+                skip, at = self.fn.name(), self.fn.name()
+                entry.append(f"  {skip} = mul i64 %tid, {thread_bytes}")
+                entry.append(f"  {at} = add i64 {skip}, {where.offset}")
+                entry.append(f"  {name} = getelementptr i8, ptr %ws, i64 {at}")
+            else:
+                entry.append(f"  {name} = getelementptr i8, ptr %ws, i64 {where.offset}")
+            self.scalars.base[buffer] = name
+
+    def _parallel(self) -> None:
+        """Loop over this thread's contiguous chunk of the fused parallel loops."""
+        fn, loops = self.fn, self.region.parallel
+        total = math.prod(v.extent for v in loops)
+        low = fn.emit(f"mul i64 %tid, {total}")
+        start = fn.emit(f"udiv i64 {low}, %nt")
+        high = fn.emit(f"add i64 {low}, {total}")
+        stop = fn.emit(f"udiv i64 {high}, %nt")
+        some = fn.emit(f"icmp ult i64 {start}, {stop}")
+        head, done = fn.label("par"), fn.label("done")
+        before = fn.block.label
+        fn.line(f"br i1 {some}, label %{head}, label %{done}")
+        block = fn.open_loop(head)
+        i, following = fn.name(), fn.name()
+        rest = i
+        for k, var in enumerate(reversed(loops)):
+            if k == len(loops) - 1:
+                self.scalars.env[var] = Dynamic(rest, fn.depth)
+                break
+            mod, quotient = fn.name(), fn.name()
+            block.hoisted.append(f"  {mod} = urem i64 {rest}, {var.extent}")
+            block.hoisted.append(f"  {quotient} = udiv i64 {rest}, {var.extent}")
+            self.scalars.env[var] = Dynamic(mod, fn.depth)
+            rest = quotient
+        self._stmt(self.region.body)
+        fn.line(f"{following} = add nuw nsw i64 {i}, 1")
+        more = fn.emit(f"icmp ult i64 {following}, {stop}")
+        latch = fn.block.label
+        fn.line(f"br i1 {more}, label %{head}, label %{done}")
+        block.phis.append(f"  {i} = phi i64 [{start}, %{before}], [{following}, %{latch}]")
+        fn.close_loop()
+        fn.begin(done)
+
+    # -- statements -------------------------------------------------------------------------
+
+    def _stmt(self, s: Stmt) -> None:
+        match s:
+            case Seq():
+                for part in s.stmts:
+                    self._stmt(part)
+            case Store():
+                self.values.store(s.buffer, s.indices, s, self.values.value(s.value))
+            case For(kind="unroll"):
+                for i in range(_static(s.extent)):
+                    self.scalars.env[s.var] = i
+                    self._stmt(s.body)
+            case For(kind="vector"):
+                self._vector(s)
+            case For():
+                self._serial(s)
+            case If():
+                self._if(s)
+
+    def _vector(self, s: For) -> None:
+        stored = [x.buffer for x in walk_stmts(s.body) if isinstance(x, Store)]
+        lanes = self.vector_bits // (8 * max(4, *(BYTES[b.dtype] for b in stored)))
+        outer, self.values.lane_var = self.values.lane_var, s.var
+        for offset, width in pieces(_static(s.extent), lanes):
+            self.scalars.env[s.var] = Lane(offset, width) if width > 1 else offset
+            self._stmt(s.body)
+        self.values.lane_var = outer
+
+    def _stored_registers(self, s: Stmt) -> set[Buffer]:
+        hit = self._registers.get(id(s))
+        if hit is None:
+            found = {
+                x.buffer
+                for x in walk_stmts(s)
+                if isinstance(x, Store) and x.buffer.scope == "register"
+            }
+            hit = self._registers[id(s)] = (s, found)
+        return hit[1]
+
+    def _serial(self, s: For) -> None:
+        """A loop; register elements that its body updates are carried in phis."""
+        fn, values = self.fn, self.values
+        fixed = isinstance(s.extent, int)
+        stop = str(s.extent) if isinstance(s.extent, int) else self.scalars.int_value(s.extent)[0]
+        stored = self._stored_registers(s.body)
+        carried = [k for k in values.registers if k[0] in stored]
+        before = {k: values.registers[k] for k in carried}
+        head, done = fn.label("loop"), fn.label("done")
+        origin = fn.block.label
+        if fixed:
+            fn.line(f"br label %{head}")
+        else:
+            some = fn.emit(f"icmp sgt i64 {stop}, 0")
+            fn.line(f"br i1 {some}, label %{head}, label %{done}")
+            assert not carried, "a clipped loop never carries registers"
+        block = fn.open_loop(head)
+        i, following = fn.name(), fn.name()
+        self.scalars.env[s.var] = Dynamic(i, fn.depth)
+        inside = {k: Value(fn.name(), before[k].width, before[k].dtype) for k in carried}
+        values.registers.update(inside)
+        values.forget()
+        self._stmt(s.body)
+        fn.line(f"{following} = add nuw nsw i64 {i}, 1")
+        more = fn.emit(f"icmp slt i64 {following}, {stop}")
+        latch = fn.block.label
+        fn.line(f"br i1 {more}, label %{head}, label %{done}")
+        block.phis.append(f"  {i} = phi i64 [0, %{origin}], [{following}, %{latch}]")
+        for k in carried:
+            v, after = inside[k], values.registers[k]
+            block.phis.append(
+                f"  {v.ssa} = phi {v.type} [{before[k].ssa}, %{origin}], [{after.ssa}, %{latch}]"
+            )
+        fn.close_loop()
+        fn.begin(done)
+        values.forget()
+
+    def _if(self, s: If) -> None:
+        fn, values = self.fn, self.values
+        cond, _ = self.scalars.int_value(s.cond)
+        if cond in ("true", "false"):
+            chosen = s.then if cond == "true" else s.orelse
+            if chosen is not None:
+                self._stmt(chosen)
+            return
+        then, other, done = fn.label("then"), fn.label("else"), fn.label("fi")
+        fn.line(f"br i1 {cond}, label %{then}, label %{other if s.orelse is not None else done}")
+        kept = dict(values.registers)
+        for label, branch in ((then, s.then), (other, s.orelse)):
+            if branch is None:
+                continue
+            fn.begin(label)
+            values.forget()
+            self._stmt(branch)
+            values.registers = dict(kept)
+            fn.line(f"br label %{done}")
+        fn.begin(done)
+        values.forget()
+
+
+def _static(extent: int | Expr) -> int:
+    assert isinstance(extent, int), "expanded and vector loops have constant extents"
+    return extent
+
+
+def _used_buffers(stmt: Stmt) -> list[Buffer]:
+    from tilework.lower.ir import Load
+    from tilework.te.expr import Expr as AnyExpr
+    from tilework.te.expr import children
+
+    out: dict[Buffer, None] = {}
+    seen: set[int] = set()
+
+    def visit(e: AnyExpr) -> None:
+        if id(e) in seen:
+            return
+        seen.add(id(e))
+        if isinstance(e, Load):
+            out[e.buffer] = None
+            for i in e.indices:
+                visit(i)
+        else:
+            for child in children(e):
+                visit(child)
+
+    for s in walk_stmts(stmt):
+        if isinstance(s, Store):
+            out[s.buffer] = None
+            visit(s.value)
+            for i in s.indices:
+                visit(i)
+    return list(out)

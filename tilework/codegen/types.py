@@ -1,0 +1,42 @@
+"""LLVM names of element types."""
+
+from __future__ import annotations
+
+LLVM_TYPE = {
+    "float32": "float",
+    "float64": "double",
+    "int8": "i8",
+    "uint8": "i8",
+    "int32": "i32",
+    "int64": "i64",
+    "bool": "i8",
+}
+BYTES = {"float32": 4, "float64": 8, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1}
+SUFFIX = {"float32": "f32", "float64": "f64"}
+
+
+def vector_type(dtype: str, width: int) -> str:
+    """LLVM type of ``width`` elements (a scalar for width 1)."""
+    base = LLVM_TYPE[dtype]
+    return base if width == 1 else f"<{width} x {base}>"
+
+
+def float_literal(value: float, dtype: str) -> str:
+    """A floating-point literal in LLVM's exact hexadecimal form."""
+    import struct
+
+    if dtype == "float32":
+        value = struct.unpack("<f", struct.pack("<f", value))[0]
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def pieces(extent: int, lanes: int) -> list[tuple[int, int]]:
+    """Cut a vector loop into (offset, width): whole registers, then halving widths, no masks."""
+    out = []
+    offset, width = 0, lanes
+    while offset < extent:
+        while width > extent - offset:
+            width //= 2
+        out.append((offset, width))
+        offset += width
+    return out

@@ -1,0 +1,356 @@
+"""Floating-point code: expressions as scalars or as vectors over the innermost loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilework.codegen.math_functions import MathLibrary
+from tilework.codegen.scalars import Lane, LaneDependent, Scalars
+from tilework.codegen.types import LLVM_TYPE, SUFFIX, float_literal, vector_type
+from tilework.errors import ScheduleError
+from tilework.lower.ir import Buffer, Load
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Logic,
+    Not,
+    Select,
+    is_float,
+)
+
+_FLOAT_OPS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+_INT_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "sdiv"}
+_FCMP = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
+_ICMP = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
+
+
+@dataclass(frozen=True)
+class Value:
+    """An SSA value of ``width`` elements (1 = scalar) of ``dtype`` (``bool`` is ``i1``)."""
+
+    ssa: str
+    width: int
+    dtype: str
+
+    @property
+    def type(self) -> str:
+        """LLVM type."""
+        if self.dtype == "bool":
+            return "i1" if self.width == 1 else f"<{self.width} x i1>"
+        return vector_type(self.dtype, self.width)
+
+
+class Values:
+    """Emits value expressions; keeps loads and broadcasts of the current straight-line code."""
+
+    def __init__(self, scalars: Scalars, math: MathLibrary) -> None:
+        self.scalars = scalars
+        self.fn = scalars.fn
+        self.math = math
+        self.lane_var: Axis | None = None
+        self.registers: dict[tuple[Buffer, int], Value] = {}
+        self._loads: dict[object, Value] = {}
+        self._splats: dict[tuple[str, int], Value] = {}
+        self._guards: list[str] = []
+
+    # -- state of straight-line code --------------------------------------------------------
+
+    def forget(self) -> None:
+        """Start of a new basic block: nothing loaded so far may be reused."""
+        self._loads.clear()
+        self._splats.clear()
+
+    def invalidate(self, buffer: Buffer) -> None:
+        """A store to ``buffer`` makes earlier loads of it stale."""
+        stale = [k for k in self._loads if k[0] is buffer]  # type: ignore[index]
+        for k in stale:
+            del self._loads[k]
+
+    # -- expressions ------------------------------------------------------------------------
+
+    def value(self, e: Expr) -> Value:
+        """Emit ``e``; a vector where it depends on the vector loop, else a scalar."""
+        match e:
+            case Const():
+                return Value(self._literal(e), 1, e.dtype)
+            case Load():
+                return self.load(e)
+            case Binary() if e.op == "+" and is_float(e.dtype):
+                return self._add(e)
+            case Binary():
+                return self._binary(e.op, self.value(e.a), self.value(e.b))
+            case Select() | IfThenElse():
+                return self._choose(e)
+            case Call():
+                return self.math.call(self, e.name, [self.value(a) for a in e.args])
+            case Cast():
+                return self._cast(e)
+            case Compare() | Logic() | Not() | Axis():
+                return self._predicate(e)
+        raise ScheduleError(f"cannot generate code for {type(e).__name__}")
+
+    def splat(self, v: Value, width: int) -> Value:
+        """``v`` repeated ``width`` times."""
+        if v.width == width:
+            return v
+        key = (v.ssa, width)
+        found = self._splats.get(key)
+        if found is None:
+            out = Value("", width, v.dtype)
+            if not v.ssa.startswith("%"):
+                elems = ", ".join([f"{v.type} {v.ssa}"] * width)
+                found = Value(f"<{elems}>", width, v.dtype)
+            else:
+                one = self.fn.emit(f"insertelement {out.type} poison, {v.type} {v.ssa}, i32 0")
+                ssa = self.fn.emit(
+                    f"shufflevector {out.type} {one}, {out.type} poison, "
+                    f"<{width} x i32> zeroinitializer"
+                )
+                found = Value(ssa, width, v.dtype)
+            self._splats[key] = found
+        return found
+
+    def match(self, *values: Value) -> list[Value]:
+        """The values broadcast to a common width."""
+        width = max(v.width for v in values)
+        return [self.splat(v, width) for v in values]
+
+    def _literal(self, e: Const) -> str:
+        if is_float(e.dtype):
+            return float_literal(float(e.value), e.dtype)
+        if e.dtype == "bool":
+            return "true" if e.value else "false"
+        return str(int(e.value))
+
+    def _add(self, e: Binary) -> Value:
+        """Additions of a product become fused multiply-adds."""
+        for product, other in ((e.b, e.a), (e.a, e.b)):
+            if isinstance(product, Binary) and product.op == "*":
+                other_value = self.value(other)
+                a, b, c = self.match(self.value(product.a), self.value(product.b), other_value)
+                name = f"llvm.fma.{_suffix(a)}"
+                self.math.declare(f"declare {a.type} @{name}({a.type}, {a.type}, {a.type})")
+                text = (
+                    f"call {a.type} @{name}({a.type} {a.ssa}, {a.type} {b.ssa}, {a.type} {c.ssa})"
+                )
+                return Value(self.fn.emit(text), a.width, a.dtype)
+        return self._binary("+", self.value(e.a), self.value(e.b))
+
+    def _binary(self, op: str, x: Value, y: Value) -> Value:
+        a, b = self.match(x, y)
+        if op in ("max", "min"):
+            if is_float(a.dtype):
+                cmp = f"fcmp {'ogt' if op == 'max' else 'olt'}"
+            else:
+                cmp = f"icmp {'sgt' if op == 'max' else 'slt'}"
+            c = self.fn.emit(f"{cmp} {a.type} {a.ssa}, {b.ssa}")
+            mask = Value(c, a.width, "bool")
+            return self._select(mask, a, b)
+        if is_float(a.dtype):
+            if op not in _FLOAT_OPS:
+                raise ScheduleError(f"operator {op} is not defined for {a.dtype}")
+            return Value(
+                self.fn.emit(f"{_FLOAT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype
+            )
+        if op not in _INT_OPS:
+            raise ScheduleError(f"operator {op} is not supported on {a.dtype} data")
+        return Value(self.fn.emit(f"{_INT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype)
+
+    def _select(self, cond: Value, x: Value, y: Value) -> Value:
+        a, b = self.match(x, y)
+        if cond.width > 1:
+            a, b = self.splat(a, cond.width), self.splat(b, cond.width)
+        text = f"select {cond.type} {cond.ssa}, {a.type} {a.ssa}, {b.type} {b.ssa}"
+        return Value(self.fn.emit(text), a.width, a.dtype)
+
+    def _choose(self, e: Select | IfThenElse) -> Value:
+        """A choice: decided now, by a scalar predicate, or element by element."""
+        if not _integer_only(e.cond):
+            cond = self.value(e.cond)
+            return self._select(cond, self.value(e.a), self.value(e.b))
+        try:
+            cond_ssa, _ = self.scalars.int_value(e.cond)
+        except LaneDependent:
+            return self._by_lane(e)
+        if cond_ssa in ("true", "false"):
+            return self.value(e.a if cond_ssa == "true" else e.b)
+        guarded = isinstance(e, IfThenElse)
+        a = self._guarded(cond_ssa, e.a) if guarded else self.value(e.a)
+        if guarded and not isinstance(e.b, Const):
+            inverse = self.fn.emit(f"xor i1 {cond_ssa}, true")
+            b = self._guarded(inverse, e.b)
+        else:
+            b = self.value(e.b)
+        return self._select(Value(cond_ssa, 1, "bool"), a, b)
+
+    def _guarded(self, cond: str, e: Expr) -> Value:
+        self._guards.append(cond)
+        try:
+            return self.value(e)
+        finally:
+            self._guards.pop()
+
+    def _by_lane(self, e: Expr) -> Value:
+        """Emit ``e`` once per lane of the vector loop and collect the results."""
+        var = self.lane_var
+        assert var is not None
+        lane = self.scalars.env[var]
+        assert isinstance(lane, Lane)
+        out: Value | None = None
+        for i in range(lane.width):
+            self.scalars.env[var] = lane.offset + i
+            part = self.value(e)
+            into = Value("poison" if out is None else out.ssa, lane.width, part.dtype)
+            text = f"insertelement {into.type} {into.ssa}, {part.type} {part.ssa}, i32 {i}"
+            out = Value(self.fn.emit(text), lane.width, part.dtype)
+        self.scalars.env[var] = lane
+        assert out is not None
+        return out
+
+    def _cast(self, e: Cast) -> Value:
+        if e.a.dtype.startswith("int") and _integer_only(e.a) and not _has_load(e.a):
+            try:
+                ssa, _ = self.scalars.int_value(e.a)
+            except LaneDependent:
+                return self._by_lane(e)
+            if is_float(e.dtype):
+                if not ssa.startswith("%"):
+                    return Value(float_literal(float(int(ssa)), e.dtype), 1, e.dtype)
+                out = self.fn.emit(f"sitofp i64 {ssa} to {LLVM_TYPE[e.dtype]}")
+                return Value(out, 1, e.dtype)
+            return self._resize(ssa, e.dtype)
+        v = self.value(e.a)
+        target = Value("", v.width, e.dtype).type
+        if v.dtype == "bool":
+            kind = "uitofp" if is_float(e.dtype) else "zext"
+        elif is_float(v.dtype) and is_float(e.dtype):
+            kind = "fpext" if e.dtype == "float64" else "fptrunc"
+        elif is_float(v.dtype):
+            kind = "fptosi"
+        elif is_float(e.dtype):
+            kind = "sitofp"
+        else:
+            bits = {"int8": 8, "uint8": 8, "int32": 32, "int64": 64}
+            if bits[v.dtype] == bits[e.dtype]:
+                return Value(v.ssa, v.width, e.dtype)
+            kind = "sext" if bits[e.dtype] > bits[v.dtype] else "trunc"
+        return Value(self.fn.emit(f"{kind} {v.type} {v.ssa} to {target}"), v.width, e.dtype)
+
+    def _resize(self, ssa: str, dtype: str) -> Value:
+        if dtype == "int64" or not ssa.startswith("%"):
+            return Value(ssa, 1, dtype)
+        return Value(self.fn.emit(f"trunc i64 {ssa} to {LLVM_TYPE[dtype]}"), 1, dtype)
+
+    def _predicate(self, e: Expr) -> Value:
+        if _integer_only(e) and not _has_load(e):
+            try:
+                ssa, _ = self.scalars.int_value(e)
+            except LaneDependent:
+                return self._by_lane(e)
+            return Value(ssa, 1, "bool") if e.dtype == "bool" else self._resize(ssa, e.dtype)
+        match e:
+            case Compare():
+                a, b = self.match(self.value(e.a), self.value(e.b))
+                op = f"fcmp {_FCMP[e.op]}" if is_float(a.dtype) else f"icmp {_ICMP[e.op]}"
+                return Value(self.fn.emit(f"{op} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
+            case Logic():
+                a, b = self.match(self.value(e.a), self.value(e.b))
+                return Value(self.fn.emit(f"{e.op} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
+            case Not():
+                a = self.value(e.a)
+                ones = self.splat(Value("true", 1, "bool"), a.width)
+                return Value(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
+        raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def load(self, e: Load) -> Value:
+        """A load: of a register element, a scalar, a whole vector, or element by element."""
+        form = self.scalars.flat(e, e.buffer, e.indices)
+        if form is None:
+            return self._load_general(e)
+        const, terms, lane_c, lane = self.scalars.split(form)
+        if e.buffer.scope == "register":
+            return self.registers[e.buffer, const]
+        if lane is not None and lane_c not in (0, 1):
+            return self._by_lane(e)
+        width = lane.width if lane is not None and lane_c == 1 else 1
+        guard = tuple(self._guards)
+        key = (e.buffer, terms, const, width, guard)
+        found = self._loads.get(key)
+        if found is None:
+            pointer = self.scalars.pointer(e.buffer, terms, const)
+            found = self._loads[key] = self._load_at(e.buffer, pointer, width)
+        return found
+
+    def _load_general(self, e: Load) -> Value:
+        try:
+            pointer = self.scalars.element(e.buffer, e.indices)
+        except LaneDependent:
+            return self._by_lane(e)
+        return self._load_at(e.buffer, pointer, 1)
+
+    def _load_at(self, buffer: Buffer, pointer: str, width: int) -> Value:
+        for guard in self._guards:
+            base = self.scalars.base[buffer]
+            pointer = self.fn.emit(f"select i1 {guard}, ptr {pointer}, ptr {base}")
+        kind = vector_type(buffer.dtype, width)
+        ssa = self.fn.emit(f"load {kind}, ptr {pointer}, align {_align(buffer)}")
+        if buffer.dtype == "bool":
+            zero = "0" if width == 1 else "zeroinitializer"
+            return Value(self.fn.emit(f"icmp ne {kind} {ssa}, {zero}"), width, "bool")
+        return Value(ssa, width, buffer.dtype)
+
+    def store(self, buffer: Buffer, indices: tuple[Expr, ...], key: object, v: Value) -> None:
+        """Store a value at the current point(s) of the loops."""
+        form = self.scalars.flat(key, buffer, indices)
+        if form is None:
+            self._store_at(buffer, self.scalars.element(buffer, indices), v)
+            return
+        const, terms, lane_c, lane = self.scalars.split(form)
+        width = lane.width if lane is not None else 1
+        v = self.splat(v, width) if lane_c else v
+        if buffer.scope == "register":
+            self.registers[buffer, const] = self.splat(v, width)
+            return
+        if lane is not None and lane_c != 1:
+            for i in range(width):
+                one = self.fn.emit(f"extractelement {v.type} {v.ssa}, i32 {i}")
+                p = self.scalars.pointer(buffer, terms, const + i * lane_c)
+                self._store_at(buffer, p, Value(one, 1, v.dtype))
+        else:
+            self._store_at(buffer, self.scalars.pointer(buffer, terms, const), v)
+        self.invalidate(buffer)
+
+    def _store_at(self, buffer: Buffer, pointer: str, v: Value) -> None:
+        if v.dtype == "bool":
+            kind = vector_type("bool", v.width)
+            v = Value(self.fn.emit(f"zext {v.type} {v.ssa} to {kind}"), v.width, "int8")
+        self.fn.line(f"store {v.type} {v.ssa}, ptr {pointer}, align {_align(buffer)}")
+
+
+def _align(buffer: Buffer) -> int:
+    return {"float64": 8, "int64": 8, "int8": 1, "uint8": 1, "bool": 1}.get(buffer.dtype, 4)
+
+
+def _suffix(v: Value) -> str:
+    return SUFFIX[v.dtype] if v.width == 1 else f"v{v.width}{SUFFIX[v.dtype]}"
+
+
+def _integer_only(e: Expr) -> bool:
+    """Whether a predicate or index uses integers and loop variables alone."""
+    from tilework.te.expr import walk
+
+    return not any(is_float(n.dtype) or isinstance(n, Load) for n in walk(e))
+
+
+def _has_load(e: Expr) -> bool:
+    from tilework.te.expr import walk
+
+    return any(isinstance(n, Load) for n in walk(e))

@@ -1,0 +1,71 @@
+"""Pieces that every lowering shares: loop variables, nests of loops, and read resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tilework.lower.ir import Buffer, For, Load, Stmt
+from tilework.te.expr import Axis, Const, Expr, Read, binary, substitute
+from tilework.te.tensor import Operation
+
+ZERO = Const("int32", 0)
+
+
+def const(value: int) -> Const:
+    """An index literal."""
+    return Const("int32", value)
+
+
+def loop_var(name: str, extent: int) -> Axis:
+    """A fresh loop variable."""
+    return Axis("int32", name, extent, "loop")
+
+
+def var_or_zero(var: Axis) -> Expr:
+    """The variable, or 0 where its loop has one iteration and is dropped."""
+    return ZERO if var.extent == 1 else var
+
+
+def weighted_sum(terms: Sequence[tuple[Expr, int]]) -> Expr:
+    """``sum(expr * weight)`` with literals folded."""
+    out: Expr = ZERO
+    for expr, weight in terms:
+        out = binary("+", out, binary("*", expr, const(weight)))
+    return out
+
+
+def nest(
+    loops: Sequence[tuple[Axis, int | Expr, str]],
+    body: Stmt,
+) -> Stmt:
+    """Wrap ``body`` in loops, outermost first; loops of extent 1 vanish."""
+    for var, extent, kind in reversed(loops):
+        if extent != 1:
+            body = For(var, extent, kind, body)
+    return body
+
+
+def bind(
+    e: Expr,
+    axes: Mapping[Axis, Expr],
+    resolve: Callable[[Operation, Read, tuple[Expr, ...]], Expr],
+) -> Expr:
+    """Replace axes by index expressions and reads by what ``resolve`` returns for them.
+
+    ``resolve`` receives the op, the original read, and its indices after replacement.
+    """
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Axis):
+            return axes.get(node)
+        if isinstance(node, Read):
+            indices = tuple(substitute(i, visit) for i in node.indices)
+            return resolve(node.tensor.op, node, indices)
+        return None
+
+    return substitute(e, visit)
+
+
+def load(buffer: Buffer, indices: Sequence[Expr]) -> Load:
+    """A load expression."""
+    return Load(buffer.dtype, buffer, tuple(indices))

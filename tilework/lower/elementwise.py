@@ -1,0 +1,92 @@
+"""Lowering of elementwise blocks: two levels of loops around one vector store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilework.lower.common import (
+    bind,
+    const,
+    load,
+    loop_var,
+    nest,
+    var_or_zero,
+    weighted_sum,
+)
+from tilework.lower.ir import If, Stmt, Store
+from tilework.space.nest import BlockNest
+from tilework.te.expr import Axis, Expr, Read, binary, compare
+from tilework.te.tensor import Operation
+
+if TYPE_CHECKING:
+    from tilework.lower.lower import Context
+
+
+def plain_read(ctx: Context) -> object:
+    """A resolver that reads every op from its buffer at the original indices."""
+
+    def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+        return load(ctx.buffers[op], indices)
+
+    return resolve
+
+
+def lower_elementwise(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
+    """Parallel variables and body of an elementwise block.
+
+    Outer loops cover tiles; the inner loops are expanded and the last axis is a vector loop. Where
+    a tile overhangs its axis, a shorter copy of the inner loops covers the rest.
+    """
+    block = block_nest.block
+    outer = {a: loop_var(f"{a.name}.0", int(block_nest.tiles[a][0][0])) for a in block.spatial}
+    tile = {a: int(block_nest.tiles[a][1][0]) for a in block.spatial}
+    base = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in block.spatial}
+
+    def inner(sizes: dict[Axis, int]) -> Stmt:
+        vars_ = {a: loop_var(f"{a.name}.1", sizes[a]) for a in block.spatial}
+        at = {a: binary("+", base[a], var_or_zero(vars_[a])) for a in block.spatial}
+        value = bind(block.body, at, plain_read(ctx))  # type: ignore[arg-type]
+        store = Store(ctx.buffers[block.op], tuple(at[a] for a in block.spatial), value)
+        return nest(inner_loops(vars_), store)
+
+    body = versions(list(block.spatial), base, tile, inner)
+    fused = int(block_nest.parallel[0])
+    parallel = tuple(outer[a] for a in block.spatial[:fused] if outer[a].extent > 1)
+    rest = [(outer[a], outer[a].extent, "serial") for a in block.spatial[fused:]]
+    return parallel, nest(rest, body)
+
+
+def inner_loops(vars_: dict[Axis, Axis]) -> list[tuple[Axis, int | Expr, str]]:
+    """Register-tile loops: expanded, the last one a vector loop."""
+    items = list(vars_.values())
+    return [
+        (v, v.extent, "vector" if i == len(items) - 1 else "unroll") for i, v in enumerate(items)
+    ]
+
+
+def versions(
+    axes: list[Axis],
+    base: dict[Axis, Expr],
+    tile: dict[Axis, int],
+    inner: object,
+) -> Stmt:
+    """Copies of the inner tile for full and for shorter last tiles, chosen by position."""
+
+    def build(i: int, sizes: dict[Axis, int]) -> Stmt:
+        if i == len(axes):
+            return inner(dict(sizes))  # type: ignore[operator,no-any-return]
+        axis = axes[i]
+        count = -(-axis.extent // tile[axis])
+        rest = axis.extent - (count - 1) * tile[axis]
+        if rest == tile[axis]:
+            return build(i + 1, {**sizes, axis: tile[axis]})
+        if count == 1:
+            return build(i + 1, {**sizes, axis: rest})
+        full = compare("<=", binary("+", base[axis], const(tile[axis])), const(axis.extent))
+        return If(
+            full,
+            build(i + 1, {**sizes, axis: tile[axis]}),
+            build(i + 1, {**sizes, axis: rest}),
+        )
+
+    return build(0, {})

@@ -1,0 +1,136 @@
+"""The loop program: what one schedule lowers to, before any target language.
+
+Grammar::
+
+    program  = buffers, regions
+    region   = parallel loops (fused, may be none) around a statement
+    stmt     = Seq(stmts) | For(var, extent, kind, body) | If(cond, then, orelse)
+             | Store(buffer, indices, value)
+    kind     = serial | unroll | vector
+    value    = te expression whose reads are Load(buffer, indices) and whose axes are loop vars
+
+A ``vector`` loop is executed for all its points at once; an ``unroll`` loop is expanded. A buffer
+of scope ``register`` is indexed by expanded loops only: its elements live in registers, also across
+serial loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from tilework.te.expr import Axis, Expr
+
+SCOPES = ("input", "output", "shared", "thread", "register")
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A dense row-major array. ``scope``: see `SCOPES`; ``thread`` buffers exist once a thread."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scope: str
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours in each dimension."""
+        out = [1]
+        for extent in reversed(self.shape[1:]):
+            out.append(out[-1] * extent)
+        return tuple(reversed(out)) if self.shape else ()
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Expr):
+    """One element of a buffer."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """``buffer[indices] = value``."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """``for var in range(extent)``; an expression extent must not exceed ``var.extent``."""
+
+    var: Axis
+    extent: int | Expr
+    kind: str
+    body: Stmt
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """``if cond: then else: orelse``."""
+
+    cond: Expr
+    then: Stmt
+    orelse: Stmt | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Seq:
+    """Statements in order."""
+
+    stmts: tuple[Stmt, ...]
+
+
+Stmt = Union[Store, For, If, Seq]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A root nest: ``parallel`` loop variables are fused, outermost first, and shared out among
+    threads in contiguous chunks; an empty tuple means that one thread runs the body."""
+
+    name: str
+    parallel: tuple[Axis, ...]
+    body: Stmt
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A lowered schedule: regions run one after another over shared buffers."""
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    temporaries: tuple[Buffer, ...]
+    regions: tuple[Region, ...]
+
+
+def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
+    """All statements in ``stmt``, outer first."""
+    yield stmt
+    match stmt:
+        case Seq():
+            for s in stmt.stmts:
+                yield from walk_stmts(s)
+        case For():
+            yield from walk_stmts(stmt.body)
+        case If():
+            yield from walk_stmts(stmt.then)
+            if stmt.orelse is not None:
+                yield from walk_stmts(stmt.orelse)
+
+
+def seq(*stmts: Stmt | None) -> Stmt:
+    """Statements in order, without needless nesting."""
+    kept = [s for s in stmts if s is not None]
+    return kept[0] if len(kept) == 1 else Seq(tuple(kept))

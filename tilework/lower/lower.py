@@ -1,0 +1,127 @@
+"""Lowering: one sketch and one decision row become a loop program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilework.errors import ScheduleError
+from tilework.lower.elementwise import lower_elementwise
+from tilework.lower.ir import Buffer, Program, Region
+from tilework.lower.packing import Packing
+from tilework.lower.reduction import lower_reduction
+from tilework.space.blocks import Block
+from tilework.space.nest import BlockNest
+from tilework.space.sketch import Sketch
+from tilework.te import ComputeDAG
+from tilework.te.expr import Axis, linear_axes, reads
+from tilework.te.tensor import Operation, Placeholder
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A loop program and how its weight inputs must be packed (by input position)."""
+
+    program: Program
+    packing: dict[int, Packing]
+
+
+@dataclass
+class Context:
+    """What the lowering of one program collects: buffers of ops, and temporaries."""
+
+    buffers: dict[Operation, Buffer]
+    packed: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]]
+    temporaries: list[Buffer] = field(default_factory=list)
+
+    def temporary(self, name: str, shape: Sequence[int], dtype: str, scope: str) -> Buffer:
+        """Declare a buffer that lives inside the kernel."""
+        buffer = Buffer(name, tuple(int(s) for s in shape), dtype, scope)
+        if scope != "register":
+            self.temporaries.append(buffer)
+        return buffer
+
+
+def lower(dag: ComputeDAG, sketch: Sketch, row: Sequence[int]) -> Lowered:
+    """Lower one schedule.
+
+    Raises:
+        ScheduleError: the row does not fit the sketch or breaks a limit of the target.
+    """
+    rows = sketch.check(np.asarray(row, dtype=np.int32))
+    if not sketch.valid(rows)[0]:
+        raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
+    nests = sketch.nests(rows)
+    packed: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]] = {}
+    for nest in nests:
+        packed |= _packings(dag, sketch.blocks, nest)
+    ctx = Context(_io_buffers(dag, packed), packed)
+    for block in sketch.blocks:
+        if block.result not in ctx.buffers:
+            ctx.buffers[block.result] = ctx.temporary(
+                block.result.name, block.result.shape, block.result.dtype, "shared"
+            )
+    regions = []
+    for nest in nests:
+        make = lower_reduction if nest.block.reduce else lower_elementwise
+        parallel, body = make(ctx, nest)
+        regions.append(Region(nest.block.result.name, parallel, body))
+    inputs = tuple(ctx.buffers[t.op] for t in dag.inputs)
+    outputs = tuple(ctx.buffers[t.op] for t in dag.outputs)
+    program = Program(inputs, outputs, tuple(ctx.temporaries), tuple(regions))
+    position = {t.op: i for i, t in enumerate(dag.inputs)}
+    return Lowered(program, {position[op]: p for op, (p, _) in packed.items()})
+
+
+def _io_buffers(
+    dag: ComputeDAG, packed: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]]
+) -> dict[Operation, Buffer]:
+    out: dict[Operation, Buffer] = {}
+    for t in dag.inputs:
+        shape = packed[t.op][0].packed_shape if t.op in packed else t.shape
+        out[t.op] = Buffer(t.name, shape, t.dtype, "input")
+    for t in dag.outputs:
+        out[t.op] = Buffer(t.name, t.shape, t.dtype, "output")
+    return out
+
+
+def _packings(
+    dag: ComputeDAG, blocks: Sequence[Block], nest: BlockNest
+) -> dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]]:
+    """Packed layouts of the constant weights that only this block's anchor reads, once."""
+    block = nest.block
+    free = set(block.op.attrs.get("layout_free", ()))
+    out: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]] = {}
+    if not block.reduce or block.structure.count("R") < 2:
+        return out
+    for read in reads(block.source):
+        op = read.tensor.op
+        if not isinstance(op, Placeholder) or op.name not in free or _uses(blocks, op) != 1:
+            continue
+        axes = linear_axes(read)
+        if axes is None:
+            continue
+        loops = [(a, level) for a, level in block.loops if a in axes]
+        tiles: list[tuple[int, ...]] = []
+        slots: list[tuple[Axis | None, int]] = []
+        for axis, size in zip(axes, op.shape, strict=True):
+            if isinstance(axis, Axis):
+                tiles.append(tuple(int(t[0]) for t in nest.tiles[axis]))
+                slots += [(axis, level) for level in range(len(nest.tiles[axis]))]
+            else:
+                tiles.append((size,))
+                slots.append((None, 0))
+        order = tuple(slots.index(loop) for loop in loops)
+        rest = tuple(i for i in range(len(slots)) if i not in order)
+        out[op] = (Packing(op.shape, tuple(tiles), (*rest, *order)), tuple(loops))
+    return out
+
+
+def _uses(blocks: Sequence[Block], op: Operation) -> int:
+    count = 0
+    for block in blocks:
+        bodies = [block.body, block.epilogue_body, *(a.body for a in block.attached)]
+        count += sum(r.tensor.op is op for b in bodies if b is not None for r in reads(b))
+    return count

@@ -1,0 +1,365 @@
+"""Lowering of reductions: tiled loops around a register tile that holds the partial results.
+
+Before (structure SSRSRS)::
+
+    for S0, S1, R0, S2, R1, S3:  C[...] = C[...] + A[...] * B[...]
+
+After::
+
+    parallel S0; S1:                      loops that overhang their axis are clipped
+      fill attached producers (padding)
+      R0; S2:
+        acc[S3] = 0, or the partial sums of the previous R0 visit
+        R1 (innermost part expanded):  acc[S3] += A * B        acc lives in registers
+        last R0 visit:  out[S3] = epilogue(acc)     else:  partial[S2, S3] = acc
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilework.lower.common import (
+    ZERO,
+    bind,
+    const,
+    load,
+    loop_var,
+    nest,
+    var_or_zero,
+    weighted_sum,
+)
+from tilework.lower.elementwise import inner_loops, plain_read, versions
+from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
+from tilework.space.blocks import Attached
+from tilework.space.nest import BlockNest
+from tilework.space.regions import attached_extents, attached_read, inner_level
+from tilework.te.affine import linear
+from tilework.te.expr import (
+    Axis,
+    Const,
+    Expr,
+    Read,
+    Reduce,
+    Select,
+    binary,
+    compare,
+)
+from tilework.te.tensor import Operation
+
+if TYPE_CHECKING:
+    from tilework.lower.lower import Context
+
+_COMBINE = {"sum": "+", "max": "max", "min": "min"}
+_PAD_VECTOR = 64
+
+
+@dataclass
+class _Loops:
+    """Loop variables of the nest by (axis, level), and tile sizes."""
+
+    nest: BlockNest
+    vars: dict[tuple[Axis, int], Axis]
+    tile: dict[Axis, tuple[int, ...]]
+
+    def stride(self, axis: Axis, level: int) -> int:
+        """Points of the axis that one step of its loop at ``level`` advances."""
+        out = 1
+        for extent in self.tile[axis][level + 1 :]:
+            out *= extent
+        return out
+
+    def offset(self, axis: Axis, first: int, last: int) -> Expr:
+        """Position contributed by the loops ``first <= level < last``."""
+        return weighted_sum(
+            [(self.index(axis, lv), self.stride(axis, lv)) for lv in range(first, last)]
+        )
+
+    def index(self, axis: Axis, level: int) -> Expr:
+        """The loop's variable, or 0 where the loop is dropped."""
+        return var_or_zero(self.vars[axis, level])
+
+    def loop(self, axis: Axis, level: int) -> tuple[Axis, int | Expr, str]:
+        """The serial loop at ``level``, clipped where the tiles overhang the axis."""
+        var = self.vars[axis, level]
+        covered = self.stride(axis, 0) * self.tile[axis][0]
+        if level == 0 or covered - axis.extent < self.stride(axis, level) or var.extent == 1:
+            return var, var.extent, "serial"
+        step = self.stride(axis, level)
+        left = binary("-", const(axis.extent + step - 1), self.offset(axis, 0, level))
+        return var, binary("min", const(var.extent), binary("//", left, const(step))), "serial"
+
+
+def lower_reduction(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
+    """Parallel variables and body of a reduction block."""
+    block = block_nest.block
+    tile = {a: tuple(int(t[0]) for t in ts) for a, ts in block_nest.tiles.items()}
+    names = {(a, lv): loop_var(f"{a.name}.{lv}", tile[a][lv]) for a, lv in block.loops}
+    loops = _Loops(block_nest, names, tile)
+    body = _register_tiles(ctx, loops, fused := int(block_nest.parallel[0]))
+    parallel = tuple(
+        loops.vars[a, 0] for a in block.spatial[:fused] if loops.vars[a, 0].extent > 1
+    )
+    return parallel, body
+
+
+def _register_tiles(ctx: Context, loops: _Loops, fused: int) -> Stmt:
+    block = loops.nest.block
+    levels = block.spatial_levels
+    base = {a: loops.offset(a, 0, levels - 1) for a in block.spatial}
+    locals_ = {a: _AttachedBuffer(ctx, loops, a) for a in block.attached}
+    partial = _partial_buffer(ctx, loops)
+
+    def tile_body(sizes: dict[Axis, int]) -> Stmt:
+        return _one_tile(ctx, loops, sizes, base, locals_, partial)
+
+    sizes = {a: loops.tile[a][-1] for a in block.spatial}
+    stmt = versions(list(block.spatial), base, sizes, tile_body)
+    # Wrap the loops above the register tile, innermost first; level counters per kind.
+    seen = {"S": levels - 1, "R": block.reduce_levels}
+    for letter in reversed(block.structure[:-1]):
+        seen[letter] -= 1
+        level = seen[letter]
+        if letter == "R" and level == block.reduce_levels - 1:
+            continue  # the innermost reduce level is inside the register tile
+        axes = block.spatial if letter == "S" else block.reduce
+        if letter == "S":
+            for attached, local in locals_.items():
+                if attached.level == level + 1:
+                    stmt = seq(local.fill(), stmt)
+            if level == 0:
+                axes = axes[fused:]
+        stmt = nest([loops.loop(a, level) for a in axes], stmt)
+    return stmt
+
+
+def _partial_buffer(ctx: Context, loops: _Loops) -> Buffer | None:
+    """Where partial sums wait between visits of the outer reduce level; None if visited once."""
+    block = loops.nest.block
+    if block.reduce_levels < 2 or all(loops.tile[a][0] == 1 for a in block.reduce):
+        return None
+    if block.accumulate == "output" and block.epilogue is None:
+        return ctx.buffers[block.op]
+    shape = [loops.tile[a][2] * loops.tile[a][3] for a in block.spatial]
+    return ctx.temporary(f"{block.op.name}.partial", shape, block.op.dtype, "thread")
+
+
+def _one_tile(
+    ctx: Context,
+    loops: _Loops,
+    sizes: dict[Axis, int],
+    base: dict[Axis, Expr],
+    locals_: dict[Attached, _AttachedBuffer],
+    partial: Buffer | None,
+) -> Stmt:
+    block = loops.nest.block
+    reduce_node = block.body
+    assert isinstance(reduce_node, Reduce)
+    acc = ctx.temporary(
+        f"{block.op.name}.acc", [sizes[a] for a in block.spatial], block.op.dtype, "register"
+    )
+    identity = Const(block.op.dtype, reduce_node.identity)
+    visits = [a for a in block.reduce if block.reduce_levels > 1 and loops.tile[a][0] > 1]
+    last_level = block.reduce_levels - 1
+
+    def each_point(make: object) -> Stmt:
+        vars_ = {a: loop_var(f"{a.name}.t", sizes[a]) for a in block.spatial}
+        point = {a: var_or_zero(vars_[a]) for a in block.spatial}
+        return nest(inner_loops(vars_), make(point))  # type: ignore[operator]
+
+    def acc_at(point: dict[Axis, Expr]) -> tuple[Expr, ...]:
+        return tuple(point[a] for a in block.spatial)
+
+    def partial_at(point: dict[Axis, Expr]) -> tuple[Expr, ...]:
+        if partial is ctx.buffers.get(block.op):
+            return tuple(binary("+", base[a], point[a]) for a in block.spatial)
+        return tuple(
+            binary("+", binary("*", loops.index(a, 2), const(loops.tile[a][3])), point[a])
+            for a in block.spatial
+        )
+
+    def init(point: dict[Axis, Expr]) -> Stmt:
+        value: Expr = identity
+        if partial is not None:
+            first: Expr | None = None
+            for a in visits:
+                here = compare("==", loops.index(a, 0), const(0))
+                first = here if first is None else _and(first, here)
+            assert first is not None
+            value = Select(acc.dtype, first, identity, load(partial, partial_at(point)))
+        return Store(acc, acc_at(point), value)
+
+    unrolled = _unrolled_reduce(loops, sizes)
+    red_index = {
+        a: weighted_sum(
+            [(loops.index(a, lv), loops.stride(a, lv)) for lv in range(last_level)]
+            + [(unrolled.index[a], 1)]
+        )
+        for a in block.reduce
+    }
+
+    def update(point: dict[Axis, Expr]) -> Stmt:
+        at = {a: binary("+", base[a], point[a]) for a in block.spatial} | red_index
+
+        def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+            for attached, local in locals_.items():
+                if attached.op is op:
+                    return local.read(read, point, unrolled.index)
+            if op in ctx.packed:
+                packing, packed_loops = ctx.packed[op]
+                index = [
+                    unrolled.index[a]
+                    if a.kind == "reduce" and lv == last_level
+                    else point[a]
+                    if a.kind == "spatial" and lv == block.spatial_levels - 1
+                    else loops.index(a, lv)
+                    for a, lv in packed_loops
+                ]
+                lead = len(packing.packed_shape) - len(index)
+                return load(ctx.buffers[op], [ZERO] * lead + index)
+            return load(ctx.buffers[op], indices)
+
+        value = bind(reduce_node.source, at, resolve)
+        before = Load(acc.dtype, acc, acc_at(point))
+        return Store(acc, acc_at(point), binary(_COMBINE[reduce_node.kind], before, value))
+
+    def finish(point: dict[Axis, Expr]) -> Stmt:
+        value: Expr = Load(acc.dtype, acc, acc_at(point))
+        result = block.result
+        out_axes = result.axes
+        at = {
+            o: binary("+", base[a], point[a]) for o, a in zip(out_axes, block.spatial, strict=True)
+        }
+        if block.epilogue_body is not None:
+            done = value
+
+            def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+                return done if op is block.op else load(ctx.buffers[op], indices)
+
+            value = bind(block.epilogue_body, at, resolve)
+        return Store(ctx.buffers[result], tuple(at[o] for o in out_axes), value)
+
+    def spill(point: dict[Axis, Expr]) -> Stmt:
+        assert partial is not None
+        return Store(partial, partial_at(point), Load(acc.dtype, acc, acc_at(point)))
+
+    end = each_point(finish)
+    if partial is not None and partial is not ctx.buffers.get(block.op):
+        last: Expr | None = None
+        for a in visits:
+            here = compare("==", loops.index(a, 0), const(loops.tile[a][0] - 1))
+            last = here if last is None else _and(last, here)
+        assert last is not None
+        end = If(last, end, each_point(spill))
+    return seq(each_point(init), nest(unrolled.loops, each_point(update)), end)
+
+
+def _and(a: Expr, b: Expr) -> Expr:
+    from tilework.te.functions import all as te_all
+
+    return te_all(a, b)
+
+
+@dataclass
+class _Unrolled:
+    """The innermost reduce level: its loops (partly expanded) and the index of each axis."""
+
+    loops: list[tuple[Axis, int | Expr, str]]
+    index: dict[Axis, Expr]
+
+
+def _unrolled_reduce(loops: _Loops, sizes: dict[Axis, int]) -> _Unrolled:
+    """Expand the innermost reduce loops while the body stays within the row's unroll limit."""
+    block = loops.nest.block
+    level = block.reduce_levels - 1
+    lanes = 16
+    *others, last = block.spatial
+    work = -(-sizes[last] // lanes)
+    for a in others:
+        work *= sizes[a]
+    room = max(int(loops.nest.unroll[0]) // max(work, 1), 1)
+    out: list[tuple[Axis, int | Expr, str]] = []
+    index: dict[Axis, Expr] = {}
+    for axis in reversed(block.reduce):
+        var = loops.vars[axis, level]
+        extent = var.extent
+        factor = max(d for d in range(1, min(extent, room) + 1) if extent % d == 0)
+        room = room // factor if factor == extent else 1
+        inner = loop_var(var.name + ".u", factor)
+        outer = loop_var(var.name, extent // factor)
+        out = [(outer, outer.extent, "serial"), (inner, factor, "unroll"), *out]
+        index[axis] = weighted_sum([(var_or_zero(outer), factor), (var_or_zero(inner), 1)])
+    # All serial parts go outside all expanded parts: the expanded body is one basic block.
+    serial = [lp for lp in out if lp[2] == "serial"]
+    expanded = [lp for lp in out if lp[2] == "unroll"]
+    return _Unrolled(serial + expanded, index)
+
+
+class _AttachedBuffer:
+    """The tile-sized buffer of a producer computed inside the nest."""
+
+    def __init__(self, ctx: Context, loops: _Loops, attached: Attached) -> None:
+        self.ctx, self.loops, self.attached = ctx, loops, attached
+        nest_ = loops.nest
+        self.first = {
+            a: inner_level(nest_, a, attached.level)
+            for a in (*nest_.block.spatial, *nest_.block.reduce)
+        }
+        self.extents = [int(e[0]) for e in attached_extents(nest_, attached)]
+        self.source = attached_read(nest_, attached)
+        self.buffer = ctx.temporary(
+            f"{attached.op.name}.tile", self.extents, attached.op.dtype, "thread"
+        )
+
+    def _start(self, dim: int) -> Expr:
+        """First element of the region in one dimension, at the attach point."""
+        form = linear(self.source.indices[dim])
+        assert form is not None
+        terms = [(self.loops.offset(a, 0, self.first[a]), c) for a, c in form.coefficients.items()]
+        return binary("+", weighted_sum(terms), const(form.const))
+
+    def fill(self) -> Stmt:
+        """Loops that compute the region, clipped to the producer's shape."""
+        op, ctx = self.attached.op, self.ctx
+        starts = [self._start(d) for d in range(len(op.shape))]
+        vars_: list[Axis] = []
+        loop_list: list[tuple[Axis, int | Expr, str]] = []
+        at: dict[Axis, Expr] = {}
+        where: list[Expr] = []
+        last = len(op.shape) - 1
+        for d, axis in enumerate(op.axes):
+            extent, size = self.extents[d], axis.extent
+            whole = isinstance(starts[d], Const) and int(starts[d].value) + extent <= size
+            if d == last and whole and extent % min(extent, _PAD_VECTOR) == 0:
+                width = min(extent, _PAD_VECTOR)
+                outer = loop_var(f"{axis.name}.o", extent // width)
+                inner = loop_var(f"{axis.name}.v", width)
+                loop_list += [(outer, outer.extent, "serial"), (inner, width, "vector")]
+                point = weighted_sum([(var_or_zero(outer), width), (var_or_zero(inner), 1)])
+            else:
+                var = loop_var(f"{axis.name}.p", extent)
+                left = binary("-", const(size), starts[d])
+                stop = extent if whole else binary("min", const(extent), left)
+                loop_list.append((var, stop, "serial"))
+                point = var if not whole else var_or_zero(var)
+            where.append(point)
+            at[axis] = binary("+", starts[d], point)
+            vars_.append(axis)
+        value = bind(self.attached.body, at, plain_read(ctx))  # type: ignore[arg-type]
+        return nest(loop_list, Store(self.buffer, tuple(where), value))
+
+    def read(self, read: Read, point: dict[Axis, Expr], reduce_point: dict[Axis, Expr]) -> Expr:
+        """The region's element for a point of the register tile and of the reduction."""
+        loops, block = self.loops, self.loops.nest.block
+        indices: list[Expr] = []
+        for index in read.indices:
+            form = linear(index)
+            assert form is not None
+            terms: list[tuple[Expr, int]] = []
+            for axis, c in form.coefficients.items():
+                top = (block.spatial_levels if axis.kind == "spatial" else block.reduce_levels) - 1
+                innermost = point[axis] if axis.kind == "spatial" else reduce_point[axis]
+                terms.append((loops.offset(axis, self.first[axis], top), c))
+                terms.append((innermost, c))
+            indices.append(weighted_sum(terms))
+        return load(self.buffer, indices)
