@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,7 +30,21 @@ class Peer:
     call: Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """See `Engine.run`."""
         return self.call(inputs)
+
+
+def require_peers(engines: Sequence[str]) -> None:
+    """Fail early if an engine is unknown or not installed.
+
+    Raises:
+        TileworkError: naming the engine and what to do.
+    """
+    for engine in engines:
+        if engine not in _LOADERS:
+            raise TileworkError(f"unknown engine '{engine}'; known: {', '.join(PEERS)}")
+        if importlib.util.find_spec(engine) is None:
+            raise TileworkError(f"{engine} is not installed: pip install 'tilework[compare]'")
 
 
 def load_peer(engine: str, path: str, threads: int) -> Peer:
@@ -38,14 +53,8 @@ def load_peer(engine: str, path: str, threads: int) -> Peer:
     Raises:
         TileworkError: the engine is unknown or not installed.
     """
-    if engine not in _LOADERS:
-        raise TileworkError(f"unknown engine '{engine}'; known: {', '.join(PEERS)}")
-    try:
-        return _LOADERS[engine](path, threads)
-    except ImportError as error:
-        raise TileworkError(
-            f"{engine} is not installed: pip install 'tilework[compare]' ({error})"
-        ) from error
+    require_peers([engine])
+    return _LOADERS[engine](path, threads)
 
 
 def _onnxruntime(path: str, threads: int) -> Peer:

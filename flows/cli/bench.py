@@ -48,8 +48,10 @@ def bench(
     from flows.cli.networks import target_of
     from tasks.compare import compare_engines
     from tasks.network import load_network
+    from tasks.peers import require_peers
 
     engines = [name.strip() for name in compare.split(",") if name.strip()]
+    require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
     net = load_network(network, batch, layout)
     found = [compare_engines(net, where, store, engines, seconds) for where in targets]

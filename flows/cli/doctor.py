@@ -33,12 +33,13 @@ def examine() -> dict[str, dict[str, Any]]:
 def _machine() -> dict[str, Any]:
     import platform
 
+    from tilework.measure.records import device_name
     from tilework.target import Target
 
     target = Target("llvm -mcpu=native")
     wanted = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile")
     return {
-        "CPU": _cpu_name(),
+        "CPU": device_name(),
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "target": str(target),
         "vector registers": f"{target.num_vector_registers} of {target.vector_bits} bits",
@@ -48,19 +49,6 @@ def _machine() -> dict[str, Any]:
         "OpenMP runtime": _openmp(),
         "FMA peak, 1 thread": _peak(),
     }
-
-
-def _cpu_name() -> str:
-    import platform
-
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _openmp() -> str:

@@ -77,7 +77,7 @@ def best(
             ["Workload", "Target", ">Latency (ms)", ">GFLOPS", ">Sketch", "Record"],
             [
                 (
-                    _title(r.workload), r.target, milliseconds(r.latency_s),
+                    r.workload, r.target, milliseconds(r.latency_s),
                     gflops(r.flops, r.latency_s), r.sketch_id, r.record_id[:12],
                 )
                 for r in found
@@ -108,17 +108,16 @@ def merge(
 
     tilework records merge laptop-records server-records --store records
     """
-    target = _open(store, must_exist=False)
-    before = len(target.read())
-    for source in sources:
-        target.append(_open(source).read())
-    typer.echo(f"{store}: {len(target.read())} records, {len(target.read()) - before} new")
+    from storage.merge import merge as merge_stores
+
+    copied, known = merge_stores(sources, store)
+    typer.echo(f"{store}: {copied} rounds added, {known} were there already")
 
 
-def _open(path: str, must_exist: bool = True) -> RecordStore:
+def _open(path: str) -> RecordStore:
     from storage import RecordStore
 
-    if must_exist and "://" not in path and not Path(path).is_dir():
+    if "://" not in path and not Path(path).is_dir():
         raise StoreError(
             f"there is no record store at {path!r}; name one with --store, "
             "or make one with `tilework tune`"
@@ -154,9 +153,3 @@ def _as_dict(record: Record) -> dict[str, Any]:
     import dataclasses
 
     return dataclasses.asdict(record)
-
-
-def _title(workload: str) -> str:
-    """The first line of a readable workload, cut to a table cell."""
-    first = workload.strip().splitlines()[0] if workload.strip() else ""
-    return first[:48]
