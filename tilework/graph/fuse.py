@@ -2,9 +2,9 @@
 
 The rules are the field's: every operator has a pattern, and a node joins the group of its
 immediate post-dominator (the first node through which everything it feeds must pass) when the
-patterns on all paths between them allow it. A group holds at most one *anchor*: convolution, dense,
-pooling, softmax. So a convolution takes the bias, residual addition and ReLU behind it, and nothing
-in front.
+patterns on all paths between them allow it. A group holds at most one *anchor*: convolution,
+dense, pooling, softmax. So a convolution takes the bias, residual addition and ReLU behind it, and
+nothing in front.
 
 One rule is narrower here: operators that move data (transpose, concatenation) never join a group
 that has an anchor, so that layout changes at a network's boundary stay out of its heavy kernels.

@@ -171,7 +171,7 @@ class _ResNet:
         x = net.relu(net.batch_norm(x, "bn1", variance), "relu1")
         x = net.flatten(net.b.op("global_avg_pool", x, name="pool1", layout=net.layout))
         # a gain well above one spreads the logits, so that softmax does not hide an error
-        x = net.dense(x, 1000, "fc1", gain=16.0)
+        x = net.dense(x, 1000, "fc1", gain=6.0)
         return net.b.finish([net.b.op("softmax", x, name="softmax", axis=1)])
 
     def _unit(

@@ -4,8 +4,8 @@ It shares no code with lowering or code generation, so it can judge them. It is 
 used for every candidate: an operand that is read at affine positions is a strided view, and a sum
 of products goes through BLAS.
 
-An operation is evaluated over a *grid* with one dimension per axis (spatial axes first, then reduce
-axes); every sub-expression is an array over the grid with extent 1 where it does not vary.
+An operation is evaluated over a *grid* with one dimension per axis (spatial axes first, then
+reduce axes); every sub-expression is an array over the grid with extent 1 where it does not vary.
 """
 
 from __future__ import annotations

@@ -1,0 +1,90 @@
+"""The state of an ONNX import: what its names mean so far, and helpers to read its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilework.errors import NetworkError
+from tilework.graph.ir import Builder
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class Unsupported(Exception):
+    """An operator is used in a way that has no conversion; the message says which."""
+
+
+class Context:
+    """The network under construction, and what the ONNX names mean in it.
+
+    Attributes:
+        values: ONNX name -> value of the network.
+        constants: ONNX name -> array known at import; becomes a value when a node reads it.
+    """
+
+    def __init__(self, b: Builder, opset: int) -> None:
+        self.b = b
+        self.opset = opset
+        self.values: dict[str, str] = {}
+        self.constants: dict[str, np.ndarray] = {}
+
+    def value(self, name: str) -> str:
+        """The network value of an ONNX name."""
+        if name not in self.values:
+            array = self.constants[name]
+            if array.dtype != np.float32:
+                raise Unsupported(f"constant '{name}' is {array.dtype}; only float32 is supported")
+            self.values[name] = self.b.constant(array, name)
+        return self.values[name]
+
+    def array(self, name: str, what: str) -> np.ndarray:
+        """The array behind an ONNX name that must be constant."""
+        if name not in self.constants:
+            raise Unsupported(f"{what} must be a constant")
+        return self.constants[name]
+
+    def ints(self, name: str, what: str) -> list[int]:
+        """A constant list of integers."""
+        return [int(v) for v in self.array(name, what).reshape(-1)]
+
+    def rank(self, name: str) -> int:
+        """Number of dimensions of an ONNX name."""
+        return len(self.shape(name))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Extents of an ONNX name."""
+        if name in self.values:
+            return self.b.shape(self.values[name])
+        return self.constants[name].shape
+
+    def op(self, op: str, *inputs: str, name: str | None = None, **attrs: Any) -> str:
+        """Append a node to the network; inputs that do not fit are a problem of this node."""
+        try:
+            return self.b.op(op, *inputs, name=name, **attrs)
+        except NetworkError as e:
+            raise Unsupported(str(e)) from e
+
+
+Converter = Callable[[Context, "onnx.NodeProto"], "str | np.ndarray"]
+
+
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """The attributes of a node, texts decoded."""
+    from onnx import helper
+
+    result = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    return {k: v.decode() if isinstance(v, bytes) else v for k, v in result.items()}
+
+
+def optional(node: onnx.NodeProto, i: int) -> str:
+    """Name of the i-th input, empty if it is left out."""
+    return node.input[i] if i < len(node.input) else ""
+
+
+def scalar(c: Context, value: float) -> str:
+    """A constant of rank 0."""
+    return c.b.constant(np.asarray(value, np.float32), "scalar")

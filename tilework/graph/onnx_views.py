@@ -1,0 +1,158 @@
+"""ONNX operators that only rearrange values, or compute shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilework.graph.onnx_context import Context, Converter, Unsupported, attributes, optional
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def _constant(c: Context, node: onnx.NodeProto) -> np.ndarray:
+    from onnx import numpy_helper
+
+    (a,) = node.attribute
+    if a.name == "value":
+        return numpy_helper.to_array(a.t)
+    plain: dict[str, Any] = {
+        "value_float": np.float32(a.f),
+        "value_int": np.int64(a.i),
+        "value_floats": np.asarray(a.floats, np.float32),
+        "value_ints": np.asarray(a.ints, np.int64),
+    }
+    if a.name not in plain:
+        raise Unsupported(f"a constant of kind '{a.name}' is not supported")
+    return np.asarray(plain[a.name])
+
+
+def _shape(c: Context, node: onnx.NodeProto) -> np.ndarray:
+    a = attributes(node)
+    shape = np.asarray(c.shape(node.input[0]), np.int64)
+    return shape[a.get("start", 0) : a.get("end", len(shape))]
+
+
+def _identity(c: Context, node: onnx.NodeProto) -> str:
+    return c.value(node.input[0])
+
+
+def _dropout(c: Context, node: onnx.NodeProto) -> str:
+    training = optional(node, 2)
+    if training and bool(c.array(training, "training_mode").item()):
+        raise Unsupported("training mode is not supported")
+    return c.value(node.input[0])
+
+
+def _cast(c: Context, node: onnx.NodeProto) -> str:
+    from onnx import TensorProto
+
+    if attributes(node)["to"] != TensorProto.FLOAT:
+        raise Unsupported("only float32 is supported")
+    return c.value(node.input[0])
+
+
+def _to_shape(c: Context, node: onnx.NodeProto, shape: Sequence[int]) -> str:
+    return c.op("reshape", c.value(node.input[0]), name=node.output[0], shape=tuple(shape))
+
+
+def _flatten(c: Context, node: onnx.NodeProto) -> str:
+    shape = c.shape(node.input[0])
+    axis = attributes(node).get("axis", 1)
+    axis += len(shape) if axis < 0 else 0
+    return _to_shape(c, node, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+
+
+def _reshape(c: Context, node: onnx.NodeProto) -> str:
+    old, new = c.shape(node.input[0]), c.ints(node.input[1], "the shape")
+    if not attributes(node).get("allowzero", 0):
+        new = [old[d] if n == 0 else n for d, n in enumerate(new)]
+    if new.count(-1) > 1 or min(new, default=1) < -1:
+        raise Unsupported(f"the shape {new} makes no sense")
+    if -1 in new:
+        known = math.prod(n for n in new if n != -1)
+        if known == 0 or math.prod(old) % known:
+            raise Unsupported(f"cannot reshape {list(old)} to {new}")
+        new[new.index(-1)] = math.prod(old) // known
+    return _to_shape(c, node, new)
+
+
+def _axes(c: Context, node: onnx.NodeProto, rank: int) -> list[int] | None:
+    axes = attributes(node).get("axes")
+    if optional(node, 1):
+        axes = c.ints(node.input[1], "axes")
+    return None if axes is None else sorted(d + rank if d < 0 else d for d in axes)
+
+
+def _squeeze(c: Context, node: onnx.NodeProto) -> str:
+    shape = c.shape(node.input[0])
+    axes = _axes(c, node, len(shape))
+    drop = [d for d, n in enumerate(shape) if n == 1] if axes is None else axes
+    return _to_shape(c, node, [n for d, n in enumerate(shape) if d not in drop])
+
+
+def _unsqueeze(c: Context, node: onnx.NodeProto) -> str:
+    shape = list(c.shape(node.input[0]))
+    count = len(_axes(c, node, 0) or [])
+    for d in _axes(c, node, len(shape) + count) or []:
+        shape.insert(d, 1)
+    return _to_shape(c, node, shape)
+
+
+def _transpose(c: Context, node: onnx.NodeProto) -> str:
+    perm = attributes(node).get("perm", range(c.rank(node.input[0]))[::-1])
+    return c.op("transpose", c.value(node.input[0]), name=node.output[0], perm=tuple(perm))
+
+
+def _concat(c: Context, node: onnx.NodeProto) -> str:
+    values = [c.value(i) for i in node.input]
+    axis = attributes(node)["axis"] % c.rank(node.input[0])
+    if len(values) == 1:
+        return values[0]
+    return c.op("concat", *values, name=node.output[0], axis=axis)
+
+
+def _pad(c: Context, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    if a.get("mode", "constant") != "constant":
+        raise Unsupported(f"mode '{a['mode']}' is not supported")
+    rank = c.rank(node.input[0])
+    pads, value = a.get("pads"), a.get("value", 0.0)
+    if optional(node, 1):
+        pads = c.ints(node.input[1], "the padding")
+    if optional(node, 2):
+        value = c.array(node.input[2], "the padding value").item()
+    axes = [d % rank for d in c.ints(node.input[3], "axes")] if optional(node, 3) else range(rank)
+    if pads is None or len(pads) != 2 * len(axes):
+        raise Unsupported("the padding does not match the input")
+    before, after = [0] * rank, [0] * rank
+    for i, d in enumerate(axes):
+        before[d], after[d] = pads[i], pads[i + len(axes)]
+    return c.op(
+        "pad",
+        c.value(node.input[0]),
+        name=node.output[0],
+        before=tuple(before),
+        after=tuple(after),
+        value=float(value),
+    )
+
+
+VIEW_CONVERTERS: dict[str, Converter] = {
+    "Cast": _cast,
+    "Concat": _concat,
+    "Constant": _constant,
+    "Dropout": _dropout,
+    "Flatten": _flatten,
+    "Identity": _identity,
+    "Pad": _pad,
+    "Reshape": _reshape,
+    "Shape": _shape,
+    "Squeeze": _squeeze,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+}
