@@ -35,7 +35,7 @@ def new_measurer(**options):
         "run_timeout_s": 0.5,
         "min_repeat_ms": 0.1,
         "repeats": 5,
-        "time_budget_ms": 20.0,
+        "time_budget_ms": 200.0,
         "overlap": False,
         "build_function": "tests.measure.faults:build",
         "load_function": "tests.measure.faults:load",

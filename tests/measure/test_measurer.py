@@ -32,12 +32,17 @@ def test_results_come_in_order_and_are_reported_as_they_come(measurer, task):
 
 
 def test_a_plainly_slower_candidate_gets_a_short_look(measurer, task):
-    contender, slow = candidate(Fault.slow, 100), candidate(Fault.slow, 1000)
-    results = measurer.measure(task, [contender, slow], None)
-    assert [len(m.latency_samples) for m in results] == [5, 3]
-    results = measurer.measure(task, [slow], best_latency_s=1e-5)
-    assert len(results[0].latency_samples) == 3
-    assert results[0].status == Status.ok
+    slow = candidate(Fault.slow, 900)
+    for best, samples in ((None, 5), (9e-4, 5), (5.5e-4, 3), (1e-5, 1)):
+        (result,) = measurer.measure(task, [slow], best_latency_s=best)
+        assert result.status == Status.ok
+        assert len(result.latency_samples) == samples
+
+
+def test_the_best_falls_as_the_batch_goes_on(measurer, task):
+    candidates = [candidate(Fault.slow, us) for us in (5000, 100, 5000)]
+    results = measurer.measure(task, candidates, None)
+    assert [len(m.latency_samples) for m in results] == [5, 5, 1]
 
 
 def test_building_while_measuring_gives_the_same(task, ok):

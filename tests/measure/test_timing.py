@@ -60,9 +60,18 @@ def test_samples_repeat_short_calls(delays):
 
 def test_a_slow_call_is_given_up(delays):
     samples = take_samples(
-        busy(2e-3), repeats=9, min_sample_s=1e-4, budget_s=1.0, short_look=2, give_up_above_s=1e-3
+        busy(1.5e-3),
+        repeats=9,
+        min_sample_s=1e-4,
+        budget_s=1.0,
+        short_look=2,
+        give_up_above_s=1e-3,
     )
     assert len(samples.seconds) == 2
+    samples = take_samples(
+        busy(3e-3), repeats=9, min_sample_s=1e-4, budget_s=1.0, short_look=2, give_up_above_s=1e-3
+    )
+    assert len(samples.seconds) == 1
     samples = take_samples(
         busy(1e-3), repeats=4, min_sample_s=1e-4, budget_s=1.0, short_look=2, give_up_above_s=1.0
     )

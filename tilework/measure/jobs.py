@@ -5,7 +5,6 @@ These functions run in worker processes, which `tilework.measure.measurer` start
 
 from __future__ import annotations
 
-import ctypes
 import pickle
 import time
 from collections import OrderedDict
@@ -154,19 +153,12 @@ class _Trial:
         return RunReply(Status.ok, max_rel_error=found.error)
 
     def _bind(self) -> Callable[[], object]:
-        """The cheapest call of the kernel with all threads: machine code, arguments fixed."""
-        threads = self._options.threads
-        address = getattr(self._loaded, "address", None)
-        if address is None:
-            return partial(self._loaded, self._arrays, self._workspace.array, threads)
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
-        function = kind(address)
-        pointers = (ctypes.c_void_p * len(self._arrays))(*(a.ctypes.data for a in self._arrays))
-        args = ctypes.cast(pointers, ctypes.c_void_p)
-        args.keep_alive = pointers  # type: ignore[attr-defined]
-        workspace = ctypes.c_void_p(self._workspace.array.ctypes.data)
-        count = ctypes.c_int32(threads)
-        return partial(function, args, workspace, count)
+        """The call that is timed: all threads, arguments fixed."""
+        args = (self._arrays, self._workspace.array, self._options.threads)
+        if hasattr(self._loaded, "bind"):
+            bound: Callable[[], object] = self._loaded.bind(*args)
+            return bound
+        return partial(self._loaded, *args)
 
 
 def _flush(size: int) -> Callable[[], object]:

@@ -90,7 +90,7 @@ class RunOptions:
         repeats: samples taken of a contender, if `time_budget_ms` allows.
         short_look: samples taken of every candidate before it may be given up.
         give_up_ratio: a candidate is given up when the median of its short look is longer than
-            this times the best latency.
+            this times the best latency, or its first sample longer than twice that.
         time_budget_ms: no further sample is begun after this long.
         cold_cache_bytes: if not 0, a buffer of this size is streamed before every sample, and a
             sample is one call.
