@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
+from prefect import get_run_logger
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
@@ -31,7 +32,8 @@ def artifact_key(kind: str, network: str) -> str:
 class ArtifactReporter(Reporter):
     """Publishes progress to Prefect, and passes every event on to another reporter.
 
-    One table version per ``every`` rounds: each version is kept in Prefect's database.
+    One log line per event, one table version per ``every`` rounds: each version is kept in
+    Prefect's database.
     """
 
     def __init__(self, network: str, inner: Reporter, every: int = 8) -> None:
@@ -39,17 +41,24 @@ class ArtifactReporter(Reporter):
         self._inner = inner
         self._every = every
         self._bar: UUID | None = None
+        self._log = get_run_logger()
 
     def stage(self, text: str) -> None:
-        """Pass it on."""
+        """Log it and pass it on."""
+        self._log.info(text)
         self._inner.stage(text)
 
     def note(self, text: str) -> None:
-        """Pass it on."""
+        """Log it and pass it on."""
+        self._log.info(text)
         self._inner.note(text)
 
     def progress(self, progress: Progress) -> None:
         """Move the progress bar; now and then publish the task table."""
+        self._log.info(
+            "round %d: estimated total latency %.4f ms after %d trials",
+            progress.rounds, 1e3 * progress.estimated_total_s, progress.trials,
+        )  # fmt: skip
         self._inner.progress(progress)
         share = 100.0 * budget_share(progress)
         if self._bar is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 from prefect import flow
+from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.settings import (
-    PREFECT_LOGGING_LEVEL,
     PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
     temporary_settings,
 )
@@ -39,11 +41,10 @@ def tune_network(settings: TuneSettings) -> TuneReport:
 
 
 def run_as_flow(settings: TuneSettings) -> TuneReport:
-    """Run the flow in this process, quietly: the reporter of the caller does the talking."""
-    quiet = {
-        PREFECT_LOGGING_LEVEL: "WARNING",
-        # a temporary server on a busy machine takes longer to start than Prefect expects
-        PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 120,
-    }
-    with temporary_settings(quiet):
+    """Run the flow in this process; on the terminal, the caller's reporter does the talking."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, PrefectConsoleHandler):
+            handler.setLevel(logging.WARNING)
+    # a temporary server on a busy machine takes longer to start than Prefect expects
+    with temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 120}):
         return tune_network(settings)

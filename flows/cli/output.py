@@ -52,9 +52,16 @@ def table(
     return made
 
 
+def show_ms(milliseconds: float | None) -> str:
+    """A latency in milliseconds, or a dash when unknown; microseconds keep two digits."""
+    if milliseconds is None:
+        return "-"
+    return f"{milliseconds:.3f}" if milliseconds >= 0.01 else f"{milliseconds:.5f}"
+
+
 def milliseconds(seconds: float | None) -> str:
-    """``seconds`` in milliseconds with three decimals, or a dash when unknown."""
-    return "-" if seconds is None else f"{seconds * 1e3:.3f}"
+    """``seconds`` in milliseconds; see `show_ms`."""
+    return show_ms(None if seconds is None else seconds * 1e3)
 
 
 def gflops(flops: float, seconds: float | None) -> str:
@@ -65,3 +72,8 @@ def gflops(flops: float, seconds: float | None) -> str:
 def number(value: float | None, decimals: int) -> str:
     """``value`` with so many decimals, or a dash when unknown."""
     return "-" if value is None else f"{value:.{decimals}f}"
+
+
+def plural(count: int) -> str:
+    """The ending of a counted word: empty for one, ``s`` otherwise."""
+    return "" if count == 1 else "s"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from flows.cli.output import console, number, table
+from flows.cli.output import console, milliseconds, number, show_ms, table
 from flows.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def budget_text(progress: Progress) -> str:
 
 def total_text(progress: Progress) -> str:
     """The estimated total latency, and how many tasks' share of it is measured."""
-    text = f"estimated total latency {progress.estimated_total_s * 1e3:.3f} ms"
+    text = f"estimated total latency {milliseconds(progress.estimated_total_s)} ms"
     if progress.measured_tasks < len(progress.rows):
         text += f", {progress.measured_tasks} of {len(progress.rows)} tasks measured"
     return text
@@ -67,7 +67,7 @@ class LineReporter(Reporter):
         row = progress.rows[progress.current]
         typer.echo(
             f"round {progress.rounds:3d}  task {row.id:2d} {row.desc[:28]:28s} "
-            f"{number(row.latency_ms, 3):>9s} ms {number(row.gflops, 1):>7s} GFLOPS  "
+            f"{show_ms(row.latency_ms):>9s} ms {number(row.gflops, 1):>7s} GFLOPS  "
             f"{total_text(progress)}  ({budget_text(progress)})"
         )
 
@@ -141,7 +141,7 @@ def task_table(progress: Progress, rows: tuple[TaskRow, ...] | None = None) -> R
                 f"[bold]{row.id}[/]" if row.id == progress.current else row.id,
                 row.desc,
                 f"{row.weight:g}",
-                number(row.latency_ms, 3),
+                show_ms(row.latency_ms),
                 number(row.gflops, 1),
                 row.trials,
             )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import options
-from flows.cli.output import console, gflops, milliseconds, print_json, table
+from flows.cli.output import console, gflops, milliseconds, plural, print_json, table
 from tilework.errors import StoreError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def show(
         print_json({"store": store, "records": len(records), "runs": summaries})
         return
     out = console()
-    out.print(f"{store}: {len(records)} measurements in {len(runs)} runs")
+    out.print(f"{store}: {len(records)} measurements, {len(runs)} run{plural(len(runs))}")
     columns = ["Run", "Network", "Target", ">Rounds", ">Tasks", ">Trials", "Failed", "Last"]
     out.print(
         table(
@@ -74,11 +74,11 @@ def best(
         return
     console().print(
         table(
-            ["Workload", "Target", ">Latency (ms)", ">GFLOPS", ">Sketch", "Record"],
+            ["Workload", "Target", ">Latency (ms)", ">GFLOPS", ">Sketch", ">Spread"],
             [
                 (
                     r.workload, r.target, milliseconds(r.latency_s),
-                    gflops(r.flops, r.latency_s), r.sketch_id, r.record_id[:12],
+                    gflops(r.flops, r.latency_s), r.sketch_id, _percent(r.latency_spread),
                 )
                 for r in found
             ],
@@ -153,3 +153,7 @@ def _as_dict(record: Record) -> dict[str, Any]:
     import dataclasses
 
     return dataclasses.asdict(record)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"

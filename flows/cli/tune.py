@@ -183,11 +183,13 @@ def print_report(report: TuneReport) -> None:
     if report.module:
         out.print(f"Module:  {report.module}")
     out.print("\nNext:")
-    out.print(f"  tilework bench {report.network} --compare onnxruntime   against another engine")
-    out.print("  tilework records best                       the best schedule of each task")
-    out.print(
-        f"  tilework explain {report.network}:0                 why a task is as fast as it is"
-    )
+    for command, why in (
+        (f"tilework bench {report.network} --compare onnxruntime", "against another engine"),
+        (f"tilework explain {report.network}:0", "what was chosen for a task, and why"),
+        (f"tilework tune {report.network} --extend", "search on"),
+        ("tilework records best", "the best schedule of each task"),
+    ):
+        out.print(f"  {command:54s} {why}")
 
 
 def _print_latency(report: TuneReport) -> None:
