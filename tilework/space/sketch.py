@@ -156,6 +156,27 @@ class Sketch:
             ok &= _valid_block(nest, self.target)
         return ok
 
+    # -- scoring ----------------------------------------------------------------------------
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the feature columns."""
+        from tilework.features import FEATURE_NAMES
+
+        return FEATURE_NAMES
+
+    def features(self, rows: Rows) -> NDArray[np.float32]:
+        """Feature matrix (P, S, F): one row per candidate and block; see `tilework.features`."""
+        from tilework.features import feature_matrix, terms
+
+        return feature_matrix(terms(self, rows))
+
+    def draft(self, rows: Rows) -> NDArray[np.float64]:
+        """Seconds predicted by the analytic model, one per row."""
+        from tilework.model.draft import draft_seconds
+
+        return draft_seconds(self, rows)
+
     def row_hash(self, rows: Rows) -> NDArray[np.uint64]:
         """A 64-bit identity per row."""
         h = np.full(len(rows), 1469598103934665603 + self.id, np.uint64)

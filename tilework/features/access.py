@@ -1,0 +1,192 @@
+"""Static facts of a block's memory accesses: what the feature formulas need, found once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilework.features.machine import Machine
+from tilework.space.blocks import Block
+from tilework.te.affine import linear
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Compare,
+    Expr,
+    IfThenElse,
+    Read,
+    Select,
+    children,
+    is_float,
+    walk,
+)
+from tilework.te.tensor import Placeholder
+
+ELEMENT_BYTES = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "bool": 1}
+LINE_BYTES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One tensor touched by a block, by its linear index in each dimension.
+
+    Attributes:
+        dims: per dimension, |coefficient| of each axis (None where the index is not linear).
+        shape: extents of the tensor.
+        packed: whether the schedule lays the tensor out in reading order.
+        store: whether the block writes it.
+        lane_stride: elements between neighbours along the vectorised axis (0: the same element).
+        guarded: whether the read is conditional.
+        once: whether it is touched only when a register tile is finished.
+    """
+
+    dims: tuple[dict[Axis, int] | None, ...]
+    shape: tuple[int, ...]
+    element_bytes: int
+    packed: bool
+    store: bool
+    lane_stride: int
+    guarded: bool
+    once: bool
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """Axes that the address depends on."""
+        return frozenset(a for d in self.dims if d is not None for a in d)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockFacts:
+    """Accesses and operation counts of a block.
+
+    Attributes:
+        update_ops: vector instructions per element and reduction point (a multiply-add is one).
+        finish_ops: vector instructions per output element when a tile is finished.
+        math_calls: calls of expensive functions per output element.
+    """
+
+    accesses: tuple[Access, ...]
+    update_ops: float
+    finish_ops: float
+    math_calls: float
+
+    def update_ops_rate(self, machine: Machine) -> float:
+        """Cycles per vector of the register tile and reduction step, ports permitting."""
+        return self.update_ops / machine.fma_ports
+
+
+@lru_cache(maxsize=512)
+def block_facts(block: Block) -> BlockFacts:
+    """Facts of one block (cached: blocks live as long as their search space)."""
+    free = set(block.op.attrs.get("layout_free", ()))
+    packs = block.structure.count("R") >= 2
+    last = block.spatial[-1] if block.spatial else None
+    accesses: list[Access] = []
+    for read, guarded in _reads(block.source, False):
+        op = read.tensor.op
+        packed = packs and isinstance(op, Placeholder) and op.name in free
+        accesses.append(_access(read, read.indices, last, packed, False, guarded, False))
+    finish = 1.0
+    calls = 0.0
+    if block.epilogue is not None and block.epilogue_body is not None:
+        rename = dict(zip(block.epilogue.axes, block.spatial, strict=True))
+        for read, guarded in _reads(block.epilogue_body, False):
+            if read.tensor.op is block.op:
+                continue
+            dims = tuple(_dim(i, rename) for i in read.indices)
+            accesses.append(
+                _make(
+                    read, dims, _lane(dims, read.tensor.shape, last), False, False, guarded, True
+                )
+            )
+        finish += _ops(block.epilogue_body)
+        calls += _calls(block.epilogue_body)
+    out = block.result
+    dims = tuple({a: 1} for a in block.spatial)
+    accesses.append(
+        Access(dims, out.shape, _bytes(out.dtype), False, True, 1, False, bool(block.reduce))
+    )
+    update = max(_ops(block.source), 1.0)
+    if not block.reduce:
+        calls += _calls(block.source)
+    return BlockFacts(tuple(accesses), update, finish, calls)
+
+
+def _bytes(dtype: str) -> int:
+    return ELEMENT_BYTES.get(dtype, 4)
+
+
+def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:
+    if isinstance(e, Read):
+        return [(e, guarded)]
+    inside = guarded or isinstance(e, IfThenElse)
+    return [r for child in children(e) for r in _reads(child, inside)]
+
+
+def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, int] | None:
+    form = linear(index)
+    if form is None:
+        return None
+    return {rename.get(a, a): abs(c) for a, c in form.coefficients.items()}
+
+
+def _lane(
+    dims: tuple[dict[Axis, int] | None, ...], shape: tuple[int, ...], last: Axis | None
+) -> int:
+    stride, total = 1, 0
+    for dim, size in zip(reversed(dims), reversed(shape), strict=True):
+        if dim is None:
+            return size
+        if last is not None:
+            total += dim.get(last, 0) * stride
+        stride *= size
+    return total
+
+
+def _access(
+    read: Read,
+    indices: tuple[Expr, ...],
+    last: Axis | None,
+    packed: bool,
+    store: bool,
+    guarded: bool,
+    once: bool,
+) -> Access:
+    dims = tuple(_dim(i, {}) for i in indices)
+    stride = _lane(dims, read.tensor.shape, last)
+    if packed and stride:
+        stride = 1
+    return _make(read, dims, stride, packed, store, guarded, once)
+
+
+def _make(
+    read: Read,
+    dims: tuple[dict[Axis, int] | None, ...],
+    stride: int,
+    packed: bool,
+    store: bool,
+    guarded: bool,
+    once: bool,
+) -> Access:
+    size = _bytes(read.tensor.dtype)
+    return Access(dims, read.tensor.shape, size, packed, store, stride, guarded, once)
+
+
+def _ops(e: Expr) -> float:
+    """Vector instructions of a body: a product that is added counts once with its addition."""
+    total = 0.0
+    for node in walk(e):
+        if isinstance(node, Read):
+            continue
+        if isinstance(node, (Binary, Compare)) and (
+            is_float(node.dtype) or is_float(node.a.dtype)
+        ):
+            total += 1
+        elif isinstance(node, (Select, IfThenElse)):
+            total += 1
+    return total
+
+
+def _calls(e: Expr) -> float:
+    return float(sum(isinstance(n, Call) for n in walk(e)))

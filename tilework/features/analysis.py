@@ -1,0 +1,328 @@
+"""Terms of a scheduled nest, for all candidates at once: the shared input of features and draft.
+
+Every quantity is an array of length P. Nothing here looks at one candidate at a time.
+
+Cache traffic follows one rule. Walking from the innermost loop outwards, a tensor's traffic into a
+cache of C bytes grows with a loop's trip count, except where one iteration of the loop touches no
+more than C bytes in total: then the data of the previous iteration is still there, and traffic
+grows only by the tensor's new data (not at all if its address does not depend on the loop).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.features.access import LINE_BYTES, Access, BlockFacts, block_facts
+from tilework.features.machine import Machine
+from tilework.space.blocks import MULTI_LEVEL
+from tilework.space.nest import BlockNest
+from tilework.space.regions import attached_extents
+from tilework.space.sketch import scratch_bytes
+from tilework.te.expr import Axis, IfThenElse, walk
+
+Floats = NDArray[np.float64]
+_GUARD_LOAD_CYCLES = 0.7
+_CALL_CYCLES = 14.0
+_TILE_CYCLES = 14.0
+_LOOP_CYCLES = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Bytes per access into each cache level, and each access's footprint of one outer tile."""
+
+    into: list[list[Floats]]
+    footprint: list[Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What one block costs, term by term (cycles of one core for the whole block unless said).
+
+    Attributes:
+        compute: instruction throughput, latency and loop overhead of the register tiles.
+        finish: starting and finishing register tiles.
+        attached: computing attached producers.
+        traffic: bytes into L1, L2 and L3, each summed over accesses.
+        chunks: iterations of the fused parallel loops (1: serial).
+        balance: slowest thread's share of the work times the number of threads, at least 1.
+        seconds: predicted run time.
+        extra: further descriptive terms, for the learned model alone.
+    """
+
+    compute: Floats
+    finish: Floats
+    attached: Floats
+    traffic: list[Floats]
+    chunks: Floats
+    balance: Floats
+    seconds: Floats
+    extra: dict[str, Floats]
+
+
+def analyse(nest: BlockNest, machine: Machine) -> Terms:
+    """Terms of one block for all candidates of the nest."""
+    block, facts = nest.block, block_facts(nest.block)
+    count = len(nest.parallel)
+    tiles = {a: [t.astype(np.float64) for t in ts] for a, ts in nest.tiles.items()}
+    shape = _TileShape(nest, tiles, machine)
+    points = np.ones(count)
+    inner_points = np.ones(count)
+    for a in block.reduce:
+        points *= a.extent
+        inner_points *= tiles[a][-1]
+    visits = points / inner_points
+    per_step, loads, guarded = _step_cycles(facts, shape, machine)
+    room = np.maximum(np.floor(nest.unroll / np.maximum(shape.work, 1.0)), 1.0)
+    steps_unrolled = np.minimum(room, inner_points)
+    step = per_step + _LOOP_CYCLES / steps_unrolled
+    compute = shape.sum_over_versions(
+        lambda pixels, vectors: _version_cycles(facts, pixels, vectors, machine, step, per_step)
+    )
+    compute = compute * points
+    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * _CALL_CYCLES
+    tile_ops = shape.work * (1.0 + finish_ops / machine.load_ports) + _TILE_CYCLES
+    respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
+    finish = shape.tiles * (tile_ops + respill + _LOOP_CYCLES * visits * 4)
+    attached = _attached_cycles(nest, machine)
+    traffic = _traffic(nest, facts, tiles, machine)
+    sums = [np.sum(level, axis=0) for level in traffic.into]
+    rates = (machine.l2_rate, machine.l3_rate, machine.memory_rate)
+    memory = [t / r for t, r in zip(sums, rates, strict=True)]
+    busy = compute + finish + attached
+    slowest = np.maximum.reduce([busy, *memory])
+    cycles = slowest + 0.25 * (busy + memory[0] + memory[1] + memory[2] - slowest)
+    chunks = np.ones(count)
+    for i, a in enumerate(block.spatial):
+        chunks = np.where(nest.parallel > i, chunks * tiles[a][0], chunks)
+    threads = np.minimum(chunks, machine.cores)
+    balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
+    parallel = (nest.parallel > 0) & (machine.cores > 1)
+    share = np.where(parallel, balance / machine.cores, 1.0)
+    total = cycles * share + np.where(parallel, machine.fork_cycles, 0.0) + 200.0
+    extra = {
+        "pixels": shape.pixels,
+        "vectors": shape.vectors,
+        "accumulators": shape.work,
+        "step_cycles": step,
+        "step_loads": loads,
+        "guarded_loads": guarded,
+        "unrolled_steps": steps_unrolled,
+        "reduce_points": points,
+        "reduce_inner": inner_points,
+        "reduce_visits": visits,
+        "tiles": shape.tiles,
+        "wasted_slots": shape.waste,
+        "threads": threads,
+        "scratch": scratch_bytes(nest).astype(np.float64),
+        "unroll": nest.unroll.astype(np.float64),
+        "parallel": nest.parallel.astype(np.float64),
+        "memory_l2": memory[0],
+        "memory_l3": memory[1],
+        "memory_dram": memory[2],
+    }
+    for i in range(3):
+        part = traffic.footprint[i] if i < len(traffic.footprint) else np.zeros(count)
+        extra[f"footprint_{i}"] = part
+        for level in range(2):
+            into = traffic.into[level]
+            extra[f"traffic_{level}_{i}"] = into[i] if i < len(into) else np.zeros(count)
+    extra |= _extents(nest, tiles)
+    return Terms(compute, finish, attached, sums, chunks, balance, total / machine.clock_hz, extra)
+
+
+class _TileShape:
+    """The register tile: rows of pixels times vectors, and its shorter versions at the edges."""
+
+    def __init__(self, nest: BlockNest, tiles: dict[Axis, list[Floats]], machine: Machine) -> None:
+        self.nest, self.lanes = nest, machine.lanes
+        count = len(nest.parallel)
+        self.sizes = [tiles[a][-1] for a in nest.block.spatial]
+        self.pixels = np.ones(count)
+        for size in self.sizes[:-1]:
+            self.pixels = self.pixels * size
+        last = self.sizes[-1] if self.sizes else np.ones(count)
+        self.vectors = _register_count(last, self.lanes)
+        self.work = self.pixels * self.vectors
+        self.tiles = np.ones(count)
+        slots = np.ones(count)
+        for a, size in zip(nest.block.spatial, self.sizes, strict=True):
+            n = np.ceil(a.extent / size)
+            self.tiles = self.tiles * n
+            slots = slots * n * size
+        exact = float(np.prod([a.extent for a in nest.block.spatial], dtype=np.float64))
+        self.waste = slots / exact
+
+    def sum_over_versions(self, cost: object) -> Floats:
+        """Sum of ``cost(pixels, vectors)`` over all register tiles, full and shorter ones."""
+        versions: list[tuple[Floats, Floats, Floats]] = []
+        count = len(self.pixels)
+        versions.append((np.ones(count), np.ones(count), np.ones(count)))
+        axes = self.nest.block.spatial
+        for i, (a, size) in enumerate(zip(axes, self.sizes, strict=True)):
+            full = np.floor(a.extent / size)
+            rest = a.extent - full * size
+            grown: list[tuple[Floats, Floats, Floats]] = []
+            vector = i == len(axes) - 1
+            for number, pixels, vectors in versions:
+                for n, s in ((full, size), (np.ones(count), rest)):
+                    if not n.any() or not s.any():
+                        continue
+                    n = np.where(s > 0, n, 0.0)
+                    if vector:
+                        grown.append((number * n, pixels, _register_count(s, self.lanes)))
+                    else:
+                        grown.append((number * n, pixels * s, vectors))
+            versions = grown
+        total = np.zeros(count)
+        for number, pixels, vectors in versions:
+            total += number * cost(pixels, vectors)  # type: ignore[operator]
+        return total
+
+
+def _register_count(size: Floats, lanes: int) -> Floats:
+    """Registers (whole and partial) that a vector loop of ``size`` elements takes."""
+    whole = np.floor(size / lanes)
+    rest = (size - whole * lanes).astype(np.int64)
+    bits = np.zeros(len(size))
+    width = lanes // 2
+    while width:
+        bits += (rest & width) > 0
+        width //= 2
+    return whole + bits
+
+
+def _step_cycles(
+    facts: BlockFacts, shape: _TileShape, machine: Machine
+) -> tuple[Floats, Floats, Floats]:
+    """Cycles of one reduction step of the full register tile; its loads, and guarded ones."""
+    loads = np.zeros(len(shape.pixels))
+    guarded = np.zeros(len(shape.pixels))
+    spatial = shape.nest.block.spatial
+    for access in facts.accesses:
+        if access.once or (access.store and shape.nest.block.reduce):
+            continue
+        n = np.ones(len(shape.pixels))
+        for a, size in zip(spatial[:-1], shape.sizes[:-1], strict=True):
+            if a in access.axes:
+                n = n * size
+        if access.lane_stride == 1:
+            n = n * shape.vectors
+        elif access.lane_stride:
+            n = n * shape.sizes[-1] * 2.0
+        loads = loads + n
+        if access.guarded:
+            guarded = guarded + n
+    pressure = np.maximum(shape.work + shape.vectors + 1 - machine.registers, 0.0)
+    per_step = np.maximum.reduce(
+        [
+            shape.work * facts.update_ops_rate(machine),
+            (loads + 2.0 * pressure) / machine.load_ports,
+            np.full(len(loads), machine.latency if shape.nest.block.reduce else 0.5),
+        ]
+    )
+    return per_step + _GUARD_LOAD_CYCLES * guarded, loads, guarded
+
+
+def _version_cycles(
+    facts: BlockFacts,
+    pixels: Floats,
+    vectors: Floats,
+    machine: Machine,
+    step: Floats,
+    per_step: Floats,
+) -> Floats:
+    """Cycles per reduction step of a tile version, scaled from the full tile's overheads."""
+    work = pixels * vectors
+    busy = work * facts.update_ops_rate(machine)
+    loads = (pixels + vectors) / machine.load_ports
+    floor = np.where(per_step >= machine.latency, machine.latency, per_step)
+    own = np.maximum.reduce([busy, loads, floor])
+    return np.minimum(own + (step - per_step), step)
+
+
+def _attached_cycles(nest: BlockNest, machine: Machine) -> Floats:
+    total = np.zeros(len(nest.parallel))
+    for attached in nest.block.attached:
+        visits = np.ones(len(total))
+        for a in nest.block.spatial:
+            visits = visits * nest.outer_trips(a, attached.level)
+        size = np.ones(len(total))
+        extents = attached_extents(nest, attached)
+        for extent in extents:
+            size = size * extent
+        guard = any(isinstance(n, IfThenElse) for n in walk(attached.body))
+        rows = size / np.maximum(extents[-1], 1)
+        total += visits * (size / machine.lanes * (2.0 if guard else 1.2) + rows * 6.0)
+    return total
+
+
+def _footprint(access: Access, spans: dict[Axis, Floats], count: int) -> Floats:
+    """Bytes of cache lines that an access touches while its axes run over ``spans``."""
+    size = np.full(count, float(access.element_bytes))
+    for i, (dim, extent) in enumerate(zip(access.dims, access.shape, strict=True)):
+        if dim is None:
+            width = np.full(count, float(extent))
+        else:
+            width = np.ones(count)
+            for axis, c in dim.items():
+                width = width + c * (spans[axis] - 1)
+            width = np.minimum(width, extent)
+        if i == len(access.dims) - 1 and not access.packed:
+            lines = np.ceil(width * access.element_bytes / LINE_BYTES)
+            width = lines * (LINE_BYTES / access.element_bytes)
+        size = size * width
+    return size
+
+
+def _traffic(
+    nest: BlockNest, facts: BlockFacts, tiles: dict[Axis, list[Floats]], machine: Machine
+) -> Traffic:
+    block = nest.block
+    count = len(nest.parallel)
+    sizes = (machine.l1_bytes, machine.l2_bytes, machine.l3_bytes)
+    spans = {a: np.ones(count) for a in (*block.spatial, *block.reduce)}
+    now = [_footprint(a, spans, count) for a in facts.accesses]
+    into = [[f.copy() for f in now] for _ in sizes]
+    whole = np.sum(now, axis=0)
+    tile_level = {a: len(tiles[a]) for a in spans}
+    footprint = now
+    for axis, level in reversed(block.loops):
+        trips = tiles[axis][level]
+        if (trips == 1).all():
+            continue
+        spans[axis] = np.minimum(spans[axis] * trips, axis.extent)
+        after = [
+            _footprint(access, spans, count) if axis in access.axes else now[i]
+            for i, access in enumerate(facts.accesses)
+        ]
+        for per_access, size in zip(into, sizes, strict=True):
+            fits = whole <= size
+            for i, access in enumerate(facts.accesses):
+                if access.once and axis.kind == "reduce":
+                    continue
+                grown = after[i] / now[i] if axis in access.axes else 1.0
+                per_access[i] = per_access[i] * np.where(fits, grown, trips)
+        now = after
+        whole = np.sum(now, axis=0)
+        if axis.kind == "spatial" and level == (2 if block.structure == MULTI_LEVEL else 1):
+            footprint = now
+    del tile_level
+    return Traffic(into, footprint)
+
+
+def _extents(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[str, Floats]:
+    """Loop extents by position: the last three spatial and the last three reduce axes."""
+    out: dict[str, Floats] = {}
+    one = np.ones(len(nest.parallel))
+    for kind, axes, levels in (("s", nest.block.spatial, 4), ("r", nest.block.reduce, 2)):
+        for back in range(3):
+            axis = axes[-1 - back] if back < len(axes) else None
+            own = tiles[axis] if axis is not None else []
+            for level in range(levels):
+                at = len(own) - levels + level
+                out[f"{kind}{back}_{level}"] = own[at] if at >= 0 else one
+    return out

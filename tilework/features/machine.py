@@ -1,0 +1,58 @@
+"""The numbers of a CPU that the analytic model needs, per core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilework.target import Target
+
+_TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
+                        "sapphirerapids", "emeraldrapids", "graniterapids"})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Throughputs in elements of a clock cycle of one core.
+
+    Attributes:
+        clock_hz: cycles per second.
+        fma_ports: vector multiply-adds per cycle at full vector width.
+        load_ports: vector loads per cycle.
+        latency: cycles from one multiply-add to the next that depends on it.
+        lanes: float32 elements per vector.
+        registers: vector registers.
+        l1_bytes, l2_bytes, l3_bytes: cache sizes (L3: the share of one core).
+        l2_rate, l3_rate, memory_rate: bytes per cycle that L2, L3 and memory deliver.
+        fork_cycles: cost of starting and joining a parallel region.
+        cores: threads of a parallel region.
+    """
+
+    clock_hz: float = 3.8e9
+    fma_ports: float = 2.0
+    load_ports: float = 2.0
+    latency: float = 4.0
+    lanes: int = 16
+    registers: int = 32
+    l1_bytes: float = 32 << 10
+    l2_bytes: float = 1 << 20
+    l3_bytes: float = 16 << 20
+    l2_rate: float = 48.0
+    l3_rate: float = 28.0
+    memory_rate: float = 9.0
+    fork_cycles: float = 8000.0
+    cores: int = 1
+
+    @staticmethod
+    def of(target: Target) -> Machine:
+        """Typical numbers for a target, with its own cache sizes, lanes and registers."""
+        wide = target.vector_bits == 512
+        ports = 2.0 if not wide or target.mcpu in _TWO_PORTS else 1.0
+        return Machine(
+            fma_ports=ports,
+            lanes=target.lanes(),
+            registers=target.num_vector_registers,
+            l1_bytes=0.8 * target.l1_bytes,
+            l2_bytes=0.8 * target.l2_bytes,
+            l3_bytes=0.8 * target.l3_bytes / target.num_cores,
+            cores=target.num_cores,
+        )
