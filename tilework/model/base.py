@@ -123,7 +123,7 @@ class DraftModel:
 class RandomModel:
     """Uniform random scores: the baseline of experiments. Deterministic for a seed."""
 
-    trained = False
+    trained = True
 
     def __init__(self, seed: int = 0) -> None:
         self.model_id = f"random-{seed}"

@@ -34,6 +34,8 @@ class XGBParams:
     Attributes:
         trees: boosting rounds of one refit.
         max_depth, eta, gamma, max_bin: as XGBoost means them.
+        subsample: share of the rows that a tree sees. A search looks for what the model rates
+            too high; trees of different rows agree less on such flukes.
         min_weight: smallest weight of an observation. The plain objective gives failures and slow
             programs (almost) none, and then predicts anything for them.
         max_records: observations that a refit looks at; a full memory keeps each task's best and
@@ -47,7 +49,8 @@ class XGBParams:
     eta: float = 0.2
     gamma: float = 0.001
     max_bin: int = 64
-    min_weight: float = 0.05
+    subsample: float = 0.7
+    min_weight: float = 0.3
     max_records: int = 6000
     min_records: int = 8
     nthread: int = 1
@@ -224,6 +227,7 @@ class XGBModel:
             "gamma": params.gamma,
             "max_bin": params.max_bin,
             "min_child_weight": 0.0,
+            "subsample": params.subsample,
             "base_score": 0.0,
             "nthread": params.nthread,
             "seed": self._seed,

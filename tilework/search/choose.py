@@ -33,15 +33,10 @@ def diverse(pool: Pool, count: int, weight: float, taken: Pool | None = None) ->
     return head.take(np.array(picks))
 
 
-def at_random(rng: np.random.Generator, pool: Pool, count: int, hopeless: float) -> Pool:
-    """``count`` random candidates that the draft model does not call hopeless.
-
-    ``hopeless`` is the largest accepted ratio of a candidate's draft time to the pool's least.
-    """
-    if not len(pool) or count <= 0:
-        return pool.take(slice(0, 0))
-    fair = pool.take(pool.draft_s <= hopeless * pool.draft_s.min())
-    return fair.take(rng.permutation(len(fair))[:count])
+def at_random(rng: np.random.Generator, pool: Pool, count: int, limit_s: float) -> Pool:
+    """``count`` random candidates among those that the draft model puts below ``limit_s``."""
+    fair = pool.take(pool.draft_s <= limit_s)
+    return fair.take(rng.permutation(len(fair))[: max(0, count)])
 
 
 def _alike(pool: Pool, sketch: int, row: np.ndarray) -> np.ndarray:

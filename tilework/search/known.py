@@ -16,7 +16,9 @@ from tilework.record import Record, Status
 from tilework.search.pool import PoolSpace
 
 RECENT = 48
-"""Latest records that decide whether the model or the draft ranks better."""
+"""Latest records that decide whether the model misleads."""
+LEARNED = "xgb"
+"""How the ids of learned models begin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,22 +78,24 @@ class Known:
         ok = np.isfinite(self.latency_s)
         return float(np.median(self.latency_s[ok] / self.draft_s[ok])) if ok.any() else 1.0
 
-    def draft_ranks_better(self, model_ids: Iterable[str] = ("xgb",), lead: float = 0.1) -> bool:
-        """Whether, among the latest learned predictions, the draft would have ranked better."""
-        prefixes = tuple(model_ids)
+    def model_misleads(self) -> bool:
+        """Whether the latest learned predictions ordered the candidates wrongly, the draft not.
+
+        The batch was chosen by those predictions, so that little of their merit shows in it: only
+        a model that does worse than chance is told apart from a useful one.
+        """
         recent = [
             index
             for index, record in enumerate(self.records)
-            if record.model_id.startswith(prefixes)
+            if record.model_id.startswith(LEARNED)
             and record.predicted_score is not None
             and np.isfinite(self.latency_s[index])
         ][-RECENT:]
-        if len(recent) < 12:
+        if len(recent) < 16:
             return False
         latency = self.latency_s[recent]
-        predicted = [self.records[index].predicted_score for index in recent]
-        drafted = pairwise_accuracy(-self.draft_s[recent], latency)
-        return drafted > pairwise_accuracy(predicted, latency) + lead
+        learned = pairwise_accuracy([self.records[i].predicted_score for i in recent], latency)
+        return learned < 0.45 and pairwise_accuracy(-self.draft_s[recent], latency) > 0.6
 
 
 def read_known(space: PoolSpace, records: Iterable[Record], rules_version: int) -> Known:

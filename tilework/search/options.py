@@ -24,11 +24,12 @@ class PolicyParams:
         mutation, crossover: chance that a child is mutated; that it has two parents.
         immigrants: share of fresh random samples among the children.
         eps_greedy: share of the batch taken at random.
+        near_share: share of the batch taken from these neighbours alone.
         draft_share: share of the batch taken by the draft model alone, while records are few.
         draft_weight: valid records of a task at which the learned model's word begins to weigh
             more than the draft's; 0 leaves the draft out altogether.
         diversity: how much a candidate loses for resembling one already in the batch.
-        hopeless: random picks predicted slower than this many times the best are left out.
+        hopeless: random picks drafted slower than this many times the best draft are left out.
     """
 
     population: int = 2048
@@ -40,9 +41,10 @@ class PolicyParams:
     crossover: float = 0.4
     immigrants: float = 0.1
     eps_greedy: float = 0.05
+    near_share: float = 0.4
     draft_share: float = 0.3
     draft_weight: float = 8.0
-    diversity: float = 0.2
+    diversity: float = 0.7
     hopeless: float = 6.0
 
 

@@ -94,9 +94,16 @@ class SketchPolicy:
         known = self.known(history)
         rng = self._generator("propose", len(known))
         trust = self._draft_trust(known)
-        scored = self._search(rng, known, trust)
-        fresh = scored.without(known.keys)
-        return self._candidates(self._batch(rng, fresh, count, trust, first=not len(known)))
+        near = self._neighbours(rng, known)
+        found = self._search(rng, known, trust, near).without(known.keys)
+        chance = self.space.empty()
+        if len(known):  # the first batch is diverse anyway
+            least = int(count >= 8)
+            wanted = max(least, round(self.params.eps_greedy * count))
+            chance = self._at_random(rng, known, trust, wanted)
+        return self._candidates(
+            self._batch(found, near, chance, count, trust if len(known) else 0.0)
+        )
 
     def _draft_trust(self, known: Known) -> float:
         """Weight of the draft model in the score, 0 to 1: falls as records of the task come."""
@@ -105,17 +112,22 @@ class SketchPolicy:
             return 1.0
         if weight == 0:
             return 0.0
-        trust = weight / (weight + known.num_ok + weight / 2)
-        return max(trust, 0.6) if known.draft_ranks_better() else trust
+        seen = (known.num_ok + weight / 2) / weight
+        trust = 1 / (1 + seen**2)
+        return max(trust, 0.6) if known.model_misleads() else trust
 
-    def _search(self, rng: np.random.Generator, known: Known, trust: float) -> Pool:
+    def _neighbours(self, rng: np.random.Generator, known: Known) -> Pool:
+        """Single-decision changes of the fastest measured candidates."""
+        centres = self._measured(known, known.fastest(CENTRES))
+        around = np.repeat(np.arange(len(centres)), self.params.neighbours)
+        return self.space.mutate(rng, centres.take(around))
+
+    def _search(self, rng: np.random.Generator, known: Known, trust: float, near: Pool) -> Pool:
         if trust == 1 and not len(known):
             return self._scored(self.drafts, known, trust)
         size = self.params.population
         leaders = known.fastest(max(4, int(self.params.measured_share * size)))
-        centres = self._measured(known, leaders[:CENTRES])
-        around = np.repeat(np.arange(len(centres)), self.params.neighbours)
-        parts = [self._measured(known, leaders), self.space.mutate(rng, centres.take(around))]
+        parts = [self._measured(known, leaders), near]
         if self.params.draft_weight > 0:
             parts.append(self.drafts.best(size // 4))
         parts.append(self.space.sample(rng, max(size - sum(map(len, parts)), size // 2)))
@@ -127,27 +139,38 @@ class SketchPolicy:
             self.params,
         )
 
-    def _batch(
-        self, rng: np.random.Generator, pool: Pool, count: int, trust: float, first: bool
-    ) -> Pool:
-        """Mostly the best by score, some by the draft model, a few at random."""
+    def _at_random(self, rng: np.random.Generator, known: Known, trust: float, count: int) -> Pool:
+        """Fresh samples that the draft model does not call hopeless, whatever their score."""
+        sample = self.space.sample(rng, max(64, 16 * count)).without(known.keys)
+        limit = self.params.hopeless * self.draft_best_s
+        return at_random(rng, self._scored(sample, known, trust), count, limit)
+
+    def _batch(self, pool: Pool, near: Pool, chance: Pool, count: int, by_draft: float) -> Pool:
+        """Mostly the best of the pool by score, some by other rules, and those of chance.
+
+        Args:
+            pool: scored candidates.
+            near: neighbours of the fastest measured candidates: a share of the batch.
+            chance: candidates that are taken in any case.
+            count: size of the batch; less only if the pool is smaller.
+            by_draft: how much of `PolicyParams.draft_share` applies, 0 to 1.
+        """
         params = self.params
-        count = min(count, len(pool))
-        random_count = 0 if first else _share(params.eps_greedy, count, least=int(count >= 8))
-        draft_count = 0 if first else _share(params.draft_share * trust, count)
-        weight = params.diversity * (1 + trust)
-        head = diverse(pool, count - random_count - draft_count, weight)
-        rest = pool.without(head.key)
-        by_draft = rest.with_scores(rest.draft_s, -np.log(rest.draft_s))
-        drafted = diverse(by_draft, draft_count, weight, taken=head)
-        rest = rest.without(drafted.key)
-        drafted = pool.take(np.isin(pool.key, drafted.key))  # with their scores
-        chance = at_random(rng, rest, random_count, params.hopeless)
-        batch = concatenate([head, drafted, chance])
-        if len(batch) < count:
-            missing = pool.without(batch.key).best(count - len(batch))
-            batch = concatenate([batch, missing])
-        return batch.best(count)
+        pool = pool.without(chance.key)
+        rest = count - len(chance)
+        drafted = round(params.draft_share * by_draft * rest)
+        beside = round(params.near_share * rest) if len(near) else 0
+        weight = params.diversity * (1 + by_draft)
+        head = diverse(pool, rest - drafted - beside, weight)
+        others = pool.without(head.key)
+        around = diverse(others.take(np.isin(others.key, near.key)), beside, weight, taken=head)
+        head = concatenate([head, around])
+        others = others.without(around.key)
+        others = others.with_scores(others.draft_s, -np.log(others.draft_s))
+        keys = diverse(others, drafted, weight, taken=head).key
+        batch = concatenate([head, pool.take(np.isin(pool.key, keys)), chance])
+        missing = pool.without(batch.key).best(max(0, count - len(batch)))
+        return concatenate([batch, missing]).best(count)
 
     def _candidates(self, pool: Pool) -> list[Candidate]:
         model_id = self.model.model_id if self.model.trained else "draft"
@@ -203,7 +226,3 @@ class SketchPolicy:
     def _generator(self, purpose: str, step: int = 0) -> np.random.Generator:
         key, target = self.task.workload_key, str(self.task.target)
         return generator(self._seed, key, target, purpose, step)
-
-
-def _share(share: float, count: int, least: int = 0) -> int:
-    return max(least, round(share * count))
