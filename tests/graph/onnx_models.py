@@ -107,7 +107,9 @@ def resnet(
     expansion = 4 if depth == 50 else 1
     g = GraphMaker(seed)
     x = g.relu(g.batch_norm(g.conv("input", 3, width, 7, 2), width))
-    pool = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2], "ceil_mode": 0}
+    pool: dict[str, object] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}
+    if opset >= 10:
+        pool["ceil_mode"] = 0
     x = g.node("MaxPool", x, **pool)
     cin = width
     for stage, count in enumerate(units):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from tilework.te.dag import ComputeDAG
+from tilework.te.evaluate import evaluate
 from tilework.te.expr import Axis, Const, Expr, Read, Reduce
 from tilework.te.functions import (
     MATH_FUNCTIONS,
@@ -42,18 +41,6 @@ from tilework.te.functions import (
     tanh,
 )
 from tilework.te.tensor import Compute, Placeholder, Tensor, compute, placeholder, reduce_axis
-
-if TYPE_CHECKING:
-    from tilework.te.evaluate import evaluate
-
-
-def __getattr__(name: str) -> Any:
-    if name == "evaluate":
-        from tilework.te.evaluate import evaluate
-
-        return evaluate
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
 
 __all__ = [
     "MATH_FUNCTIONS", "Axis", "Compute", "ComputeDAG", "Const", "Expr", "Placeholder", "Read",

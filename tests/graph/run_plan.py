@@ -1,0 +1,44 @@
+"""Run a network's plan through the reference evaluator, call by call; and through ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from tilework import te
+from tilework.graph import Network, plan
+
+
+def run_plan(net: Network, *inputs: np.ndarray, dtype: str | None = None) -> list[np.ndarray]:
+    """Outputs of ``net`` by evaluating every call of its plan."""
+    p = plan(net)
+    values = dict(zip(p.inputs, inputs, strict=True)) | p.constants
+
+    def get(name: str) -> np.ndarray:
+        if name in p.views:
+            return values[p.views[name]].reshape(p.values[name].shape)
+        return values[name]
+
+    for call in p.calls:
+        args = [get(v) for v in call.inputs]
+        (values[call.output],) = te.evaluate(call.dag, args, dtype)
+        assert values[call.output].shape == p.values[call.output].shape
+    return [get(v) for v in p.outputs]
+
+
+def run_onnxruntime(path: Path, *inputs: np.ndarray) -> list[np.ndarray]:
+    """Outputs of the ONNX file at ``path``."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    return session.run(None, dict(zip(names, inputs, strict=True)))
+
+
+def relative_error(got: np.ndarray, want: np.ndarray) -> float:
+    """Largest error relative to the largest element."""
+    assert got.shape == want.shape
+    return float(np.abs(got - want).max() / max(np.abs(want).max(), 1e-30))
