@@ -31,11 +31,11 @@ def candidate(*row):
 def new_measurer(**options):
     defaults = {
         "build_processes": 1,
-        "build_timeout_s": 0.5,
-        "run_timeout_s": 0.5,
+        "build_timeout_s": 20.0,
+        "run_timeout_s": 20.0,
         "min_repeat_ms": 0.1,
         "repeats": 5,
-        "time_budget_ms": 200.0,
+        "time_budget_ms": 100.0,
         "overlap": False,
         "build_function": "tests.measure.faults:build",
         "load_function": "tests.measure.faults:load",

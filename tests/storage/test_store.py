@@ -155,7 +155,7 @@ def test_pandas_reads_the_directory(store, make_round, tmp_path):
     store.append(make_round(round=1))
     (tmp_path / "records" / ".half.parquet.1.tmp").write_bytes(b"PAR1 half")
     columns = [f.name for f in fields(Record)]
-    for frame in (pd.read_parquet(store.path), store.frame()):
+    for frame in (pd.read_parquet(store.path), pd.read_parquet(store), store.frame()):
         assert list(frame.columns) == columns
         assert len(frame) == 6
         assert frame["latency_s"].dtype == float

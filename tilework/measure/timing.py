@@ -21,6 +21,9 @@ DISTURBED_SHARE = 0.05
 ENOUGH = 0.7
 """A sample is long enough if it lasts this share of the wanted time."""
 
+PATIENCE = 4
+"""How many time budgets a short look may take where most samples are disturbed."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -144,7 +147,8 @@ def take_samples(
         call: the function.
         repeats: undisturbed samples wanted.
         min_sample_s: a sample repeats the call until it lasts about this long.
-        budget_s: no further sample is begun after this long; one is always taken.
+        budget_s: no further sample is begun after this long; on a busy machine it may take
+            `PATIENCE` times as long to get a short look of undisturbed samples.
         short_look: number of samples after which the median is compared with the limit.
         give_up_above_s: the limit.
         before: called, untimed, before every sample; a sample is then a single call, and
@@ -171,7 +175,8 @@ def take_samples(
                 break
             if len(kept) == short_look and quantile(kept, 0.5) > give_up_above_s:
                 break
-            if len(disturbed) >= 2 * repeats or spent >= budget_s:
+            patience = budget_s if len(kept) >= short_look else PATIENCE * budget_s
+            if spent >= patience:
                 break
     if kept:
         return Samples(tuple(kept), len(disturbed))

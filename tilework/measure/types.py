@@ -91,7 +91,7 @@ class RunOptions:
         short_look: samples taken of every candidate before it may be given up.
         give_up_ratio: a candidate is given up when the median of its short look is longer than
             this times the best latency, or its first sample longer than twice that.
-        time_budget_ms: no further sample is begun after this long.
+        time_budget_ms: no further sample is begun after this long, once there is a short look.
         cold_cache_bytes: if not 0, a buffer of this size is streamed before every sample, and a
             sample is one call.
     """
