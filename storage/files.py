@@ -88,6 +88,14 @@ class Location:
         """The path of a file of this directory inside `filesystem`."""
         return f"{self.path.rstrip('/')}/{name}"
 
+    def exists(self, name: str) -> bool:
+        """Whether the file is there."""
+        try:
+            info = self.filesystem.get_file_info(self.join(name))
+        except OSError as error:
+            raise self._error("read", error) from error
+        return bool(info.type == pafs.FileType.File)
+
     def write(self, name: str, content: bytes) -> None:
         """Writes one whole file, replacing an older one of this name.
 

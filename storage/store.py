@@ -35,8 +35,9 @@ class RecordStore:
 
     Each `append` adds one file, whole or not at all; files are never changed afterwards, so that
     two stores are merged by copying files and any number of processes may write. `pd.read_parquet`
-    of the directory, or of the store itself, gives one row per measurement. Files and folders whose names begin with `.`
-    or `_` are not records. Reading a store executes nothing that it contains.
+    of the directory, or of the store itself, gives one row per measurement. Files and folders
+    whose names begin with `.` or `_` are not records. Reading a store executes nothing that it
+    contains.
 
     A store object may be shared by threads.
 
