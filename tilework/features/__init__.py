@@ -15,9 +15,22 @@ if TYPE_CHECKING:
 
 
 def terms(sketch: Sketch, rows: Rows) -> list[Terms]:
-    """Analytic terms of every block of the sketch, each an array over the rows."""
+    """Analytic terms of every block of the sketch, each an array over the rows.
+
+    The last result is kept, because a population's features and draft scores are asked for one
+    after the other and share all of the work.
+    """
+    global _last
+    known = _last
+    if known is not None and known[0] is sketch and np.array_equal(known[1], rows):
+        return known[2]
     machine = Machine.of(sketch.target)
-    return [analyse(nest, machine) for nest in sketch.nests(rows)]
+    found = [analyse(nest, machine) for nest in sketch.nests(rows)]
+    _last = (sketch, np.array(rows), found)
+    return found
+
+
+_last: tuple[Sketch, Rows, list[Terms]] | None = None
 
 
 def feature_matrix(found: list[Terms]) -> NDArray[np.float32]:
