@@ -67,7 +67,7 @@ class ArtifactReporter(Reporter):
             self._bar = cast(UUID, made)
         else:
             update_progress_artifact(self._bar, progress=share)
-        if progress.rounds % self._every == 0:
+        if progress.current is not None and progress.rounds % self._every == 0:
             publish_table(self._network, progress)
 
 
@@ -110,7 +110,8 @@ def publish_summary(
 ) -> None:
     """Publish the outcome: latencies, check, and the convergence plot as an embedded picture.
 
-    ``records`` are the run's, ``weights`` the calls of each workload (`flows.convergence`).
+    ``records`` are all of the target's, of earlier runs too; ``weights`` are the calls of each
+    workload (`flows.convergence`).
     """
     curve = convergence(records, weights)
     text = _summary_text(report)

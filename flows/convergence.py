@@ -1,4 +1,4 @@
-"""The convergence curve of a run: how the network's estimated latency fell with the trials."""
+"""The convergence curve: how a network's estimated latency fell with the measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Curve:
 
 
 def convergence(records: Sequence[Record], weights: Mapping[str, float]) -> Curve:
-    """The curve of one run's records, in the order in which they were made.
+    """The curve of records in the order in which they were made.
 
     ``weights`` gives each workload's number of calls; records of other workloads are left out.
     Tasks without any valid record do not count.

@@ -13,7 +13,7 @@ from tasks.run import TuningRun
 from tasks.stages import PLAIN, Stages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from flows.settings import TuneSettings
     from tilework.record import Record
@@ -57,7 +57,8 @@ def tune_with_records(
             reporter.note(f"warning: {problem}")
         _introduce(run)
         _search(run, stages)
-        reporter.stage(f"search over: {run.session.result().stopped}")
+        stopped, progress = run.session.result().stopped, run.progress()
+        reporter.stage(f"search over: {stopped}")
     stages.distill(store)
     reporter.stage("compiling")
     compiled = stages.compile(found.network, target, settings.store, settings.output)
@@ -71,13 +72,13 @@ def tune_with_records(
         target=str(target),
         store=settings.store,
         module=settings.output,
-        progress=run.progress(),
+        progress=progress,
         before=before,
         after=after,
         check=checked,
-        stopped=run.session.result().stopped,
+        stopped=stopped,
         resumed_rounds=run.resumed_rounds,
-        failures=_failures(run_records(store.read(), run.session.run_id)),
+        failures=_failures(r for r in store.read() if r.run_id == run.session.run_id),
     )
     weights = zip(found.tasks, found.weights, strict=True)
     return report, {task.workload_key: weight for task, weight in weights}
@@ -109,11 +110,6 @@ def _search(run: TuningRun, stages: Stages) -> None:
         stages.refit(run, index, number)
 
 
-def run_records(records: Sequence[Record], run_id: str) -> list[Record]:
-    """The records of one run, in their order."""
-    return [record for record in records if record.run_id == run_id]
-
-
-def _failures(records: Sequence[Record]) -> dict[str, int]:
+def _failures(records: Iterable[Record]) -> dict[str, int]:
     """Measurements that were not ``ok``, counted by status."""
     return dict(Counter(str(record.status) for record in records if not record.usable))

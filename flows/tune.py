@@ -12,7 +12,7 @@ from prefect.settings import (
 )
 
 from flows.artifacts import ArtifactReporter, publish_summary, publish_table
-from flows.pipeline import run_records, tune_with_records
+from flows.pipeline import tune_with_records
 from flows.reporting import current_reporter, reporting
 from flows.settings import TuneSettings
 from tasks.finish import open_store
@@ -35,7 +35,7 @@ def tune_network(settings: TuneSettings) -> TuneReport:
     with reporting(reporter):
         report, weights = tune_with_records(settings, PREFECT)
     publish_table(settings.network, report.progress)
-    records = run_records(open_store(settings.store).read(), report.run_id)
+    records = [r for r in open_store(settings.store).read() if r.target == report.target]
     publish_summary(report, records, weights)
     return report
 

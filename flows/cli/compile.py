@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from flows.cli import options
 from flows.cli.networks import target_of
-from flows.cli.output import console, print_json
+from flows.cli.output import console, gflops, milliseconds, print_json, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tilework.runtime import TaskReport
 
 
 def compile_network(
@@ -38,10 +45,31 @@ def compile_network(
     if json:
         print_json({"module": path, "check": check, "tasks": list(module.report)})
     else:
-        print_module_report(module.report)
+        print_task_reports(module.report)
         console().print(
             f"Output check against {check.reference}: maximum relative error "
             f"{check.max_rel_error:.1e}\nModule: {path}"
         )
     if not check.passed:
         raise typer.Exit(1)
+
+
+def print_task_reports(reports: Sequence[TaskReport]) -> None:
+    """How each task was compiled, and its share of the network's time where all are measured."""
+    rows = [
+        (
+            place,
+            report.desc,
+            f"{report.weight:g}",
+            report.source,
+            milliseconds(report.latency_s),
+            gflops(report.flops, report.latency_s),
+            "-" if report.share is None else f"{report.share:.1%}",
+        )
+        for place, report in enumerate(reports)
+    ]
+    columns = [">ID", "Description", ">Weight", "Schedule", ">Latency (ms)", ">GFLOPS", ">Share"]
+    out = console()
+    out.print(table(columns, rows))
+    tuned = sum(report.tuned for report in reports)
+    out.print(f"{tuned} of {len(reports)} tasks tuned")

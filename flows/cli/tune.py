@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from flows.cli import options
-from flows.cli.output import console, milliseconds, print_json, table
+from flows.cli.output import console, milliseconds, print_json, show_ms, table
 
 if TYPE_CHECKING:
     from flows.reporting import Reporter
@@ -197,7 +197,7 @@ def _print_latency(report: TuneReport) -> None:
     if before is None or after is None:
         return
     rows = [
-        (name, *(f"{value:.2f}" for value in (t.median_ms, t.mean_ms, t.min_ms, t.max_ms)))
+        (name, *(show_ms(value) for value in (t.median_ms, t.mean_ms, t.min_ms, t.max_ms)))
         for name, t in (("untuned", before), ("tuned", after))
     ]
     out = console()

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from flows.settings import TuneSettings
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory):
+    """A temporary Prefect server and database for the whole session; started once (12 s)."""
+    from prefect.settings import (
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        PREFECT_LOGGING_TO_API_ENABLED,
+        PREFECT_SERVER_ANALYTICS_ENABLED,
+        temporary_settings,
+    )
+    from prefect.testing.utilities import prefect_test_harness
+
+    quiet = {
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+        PREFECT_LOGGING_TO_API_ENABLED: False,
+        PREFECT_SERVER_ANALYTICS_ENABLED: False,
+    }
+    with temporary_settings(quiet), prefect_test_harness(server_startup_timeout=120):
+        yield
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """Settings of a run that takes a few seconds: an MLP and two rounds of measurements."""
+    return TuneSettings(
+        network="mlp",
+        target="llvm -mcpu=native -num-cores=1",
+        trials=16,
+        store=str(tmp_path / "records"),
+        output=str(tmp_path / "mlp.tw"),
+    )

@@ -1,0 +1,85 @@
+"""``kill -9`` and Ctrl-C: nothing finished is lost, or measured again by the same command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+
+def command(store, *more):
+    return [
+        sys.executable, "-m", "flows.cli", "tune", "mlp", "--no-prefect", "--threads", "1",
+        "--trials", "48", "--store", str(store), "--output", str(store) + ".tw", *more,
+    ]  # fmt: skip
+
+
+def rounds_of(store):
+    return sorted(path.name for path in store.glob("round-*.parquet"))
+
+
+def wait_for_rounds(store, count, process, seconds=60):
+    end = time.monotonic() + seconds
+    while len(rounds_of(store)) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "no round was finished in time"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_kill_and_resume(tmp_path, after):
+    store = tmp_path / "records"
+    process = subprocess.Popen(
+        command(store), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_for_rounds(store, after, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    kept = pd.read_parquet(store)
+    stamps = {name: (store / name).stat().st_mtime_ns for name in rounds_of(store)}
+
+    done = subprocess.run(command(store), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "finished rounds of this run" in done.stdout
+    for name, stamp in stamps.items():
+        assert (store / name).stat().st_mtime_ns == stamp
+    records = pd.read_parquet(store)
+    assert len(records) == 48
+    assert records.record_id.is_unique
+    assert not records.duplicated(["workload_key", "sketch_id", "code_hash"]).any() or (
+        not records.assign(row=records.decisions.map(tuple))
+        .duplicated(["workload_key", "sketch_id", "row"])
+        .any()
+    )
+    assert set(kept.record_id) <= set(records.record_id)
+    assert sorted(records["round"].unique()) == list(range(records["round"].nunique()))
+
+
+def test_a_killed_run_proposes_what_the_whole_one_does(tmp_path):
+    """Same seed and records: the first rounds of two runs hold the same candidates."""
+    rows = []
+    for name in ("one", "two"):
+        store = tmp_path / name
+        subprocess.run(command(store, "--seed", "3"), capture_output=True, timeout=120, check=True)
+        first = pd.read_parquet(store).query("round == 0")
+        rows.append([tuple(row) for row in first.decisions])
+    assert rows[0] == rows[1]
+
+
+def test_ctrl_c_keeps_the_finished_rounds_and_says_how_to_go_on(tmp_path):
+    store = tmp_path / "records"
+    process = subprocess.Popen(
+        command(store), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_for_rounds(store, 1, process)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "the same command goes on" in stderr
+    assert "Traceback" not in stderr
+    assert len(rounds_of(store)) >= 1
