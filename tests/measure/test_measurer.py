@@ -63,8 +63,11 @@ def test_tasks_take_turns(measurer, task, ok):
         assert measurer.measure(current, [ok])[0].status == Status.ok
 
 
-def test_builders_are_nice_and_light(measurer, task):
+def test_builders_are_light_and_give_way_to_the_runner(measurer, task):
     (result,) = measurer.measure(task, [candidate(Fault.report)])
+    assert "nice=0 heavy=[]" in result.error
+    with new_measurer(overlap=True) as overlapping:
+        (result,) = overlapping.measure(task, [candidate(Fault.report)])
     assert "nice=10 heavy=[]" in result.error
     assert "main=<module '__main__' (built-in)>" in result.error
 

@@ -15,6 +15,8 @@ from tilework.measure.process import Worker, WorkerDied, wait_for
 from tilework.measure.types import Candidate, Measured, MeasureError, RunOptions
 
 BUILDER_NICE = 10
+"""Builders that work while the runner measures give way to it. Alone they need not."""
+
 _RECYCLE_AFTER = 2000
 _MAX_FAILED_STARTS = 3
 
@@ -37,13 +39,14 @@ class Settings:
 class Measurer:
     """Builds, verifies and times candidates on this machine.
 
-    Builders are processes of low priority; one runner process verifies and times, one candidate at
+    Builders are a pool of processes; one runner process verifies and times, one candidate at
     a time. A candidate that kills or hangs its process costs that process: it is replaced, the
     candidate recorded, the others go on. Use it as a context manager: leaving it, by an exception
     or Ctrl-C too, ends every process; so does the end of this process, however it comes.
 
     A batch is built first and run afterwards, so that building disturbs no measurement. With
-    `overlap`, which pays on machines with cores to spare, both happen at once.
+    `overlap`, which pays on machines with cores to spare, both happen at once and the builders have
+    low priority.
     """
 
     def __init__(
@@ -237,7 +240,8 @@ class Measurer:
 
     def _new_builder(self) -> Worker[Job]:
         module = self.settings.build_function.partition(":")[0]
-        return Worker(nice=BUILDER_NICE, preload=["tilework.measure.jobs", module])
+        nice = BUILDER_NICE if self.settings.overlap else 0
+        return Worker(nice=nice, preload=["tilework.measure.jobs", module])
 
     def _new_runner(self) -> Worker[Job]:
         module = self.settings.load_function.partition(":")[0]
