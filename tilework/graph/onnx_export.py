@@ -73,7 +73,7 @@ class _Writer:
     def constant(self, name: str, array: np.ndarray) -> str:
         from onnx import numpy_helper
 
-        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.initializers.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
     def add(self, op: str, inputs: Sequence[str], output: str, **attrs: Any) -> None:

@@ -102,7 +102,7 @@ def _plan(net: Network) -> Plan:
     return Plan(
         net.name,
         {v: t for v, t in types.items() if v in used},
-        {n: np.ascontiguousarray(a) for n, a in net.constants.items() if n in used},
+        {n: np.asarray(a, order="C") for n, a in net.constants.items() if n in used},
         tuple(net.inputs),
         net.outputs,
         tuple(calls),

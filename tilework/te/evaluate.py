@@ -69,7 +69,7 @@ def evaluate(
             raise ValueError(
                 f"input {tensor.name} has shape {list(array.shape)}, expected {list(tensor.shape)}"
             )
-        values[tensor.op] = np.ascontiguousarray(array, _numpy_type(tensor.dtype, dtype))
+        values[tensor.op] = np.asarray(array, _numpy_type(tensor.dtype, dtype), order="C")
     # reads of a branch that is not taken may compute nonsense, which is then discarded
     with np.errstate(all="ignore"):
         for op in dag.compute_ops:

@@ -1,0 +1,202 @@
+"""Files that cannot be imported: one error each, that names everything that is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.graph import onnx_models
+from tests.graph.onnx_models import GraphMaker, save
+from tilework.errors import NetworkError
+from tilework.graph import from_onnx
+
+
+def refused(model: onnx.ModelProto, tmp_path: Path, **kwargs: object) -> str:
+    path = save(model, tmp_path / "model.onnx")
+    with pytest.raises(NetworkError) as e:
+        from_onnx(path, **kwargs)  # type: ignore[arg-type]
+    assert str(path) in str(e.value) and "\n" not in str(e.value)
+    return str(e.value)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match="does not exist"):
+        from_onnx(tmp_path / "no.onnx")
+
+
+def test_folder(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match="cannot read"):
+        from_onnx(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello, world", b"\x08\x09\xff\xff\xff" * 50])
+def test_not_onnx(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(content)
+    with pytest.raises(NetworkError, match="not a valid ONNX file"):
+        from_onnx(path)
+
+
+def test_every_truncation_is_refused(tmp_path: Path) -> None:
+    data = onnx_models.mlp((4, 3, 2)).SerializeToString()
+    path = tmp_path / "cut.onnx"
+    for end in range(0, len(data) - 1, 7):
+        path.write_bytes(data[:end])
+        with pytest.raises(NetworkError):
+            from_onnx(path)
+
+
+def test_random_damage_is_an_error_or_a_network(tmp_path: Path) -> None:
+    data = bytearray(onnx_models.resnet(18, image=32, width=2, classes=3).SerializeToString())
+    rng = np.random.default_rng(0)
+    path = tmp_path / "damaged.onnx"
+    for _ in range(40):
+        broken = bytearray(data)
+        for at in rng.integers(0, len(data), 20):
+            broken[at] = rng.integers(256)
+        path.write_bytes(broken)
+        with contextlib.suppress(NetworkError):
+            from_onnx(path)
+
+
+def test_missing_weight_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(
+        onnx_models.mlp(),
+        path,
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
+    assert from_onnx(path).num_parameters == 784 * 128 + 128 * 64 + 64 * 10 + 128 + 64 + 10
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(NetworkError, match=r"weights.bin"):
+        from_onnx(path)
+
+
+def test_all_unsupported_operators_at_once(tmp_path: Path) -> None:
+    g = GraphMaker()
+    x = g.node("LRN", "x", size=3)
+    x = g.node("Relu", g.node("LRN", x, size=3))
+    x = g.node("HardSwish", x)
+    w = g.weight(np.ones((4, 1, 3, 3), np.float32))
+    y = g.node("Conv", "x", w, group=4)
+    z = g.node("ReduceMean", "x", axes=[1])
+    g.nodes.append(helper.make_node("Fancy", [z], ["z"], name="mine", domain="my.ops"))
+    g.node("Concat", x, y, "z", axis=1, output="out")
+    message = refused(g.model({"x": (1, 4, 8, 8)}, {"out": None}), tmp_path)
+    assert "LRN (nodes '/LRN_0', '/LRN_1')" in message
+    assert "HardSwish (node '/HardSwish_3')" in message
+    assert "Conv: group=4 is not supported (node '/Conv_4')" in message
+    assert "ReduceMean: only the mean over H and W" in message
+    assert "my.ops.Fancy (node 'mine')" in message
+    assert "Relu" not in message and "Concat" not in message
+
+
+@pytest.mark.parametrize("opset", [8, 99])
+def test_operator_set_out_of_range(opset: int, tmp_path: Path) -> None:
+    model = onnx_models.mlp((4, 2))
+    model.opset_import[0].version = opset
+    assert f"operator set {opset} is not supported" in refused(model, tmp_path)
+
+
+def test_symbolic_extents(tmp_path: Path) -> None:
+    g = GraphMaker()
+    g.node("Relu", "x", output="y")
+    model = g.model({"x": ("batch", 3, "height", "width")}, {"y": ("batch", 3, "h", "w")})
+    message = refused(model, tmp_path)
+    assert "symbolic extents (height, width)" in message and "shapes={'x'" in message
+    assert "has extent 3 in dimension 1, not 4" in refused(
+        model, tmp_path, shapes={"x": (1, 4, 8, 8)}
+    )
+    assert "4 dimensions" in refused(model, tmp_path, shapes={"x": (1, 3)})
+    assert "did you mean 'x'" in refused(model, tmp_path, shapes={"xx": (1, 3, 8, 8)})
+    net = from_onnx(tmp_path / "model.onnx", {"x": (2, 3, 8, 9)})
+    assert net.inputs["x"].shape == (2, 3, 8, 9)
+
+
+@pytest.mark.parametrize("extent", [2**40, 2**62])
+def test_hostile_input_size(extent: int, tmp_path: Path) -> None:
+    g = GraphMaker()
+    g.node("Relu", "x", output="y")
+    message = refused(g.model({"x": (1, extent)}, {"y": None}), tmp_path)
+    assert "too large" in message
+
+
+def test_hostile_result_size(tmp_path: Path) -> None:
+    g = GraphMaker()
+    y = g.node("Add", "x", "y")
+    g.node("MatMul", y, "z", output="out")
+    shapes = {"x": (2**20, 1), "y": (1, 2**20), "z": (2**20, 2**5)}
+    assert "too large" in refused(g.model(shapes, {"out": None}), tmp_path)
+
+
+def test_hostile_padding(tmp_path: Path) -> None:
+    g = GraphMaker()
+    w = g.weight(np.ones((1, 1, 1, 1), np.float32))
+    g.node("Conv", "x", w, pads=[2**40, 0, 0, 0], output="y")
+    assert "too large" in refused(g.model({"x": (1, 1, 4, 4)}, {"y": None}), tmp_path)
+
+
+def test_hostile_constants(tmp_path: Path) -> None:
+    g = GraphMaker()
+    a, b = (g.weight(np.ones(s, np.float32)) for s in ((2**14, 1), (1, 2**14)))
+    g.node("Add", "x", g.node("Mul", a, b), output="y")
+    assert "too large" in refused(g.model({"x": (1, 1)}, {"y": None}), tmp_path)
+
+
+def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
+    g = GraphMaker()
+    y = g.conv("x", 3, 8, 3)
+    g.conv(y, 9, 8, 3)
+    out = g.nodes[-1].output[0]
+    message = refused(g.model({"x": (1, 3, 8, 8)}, {out: None}), tmp_path)
+    assert "the data has 8 channels but the weights expect 9" in message
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.INT64])
+def test_other_input_types(dtype: int, tmp_path: Path) -> None:
+    info = [helper.make_tensor_value_info(n, dtype, [2]) for n in ("x", "y")]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "g", *([i] for i in info)
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    assert "only float32 inputs" in refused(model, tmp_path)
+
+
+def test_other_weight_types(tmp_path: Path) -> None:
+    g = GraphMaker()
+    w = g.weight(np.ones((4, 2), np.float64))
+    g.node("MatMul", "x", w, output="y")
+    assert "float64; only float32" in refused(g.model({"x": (1, 4)}, {"y": None}), tmp_path)
+
+
+def test_undefined_values(tmp_path: Path) -> None:
+    g = GraphMaker()
+    g.node("Relu", "nowhere", output="y")
+    assert "corrupt" in refused(g.model({"x": (1,)}, {"y": None}), tmp_path)
+    g = GraphMaker()
+    g.node("Relu", "x")
+    assert "'out' is never computed" in refused(g.model({"x": (1,)}, {"out": None}), tmp_path)
+
+
+def test_statistics_that_are_not_constants(tmp_path: Path) -> None:
+    g = GraphMaker()
+    ones = g.weight(np.ones(4, np.float32))
+    g.node("BatchNormalization", "x", ones, ones, ones, "var", output="y")
+    message = refused(g.model({"x": (1, 4), "var": (4,)}, {"y": None}), tmp_path)
+    assert "must be a constant" in message
+
+
+def test_truncated_weight(tmp_path: Path) -> None:
+    model = onnx_models.mlp((4, 2))
+    model.graph.initializer[0].raw_data = b"1234"
+    assert "constant 'w0' cannot be read" in refused(model, tmp_path)
+    tensor = numpy_helper.from_array(np.ones(3, np.float32), "w0")
+    model.graph.initializer[0].CopyFrom(tensor)
+    assert "Gemm" in refused(model, tmp_path)
