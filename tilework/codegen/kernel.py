@@ -96,7 +96,7 @@ def build(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Kernel:
 def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
     """LLVM IR of one candidate."""
     sketch = SearchSpace.of(task).sketch(sketch_id)
-    lowered = lower(task.compute_dag, sketch, row)
+    lowered = lower(sketch, row)
     return generate_program(lowered.program, lowered.packing, task.target)
 
 

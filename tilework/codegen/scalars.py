@@ -83,7 +83,8 @@ class Scalars:
         self, form: Linear
     ) -> tuple[int, tuple[tuple[str, int, int], ...], int, Lane | None]:
         """A form under the current bindings: constant, dynamic terms (ssa, coefficient, depth),
-        coefficient of the vector variable, and that variable."""
+        coefficient of the vector variable, and that variable.
+        """
         const, lane_c, lane = form.const, 0, None
         terms = []
         for axis, c in form.coefficients.items():

@@ -19,6 +19,7 @@ from tilework.te.expr import (
     Expr,
     IfThenElse,
     Logic,
+    Lookup,
     Not,
     Select,
     is_float,
@@ -83,8 +84,12 @@ class Values:
                 return self.load(e)
             case Binary() if e.op == "+" and is_float(e.dtype):
                 return self._add(e)
+            case Binary() if e.op == "*" and is_float(e.dtype):
+                return self._scaled(*self._product(e))
             case Binary():
                 return self._binary(e.op, self.value(e.a), self.value(e.b))
+            case Lookup():
+                return Value(float_literal(self._entry(e), e.dtype), 1, e.dtype)
             case Select() | IfThenElse():
                 return self._choose(e)
             case Call():
@@ -132,8 +137,18 @@ class Values:
         """Additions of a product become fused multiply-adds."""
         for product, other in ((e.b, e.a), (e.a, e.b)):
             if isinstance(product, Binary) and product.op == "*":
+                scale, factors = self._product(product)
                 other_value = self.value(other)
-                a, b, c = self.match(self.value(product.a), self.value(product.b), other_value)
+                zero = other_value.ssa == float_literal(0.0, e.dtype)
+                if scale == 0:
+                    return other_value
+                if zero or not factors:
+                    done = self._scaled(scale, factors)
+                    return done if zero else self._binary("+", other_value, done)
+                *most, last = factors
+                if not most and scale in (1, -1):
+                    return self._binary("+" if scale == 1 else "-", other_value, self.value(last))
+                a, b, c = self.match(self._scaled(scale, most), self.value(last), other_value)
                 name = f"llvm.fma.{_suffix(a)}"
                 self.math.declare(f"declare {a.type} @{name}({a.type}, {a.type}, {a.type})")
                 text = (
@@ -141,6 +156,39 @@ class Values:
                 )
                 return Value(self.fn.emit(text), a.width, a.dtype)
         return self._binary("+", self.value(e.a), self.value(e.b))
+
+    def _entry(self, e: Lookup) -> float:
+        """The matrix element; its loops are expanded, so the indices are literals."""
+        flat = 0
+        for index, extent in zip(e.indices, e.shape, strict=True):
+            at, _ = self.scalars.int_value(index)
+            if at.startswith("%"):
+                raise ScheduleError(f"the loops that index the matrix {e.name} are not expanded")
+            flat = flat * extent + int(at)
+        return e.values[flat]
+
+    def _product(self, e: Expr) -> tuple[float, list[Expr]]:
+        """A product as a literal factor and the other factors."""
+        if isinstance(e, Binary) and e.op == "*":
+            (x, a), (y, b) = self._product(e.a), self._product(e.b)
+            return x * y, a + b
+        if isinstance(e, Lookup):
+            return self._entry(e), []
+        if isinstance(e, Const):
+            return float(e.value), []
+        return 1.0, [e]
+
+    def _scaled(self, scale: float, factors: list[Expr]) -> Value:
+        """``scale * factors[0] * factors[1] ...``."""
+        if not factors or scale == 0:
+            dtype = factors[0].dtype if factors else "float32"
+            return Value(float_literal(scale, dtype), 1, dtype)
+        out = self.value(factors[0])
+        for factor in factors[1:]:
+            out = self._binary("*", out, self.value(factor))
+        if scale == 1:
+            return out
+        return self._binary("*", out, Value(float_literal(scale, out.dtype), 1, out.dtype))
 
     def _binary(self, op: str, x: Value, y: Value) -> Value:
         a, b = self.match(x, y)

@@ -13,8 +13,10 @@ from tilework.te.expr import (
     Binary,
     Call,
     Compare,
+    Const,
     Expr,
     IfThenElse,
+    Lookup,
     Read,
     Select,
     children,
@@ -41,7 +43,7 @@ class Access:
         once: whether it is touched only when a register tile is finished.
     """
 
-    dims: tuple[dict[Axis, int] | None, ...]
+    dims: tuple[dict[Axis, float] | None, ...]
     shape: tuple[int, ...]
     element_bytes: int
     packed: bool
@@ -107,7 +109,7 @@ def block_facts(block: Block) -> BlockFacts:
     accesses.append(
         Access(dims, out.shape, _bytes(out.dtype), False, True, 1, False, bool(block.reduce))
     )
-    update = max(_ops(block.source), 1.0)
+    update = max(_ops(block.source), 1.0) if not block.const_axes else _density(block.source)
     if not block.reduce:
         calls += _calls(block.source)
     return BlockFacts(tuple(accesses), update, finish, calls)
@@ -124,15 +126,20 @@ def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:
     return [r for child in children(e) for r in _reads(child, inside)]
 
 
-def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, int] | None:
+def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, float] | None:
+    divisor = 1
+    if isinstance(index, Binary) and index.op == "//" and isinstance(index.b, Const):
+        index, divisor = index.a, int(index.b.value)
     form = linear(index)
     if form is None:
         return None
+    if divisor > 1:
+        return {rename.get(a, a): abs(c) / divisor for a, c in form.coefficients.items()}
     return {rename.get(a, a): abs(c) for a, c in form.coefficients.items()}
 
 
 def _lane(
-    dims: tuple[dict[Axis, int] | None, ...], shape: tuple[int, ...], last: Axis | None
+    dims: tuple[dict[Axis, float] | None, ...], shape: tuple[int, ...], last: Axis | None
 ) -> int:
     stride, total = 1, 0
     for dim, size in zip(reversed(dims), reversed(shape), strict=True):
@@ -162,7 +169,7 @@ def _access(
 
 def _make(
     read: Read,
-    dims: tuple[dict[Axis, int] | None, ...],
+    dims: tuple[dict[Axis, float] | None, ...],
     stride: int,
     packed: bool,
     store: bool,
@@ -179,13 +186,20 @@ def _ops(e: Expr) -> float:
     for node in walk(e):
         if isinstance(node, Read):
             continue
-        if isinstance(node, (Binary, Compare)) and (
+        if (isinstance(node, (Binary, Compare)) and (
             is_float(node.dtype) or is_float(node.a.dtype)
-        ):
-            total += 1
-        elif isinstance(node, (Select, IfThenElse)):
+        )) or isinstance(node, (Select, IfThenElse)):
             total += 1
     return total
+
+
+def _density(e: Expr) -> float:
+    """Share of the products with constant matrices that are not zero: the others vanish."""
+    out = 1.0
+    for node in walk(e):
+        if isinstance(node, Lookup):
+            out *= sum(v != 0 for v in node.values) / len(node.values)
+    return out
 
 
 def _calls(e: Expr) -> float:

@@ -77,6 +77,8 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
     visits = points / inner_points
     per_step, loads, guarded = _step_cycles(facts, shape, machine)
     room = np.maximum(np.floor(nest.unroll / np.maximum(shape.work, 1.0)), 1.0)
+    if block.const_axes:
+        room = inner_points
     steps_unrolled = np.minimum(room, inner_points)
     step = per_step + _LOOP_CYCLES / steps_unrolled
     compute = shape.sum_over_versions(
@@ -96,7 +98,7 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
     slowest = np.maximum.reduce([busy, *memory])
     cycles = slowest + 0.25 * (busy + memory[0] + memory[1] + memory[2] - slowest)
     chunks = np.ones(count)
-    for i, a in enumerate(block.spatial):
+    for i, a in enumerate(block.parallel_axes):
         chunks = np.where(nest.parallel > i, chunks * tiles[a][0], chunks)
     threads = np.minimum(chunks, machine.cores)
     balance = np.ceil(chunks / machine.cores) * machine.cores / chunks

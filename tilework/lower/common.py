@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilework.lower.ir import Buffer, For, Load, Stmt
-from tilework.te.expr import Axis, Const, Expr, Read, binary, substitute
+from tilework.te.affine import linear
+from tilework.te.expr import Axis, Binary, Const, Expr, Read, binary, substitute
 from tilework.te.tensor import Operation
 
 ZERO = Const("int32", 0)
@@ -58,12 +59,35 @@ def bind(
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, Axis):
             return axes.get(node)
+        if isinstance(node, Binary) and node.op in ("//", "%"):
+            return divide(node.op, substitute(node.a, visit), substitute(node.b, visit))
         if isinstance(node, Read):
             indices = tuple(substitute(i, visit) for i in node.indices)
             return resolve(node.tensor.op, node, indices)
         return None
 
     return substitute(e, visit)
+
+
+def divide(op: str, a: Expr, b: Expr) -> Expr:
+    """``a // b`` or ``a % b``, without the division where loop bounds make it needless.
+
+    ``(4*i + j) // 4`` is ``i`` and ``(4*i + j) % 4`` is ``j`` for ``0 <= j < 4``.
+    """
+    form = linear(a)
+    if form is None or not isinstance(b, Const) or b.value <= 0:
+        return binary(op, a, b)
+    d = int(b.value)
+    whole = {v: c for v, c in form.coefficients.items() if c % d == 0}
+    rest = {v: c for v, c in form.coefficients.items() if c % d}
+    low = form.const % d
+    high = low + sum(c * (v.extent - 1) for v, c in rest.items())
+    if any(c < 0 for c in rest.values()) or high >= d:
+        return binary(op, a, b)
+    if op == "//":
+        quotient = weighted_sum([(v, c // d) for v, c in whole.items()])
+        return binary("+", quotient, const(form.const // d))
+    return binary("+", weighted_sum([(v, c) for v, c in rest.items()]), const(low))
 
 
 def load(buffer: Buffer, indices: Sequence[Expr]) -> Load:

@@ -98,7 +98,8 @@ Stmt = Union[Store, For, If, Seq]
 @dataclass(frozen=True, eq=False)
 class Region:
     """A root nest: ``parallel`` loop variables are fused, outermost first, and shared out among
-    threads in contiguous chunks; an empty tuple means that one thread runs the body."""
+    threads in contiguous chunks; an empty tuple means that one thread runs the body.
+    """
 
     name: str
     parallel: tuple[Axis, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Context:
         return buffer
 
 
-def lower(dag: ComputeDAG, sketch: Sketch, row: Sequence[int]) -> Lowered:
+def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
     """Lower one schedule.
 
     Raises:
@@ -53,6 +53,7 @@ def lower(dag: ComputeDAG, sketch: Sketch, row: Sequence[int]) -> Lowered:
     rows = sketch.check(np.asarray(row, dtype=np.int32))
     if not sketch.valid(rows)[0]:
         raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
+    dag = sketch.dag
     nests = sketch.nests(rows)
     packed: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]] = {}
     for nest in nests:
@@ -72,7 +73,17 @@ def lower(dag: ComputeDAG, sketch: Sketch, row: Sequence[int]) -> Lowered:
     outputs = tuple(ctx.buffers[t.op] for t in dag.outputs)
     program = Program(inputs, outputs, tuple(ctx.temporaries), tuple(regions))
     position = {t.op: i for i, t in enumerate(dag.inputs)}
-    return Lowered(program, {position[op]: p for op, (p, _) in packed.items()})
+    packing: dict[int, Packing] = {}
+    for t in dag.inputs:
+        found = packed[t.op][0] if t.op in packed else None
+        transform = sketch.transforms.get(t.name)
+        if transform is not None:
+            found = found or Packing(t.shape, tuple((s,) for s in t.shape), tuple(range(t.ndim)))
+            before = (3, 3, *found.shape[2:])
+            found = replace(found, shape=before, transform=transform)
+        if found is not None:
+            packing[position[t.op]] = found
+    return Lowered(program, packing)
 
 
 def _io_buffers(

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.space.winograd import WeightTransform
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -20,11 +22,13 @@ class Packing:
             the dimension; the excess is filled with zeros).
         order: the position of each tile axis (numbered dimension by dimension) in the packed
             array, outermost first.
+        transform: applied to the tensor before it is cut; ``shape`` is the shape before it.
     """
 
     shape: tuple[int, ...]
     tiles: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
+    transform: WeightTransform | None = None
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
@@ -40,7 +44,9 @@ class Packing:
         """
         if tuple(array.shape) != self.shape:
             raise ValueError(f"packing expects shape {list(self.shape)}, got {list(array.shape)}")
-        padded = [(0, math.prod(t) - s) for t, s in zip(self.tiles, self.shape, strict=True)]
+        if self.transform is not None:
+            array = self.transform.apply(array)
+        padded = [(0, math.prod(t) - s) for t, s in zip(self.tiles, array.shape, strict=True)]
         if any(after for _, after in padded):
             array = np.pad(array, padded)
         split = array.reshape([t for dim in self.tiles for t in dim])

@@ -83,6 +83,8 @@ class _Loops:
         """The serial loop at ``level``, clipped where the tiles overhang the axis."""
         var = self.vars[axis, level]
         covered = self.stride(axis, 0) * self.tile[axis][0]
+        if axis in self.nest.block.const_axes:
+            return var, var.extent, "unroll"
         if level == 0 or covered - axis.extent < self.stride(axis, level) or var.extent == 1:
             return var, var.extent, "serial"
         step = self.stride(axis, level)
@@ -98,7 +100,7 @@ def lower_reduction(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ..
     loops = _Loops(block_nest, names, tile)
     body = _register_tiles(ctx, loops, fused := int(block_nest.parallel[0]))
     parallel = tuple(
-        loops.vars[a, 0] for a in block.spatial[:fused] if loops.vars[a, 0].extent > 1
+        loops.vars[a, 0] for a in block.parallel_axes[:fused] if loops.vars[a, 0].extent > 1
     )
     return parallel, body
 
@@ -122,7 +124,7 @@ def _register_tiles(ctx: Context, loops: _Loops, fused: int) -> Stmt:
         level = seen[letter]
         if letter == "R" and level == block.reduce_levels - 1:
             continue  # the innermost reduce level is inside the register tile
-        axes = block.spatial if letter == "S" else block.reduce
+        axes = block.ordered if letter == "S" else block.reduce
         if letter == "S":
             for attached, local in locals_.items():
                 if attached.level == level + 1:
@@ -283,6 +285,10 @@ def _unrolled_reduce(loops: _Loops, sizes: dict[Axis, int]) -> _Unrolled:
     for axis in reversed(block.reduce):
         var = loops.vars[axis, level]
         extent = var.extent
+        if axis in block.const_axes:
+            out = [(var, extent, "unroll"), *out]
+            index[axis] = var_or_zero(var)
+            continue
         factor = max(d for d in range(1, min(extent, room) + 1) if extent % d == 0)
         room = room // factor if factor == extent else 1
         inner = loop_var(var.name + ".u", factor)

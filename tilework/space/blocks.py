@@ -67,6 +67,26 @@ class Block:
         return self.op.reduce_axes
 
     @property
+    def const_axes(self) -> frozenset[Axis]:
+        """Axes whose loops are always expanded, because they index constant matrices."""
+        names = self.op.attrs.get("const_axes", ())
+        return frozenset(a for a in (*self.spatial, *self.reduce) if a.name in names)
+
+    @property
+    def ordered(self) -> tuple[Axis, ...]:
+        """Spatial axes in loop order: those of constant matrices innermost."""
+        const = self.const_axes
+        return (
+            *(a for a in self.spatial if a not in const),
+            *(a for a in self.spatial if a in const),
+        )
+
+    @property
+    def parallel_axes(self) -> tuple[Axis, ...]:
+        """Spatial axes whose outermost loops may be fused and run in parallel, in order."""
+        return tuple(a for a in self.ordered if a not in self.const_axes)
+
+    @property
     def spatial_levels(self) -> int:
         """Number of spatial tile levels."""
         return self.structure.count("S")
@@ -87,7 +107,7 @@ class Block:
         out: list[tuple[Axis, int]] = []
         level = {"S": 0, "R": 0}
         for letter in self.structure:
-            axes = self.spatial if letter == "S" else self.reduce
+            axes = self.ordered if letter == "S" else self.reduce
             out += [(a, level[letter]) for a in axes]
             level[letter] += 1
         return tuple(out)

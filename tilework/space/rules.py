@@ -64,6 +64,11 @@ def consumers(facts: AccessAnalysis, state: State, op: Operation) -> list[Comput
     return list(out)
 
 
+def needs_tiling(facts: AccessAnalysis, op: Compute) -> bool:
+    """Whether to tile at several levels; transforms by constant matrices are expanded instead."""
+    return "const_axes" not in op.attrs and facts.needs_multi_level_tiling(op)
+
+
 def elementwise_consumer(facts: AccessAnalysis, state: State, op: Compute) -> Compute | None:
     """The only consumer of ``op``, if it is free and reads ``op`` element by element."""
     if facts.is_output(op):
@@ -96,7 +101,7 @@ def tile_with_fusion(facts: AccessAnalysis, state: State, op: Compute) -> list[S
     consumer = elementwise_consumer(facts, state, op)
     if not op.reduce_axes or consumer is None:
         return []
-    structure = MULTI_LEVEL if facts.needs_multi_level_tiling(op) else REDUCTION
+    structure = MULTI_LEVEL if needs_tiling(facts, op) else REDUCTION
     return [
         state.step(
             f"tile {op.name} {structure} with {consumer.name}",
@@ -109,8 +114,8 @@ def tile_with_fusion(facts: AccessAnalysis, state: State, op: Compute) -> list[S
 
 def add_cache_write(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Tile and keep partial sums in a tile-sized buffer (branches with `multi_level_tiling`)."""
-    if not (op.reduce_axes and facts.needs_multi_level_tiling(op)):
-        return []
+    if not (op.reduce_axes and needs_tiling(facts, op)) or not facts.is_output(op):
+        return []  # the result of an inner stage is a temporary already
     return [
         state.step(
             f"tile {op.name} {MULTI_LEVEL} cache write",
@@ -122,7 +127,7 @@ def add_cache_write(facts: AccessAnalysis, state: State, op: Compute) -> list[St
 
 def multi_level_tiling(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Tile a stage that reuses its inputs; partial sums wait in the output."""
-    if not facts.needs_multi_level_tiling(op):
+    if not needs_tiling(facts, op):
         return []
     structure = MULTI_LEVEL if op.reduce_axes else ELEMENTWISE
     text = f"tile {op.name} {structure}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,8 +13,17 @@ from numpy.typing import NDArray
 from tilework.errors import ScheduleError
 from tilework.space.blocks import MULTI_LEVEL, Block
 from tilework.space.nest import BlockNest
-from tilework.space.tables import reduce_table, register_tiles, spatial_table, vector_tiles
+from tilework.space.tables import (
+    divisors,
+    reduce_table,
+    register_tiles,
+    spatial_table,
+    vector_tiles,
+)
+from tilework.space.winograd import WeightTransform
 from tilework.target import Target
+from tilework.te import ComputeDAG
+from tilework.te.expr import Axis, reads, walk
 
 Rows = NDArray[np.int32]
 UNROLL_LIMITS = (0, 32, 128, 320)
@@ -41,13 +50,18 @@ class Sketch:
         name: the derivation steps in words.
         blocks: root loop nests in execution order.
         target: the machine, whose registers and lanes bound the tiles.
+        dag: what the blocks compute: the task's DAG, or a variant with the same outputs.
+        steps: the derivation steps, one each.
+        transforms: how a variant's weights differ from the task's, by placeholder name.
     """
 
     id: int
     name: str
     blocks: tuple[Block, ...]
     target: Target
+    dag: ComputeDAG
     steps: tuple[str, ...] = field(default=())
+    transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
@@ -190,7 +204,21 @@ class Sketch:
 def _vector_limit(block: Block, target: Target) -> int:
     if not block.reduce:
         return 8
+    if block.const_axes:
+        return 2
     return 8 if math.prod(a.extent for a in block.spatial[:-1]) == 1 else 4
+
+
+def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
+    """Innermost tile sizes of an axis that is not vectorised."""
+    fixed = block.op.attrs.get("tile", {}).get(axis.name)
+    if fixed is not None:
+        return (int(fixed),)
+    if block.const_axes:
+        return divisors(axis.extent) if axis in block.const_axes else (1,)
+    if all(any(axis in walk(i) for i in r.indices) for r in reads(block.source)):
+        return (1,)  # every operand depends on it: a larger register tile reuses nothing
+    return register_tiles(axis.extent)
 
 
 def _block_decisions(
@@ -204,7 +232,7 @@ def _block_decisions(
             lanes = target.lanes(block.result.dtype)
             inner = vector_tiles(axis.extent, lanes, _vector_limit(block, target))
         else:
-            inner = register_tiles(axis.extent) if tiled else (1,)
+            inner = _inner_tiles(block, axis) if tiled else (1,)
         table = spatial_table(axis.extent, levels, inner)
         out.append(Decision(prefix + axis.name, tuple(range(col, col + levels)), table, "tile"))
         col += levels
@@ -215,11 +243,12 @@ def _block_decisions(
             cols = tuple(range(col, col + levels))
             out.append(Decision(prefix + axis.name, cols, table, "tile"))
             col += levels
-    fused = np.arange(len(block.spatial) + 1, dtype=np.int32)
+    fused = np.arange(len(block.parallel_axes) + 1, dtype=np.int32)
     if not tiled:
         fused = np.array([0, max(len(block.spatial) - 1, 1), len(block.spatial)], np.int32)
     out.append(Decision(prefix + "parallel", (col,), np.unique(fused).reshape(-1, 1), "parallel"))
-    limits = np.array(UNROLL_LIMITS if block.reduce else (0,), np.int32)
+    looped = block.reduce and not block.const_axes
+    limits = np.array(UNROLL_LIMITS if looped else (0,), np.int32)
     out.append(Decision(prefix + "unroll", (col + 1,), limits.reshape(-1, 1), "unroll"))
     return out, col + 2
 
@@ -236,7 +265,11 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
             ok &= covered * extents[0] == axis.extent
         else:
             ok &= covered < 2 * max(axis.extent, target.lanes())
-    ok &= nest.parallel <= len(block.spatial)
+    ok &= nest.parallel <= len(block.parallel_axes)
+    for axis in block.spatial:
+        fixed = block.op.attrs.get("tile", {}).get(axis.name)
+        if fixed is not None:
+            ok &= nest.tiles[axis][-1] == fixed
     lanes = target.lanes(block.result.dtype)
     *others, last = block.spatial if block.spatial else ((),)
     pixels = np.ones(len(ok), np.int64)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from tilework.errors import ScheduleError
 from tilework.space.rules import derive
 from tilework.space.sketch import Sketch
+from tilework.space.winograd import Variant, winograd_variants
 from tilework.target import Target
 from tilework.task import SearchTask
 from tilework.te import ComputeDAG
 from tilework.te.analysis import AccessAnalysis
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Raised whenever a sketch or the meaning of its columns changes: rows of another version are
 never replayed."""
 
@@ -38,12 +39,21 @@ class SearchSpace:
     @staticmethod
     def derive(dag: ComputeDAG, target: Target) -> SearchSpace:
         """Apply the target's rules to a DAG."""
-        found = derive(AccessAnalysis(dag))
-        sketches = tuple(
-            Sketch(i, "; ".join(state.steps), blocks, target, state.steps)
-            for i, (blocks, state) in enumerate(found)
-        )
-        return SearchSpace(dag, target, sketches)
+        sketches: list[Sketch] = []
+        for variant in (Variant("", dag, {}), *winograd_variants(dag)):
+            for blocks, state in derive(AccessAnalysis(variant.dag)):
+                steps = (variant.name, *state.steps) if variant.name else state.steps
+                made = Sketch(
+                    len(sketches),
+                    "; ".join(steps),
+                    blocks,
+                    target,
+                    variant.dag,
+                    steps,
+                    variant.transforms,
+                )
+                sketches.append(made)
+        return SearchSpace(dag, target, tuple(sketches))
 
     def sketch(self, sketch_id: int) -> Sketch:
         """A sketch by id.

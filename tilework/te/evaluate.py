@@ -28,6 +28,7 @@ from tilework.te.expr import (
     Expr,
     IfThenElse,
     Logic,
+    Lookup,
     Not,
     Read,
     Reduce,
@@ -275,6 +276,9 @@ class _Grid:
                 return np.where(cond, self(e.a, True), self(e.b, True))
             case Cast():
                 return np.asarray(self(e.a, guarded)).astype(_numpy_type(e.dtype, self.dtype))
+            case Lookup():
+                table = np.array(e.values, _numpy_type(e.dtype, self.dtype)).reshape(e.shape)
+                return table[tuple(np.broadcast_arrays(*(self(i) for i in e.indices)))]
             case Call():
                 return _CALLS[e.name](*(self(a, guarded) for a in e.args))
         raise TypeError(f"cannot evaluate {type(e).__name__}")

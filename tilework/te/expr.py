@@ -179,6 +179,20 @@ class Read(Expr):
 
 
 @dataclass(frozen=True, eq=False)
+class Lookup(Expr):
+    """An element of a small constant matrix: ``values[indices]``.
+
+    ``values`` is row-major over ``shape``. Once loops over the indices are expanded, the element
+    is a literal; zeros and ones then cost no arithmetic.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    shape: tuple[int, ...]
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Reduce(Expr):
     """Reduction of ``source`` over ``axes``; ``kind`` is ``sum``, ``max`` or ``min``.
 
@@ -280,7 +294,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (e.a,)
         case Call():
             return e.args
-        case Read():
+        case Read() | Lookup():
             return e.indices
         case Reduce():
             return (e.source,)
@@ -310,6 +324,8 @@ def rebuild(e: Expr, kids: Sequence[Expr]) -> Expr:
             return Call(e.dtype, e.name, tuple(kids))
         case Read():
             return Read(e.dtype, e.tensor, tuple(kids))
+        case Lookup():
+            return Lookup(e.dtype, e.name, e.values, e.shape, tuple(kids))
         case Reduce():
             return Reduce(e.dtype, e.kind, kids[0], e.axes)
     raise TypeError(f"{type(e).__name__} has no sub-expressions")

@@ -16,6 +16,7 @@ from tilework.te.expr import (
     Expr,
     IfThenElse,
     Logic,
+    Lookup,
     Not,
     Read,
     Reduce,
@@ -78,6 +79,8 @@ def expr_text(e: Expr, names: Names = default_names) -> str:
             return f"tir.{e.name}({', '.join(expr_text(a, names) for a in e.args)})"
         case Read():
             return f"{names(e.tensor.op)}[{', '.join(expr_text(i, names) for i in e.indices)}]"
+        case Lookup():
+            return f"{e.name}[{', '.join(expr_text(i, names) for i in e.indices)}]"
         case Reduce():
             return f"{e.kind}({expr_text(e.source, names)})"
     raise TypeError(f"cannot print {type(e).__name__}")
