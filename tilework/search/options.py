@@ -36,7 +36,7 @@ class PolicyParams:
     generations: int = 4
     keep: int = 8
     measured_share: float = 0.05
-    neighbours: int = 48
+    neighbours: int = 96
     mutation: float = 0.85
     crossover: float = 0.4
     immigrants: float = 0.1
@@ -106,7 +106,7 @@ EFFORTS: dict[str, TuningOptions] = {
         num_measures_per_round=8,
         seconds=45,
         min_share=0.004,
-        policy=PolicyParams(population=768, generations=2, neighbours=24),
+        policy=PolicyParams(population=768, generations=2, neighbours=48),
     ),
     "quick": TuningOptions(
         seconds=660,
