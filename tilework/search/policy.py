@@ -25,6 +25,8 @@ from tilework.search.seeding import generator
 DRAFT_POOL = 1024
 """Best candidates by the draft model that are kept as seeds of later steps."""
 
+DRAFT_POPULATION, DRAFT_GENERATIONS = 640, 4
+"""Effort of finding them: a search of its own, which costs every task of a run its start."""
 CENTRES = 5
 """Fastest measured candidates whose single-decision neighbours are tried."""
 CREDIBLE = 1.15
@@ -76,8 +78,9 @@ class SketchPolicy:
         """The best candidates by the draft model alone, best first; found once."""
         if self._drafts is None:
             rng = self._generator("draft")
-            start = self.space.sample(rng, 2 * self.params.population)
-            params = replace(self.params, generations=2 * self.params.generations)
+            size = min(DRAFT_POPULATION, self.params.population)
+            params = replace(self.params, population=size, generations=DRAFT_GENERATIONS)
+            start = self.space.sample(rng, 2 * size)
             self._drafts = evolve(rng, self.space, start, self._drafted, params).best(DRAFT_POOL)
         return self._drafts
 
