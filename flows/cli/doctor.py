@@ -15,7 +15,7 @@ _LIBRARIES = (
 
 
 def doctor(json: options.Json = False) -> None:
-    """Describe this machine and installation; a good first lines of any problem report."""
+    """Describe this machine and installation; the first lines of a good problem report."""
     document = examine()
     if json:
         print_json(document)
@@ -52,11 +52,19 @@ def _machine() -> dict[str, Any]:
 
 
 def _openmp() -> str:
-    return "unknown"
+    from tilework.codegen import openmp_runtime
+    from tilework.errors import ModuleError
+
+    try:
+        return openmp_runtime()
+    except ModuleError as error:
+        return f"missing: {error}"
 
 
 def _peak() -> str:
-    return "unknown"
+    from tilework.measure.peak import fma_peak_gflops
+
+    return f"{fma_peak_gflops():.0f} GFLOPS, measured now"
 
 
 def _libraries() -> dict[str, str]:

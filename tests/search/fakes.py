@@ -49,6 +49,12 @@ class FakeSketch:
         rows[index, which] = np.clip(moved, 0, self.cardinality[which] - 1)
         return rows
 
+    def neighbours(self, row):
+        step = np.vstack([np.eye(self.num_decisions), -np.eye(self.num_decisions)])
+        rows = (row + step).astype(np.int32)
+        rows = rows[((rows >= 0) & (rows < self.cardinality)).all(axis=1)]
+        return rows[self.valid(rows)]
+
     def crossover(self, rng, rows_a, rows_b):
         return np.where(rng.random(rows_a.shape) < 0.5, rows_a, rows_b)
 

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tilework.search import EFFORTS, TaskScheduler, TuningError, TuningOptions
+from tilework.search.budget import FEW, Budget
 
 OPTIONS = TuningOptions(num_measure_trials=1000, num_measures_per_round=8)
 
@@ -27,12 +28,15 @@ def test_the_first_pass_goes_by_predicted_share():
     assert _spend(scheduler, 4, lambda i, r: [1e-3, 1e-3, 2e-3, 5e-4][i]) == [1, 2, 0, 3]
 
 
-def test_negligible_tasks_wait_until_they_promise_most():
+def test_negligible_tasks_come_last_and_briefly():
     options = TuningOptions(num_measure_trials=999, num_measures_per_round=8, min_share=0.01)
-    scheduler = TaskScheduler([1, 1, 1], [1e-2, 1e-2, 1e-5], options)
-    order = _spend(scheduler, 40, lambda i, r: [1e-2, 1e-2, 1e-5][i])
-    assert 2 not in order[:10]
-    assert 2 in order
+    scheduler = TaskScheduler([1, 1, 1], [1e-5, 1e-2, 1e-2], options)
+    assert [scheduler.negligible(index) for index in range(3)] == [True, False, False]
+    order = _spend(scheduler, 10, lambda i, r: [1e-5, 1e-2, 1e-2][i])
+    assert order[:3] == [1, 2, 0] and 0 not in order[3:]
+    budget = Budget(options, 3)
+    assert budget.round_size(first=True, negligible=True) == FEW
+    assert budget.round_size(first=True) == 8
 
 
 def test_heavy_tasks_get_more_rounds():

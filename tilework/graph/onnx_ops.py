@@ -187,7 +187,7 @@ def _gemm(c: Context, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x, w = node.input[0], node.input[1]
     name = node.output[0]
-    alpha, beta = a.get("alpha", 1.0), a.get("beta", 1.0)
+    alpha, beta = float(a.get("alpha", 1.0)), float(a.get("beta", 1.0))
     trans_a, trans_b = bool(a.get("transA", 0)), bool(a.get("transB", 0))
     if c.rank(x) != 2 or c.rank(w) != 2:
         raise Unsupported("both operands must be matrices")
@@ -257,7 +257,7 @@ def _batch_norm(c: Context, node: onnx.NodeProto) -> str:
     for i in node.input[1:5]:
         c.array(i, "scale, shift, mean and variance")
     values = [c.value(i) for i in node.input[:5]]
-    epsilon = a.get("epsilon", 1e-5)
+    epsilon = float(a.get("epsilon", 1e-5))
     return c.op("batch_norm", *values, name=node.output[0], axis=1, epsilon=epsilon)
 
 
@@ -304,7 +304,7 @@ def _softmax(c: Context, node: onnx.NodeProto) -> str:
     shape = c.shape(node.input[0])
     x, name = c.value(node.input[0]), node.output[0]
     if c.opset >= 13:
-        return c.op("softmax", x, name=name, axis=attributes(node).get("axis", -1))
+        return c.op("softmax", x, name=name, axis=int(attributes(node).get("axis", -1)))
     # before opset 13 everything from the axis on counts as one dimension
     axis = attributes(node).get("axis", 1) % max(len(shape), 1)
     if axis == len(shape) - 1:

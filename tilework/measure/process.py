@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
@@ -47,8 +48,17 @@ class Worker(Generic[Job]):
         jobs_done: replies so far.
     """
 
-    def __init__(self, *, nice: int = 0, preload: Iterable[str] = ()) -> None:
-        """Starts a process that imports the modules `preload`, at reduced priority if `nice`."""
+    def __init__(
+        self,
+        *,
+        nice: int = 0,
+        preload: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Starts a process that imports the modules `preload`, at reduced priority if `nice`.
+
+        The process has this one's environment; `environment` adds what that does not set.
+        """
         ours, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `kill`
         args = f"{theirs.fileno()}, {nice}, {list(preload)!r}"
@@ -59,6 +69,7 @@ class Worker(Generic[Job]):
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 pass_fds=[theirs.fileno()],
+                env={**(environment or {}), **os.environ},
             )
         self.connection = Connection(ours.detach())
         self.ready = False

@@ -31,7 +31,7 @@ class Samples:
 
     Attributes:
         discarded: samples dropped because the machine was busy with something else. If none was
-            undisturbed, `seconds` holds the disturbed ones and `discarded` is 0.
+            undisturbed, `seconds` holds disturbed ones.
     """
 
     seconds: tuple[float, ...]
@@ -148,7 +148,8 @@ def take_samples(
         repeats: undisturbed samples wanted.
         min_sample_s: a sample repeats the call until it lasts about this long.
         budget_s: no further sample is begun after this long; on a busy machine it may take
-            `PATIENCE` times as long to get a short look of undisturbed samples.
+            `PATIENCE` times as long to get a short look of undisturbed samples. If there is none
+            at all by then, the least disturbed ones are returned.
         short_look: number of samples after which the median is compared with the limit.
         give_up_above_s: the limit.
         before: called, untimed, before every sample; a sample is then a single call, and
@@ -157,7 +158,7 @@ def take_samples(
     began = time.perf_counter()
     number, spent = 1, 0.0
     kept: list[float] = []
-    disturbed: list[float] = []
+    disturbed: list[tuple[float, float]] = []  # (share that was waiting, seconds per call)
     with RunDelay() as delay:
         while len(kept) < repeats:
             if before:
@@ -169,8 +170,10 @@ def take_samples(
             if not before and not kept and elapsed < ENOUGH * min_sample_s:
                 number = _more_calls(number, elapsed, min_sample_s)
                 continue
-            good = waited <= DISTURBED_SHARE * elapsed
-            (kept if good else disturbed).append(elapsed / number)
+            if waited <= DISTURBED_SHARE * elapsed:
+                kept.append(elapsed / number)
+            else:
+                disturbed.append((waited / max(elapsed, 1e-9), elapsed / number))
             if len(kept) == 1 and kept[0] > 2 * give_up_above_s:
                 break
             if len(kept) == short_look and quantile(kept, 0.5) > give_up_above_s:
@@ -180,7 +183,8 @@ def take_samples(
                 break
     if kept:
         return Samples(tuple(kept), len(disturbed))
-    return Samples(tuple(disturbed))
+    least = sorted(disturbed)[:short_look]
+    return Samples(tuple(seconds for _, seconds in least), len(disturbed) - len(least))
 
 
 def interleave(

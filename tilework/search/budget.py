@@ -12,6 +12,9 @@ from tilework.search.options import TuningOptions
 LONGEST_GAP_S = 60.0
 """A longer time between two rounds of a restored run is taken for an interruption."""
 
+FEW = 3
+"""Candidates of the first round of a task that hardly matters."""
+
 
 class Budget:
     """Trials and seconds of one run.
@@ -79,14 +82,17 @@ class Budget:
             return f"no task improved in {self.stale_trials} trials"
         return ""
 
-    def round_size(self, first: bool) -> int:
+    def round_size(self, first: bool, negligible: bool = False) -> int:
         """Candidates of the next round: what the options say, or what the limits still allow.
 
         Args:
             first: whether it is the first round of its task.
+            negligible: whether that task hardly matters: a first round of a few candidates does.
         """
         options = self.options
         size = options.first_round if first else options.num_measures_per_round
+        if first and negligible:
+            size = min(size, FEW)
         if options.num_measure_trials is not None:
             fair = max(1, options.num_measure_trials // self._tasks)
             size = min(size, fair, options.num_measure_trials - self.trials)

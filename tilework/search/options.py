@@ -36,7 +36,7 @@ class PolicyParams:
     generations: int = 4
     keep: int = 8
     measured_share: float = 0.05
-    neighbours: int = 48
+    neighbours: int = 96
     mutation: float = 0.85
     crossover: float = 0.4
     immigrants: float = 0.1
@@ -59,8 +59,8 @@ class TuningOptions:
         per_task_early_stopping: the same for one task, which then gets no more trials.
         seconds: wall-clock budget of the tuning loop; None for no limit.
         warmup_measures: candidates of a task's first round; None: a full round.
-        min_share: a task predicted to take a smaller share of the network's time is left out of
-            the first pass and stays on the draft model's best unless trials are left over.
+        min_share: a task predicted to take a smaller share of the network's time gets only a few
+            candidates in its first round.
         min_gain: the run ends when the gain predicted for the next round falls below this share
             of the network's latency; 0 for never.
         policy: effort of one proposal step.
@@ -105,14 +105,14 @@ EFFORTS: dict[str, TuningOptions] = {
         num_measure_trials=320,
         num_measures_per_round=8,
         seconds=45,
-        min_share=0.004,
-        policy=PolicyParams(population=768, generations=2, neighbours=24),
+        min_share=0.006,
+        policy=PolicyParams(population=768, generations=2, neighbours=48),
     ),
     "quick": TuningOptions(
         seconds=660,
         num_measures_per_round=32,
         warmup_measures=16,
-        min_share=0.001,
+        min_share=0.002,
         per_task_early_stopping=512,
         policy=PolicyParams(population=1536, generations=3),
     ),

@@ -25,8 +25,12 @@ from tilework.search.seeding import generator
 DRAFT_POOL = 1024
 """Best candidates by the draft model that are kept as seeds of later steps."""
 
+DRAFT_POPULATION, DRAFT_GENERATIONS = 640, 4
+"""Effort of finding them: a search of its own, which costs every task of a run its start."""
 CENTRES = 5
 """Fastest measured candidates whose single-decision neighbours are tried."""
+CREDIBLE = 1.15
+"""Largest predicted throughput, relative to the best measured, that a score believes."""
 
 
 class SketchPolicy:
@@ -74,8 +78,9 @@ class SketchPolicy:
         """The best candidates by the draft model alone, best first; found once."""
         if self._drafts is None:
             rng = self._generator("draft")
-            start = self.space.sample(rng, 2 * self.params.population)
-            params = replace(self.params, generations=2 * self.params.generations)
+            size = min(DRAFT_POPULATION, self.params.population)
+            params = replace(self.params, population=size, generations=DRAFT_GENERATIONS)
+            start = self.space.sample(rng, 2 * size)
             self._drafts = evolve(rng, self.space, start, self._drafted, params).best(DRAFT_POOL)
         return self._drafts
 
@@ -119,8 +124,7 @@ class SketchPolicy:
     def _neighbours(self, rng: np.random.Generator, known: Known) -> Pool:
         """Single-decision changes of the fastest measured candidates."""
         centres = self._measured(known, known.fastest(CENTRES))
-        around = np.repeat(np.arange(len(centres)), self.params.neighbours)
-        return self.space.mutate(rng, centres.take(around))
+        return self.space.neighbours(centres, self.params.neighbours, rng)
 
     def _search(self, rng: np.random.Generator, known: Known, trust: float, near: Pool) -> Pool:
         if trust == 1 and not len(known):
@@ -200,13 +204,13 @@ class SketchPolicy:
                 continue
             draft_s[where] = batch.draft_s
             if trust < 1:
-                learned[where] = self.model.predict(batch)
+                learned[where] = np.minimum(self.model.predict(batch), CREDIBLE)
         if trust == 0:
             return pool.with_scores(draft_s, learned)
         reference = known.best_s / known.calibration if known.num_ok else self.draft_best_s
         by_draft = reference / draft_s
         if trust < 1:
-            by_draft = np.minimum(by_draft, 1.2)
+            by_draft = np.minimum(by_draft, CREDIBLE)
         return pool.with_scores(draft_s, trust * by_draft + (1 - trust) * learned)
 
     def _of_sketch(self, pool: Pool, index: int) -> tuple[NDArray[np.intp], Batch]:

@@ -111,14 +111,21 @@ class PoolSpace:
             parts.append(found)
         return concatenate(parts)
 
-    def mutate(self, rng: np.random.Generator, pool: Pool) -> Pool:
-        """One changed decision each; invalid results drop out."""
+    def neighbours(self, pool: Pool, limit: int, rng: np.random.Generator) -> Pool:
+        """Candidates that differ from one of the pool in exactly one decision.
+
+        Args:
+            pool: the centres.
+            limit: at most so many neighbours of each centre, drawn at random.
+            rng: of the draw.
+        """
         parts = [self.empty()]
         for index, sketch in enumerate(self.sketches):
             _, rows = self.rows_of(pool, index)
-            if len(rows):
-                parts.append(self.pool(index, sketch.mutate(rng, rows)))
-        return concatenate(parts)
+            for row in rows:
+                around = sketch.neighbours(row)
+                parts.append(self.pool(index, around[rng.permutation(len(around))[:limit]]))
+        return concatenate(parts).unique()
 
     def offspring(
         self, rng: np.random.Generator, parents: Pool, crossover: float, mutation: float

@@ -3,9 +3,8 @@
 The gain of a round is estimated from three things: how fast the task has been improving, how much
 a task with so few rounds usually still improves, and how far it lies above the latency that the
 draft model holds possible (scaled by what the other tasks reach of theirs). An estimate halves
-with every two or so rounds that brought nothing. A task that has no measurement counts with its
-drafted latency, so that small tasks left out of the first pass are taken up when they become the
-most promising.
+with every two or so rounds that brought nothing. First every task gets a round, those with the
+largest predicted share of the network's time first, so that a small budget goes to what matters.
 """
 
 from __future__ import annotations
@@ -139,14 +138,14 @@ class TaskScheduler:
         return choice
 
     def _warm_up(self, live: Sequence[int]) -> int | None:
-        """The heaviest task without a round, if its share of the network is not negligible."""
+        """The task without a round that takes the largest share of the network's time."""
+        waiting = [index for index in live if self.states[index].rounds == 0]
         shares = self.shares()
-        waiting = [
-            index
-            for index in live
-            if self.states[index].rounds == 0 and shares[index] >= self.options.min_share
-        ]
         return max(waiting, key=lambda index: (shares[index], -index)) if waiting else None
+
+    def negligible(self, index: int) -> bool:
+        """Whether the task's share of the network's time is too small for a full first round."""
+        return self.shares()[index] < self.options.min_share
 
     def gains(self) -> list[float]:
         """Seconds of the network's latency that the next round of each task should save."""

@@ -129,7 +129,8 @@ class TuningSession:
         """The candidates of a task's next round; empty retires the task: nothing new is left."""
         self.budget.begin_step()
         first = self.scheduler.states[index].rounds == 0
-        candidates = self._policies[index].propose(self.history, self.budget.round_size(first))
+        size = self.budget.round_size(first, self.scheduler.negligible(index))
+        candidates = self._policies[index].propose(self.history, size)
         if not candidates:
             self.scheduler.retire(index, "every schedule found is measured")
         return candidates

@@ -47,11 +47,13 @@ def _batch_norm(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
             f"node '{node.name}' (batch_norm): scale, shift, mean and variance must be constants"
         )
     gamma, beta, mean, var = (b.constants[s].astype(np.float64) for s in stats)
-    scale = gamma / np.sqrt(var + node.attrs["epsilon"])
-    shift = beta - mean * scale
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        scale = gamma / np.sqrt(var + node.attrs["epsilon"])
+        shift = beta - mean * scale
     if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
         raise NetworkError(
-            f"node '{node.name}' (batch_norm): the variance has a negative or missing value"
+            f"node '{node.name}' (batch_norm): its constants give no finite scale "
+            "(a negative variance?)"
         )
     shape = [1] * len(b.shape(x))
     shape[node.attrs["axis"]] = -1

@@ -1,0 +1,183 @@
+"""From a network to a compiled module."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.codegen import Kernel, aligned_empty, build
+from tilework.record import History
+from tilework.runtime.choose import Choice, choose_schedule
+from tilework.runtime.driver import driver_object
+from tilework.runtime.history import as_history, current_history
+from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
+from tilework.runtime.memory import Lifetime, aligned, place
+from tilework.runtime.module import Module
+from tilework.target import Target
+from tilework.task import SearchTask
+
+if TYPE_CHECKING:
+    from tilework.graph import Network, Plan
+
+
+def compile(
+    net: Network,
+    target: Target | str,
+    records: History | None = None,
+    num_threads: int | None = None,
+) -> Module:
+    """Compile a network with the best schedules on record.
+
+    Args:
+        net: the network.
+        target: what to generate code for; `Module.run` needs a CPU that has its features.
+        records: where to look for measured schedules; by default those of the `ApplyHistoryBest`
+            around the call. A task without a record takes the draft model's best schedule.
+        num_threads: default number of threads of a run; by default the target's cores.
+
+    Raises:
+        NetworkError: the network cannot be lowered.
+        TargetError: the target text makes no sense.
+        TileworkError: ``records`` is not a record history.
+    """
+    from tilework.graph import plan
+
+    where = target if isinstance(target, Target) else Target(target)
+    history = current_history() if records is None else as_history(records)
+    return Module(_assemble(plan(net), where, history, num_threads or where.num_cores))
+
+
+def _assemble(plan: Plan, target: Target, history: History | None, threads: int) -> Image:
+    kernels: dict[str, Kernel] = {}
+    choices: dict[str, Choice] = {}
+    for call in plan.calls:
+        key = call.dag.workload_key
+        if key not in kernels:
+            task = SearchTask(call.dag, target, call.desc)
+            choices[key] = choose_schedule(task, history)
+            kernels[key] = build(task, choices[key].sketch_id, choices[key].row)
+    memory = _Memory(plan)
+    steps = []
+    for call in plan.calls:
+        kernel = kernels[call.dag.workload_key]
+        values = (*call.inputs, call.output)
+        refs = tuple(memory.ref(v, a) for v, a in zip(values, kernel.args, strict=True))
+        nbytes = sum(a.nbytes for a in kernel.args)
+        steps.append(Step(kernel.symbol, refs, call.name, call.desc, call.dag.flops, nbytes))
+    needs = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
+    return Image(
+        name=plan.name,
+        target=str(target),
+        num_threads=threads,
+        inputs=memory.inputs,
+        outputs=memory.outputs,
+        steps=tuple(steps),
+        arena_bytes=memory.arena_bytes,
+        workspaces=tuple(sorted(needs)),
+        constants=memory.constant_block(),
+        code={
+            "run": driver_object(steps, target),
+            **{k.symbol: k.object_code for k in kernels.values()},
+        },
+        report=_report(plan, choices),
+    )
+
+
+class _Memory:
+    """Where every value of a plan lives."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._io = {name: i for i, name in enumerate(plan.inputs)}
+        for name in plan.outputs:
+            self._io.setdefault(self._root(name), len(self._io))
+        self.inputs = tuple(self._value(n) for n in plan.inputs)
+        self.outputs = tuple(self._value(n) for n in plan.outputs)
+        lifetimes = self._lifetimes()
+        offsets, self.arena_bytes = place(list(lifetimes.values()))
+        self._arena = dict(zip(lifetimes, offsets, strict=True))
+        self._constants: dict[tuple[str, object], tuple[int, NDArray[Any]]] = {}
+        self._constant_bytes = 0
+
+    def _root(self, name: str) -> str:
+        return self._plan.views.get(name, name)
+
+    def _value(self, name: str) -> Value:
+        kind = self._plan.values[name]
+        return Value(name, tuple(kind.shape), kind.dtype, self._io[self._root(name)])
+
+    def _lifetimes(self) -> dict[str, Lifetime]:
+        """Lifetime of each intermediate value, in calls."""
+        out: dict[str, Lifetime] = {}
+        for i, call in enumerate(self._plan.calls):
+            for name in map(self._root, call.inputs):
+                if name in out:
+                    out[name] = replace(out[name], last=i)
+            root = self._root(call.output)
+            if root not in self._io:
+                kind = self._plan.values[root]
+                size = int(np.prod(kind.shape, dtype=np.int64)) * np.dtype(kind.dtype).itemsize
+                out[root] = Lifetime(size, i, i)
+        return out
+
+    def ref(self, name: str, arg: Any) -> Ref:
+        """Where a kernel finds a value; a constant is packed as the kernel wants it."""
+        root = self._root(name)
+        if root in self._plan.constants:
+            return Ref("constant", self._constant(name, root, arg))
+        if arg.packing is not None:
+            raise RuntimeError(f"'{name}' is computed at run time, but {arg.name} wants it packed")
+        return Ref("io", self._io[root]) if root in self._io else Ref("arena", self._arena[root])
+
+    def _constant(self, name: str, root: str, arg: Any) -> int:
+        key = (root, arg.packing)
+        if key not in self._constants:
+            array = self._plan.constants[root]
+            if arg.packing is not None:
+                array = arg.packing.apply(array.reshape(self._plan.values[name].shape))
+            self._constants[key] = (self._constant_bytes, array)
+            self._constant_bytes += aligned(array.nbytes)
+        return self._constants[key][0]
+
+    def constant_block(self) -> NDArray[Any]:
+        """All constants in one aligned block of bytes."""
+        block = aligned_empty((self._constant_bytes,), "uint8")
+        block[:] = 0
+        for offset, array in self._constants.values():
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            block[offset : offset + flat.nbytes] = flat
+        return block
+
+
+def _report(plan: Plan, choices: dict[str, Choice]) -> tuple[TaskReport, ...]:
+    """A row per task, in the order of `extract_tasks`."""
+    weights = Counter(c.dag.workload_key for c in plan.calls if c.complex)
+    first = {c.dag.workload_key: c for c in reversed(plan.calls) if c.complex}
+    rows = []
+    for key, weight in weights.items():
+        call, choice = first[key], choices[key]
+        rows.append(
+            TaskReport(
+                desc=call.desc,
+                workload_key=key,
+                weight=weight,
+                source=choice.source,
+                latency_s=choice.latency_s,
+                flops=call.dag.flops,
+                sketch_id=choice.sketch_id,
+                decisions=tuple(choice.row),
+            )
+        )
+    return _with_shares(rows)
+
+
+def _with_shares(rows: Sequence[TaskReport]) -> tuple[TaskReport, ...]:
+    times = [r.latency_s * r.weight for r in rows if r.latency_s is not None]
+    if len(times) < len(rows) or not times:
+        return tuple(rows)
+    return tuple(replace(r, share=t / sum(times)) for r, t in zip(rows, times, strict=True))

@@ -1,0 +1,91 @@
+"""Which schedule a task is compiled with: the best measured one, or the draft model's best."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from tilework.record import History, Record, best_of
+from tilework.space import RULES_VERSION, SearchSpace, Sketch
+from tilework.task import SearchTask
+
+_SAMPLES = 1024
+_CLIMBS = 4
+
+
+class Choice(NamedTuple):
+    """A schedule and where it comes from.
+
+    Attributes:
+        sketch_id, row: the schedule.
+        source: ``"tuned"`` if it was measured, else ``"untuned"``.
+        latency_s: its recorded latency; None if untuned.
+        predicted_s: what the draft model expects; None if tuned.
+    """
+
+    sketch_id: int
+    row: tuple[int, ...]
+    source: Literal["tuned", "untuned"]
+    latency_s: float | None
+    predicted_s: float | None = None
+
+
+def choose_schedule(task: SearchTask, history: History | None = None) -> Choice:
+    """The best schedule on record for the task, or else the draft model's best.
+
+    The same task and records give the same choice, in any process.
+    """
+    record = best_record(task, history) if history is not None else None
+    if record is not None:
+        return Choice(record.sketch_id, record.decisions, "tuned", record.latency_s)
+    return draft_schedule(task)
+
+
+def best_record(task: SearchTask, history: History) -> Record | None:
+    """The fastest usable record whose schedule the present rules still understand."""
+    key, target = task.workload_key, str(task.target)
+    best = history.best(key, target)
+    if best is None or _replays(task, best):
+        return best
+    return best_of(r for r in history.of(key, target) if _replays(task, r))
+
+
+def _replays(task: SearchTask, record: Record) -> bool:
+    """Whether the record's row is a schedule of the task under the present rules."""
+    sketches = SearchSpace.of(task).sketches
+    if record.rules_version != RULES_VERSION or not 0 <= record.sketch_id < len(sketches):
+        return False
+    sketch = sketches[record.sketch_id]
+    if len(record.decisions) != sketch.num_decisions:
+        return False
+    return bool(sketch.valid(np.array([record.decisions], np.int32))[0])
+
+
+def draft_schedule(task: SearchTask) -> Choice:
+    """The best of a random sample of all sketches by predicted time, improved step by step."""
+    starts = []
+    for sketch in SearchSpace.of(task).sketches:
+        rows = sketch.sample(_generator(task, sketch), _SAMPLES)
+        if len(rows):
+            times = sketch.draft(rows)
+            best = int(np.argmin(times))
+            starts.append((float(times[best]), sketch.id, rows[best]))
+    seconds, sketch_id, row = min(starts, key=lambda s: s[:2])
+    sketch = SearchSpace.of(task).sketch(sketch_id)
+    for _ in range(_CLIMBS):
+        near = sketch.neighbours(row)
+        if not len(near):
+            break
+        times = sketch.draft(near)
+        best = int(np.argmin(times))
+        if times[best] >= seconds:
+            break
+        seconds, row = float(times[best]), near[best]
+    return Choice(sketch_id, tuple(int(d) for d in row), "untuned", None, seconds)
+
+
+def _generator(task: SearchTask, sketch: Sketch) -> np.random.Generator:
+    text = f"{task.workload_key} {task.target} {sketch.id}"
+    return np.random.default_rng(list(hashlib.sha256(text.encode()).digest()[:16]))

@@ -1,0 +1,69 @@
+"""A compiled network loaded into this process: its memory, its code, and the call."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.codegen.jit import ObjectCode, aligned_empty
+from tilework.runtime.image import PROFILE_SYMBOL, RUN_SYMBOL, Image
+
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
+_PROFILE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p
+)
+Array = NDArray[Any]
+
+
+class Executable:
+    """Runs an image. Runs of one executable take turns: they share memory."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._code = ObjectCode(*image.code.values())
+        self._run = _RUN(self._code.address(RUN_SYMBOL))
+        self._profile = _PROFILE(self._code.address(PROFILE_SYMBOL))
+        self._arena = aligned_empty((image.arena_bytes,), "uint8")
+        self._workspace = aligned_empty((0,), "uint8")
+        self._lock = threading.Lock()
+        bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
+        refs = [r for step in image.steps for r in step.args]
+        self._table = np.array([bases.get(r.space, 0) + r.at for r in refs], np.uint64)
+        self._slots: dict[int, list[int]] = {}
+        for i, r in enumerate(refs):
+            if r.space == "io":
+                self._slots.setdefault(r.at, []).append(i)
+
+    def run(self, buffers: Sequence[Array], threads: int) -> None:
+        """Run once on io buffers: aligned, contiguous arrays, in the order of their numbers."""
+        with self._lock:
+            self._bind(buffers, threads)
+            self._run(self._table.ctypes.data, self._workspace.ctypes.data, threads)
+
+    def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
+        """Run once and return the seconds that each step took."""
+        stamps = np.zeros((len(self._image.steps) + 1, 2), np.int64)
+        with self._lock:
+            self._bind(buffers, threads)
+            self._profile(
+                self._table.ctypes.data,
+                self._workspace.ctypes.data,
+                threads,
+                time.CLOCK_MONOTONIC,
+                stamps.ctypes.data,
+            )
+        passed = np.diff(stamps, axis=0)
+        return np.asarray(passed[:, 0] + passed[:, 1] * 1e-9, np.float64)
+
+    def _bind(self, buffers: Sequence[Array], threads: int) -> None:
+        for number, places in self._slots.items():
+            self._table[places] = buffers[number].ctypes.data
+        need = self._image.workspace_bytes(threads)
+        if self._workspace.nbytes < need:
+            self._workspace = aligned_empty((need,), "uint8")

@@ -1,0 +1,128 @@
+"""The image of a compiled network: everything needed to run it, and nothing else.
+
+An image is what a module file holds. Kernel arguments are references into four spaces: ``arena``
+and ``constant`` (byte offsets), ``io`` (number of a buffer that the caller supplies per run).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+RUN_SYMBOL = "tilework_run"
+PROFILE_SYMBOL = "tilework_profile"
+
+
+class Ref(NamedTuple):
+    """Where a kernel argument lives: a byte offset, or the number of an io buffer."""
+
+    space: Literal["arena", "constant", "io"]
+    at: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or output of the network; ``io`` is the number of the buffer that holds it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    io: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        size = np.dtype(self.dtype).itemsize
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel call: the function, its arguments, and what to say of it in tables.
+
+    Attributes:
+        flops: operations of the call.
+        nbytes: bytes of its arguments, each counted once: the traffic if nothing is cached.
+    """
+
+    symbol: str
+    args: tuple[Ref, ...]
+    name: str
+    desc: str
+    flops: float
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """How one task of the network was compiled.
+
+    Attributes:
+        desc: readable name.
+        workload_key: identity of the computation.
+        weight: calls in the network.
+        source: ``"tuned"`` or ``"untuned"``.
+        latency_s: recorded latency of one call, in seconds; None if untuned.
+        flops: operations of one call.
+        sketch_id, decisions: the schedule.
+        share: of the recorded time of all tasks; None unless all are tuned.
+    """
+
+    desc: str
+    workload_key: str
+    weight: int
+    source: str
+    latency_s: float | None
+    flops: float
+    sketch_id: int
+    decisions: tuple[int, ...]
+    share: float | None = None
+
+    @property
+    def tuned(self) -> bool:
+        """Whether the schedule was measured."""
+        return self.source == "tuned"
+
+    @property
+    def gflops(self) -> float | None:
+        """Recorded speed in 1e9 operations per second; None if untuned."""
+        return self.flops / self.latency_s * 1e-9 if self.latency_s else None
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """A compiled network.
+
+    Attributes:
+        name: of the network.
+        target: text of the target that the code was generated for.
+        num_threads: default number of threads.
+        inputs, outputs: what a run takes and returns; two outputs may share an io buffer.
+        steps: kernel calls in order.
+        arena_bytes: memory of all intermediate values.
+        workspaces: distinct (shared, per thread) workspace needs of the kernels, in bytes.
+        constants: all packed constants in one 64-byte aligned block of bytes.
+        code: object files by name; ``run`` holds the functions that call all kernels.
+        report: how each task was compiled.
+    """
+
+    name: str
+    target: str
+    num_threads: int
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    steps: tuple[Step, ...]
+    arena_bytes: int
+    workspaces: tuple[tuple[int, int], ...]
+    constants: NDArray[Any]
+    code: dict[str, bytes]
+    report: tuple[TaskReport, ...]
+
+    def workspace_bytes(self, threads: int) -> int:
+        """Workspace of a run with ``threads`` threads: kernels run one after another and share."""
+        return max((shared + threads * each for shared, each in self.workspaces), default=0)

@@ -1,0 +1,70 @@
+"""Results of timing a compiled network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean, median, pstdev
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """Milliseconds per run, one value per repeat."""
+
+    results: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean, in ms."""
+        return fmean(self.results)
+
+    @property
+    def median(self) -> float:
+        """Median, in ms."""
+        return median(self.results)
+
+    @property
+    def max(self) -> float:
+        """Largest, in ms."""
+        return max(self.results)
+
+    @property
+    def min(self) -> float:
+        """Least, in ms."""
+        return min(self.results)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the repeats, in ms."""
+        return pstdev(self.results)
+
+    def __str__(self) -> str:
+        names = ("mean (ms)", "median (ms)", "max (ms)", "min (ms)", "std (ms)")
+        values = (self.mean, self.median, self.max, self.min, self.std)
+        return "\n".join(
+            [
+                "Execution time summary:",
+                " ".join(f"{name:^12}" for name in names),
+                " ".join(f"{value:^12.4f}" for value in values),
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel call of a profiled network.
+
+    Attributes:
+        name: the fused operators.
+        desc: operators and extents.
+        time_ms: median time of the call.
+        share: of the whole run.
+        gflops: 1e9 operations per second.
+        gb_per_s: argument bytes per second, in 1e9: the bandwidth if nothing was cached.
+    """
+
+    name: str
+    desc: str
+    time_ms: float
+    share: float
+    gflops: float
+    gb_per_s: float
