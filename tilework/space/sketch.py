@@ -15,6 +15,7 @@ from tilework.space.blocks import MULTI_LEVEL, Block
 from tilework.space.nest import BlockNest
 from tilework.space.tables import reduce_table, register_tiles, spatial_table, vector_tiles
 from tilework.target import Target
+from tilework.te.expr import dtype_bytes
 
 Rows = NDArray[np.int32]
 UNROLL_LIMITS = (0, 32, 128, 320)
@@ -187,6 +188,12 @@ class Sketch:
         return h
 
 
+def vector_lanes(block: Block, target: Target) -> int:
+    """Lanes of the vector loop: whole registers of the widest type held or stored (>= 4 bytes)."""
+    widest = max(4, dtype_bytes(block.op.dtype), dtype_bytes(block.result.dtype))
+    return target.vector_bits // (8 * widest)
+
+
 def _vector_limit(block: Block, target: Target) -> int:
     if not block.reduce:
         return 8
@@ -201,7 +208,7 @@ def _block_decisions(
     tiled = bool(block.reduce) or block.structure == MULTI_LEVEL
     for i, axis in enumerate(block.spatial):
         if i == len(block.spatial) - 1:
-            lanes = target.lanes(block.result.dtype)
+            lanes = vector_lanes(block, target)
             inner = vector_tiles(axis.extent, lanes, _vector_limit(block, target))
         else:
             inner = register_tiles(axis.extent) if tiled else (1,)
@@ -237,7 +244,8 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
         else:
             ok &= covered < 2 * max(axis.extent, target.lanes())
     ok &= nest.parallel <= len(block.spatial)
-    lanes = target.lanes(block.result.dtype)
+    ok &= nest.unroll <= max(UNROLL_LIMITS)
+    lanes = vector_lanes(block, target)
     *others, last = block.spatial if block.spatial else ((),)
     pixels = np.ones(len(ok), np.int64)
     for axis in others:
@@ -256,7 +264,7 @@ def scratch_bytes(nest: BlockNest) -> NDArray[np.int64]:
     block = nest.block
     total = np.zeros(len(nest.parallel), np.int64)
     if block.structure == MULTI_LEVEL and block.accumulate == "tile":
-        tile = np.full(len(total), 4, np.int64)
+        tile = np.full(len(total), dtype_bytes(block.op.dtype), np.int64)
         for axis in block.spatial:
             tile = tile * nest.tiles[axis][2] * nest.tiles[axis][3]
         revisit = np.zeros(len(total), bool)
@@ -266,7 +274,7 @@ def scratch_bytes(nest: BlockNest) -> NDArray[np.int64]:
     for attached in block.attached:
         from tilework.space.regions import attached_extents
 
-        size = np.full(len(total), 4, np.int64)
+        size = np.full(len(total), dtype_bytes(attached.op.dtype), np.int64)
         for extent in attached_extents(nest, attached):
             size = size * extent
         total += size
