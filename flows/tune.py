@@ -44,7 +44,7 @@ def run_as_flow(settings: TuneSettings) -> TuneReport:
     """Run the flow in this process; on the terminal, the caller's reporter does the talking."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, PrefectConsoleHandler):
-            handler.setLevel(logging.WARNING)
+            handler.setLevel(logging.CRITICAL)
     # a temporary server on a busy machine takes longer to start than Prefect expects
     with temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 120}):
         return tune_network(settings)

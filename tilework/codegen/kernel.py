@@ -10,6 +10,7 @@ from tilework.codegen.llvm import emit_object
 from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.region import Placement, RegionCode
 from tilework.codegen.types import BYTES
+from tilework.errors import ScheduleError
 from tilework.lower.ir import Buffer, Program
 from tilework.lower.lower import lower
 from tilework.lower.packing import Packing
@@ -101,7 +102,15 @@ def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
 
 
 def generate_program(program: Program, packing: dict[int, Packing], target: Target) -> Source:
-    """LLVM IR of a loop program."""
+    """LLVM IR of a loop program.
+
+    Raises:
+        ScheduleError: a buffer has an element type that no kernel can hold.
+    """
+    for b in (*program.inputs, *program.outputs, *program.temporaries):
+        if b.dtype not in BYTES:
+            known = ", ".join(BYTES)
+            raise ScheduleError(f"{b.name} has dtype {b.dtype}; kernels support {known}")
     placement, shared, per_thread = _place(program)
     library = MathLibrary()
     bodies: list[str] = []

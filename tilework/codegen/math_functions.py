@@ -102,29 +102,31 @@ class MathLibrary:
         def i(x: int) -> str:
             return str(x) if width == 1 else "<" + ", ".join([f"i32 {x}"] * width) + ">"
 
-        self.declare(f"declare {t} @llvm.fma.{v}({t}, {t}, {t})")
+        self.declare(f"declare {t} @llvm.fmuladd.{v}({t}, {t}, {t})")
         self.declare(f"declare {t} @llvm.floor.{v}({t})")
         lines = [
             f"define internal {t} {symbol}({t} %x) #0 {{",
             f"  %over = fcmp ogt {t} %x, {c(88.72283935546875)}",
             f"  %under = fcmp olt {t} %x, {c(-87.33654)}",
-            f"  %hi = select {bt} %over, {t} {c(88.0)}, {t} %x",
+            f"  %nan = fcmp uno {t} %x, {c(0.0)}",
+            f"  %known = select {bt} %nan, {t} {c(0.0)}, {t} %x",
+            f"  %hi = select {bt} %over, {t} {c(88.0)}, {t} %known",
             f"  %y = select {bt} %under, {t} {c(-87.0)}, {t} %hi",
-            f"  %k0 = call {t} @llvm.fma.{v}({t} %y, {t} {c(1.44269504088896341)}, {t} {c(0.5)})",
+            f"  %k0 = call {t} @llvm.fmuladd.{v}({t} %y, {t} {c(1.44269504088896341)}, {t} {c(0.5)})",
             f"  %k = call {t} @llvm.floor.{v}({t} %k0)",
-            f"  %r0 = call {t} @llvm.fma.{v}({t} %k, {t} {c(-0.693359375)}, {t} %y)",
-            f"  %r = call {t} @llvm.fma.{v}({t} %k, {t} {c(2.12194440e-4)}, {t} %r0)",
+            f"  %r0 = call {t} @llvm.fmuladd.{v}({t} %k, {t} {c(-0.693359375)}, {t} %y)",
+            f"  %r = call {t} @llvm.fmuladd.{v}({t} %k, {t} {c(2.12194440e-4)}, {t} %r0)",
         ]
         coefficients = [
             1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,
         ]  # fmt: skip
         p = c(1.9875691500e-4)
         for n, value in enumerate(coefficients):
-            lines.append(f"  %p{n} = call {t} @llvm.fma.{v}({t} {p}, {t} %r, {t} {c(value)})")
+            lines.append(f"  %p{n} = call {t} @llvm.fmuladd.{v}({t} {p}, {t} %r, {t} {c(value)})")
             p = f"%p{n}"
         lines += [
             f"  %rr = fmul {t} %r, %r",
-            f"  %q = call {t} @llvm.fma.{v}({t} {p}, {t} %rr, {t} %r)",
+            f"  %q = call {t} @llvm.fmuladd.{v}({t} {p}, {t} %rr, {t} %r)",
             f"  %q1 = fadd {t} %q, {c(1.0)}",
             f"  %ki = fptosi {t} %k to {it}",
             # 2^k in two factors, so that neither leaves the range of normal numbers.
@@ -140,7 +142,8 @@ class MathLibrary:
             f"  %e = fmul {t} %e0, %fz",
             f"  %e1 = select {bt} %under, {t} {c(0.0)}, {t} %e",
             f"  %e2 = select {bt} %over, {t} {c(float('inf'))}, {t} %e1",
-            f"  ret {t} %e2",
+            f"  %e3 = select {bt} %nan, {t} %x, {t} %e2",
+            f"  ret {t} %e3",
             "}",
         ]
         self.definitions[symbol] = "\n".join(lines)

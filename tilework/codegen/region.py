@@ -10,8 +10,8 @@ from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.scalars import Dynamic, Lane, Scalars
 from tilework.codegen.types import BYTES, pieces
 from tilework.codegen.values import Value, Values
-from tilework.lower.ir import Buffer, For, If, Region, Seq, Stmt, Store, walk_stmts
-from tilework.te.expr import Expr
+from tilework.lower.ir import Buffer, For, If, Load, Region, Seq, Stmt, Store, walk_stmts
+from tilework.te.expr import Expr, children, walk
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,11 @@ class RegionCode:
                 self._if(s)
 
     def _vector(self, s: For) -> None:
-        stored = [x.buffer for x in walk_stmts(s.body) if isinstance(x, Store)]
-        lanes = self.vector_bits // (8 * max(4, *(BYTES[b.dtype] for b in stored)))
+        # Whole registers of the widest type stored, or of the register tile that is read.
+        stores = [x for x in walk_stmts(s.body) if isinstance(x, Store)]
+        read = [n.buffer for x in stores for n in walk(x.value) if isinstance(n, Load)]
+        wide = [x.buffer for x in stores] + [b for b in read if b.scope == "register"]
+        lanes = self.vector_bits // (8 * max(4, *(BYTES[b.dtype] for b in wide)))
         outer, self.values.lane_var = self.values.lane_var, s.var
         for offset, width in pieces(_static(s.extent), lanes):
             self.scalars.env[s.var] = Lane(offset, width) if width > 1 else offset
@@ -215,14 +218,10 @@ def _static(extent: int | Expr) -> int:
 
 
 def _used_buffers(stmt: Stmt) -> list[Buffer]:
-    from tilework.lower.ir import Load
-    from tilework.te.expr import Expr as AnyExpr
-    from tilework.te.expr import children
-
     out: dict[Buffer, None] = {}
     seen: set[int] = set()
 
-    def visit(e: AnyExpr) -> None:
+    def visit(e: Expr) -> None:
         if id(e) in seen:
             return
         seen.add(id(e))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import struct
+
 LLVM_TYPE = {
     "float32": "float",
     "float64": "double",
@@ -23,10 +26,11 @@ def vector_type(dtype: str, width: int) -> str:
 
 def float_literal(value: float, dtype: str) -> str:
     """A floating-point literal in LLVM's exact hexadecimal form."""
-    import struct
-
     if dtype == "float32":
-        value = struct.unpack("<f", struct.pack("<f", value))[0]
+        try:
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
+        except OverflowError:
+            value = math.copysign(math.inf, value)
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 

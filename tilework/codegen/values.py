@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilework.codegen.math_functions import MathLibrary
@@ -23,10 +24,11 @@ from tilework.te.expr import (
     Not,
     Select,
     is_float,
+    walk,
 )
 
 _FLOAT_OPS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
-_INT_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "sdiv"}
+_INT_OPS = {"+": "add", "-": "sub", "*": "mul"}
 _FCMP = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _ICMP = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 
@@ -57,7 +59,7 @@ class Values:
         self.lane_var: Axis | None = None
         self.registers: dict[tuple[Buffer, int], Value] = {}
         self._loads: dict[object, Value] = {}
-        self._splats: dict[tuple[str, int], Value] = {}
+        self._splats: dict[tuple[str, str, int], Value] = {}
         self._guards: list[str] = []
 
     # -- state of straight-line code --------------------------------------------------------
@@ -104,7 +106,7 @@ class Values:
         """``v`` repeated ``width`` times."""
         if v.width == width:
             return v
-        key = (v.ssa, width)
+        key = (v.ssa, v.dtype, width)
         found = self._splats.get(key)
         if found is None:
             out = Value("", width, v.dtype)
@@ -149,7 +151,7 @@ class Values:
                 if not most and scale in (1, -1):
                     return self._binary("+" if scale == 1 else "-", other_value, self.value(last))
                 a, b, c = self.match(self._scaled(scale, most), self.value(last), other_value)
-                name = f"llvm.fma.{_suffix(a)}"
+                name = f"llvm.fmuladd.{_suffix(a)}"  # fused where the target can
                 self.math.declare(f"declare {a.type} @{name}({a.type}, {a.type}, {a.type})")
                 text = (
                     f"call {a.type} @{name}({a.type} {a.ssa}, {a.type} {b.ssa}, {a.type} {c.ssa})"
@@ -193,11 +195,9 @@ class Values:
     def _binary(self, op: str, x: Value, y: Value) -> Value:
         a, b = self.match(x, y)
         if op in ("max", "min"):
-            if is_float(a.dtype):
-                cmp = f"fcmp {'ogt' if op == 'max' else 'olt'}"
-            else:
-                cmp = f"icmp {'sgt' if op == 'max' else 'slt'}"
-            c = self.fn.emit(f"{cmp} {a.type} {a.ssa}, {b.ssa}")
+            c = self.fn.emit(
+                f"{_compare(a, '>' if op == 'max' else '<')} {a.type} {a.ssa}, {b.ssa}"
+            )
             mask = Value(c, a.width, "bool")
             return self._select(mask, a, b)
         if is_float(a.dtype):
@@ -206,9 +206,40 @@ class Values:
             return Value(
                 self.fn.emit(f"{_FLOAT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype
             )
+        if op in ("//", "%"):
+            return self._floor(op, a, b)
         if op not in _INT_OPS:
             raise ScheduleError(f"operator {op} is not supported on {a.dtype} data")
         return Value(self.fn.emit(f"{_INT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype)
+
+    def _floor(self, op: str, a: Value, b: Value) -> Value:
+        """Integer division and remainder that round down, whatever the signs.
+
+        A divisor of zero, which a guard may be there to discard, must not trap.
+        """
+
+        def put(text: str, x: str, y: str) -> str:
+            return self.fn.emit(f"{text} {a.type} {x}, {y}")
+
+        one = self.splat(Value("1", 1, a.dtype), a.width)
+        if "%" in b.ssa:
+            zero = self.splat(Value("0", 1, a.dtype), a.width)
+            b = self._select(self._compare("==", b, zero), one, b)
+        if a.dtype.startswith("u"):
+            return Value(put("udiv" if op == "//" else "urem", a.ssa, b.ssa), a.width, a.dtype)
+        none = self.splat(Value("0", 1, a.dtype), a.width).ssa
+        rest = put("srem", a.ssa, b.ssa)
+        signs = put("icmp slt", put("xor", rest, b.ssa), none)
+        some = put("icmp ne", rest, none)
+        bits = Value("", a.width, "bool").type
+        fix = self.fn.emit(f"and {bits} {signs}, {some}")
+        if op == "%":
+            changed, plain = put("add", rest, b.ssa), rest
+        else:
+            plain = put("sdiv", a.ssa, b.ssa)
+            changed = put("sub", plain, one.ssa)
+        text = f"select {bits} {fix}, {a.type} {changed}, {a.type} {plain}"
+        return Value(self.fn.emit(text), a.width, a.dtype)
 
     def _select(self, cond: Value, x: Value, y: Value) -> Value:
         a, b = self.match(x, y)
@@ -219,16 +250,21 @@ class Values:
 
     def _choose(self, e: Select | IfThenElse) -> Value:
         """A choice: decided now, by a scalar predicate, or element by element."""
-        if not _integer_only(e.cond):
-            cond = self.value(e.cond)
-            return self._select(cond, self.value(e.a), self.value(e.b))
-        try:
-            cond_ssa, _ = self.scalars.int_value(e.cond)
-        except LaneDependent:
-            return self._by_lane(e)
-        if cond_ssa in ("true", "false"):
-            return self.value(e.a if cond_ssa == "true" else e.b)
         guarded = isinstance(e, IfThenElse)
+        if _integer_only(e.cond):
+            try:
+                cond_ssa, _ = self.scalars.int_value(e.cond)
+            except LaneDependent:
+                return self._by_lane(e)
+            if cond_ssa in ("true", "false"):
+                return self.value(e.a if cond_ssa == "true" else e.b)
+        else:  # the data decides
+            cond = self.value(e.cond)
+            if not guarded or (self._loaded(e.a) and self._loaded(e.b)):
+                return self._select(cond, self.value(e.a), self.value(e.b))
+            if cond.width > 1 or self._varies(e):
+                return self._by_lane(e)
+            cond_ssa = cond.ssa
         a = self._guarded(cond_ssa, e.a) if guarded else self.value(e.a)
         if guarded and not isinstance(e.b, Const):
             inverse = self.fn.emit(f"xor i1 {cond_ssa}, true")
@@ -236,6 +272,16 @@ class Values:
         else:
             b = self.value(e.b)
         return self._select(Value(cond_ssa, 1, "bool"), a, b)
+
+    def _loaded(self, e: Expr) -> bool:
+        """Whether the expression reads nothing that has not been read here already."""
+        loads = [n for n in walk(e) if isinstance(n, Load) and n.buffer.scope != "register"]
+        return all(self._known(n) is not None for n in loads)
+
+    def _varies(self, e: Expr) -> bool:
+        """Whether the vector loop's variable occurs in the expression."""
+        bound = self.scalars.env.get(self.lane_var) if self.lane_var is not None else None
+        return isinstance(bound, Lane) and any(n is self.lane_var for n in _deep(e))
 
     def _guarded(self, cond: str, e: Expr) -> Value:
         self._guards.append(cond)
@@ -274,20 +320,22 @@ class Values:
                 return Value(out, 1, e.dtype)
             return self._resize(ssa, e.dtype)
         v = self.value(e.a)
+        if e.dtype == "bool":
+            return self._compare("!=", v, Value(self._literal(Const(v.dtype, 0)), 1, v.dtype))
         target = Value("", v.width, e.dtype).type
-        if v.dtype == "bool":
-            kind = "uitofp" if is_float(e.dtype) else "zext"
-        elif is_float(v.dtype) and is_float(e.dtype):
+        unsigned = v.dtype == "bool" or v.dtype.startswith("u")
+        if is_float(v.dtype) and is_float(e.dtype):
             kind = "fpext" if e.dtype == "float64" else "fptrunc"
         elif is_float(v.dtype):
-            kind = "fptosi"
+            kind = "fptoui" if e.dtype.startswith("u") else "fptosi"
         elif is_float(e.dtype):
-            kind = "sitofp"
+            kind = "uitofp" if unsigned else "sitofp"
         else:
-            bits = {"int8": 8, "uint8": 8, "int32": 32, "int64": 64}
+            bits = {"bool": 1, "int8": 8, "uint8": 8, "int32": 32, "int64": 64}
             if bits[v.dtype] == bits[e.dtype]:
                 return Value(v.ssa, v.width, e.dtype)
-            kind = "sext" if bits[e.dtype] > bits[v.dtype] else "trunc"
+            wider = bits[e.dtype] > bits[v.dtype]
+            kind = ("zext" if unsigned else "sext") if wider else "trunc"
         return Value(self.fn.emit(f"{kind} {v.type} {v.ssa} to {target}"), v.width, e.dtype)
 
     def _resize(self, ssa: str, dtype: str) -> Value:
@@ -304,9 +352,7 @@ class Values:
             return Value(ssa, 1, "bool") if e.dtype == "bool" else self._resize(ssa, e.dtype)
         match e:
             case Compare():
-                a, b = self.match(self.value(e.a), self.value(e.b))
-                op = f"fcmp {_FCMP[e.op]}" if is_float(a.dtype) else f"icmp {_ICMP[e.op]}"
-                return Value(self.fn.emit(f"{op} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
+                return self._compare(e.op, self.value(e.a), self.value(e.b))
             case Logic():
                 a, b = self.match(self.value(e.a), self.value(e.b))
                 return Value(self.fn.emit(f"{e.op} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
@@ -316,6 +362,10 @@ class Values:
                 return Value(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
         raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
 
+    def _compare(self, op: str, x: Value, y: Value) -> Value:
+        a, b = self.match(x, y)
+        return Value(self.fn.emit(f"{_compare(a, op)} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
+
     # -- memory -----------------------------------------------------------------------------
 
     def load(self, e: Load) -> Value:
@@ -324,18 +374,52 @@ class Values:
         if form is None:
             return self._load_general(e)
         const, terms, lane_c, lane = self.scalars.split(form)
+        width = lane.width if lane is not None and lane_c == 1 else 1
         if e.buffer.scope == "register":
-            return self.registers[e.buffer, const]
+            return self._register(e.buffer, const, width)
         if lane is not None and lane_c not in (0, 1):
             return self._by_lane(e)
-        width = lane.width if lane is not None and lane_c == 1 else 1
-        guard = tuple(self._guards)
-        key = (e.buffer, terms, const, width, guard)
-        found = self._loads.get(key)
+        if self._guards and width > e.buffer.size:
+            return self._by_lane(e)  # a whole vector would not even fit where a guard sends it
+        found = self._known(e)
         if found is None:
             pointer = self.scalars.pointer(e.buffer, terms, const)
+            key = (e.buffer, terms, const, width, tuple(self._guards))
             found = self._loads[key] = self._load_at(e.buffer, pointer, width)
         return found
+
+    def _register(self, buffer: Buffer, element: int, width: int) -> Value:
+        """Register elements: the vector that starts there, or a part of one."""
+        back = 0
+        while (buffer, element - back) not in self.registers:
+            back += 1
+        found = self.registers[buffer, element - back]
+        if found.width == width:
+            return found
+        if width == 1:
+            text = f"extractelement {found.type} {found.ssa}, i32 {back}"
+        else:
+            lanes = ", ".join(f"i32 {back + i}" for i in range(width))
+            text = (
+                f"shufflevector {found.type} {found.ssa}, {found.type} poison, "
+                f"<{width} x i32> <{lanes}>"
+            )
+        return Value(self.fn.emit(text), width, found.dtype)
+
+    def _known(self, e: Load) -> Value | None:
+        """The value of a load made before in this block, under the same or weaker guards."""
+        form = self.scalars.flat(e, e.buffer, e.indices)
+        if form is None:
+            return None
+        const, terms, lane_c, lane = self.scalars.split(form)
+        if lane is not None and lane_c not in (0, 1):
+            return None
+        width = lane.width if lane is not None and lane_c == 1 else 1
+        for depth in range(len(self._guards) + 1):
+            found = self._loads.get((e.buffer, terms, const, width, tuple(self._guards[:depth])))
+            if found is not None:
+                return found
+        return None
 
     def _load_general(self, e: Load) -> Value:
         try:
@@ -383,6 +467,16 @@ class Values:
         self.fn.line(f"store {v.type} {v.ssa}, ptr {pointer}, align {_align(buffer)}")
 
 
+def _compare(v: Value, op: str) -> str:
+    """The comparison instruction for the type of ``v``."""
+    if is_float(v.dtype):
+        return f"fcmp {_FCMP[op]}"
+    kind = _ICMP[op]
+    if v.dtype == "bool" or v.dtype.startswith("u"):
+        kind = kind.replace("s", "u", 1)
+    return f"icmp {kind}"
+
+
 def _align(buffer: Buffer) -> int:
     return {"float64": 8, "int64": 8, "int8": 1, "uint8": 1, "bool": 1}.get(buffer.dtype, 4)
 
@@ -391,14 +485,19 @@ def _suffix(v: Value) -> str:
     return SUFFIX[v.dtype] if v.width == 1 else f"v{v.width}{SUFFIX[v.dtype]}"
 
 
+def _deep(e: Expr) -> Iterator[Expr]:
+    """All nodes of an expression, indices of loads included."""
+    for n in walk(e):
+        yield n
+        if isinstance(n, Load):
+            for i in n.indices:
+                yield from _deep(i)
+
+
 def _integer_only(e: Expr) -> bool:
     """Whether a predicate or index uses integers and loop variables alone."""
-    from tilework.te.expr import walk
-
     return not any(is_float(n.dtype) or isinstance(n, Load) for n in walk(e))
 
 
 def _has_load(e: Expr) -> bool:
-    from tilework.te.expr import walk
-
     return any(isinstance(n, Load) for n in walk(e))

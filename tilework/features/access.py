@@ -186,9 +186,10 @@ def _ops(e: Expr) -> float:
     for node in walk(e):
         if isinstance(node, Read):
             continue
-        if (isinstance(node, (Binary, Compare)) and (
-            is_float(node.dtype) or is_float(node.a.dtype)
-        )) or isinstance(node, (Select, IfThenElse)):
+        if (
+            isinstance(node, (Binary, Compare))
+            and (is_float(node.dtype) or is_float(node.a.dtype))
+        ) or isinstance(node, (Select, IfThenElse)):
             total += 1
     return total
 

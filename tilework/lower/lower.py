@@ -112,7 +112,9 @@ def _packings(
         if not isinstance(op, Placeholder) or op.name not in free or _uses(blocks, op) != 1:
             continue
         axes = linear_axes(read)
-        if axes is None:
+        if axes is None or any(
+            isinstance(a, Axis) and a.extent != s for a, s in zip(axes, op.shape, strict=True)
+        ):
             continue
         loops = [(a, level) for a, level in block.loops if a in axes]
         tiles: list[tuple[int, ...]] = []

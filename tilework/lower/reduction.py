@@ -275,10 +275,9 @@ def _unrolled_reduce(loops: _Loops, sizes: dict[Axis, int]) -> _Unrolled:
     block = loops.nest.block
     level = block.reduce_levels - 1
     lanes = 16
-    *others, last = block.spatial
-    work = -(-sizes[last] // lanes)
-    for a in others:
-        work *= sizes[a]
+    work = 1
+    for i, a in enumerate(block.spatial):
+        work *= -(-sizes[a] // lanes) if i == len(block.spatial) - 1 else sizes[a]
     room = max(int(loops.nest.unroll[0]) // max(work, 1), 1)
     out: list[tuple[Axis, int | Expr, str]] = []
     index: dict[Axis, Expr] = {}

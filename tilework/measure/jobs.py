@@ -5,6 +5,7 @@ These functions run in worker processes, which `tilework.measure.measurer` start
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import time
 from collections import OrderedDict
@@ -23,6 +24,8 @@ from tilework.record import Status
 
 _CACHE_BYTES = 512 << 20
 _CHEAP_CHECK_S = 0.02
+_ROTATE_FROM = 1 << 20
+_MAX_COPIES = 64
 _references: OrderedDict[tuple[str, int], Reference] = OrderedDict()
 
 
@@ -95,6 +98,7 @@ class _Trial:
         self._reference = reference
         self._options = options
         self._inputs, self._outputs = [], []
+        self._args = kernel.args
         values = iter(reference.inputs)
         for arg in kernel.args:
             if arg.role == "input":
@@ -154,11 +158,48 @@ class _Trial:
 
     def _bind(self) -> Callable[[], object]:
         """The call that is timed: all threads, arguments fixed."""
-        args = (self._arrays, self._workspace.array, self._options.threads)
-        if hasattr(self._loaded, "bind"):
-            bound: Callable[[], object] = self._loaded.bind(*args)
-            return bound
-        return partial(self._loaded, *args)
+        if not hasattr(self._loaded, "bind"):
+            return partial(
+                self._loaded, self._arrays, self._workspace.array, self._options.threads
+            )
+        calls = [
+            self._loaded.bind(arrays, self._workspace.array, self._options.threads)
+            for arrays in self._copies()
+        ]
+        if len(calls) == 1:
+            only: Callable[[], object] = calls[0]
+            return only
+        turn = itertools.cycle(calls)
+        return lambda: next(turn)()
+
+    def _copies(self) -> list[list[np.ndarray]]:
+        """Argument lists with large packed weights copied until they fill `rotate_bytes`."""
+        large = [
+            i
+            for i, arg in enumerate(self._args)
+            if arg.role == "input" and arg.packing and self._arrays[i].nbytes >= _ROTATE_FROM
+        ]
+        size = sum(self._arrays[i].nbytes for i in large)
+        count = min(self._options.rotate_bytes // max(size, 1), _MAX_COPIES) if large else 1
+        lists = [self._arrays]
+        offset = 0
+        for _ in range(count - 1):
+            arrays = list(self._arrays)
+            for i in large:
+                end = offset + arrays[i].nbytes
+                view = _pool(self._options.rotate_bytes)[offset:end].view(arrays[i].dtype)
+                arrays[i] = view.reshape(arrays[i].shape)
+                np.copyto(arrays[i], self._arrays[i])
+                offset += -(-(end - offset) // 4096) * 4096
+            lists.append(arrays)
+        return lists
+
+
+@lru_cache(maxsize=1)
+def _pool(size: int) -> np.ndarray:
+    """Memory for copies of weights, kept from one kernel to the next; 64-byte aligned."""
+    raw = np.zeros(size + _MAX_COPIES * 4096 + 64, np.uint8)
+    return raw[-raw.ctypes.data % 64 :]
 
 
 def _flush(size: int) -> Callable[[], object]:

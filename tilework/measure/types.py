@@ -94,6 +94,9 @@ class RunOptions:
         time_budget_ms: no further sample is begun after this long, once there is a short look.
         cold_cache_bytes: if not 0, a buffer of this size is streamed before every sample, and a
             sample is one call.
+        rotate_bytes: large constant weights are timed in as many copies as fill this many bytes,
+            one after another, so that they come from memory as they do in a network whose other
+            weights pass through the caches in between; 0 times one copy.
     """
 
     threads: int
@@ -103,6 +106,7 @@ class RunOptions:
     give_up_ratio: float = 1.5
     time_budget_ms: float = 30.0
     cold_cache_bytes: int = 0
+    rotate_bytes: int = 96 << 20
 
 
 def shorten(text: str, limit: int = 512) -> str:

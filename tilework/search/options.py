@@ -114,6 +114,7 @@ EFFORTS: dict[str, TuningOptions] = {
         warmup_measures=16,
         min_share=0.002,
         per_task_early_stopping=512,
+        min_gain=0.0005,
         policy=PolicyParams(population=1536, generations=3),
     ),
     "full": TuningOptions(
@@ -121,6 +122,8 @@ EFFORTS: dict[str, TuningOptions] = {
         num_measures_per_round=64,
         warmup_measures=32,
         per_task_early_stopping=1200,
+        min_gain=0.0001,
+        policy=PolicyParams(population=3072),
     ),
 }
 """Named budgets: under a minute, at most 15 minutes, up to an hour for one network."""

@@ -21,7 +21,7 @@ from tilework.space.blocks import (
 )
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
-from tilework.te.expr import reads
+from tilework.te.expr import Read, reads
 from tilework.te.tensor import Compute, Operation
 
 
@@ -156,9 +156,23 @@ def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
             attached=state.attached | {op: (consumer, level)},
         )
         for level in levels
-        if len(accesses) == 1
+        if len(accesses) == 1 and in_range(accesses[0])
     ]
     return [root, *at, inline]
+
+
+def in_range(read: Read) -> bool:
+    """Whether a read at increasing linear indices stays within its tensor at every point.
+
+    A guarded read may not, and then there is no region of the producer to compute ahead of it.
+    """
+    for index, size in zip(read.indices, read.tensor.shape, strict=True):
+        form = linear(index)
+        if form is None or form.const < 0:
+            return False
+        if form.const + sum(c * (a.extent - 1) for a, c in form.coefficients.items()) >= size:
+            return False
+    return True
 
 
 def skip(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:

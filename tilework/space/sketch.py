@@ -23,7 +23,7 @@ from tilework.space.tables import (
 from tilework.space.winograd import WeightTransform
 from tilework.target import Target
 from tilework.te import ComputeDAG
-from tilework.te.expr import Axis, reads, walk
+from tilework.te.expr import Axis, dtype_bytes, reads
 
 Rows = NDArray[np.int32]
 UNROLL_LIMITS = (0, 32, 128, 320)
@@ -201,6 +201,12 @@ class Sketch:
         return h
 
 
+def vector_lanes(block: Block, target: Target) -> int:
+    """Lanes of the vector loop: whole registers of the widest type held or stored (>= 4 bytes)."""
+    widest = max(4, dtype_bytes(block.op.dtype), dtype_bytes(block.result.dtype))
+    return target.vector_bits // (8 * widest)
+
+
 def _vector_limit(block: Block, target: Target) -> int:
     if not block.reduce:
         return 8
@@ -216,8 +222,9 @@ def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
         return (int(fixed),)
     if block.const_axes:
         return divisors(axis.extent) if axis in block.const_axes else (1,)
-    if all(any(axis in walk(i) for i in r.indices) for r in reads(block.source)):
-        return (1,)  # every operand depends on it: a larger register tile reuses nothing
+    operands = reads(block.source)
+    if len(operands) > 1 and all(any(i is axis for i in r.indices) for r in operands):
+        return (1,)  # a batch axis: a larger register tile would reuse nothing
     return register_tiles(axis.extent)
 
 
@@ -229,7 +236,7 @@ def _block_decisions(
     tiled = bool(block.reduce) or block.structure == MULTI_LEVEL
     for i, axis in enumerate(block.spatial):
         if i == len(block.spatial) - 1:
-            lanes = target.lanes(block.result.dtype)
+            lanes = vector_lanes(block, target)
             inner = vector_tiles(axis.extent, lanes, _vector_limit(block, target))
         else:
             inner = _inner_tiles(block, axis) if tiled else (1,)
@@ -266,11 +273,12 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
         else:
             ok &= covered < 2 * max(axis.extent, target.lanes())
     ok &= nest.parallel <= len(block.parallel_axes)
+    ok &= nest.unroll <= max(UNROLL_LIMITS)
     for axis in block.spatial:
         fixed = block.op.attrs.get("tile", {}).get(axis.name)
         if fixed is not None:
             ok &= nest.tiles[axis][-1] == fixed
-    lanes = target.lanes(block.result.dtype)
+    lanes = vector_lanes(block, target)
     *others, last = block.spatial if block.spatial else ((),)
     pixels = np.ones(len(ok), np.int64)
     for axis in others:
@@ -289,7 +297,7 @@ def scratch_bytes(nest: BlockNest) -> NDArray[np.int64]:
     block = nest.block
     total = np.zeros(len(nest.parallel), np.int64)
     if block.structure == MULTI_LEVEL and block.accumulate == "tile":
-        tile = np.full(len(total), 4, np.int64)
+        tile = np.full(len(total), dtype_bytes(block.op.dtype), np.int64)
         for axis in block.spatial:
             tile = tile * nest.tiles[axis][2] * nest.tiles[axis][3]
         revisit = np.zeros(len(total), bool)
@@ -299,7 +307,7 @@ def scratch_bytes(nest: BlockNest) -> NDArray[np.int64]:
     for attached in block.attached:
         from tilework.space.regions import attached_extents
 
-        size = np.full(len(total), 4, np.int64)
+        size = np.full(len(total), dtype_bytes(attached.op.dtype), np.int64)
         for extent in attached_extents(nest, attached):
             size = size * extent
         total += size

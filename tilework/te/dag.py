@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 
-from tilework.te.expr import reads
+from tilework.te.expr import dtype_bytes, reads
 from tilework.te.flops import op_flops
 from tilework.te.printer import canonical_text, dag_text
 from tilework.te.tensor import Compute, Operation, Placeholder, Tensor
@@ -49,14 +49,14 @@ class ComputeDAG:
     @cached_property
     def workload_key(self) -> str:
         """JSON list ``[hash, shape, shape, ...]`` that is equal for structurally equal DAGs."""
-        digest = hashlib.md5(canonical_text(self.ops).encode(), usedforsecurity=False).hexdigest()
+        text = canonical_text(self.ops, [t.op for t in self.tensors])
+        digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         return json.dumps([digest, *[list(t.shape) for t in self.tensors]])
 
     @cached_property
     def bytes_touched(self) -> float:
         """Compulsory traffic: bytes of all inputs and outputs."""
-        sizes = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "bool": 1}
-        return float(sum(math.prod(t.shape) * sizes.get(t.dtype, 4) for t in self.tensors))
+        return float(sum(math.prod(t.shape) * dtype_bytes(t.dtype) for t in self.tensors))
 
     def __str__(self) -> str:
         return dag_text(self.ops)

@@ -23,6 +23,23 @@ def is_float(dtype: str) -> bool:
     return dtype in FLOAT_DTYPES
 
 
+_BYTES = {
+    "bool": 1, "int8": 1, "uint8": 1, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4,
+    "int64": 8, "float64": 8,
+}  # fmt: skip
+
+
+def dtype_bytes(dtype: str) -> int:
+    """Bytes of one element of ``dtype``.
+
+    Raises:
+        TypeError: no such element type.
+    """
+    if dtype not in _BYTES:
+        raise TypeError(f"unknown dtype {dtype!r}; known: {', '.join(_BYTES)}")
+    return _BYTES[dtype]
+
+
 @dataclass(frozen=True, eq=False)
 class Expr:
     """Base of all expression nodes; ``dtype`` is the NumPy name of the value's type."""
@@ -215,6 +232,8 @@ _LIMITS = {
     "float16": 65504.0,
     "bfloat16": 3.3895313892515355e38,
     "int8": 2**7 - 1,
+    "uint8": 2**8 - 1,
+    "bool": 1,
     "int32": 2**31 - 1,
     "int64": 2**63 - 1,
 }
@@ -225,7 +244,9 @@ def reduce_identity(kind: str, dtype: str) -> float:
     if kind == "sum":
         return 0
     top = _LIMITS[dtype]
-    return -top if kind == "max" else top
+    if kind == "min":
+        return top
+    return -top if is_float(dtype) else 0 if dtype in ("uint8", "bool") else -top - 1
 
 
 def wrap(value: ExprLike, dtype: str = "int32") -> Expr:
@@ -260,6 +281,8 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     a, b = wrap(a, dtype), wrap(b, dtype)
     if a.dtype != b.dtype:
         raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
+    if op == "/" and not is_float(a.dtype):
+        raise TypeError(f"'/' is not defined for {a.dtype}; use // or te.cast")
     if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype) and op in _FOLD:
         return Const(a.dtype, _FOLD[op](int(a.value), int(b.value)))
     if not is_float(a.dtype):

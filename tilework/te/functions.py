@@ -22,6 +22,7 @@ from tilework.te.expr import (
     Select,
     binary,
     compare,
+    dtype_bytes,
     is_float,
     wrap,
 )
@@ -130,6 +131,7 @@ def const(value: float | int | bool, dtype: str = "float32") -> Expr:
 
 def cast(dtype: str, expr: ExprLike) -> Expr:
     """Convert to ``dtype``."""
+    dtype_bytes(dtype)  # refuses unknown types
     e = wrap(expr, dtype)
     return e if e.dtype == dtype else Cast(dtype, e)
 

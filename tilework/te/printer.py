@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import math
+from collections.abc import Callable, Sequence
 
 from tilework.te.expr import (
     Axis,
@@ -22,6 +21,7 @@ from tilework.te.expr import (
     Reduce,
     Select,
     is_float,
+    walk,
 )
 from tilework.te.tensor import Compute, Operation, Placeholder
 
@@ -109,8 +109,11 @@ def dag_text(ops: tuple[Operation, ...], names: Names = default_names) -> str:
     return "".join(shorten(op_text(op, names)) + "\n" for op in ops)
 
 
-def canonical_text(ops: tuple[Operation, ...]) -> str:
-    """Text that depends on structure alone: tensors and axes are renumbered, extents included."""
+def canonical_text(ops: tuple[Operation, ...], io: Sequence[Operation]) -> str:
+    """Text that depends on structure alone: tensors and axes are renumbered, extents included.
+
+    ``io``: inputs and outputs in the order in which they are passed, which is part of the identity.
+    """
     table: dict[object, str] = {}
     lines = []
     for i, op in enumerate(ops):
@@ -122,7 +125,10 @@ def canonical_text(ops: tuple[Operation, ...]) -> str:
             extents = [a.extent for a in (*op.axes, *op.reduce_axes)]
             free = op.attrs.get("layout_free", ())
             layout = sorted(table[p] for p in ops if isinstance(p, Placeholder) and p.name in free)
-            lines.append(f"{op_text(op, table.__getitem__)} {extents} {op.dtype} {layout}")
+            exact = [repr(n.value) for n in walk(op.body) if isinstance(n, Const)]
+            text = op_text(op, table.__getitem__)
+            lines.append(f"{text} {extents} {op.dtype} {layout} {exact}")
         else:
             lines.append(op_text(op, table.__getitem__))
+    lines.append(" ".join(table.get(op, "unused") for op in io))
     return "\n".join(lines)

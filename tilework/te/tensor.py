@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from tilework.te.expr import Axis, Expr, ExprLike, Read, Reduce, walk, wrap
+from tilework.te.expr import Axis, Expr, ExprLike, Read, Reduce, dtype_bytes, walk, wrap
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +94,7 @@ def _shape(shape: Sequence[int], name: str) -> tuple[int, ...]:
 
 def placeholder(shape: Sequence[int], name: str = "p", dtype: str = "float32") -> Tensor:
     """Declare an input tensor of static ``shape``."""
+    dtype_bytes(dtype)  # refuses unknown types
     return Tensor(Placeholder(name, _shape(shape, name), dtype))
 
 

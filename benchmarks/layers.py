@@ -1,0 +1,75 @@
+"""Speed of ResNet-50's convolutions, beside the multiply-add peak that the machine reaches.
+
+    python benchmarks/layers.py [--store DIR] [--threads 1,2] [--json FILE]
+
+Each layer is compiled alone, with its best record for that number of threads or, without one,
+with the draft model's choice, and timed with packed weights and warm caches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import tilework as tw
+from tilework.measure.peak import fma_peak_gflops
+from tilework.record import History
+from tilework.runtime import compile_task
+
+
+def convolutions(target: tw.Target, network: str) -> list[tw.SearchTask]:
+    """The distinct convolutions of a network, one epilogue of each."""
+    tasks, _ = tw.extract_tasks(tw.zoo.get(network), target)
+    found: dict[str, tw.SearchTask] = {}
+    for task in tasks:
+        operators, _, extents = task.desc.partition(" ")
+        if operators.startswith("conv2d"):
+            found.setdefault(extents, task)
+    return list(found.values())
+
+
+def measure(network: str, threads: int, records: History | None) -> dict[str, Any]:
+    """Peak and layers at one number of threads."""
+    target = tw.Target(f"llvm -num-cores={threads}")
+    peak = fma_peak_gflops(target, threads=threads)
+    print(f"\n{target}: measured peak {peak:.0f} GFLOP/s")
+    print(f"{'layer':48s} {'schedule':9s} {'ms':>8s} {'GFLOP/s':>8s} {'of peak':>8s}")
+    rows = []
+    for task in convolutions(target, network):
+        function = compile_task(task, records)
+        ms = function.benchmark(repeat=5, min_repeat_ms=20).min
+        gflops = task.flops / ms * 1e-6
+        rows.append({
+            "layer": task.desc, "schedule": function.choice.source, "ms": ms, "gflops": gflops,
+            "of_peak": gflops / peak, "sketch_id": function.choice.sketch_id,
+            "decisions": list(function.choice.row),
+        })  # fmt: skip
+        print(
+            f"{task.desc:48s} {function.choice.source:9s} {ms:8.3f} {gflops:8.1f} "
+            f"{gflops / peak:8.1%}"
+        )
+    return {"target": str(target), "threads": threads, "peak_gflops": peak, "layers": rows}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--network", default="resnet-50", help="a network of the zoo")
+    parser.add_argument("--store", help="record store to take tuned schedules from")
+    parser.add_argument("--threads", default="1,2", help="thread counts, such as 1,2")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
+    args = parser.parse_args()
+    records = None
+    if args.store:
+        from storage import RecordStore
+
+        records = RecordStore(args.store)
+    out = [measure(args.network, int(n), records) for n in args.threads.split(",")]
+    if args.json:
+        args.json.write_text(json.dumps(out, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""From tune to bench on a small network, as a user types it."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+
+THREADS = ("--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tuned")
+
+
+@pytest.fixture(scope="module")
+def tuned(folder):
+    """What `tilework tune mlp` prints; the records and the module are in ``folder``."""
+    words = ["tune", "mlp", "--trials", "16", "--no-prefect", *THREADS]
+    words += ["--store", str(folder / "records"), "--output", str(folder / "mlp.tw")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def store(tuned, folder):
+    return ("--store", folder / "records")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "round   1",
+        "Latency (ms)",
+        "Speed (GFLOPS)",
+        "Trials",
+        "Estimated total latency:",
+        "untuned",
+        "Speed-up",
+        "Output check against",
+        "Records: ",
+        "Module:  ",
+        "tilework bench mlp",
+    ],
+)
+def test_tune_says_all_there_is_to_know(tuned, said):
+    assert said in tuned
+
+
+def test_tune_again_as_json_measures_nothing_more(cli, store, folder):
+    found = cli.json("tune", "mlp", "--trials", "16", "--no-prefect", *THREADS, *store)
+    assert found["resumed_rounds"] == found["rounds"] > 0
+    assert found["trials"] == 16
+    assert found["check"]["max_rel_error"] < 1e-3
+    assert found["after"]["median_ms"] > 0
+    assert [task["id"] for task in found["tasks"]] == [0, 1, 2, 3]
+    assert len(pd.read_parquet(folder / "records")) == 16
+
+
+def test_compile_uses_the_records(cli, store, tmp_path):
+    found = cli.json("compile", "mlp", *THREADS, *store, "--output", tmp_path / "again.tw")
+    assert {task["source"] for task in found["tasks"]} == {"tuned"}
+    assert (tmp_path / "again.tw").is_file()
+
+
+def test_compile_without_records_says_untuned(cli):
+    result = cli("compile", "mlp", *THREADS, "--store", "nothing")
+    assert result.exit_code == 0, result.output
+    assert "0 of 4 tasks tuned" in result.stdout
+    assert "untuned" in result.stdout
+
+
+def test_bench_compares_interleaved(cli, store):
+    (found,) = cli.json(
+        "bench", "mlp", "--compare", "onnxruntime", *THREADS, *store, "--seconds", "0.2"
+    )
+    ours, peer = found["rows"]
+    assert ours["engine"] == "tilework"
+    assert ours["ratio"] == 1.0
+    assert peer["engine"].startswith("onnxruntime 1.")
+    assert peer["max_rel_error"] < 1e-3
+    assert found["tuned_tasks"] == found["tasks"] == 4
+    text = cli("bench", "mlp", *THREADS, *store, "--seconds", "0.1").stdout
+    assert "mlp, 1 thread, 4 of 4 tasks tuned" in text
+
+
+def test_explain_shows_the_best_schedule(cli, store):
+    found = cli.json("explain", "mlp:0", *THREADS, *store)
+    assert found["measured"]["ok"] > 0
+    assert found["best"][0]["latency_s"] <= found["best"][-1]["latency_s"]
+    assert found["best"][0]["schedule"].strip()
+    text = cli("explain", "mlp:0", *THREADS, *store).stdout
+    assert "Best schedule:" in text
+    assert "p0 = PLACEHOLDER [1, 784]" in text
+
+
+def test_explain_of_an_unmeasured_task(cli):
+    assert "nothing yet" in cli("explain", "mlp:0", *THREADS, "--store", "nothing").stdout
+
+
+def test_records_show_and_best(cli, store):
+    found = cli.json("records", "show", *store)
+    assert found["records"] == 16
+    assert found["runs"][0]["network"] == "mlp"
+    assert "16 measurements, 1 run\n" in cli("records", "show", *store).stdout
+    assert "0 measurements" in cli("records", "show", *store, "--network", "resnet-18").stdout
+    best = cli.json("records", "best", *store)
+    assert len(best) == len({(r["workload_key"], r["target"]) for r in best}) == 4
+    assert "dense+add" in cli("records", "best", *store).stdout
+
+
+def test_records_distill_and_merge(cli, store, tmp_path):
+    assert "4 records" in cli("records", "distill", "small", *store).stdout
+    assert len(cli.json("records", "best", "--store", "small")) == 4
+    _, source = store
+    merged = cli("records", "merge", source, "small", "--store", "all")
+    assert "rounds added, 0 were there already" in merged.stdout
+    again = cli("records", "merge", source, "--store", "all")
+    assert ": 0 rounds added" in again.stdout
+    assert json.loads(cli("records", "show", "--store", "all", "--json").stdout)["records"] == 16
+
+
+def test_merging_nothing_is_an_error(cli):
+    assert "no records at 'nowhere'" in cli.error("records", "merge", "nowhere")

@@ -1,0 +1,163 @@
+"""Runs one schedule in every way we have and compares the results with the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilework import te
+from tilework.codegen import aligned_copy, aligned_empty, load_kernel
+from tilework.codegen.kernel import Kernel, build
+from tilework.lower.interpret import interpret, poisoned
+from tilework.lower.lower import lower
+from tilework.space import SearchSpace, Sketch
+from tilework.target import Target
+from tilework.task import SearchTask
+
+NATIVE = "llvm -num-cores=2"
+
+
+def task_of(dag: te.ComputeDAG, target: str = NATIVE) -> SearchTask:
+    return SearchTask(dag, Target(target))
+
+
+def random_inputs(dag: te.ComputeDAG, rng: np.random.Generator) -> list[np.ndarray]:
+    out = []
+    for t in dag.inputs:
+        kind = np.dtype(t.dtype)
+        if kind.kind == "f":
+            out.append(rng.uniform(-1, 1, t.shape).astype(kind))
+        elif kind.kind == "b":
+            out.append(rng.integers(0, 2, t.shape).astype(kind))
+        else:
+            low = 0 if kind.kind == "u" else -9
+            out.append(rng.integers(low, 10, t.shape).astype(kind))
+    return out
+
+
+def reference(dag: te.ComputeDAG, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """Outputs in double precision."""
+    return te.evaluate(dag, inputs, "float64")
+
+
+def pack(kernel_args, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    out = []
+    for arg, array in zip(kernel_args, inputs, strict=False):
+        out.append(aligned_copy(arg.packing.apply(array) if arg.packing else array))
+    return out
+
+
+def run_kernel(
+    kernel: Kernel, inputs: list[np.ndarray], threads: int, again: int = 1
+) -> list[np.ndarray]:
+    """Outputs of a kernel run on poisoned outputs and workspace."""
+    arrays = pack(kernel.args, inputs)
+    for arg in kernel.args[len(inputs) :]:
+        array = aligned_empty(arg.shape, arg.dtype)
+        array[...] = poisoned(arg.shape, arg.dtype)
+        arrays.append(array)
+    workspace = aligned_empty((kernel.workspace_bytes(threads) + 64,), "uint8")
+    workspace[...] = 0xFF
+    loaded = load_kernel(kernel)
+    before = [a.copy() for a in arrays[: len(inputs)]]
+    for _ in range(again):
+        loaded(arrays, workspace, threads)
+    for a, b in zip(arrays, before, strict=False):
+        np.testing.assert_array_equal(a, b, "an input was changed")
+    assert (workspace[kernel.workspace_bytes(threads) :] == 0xFF).all(), "wrote past the workspace"
+    return arrays[len(inputs) :]
+
+
+def assert_close(got: list[np.ndarray], want: list[np.ndarray], what: str, tol: float) -> None:
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        if g.dtype.kind != "f":
+            np.testing.assert_array_equal(g, w, f"{what}: output {i}")
+            continue
+        scale = max(1.0, float(np.max(np.abs(w), initial=0.0)))
+        error = np.abs(g.astype("float64") - w) / scale
+        bad = ~(error <= tol)
+        if bad.any():
+            where = [tuple(map(int, p)) for p in np.argwhere(bad)[:5]]
+            raise AssertionError(
+                f"{what}: output {i}: {bad.sum()} of {bad.size} elements are wrong "
+                f"(first at {where}: {[float(g[p]) for p in where]} "
+                f"instead of {[float(w[p]) for p in where]})"
+            )
+
+
+def check_row(
+    task: SearchTask,
+    sketch: Sketch,
+    row,
+    inputs: list[np.ndarray],
+    want: list[np.ndarray],
+    *,
+    threads: tuple[int, ...] = (1, 2, 3),
+    with_interpreter: bool = True,
+    tol: float = 2e-5,
+) -> None:
+    """Generated code and interpreter agree with the reference for one row."""
+    dag = task.compute_dag
+    if sketch.transforms:
+        tol = max(tol, 1e-4)  # Winograd sums larger intermediate values
+    what = f"{dag}sketch {sketch.id} ({sketch.name}) row {[int(x) for x in row]} {task.target}"
+    if with_interpreter:
+        lowered = lower(sketch, row)
+        packed = [
+            lowered.packing[i].apply(a) if i in lowered.packing else a
+            for i, a in enumerate(inputs)
+        ]
+        try:
+            got = interpret(lowered.program, packed, threads=2, reverse=True)
+        except Exception as error:
+            raise AssertionError(f"{what}: interpreter") from error
+        assert_close(got, want, f"{what}: interpreter", tol)
+    kernel = build(task, sketch.id, row)
+    for n in threads:
+        got = run_kernel(kernel, inputs, n, again=2)
+        assert_close(got, want, f"{what}: {n} threads", tol)
+
+
+def any_rows(sketch: Sketch, rng: np.random.Generator, n: int) -> np.ndarray:
+    """Up to n valid rows with tile sizes that sampling would not choose (ragged at any level)."""
+    rows = np.empty((4000, sketch.num_decisions), np.int32)
+    for d in sketch.decisions:
+        if d.kind == "tile":
+            top = max(int(d.choices.max()), 2)
+            for c in d.columns:
+                rows[:, c] = np.minimum(rng.geometric(2.5 / (top + 2), len(rows)), top + 3)
+        else:
+            rows[:, d.columns] = d.choices[rng.integers(len(d.choices), size=len(rows))]
+    # reduce axes must be cut exactly: keep their sampled factors half of the time
+    for d in sketch.decisions:
+        keep = rng.random(len(rows)) < 0.5
+        rows[np.ix_(keep, d.columns)] = d.choices[
+            rng.integers(len(d.choices), size=int(keep.sum()))
+        ]
+    rows = rows[sketch.valid(rows)]
+    return rows[:n]
+
+
+def check_dag(
+    dag: te.ComputeDAG,
+    seed: int,
+    *,
+    rows: int = 2,
+    target: str = NATIVE,
+    sketches: int | None = None,
+    with_interpreter: bool = True,
+    tol: float = 2e-5,
+    strange: bool = False,
+) -> None:
+    """Check random rows of (some of) the sketches of a task."""
+    rng = np.random.default_rng(seed)
+    task = task_of(dag, target)
+    space = SearchSpace.of(task)
+    inputs = random_inputs(dag, rng)
+    want = reference(dag, inputs)
+    chosen = list(space.sketches)
+    if sketches is not None and len(chosen) > sketches:
+        chosen = [chosen[i] for i in rng.choice(len(chosen), sketches, replace=False)]
+    for sketch in chosen:
+        found = any_rows(sketch, rng, rows) if strange else sketch.sample(rng, rows)
+        for row in found:
+            check_row(task, sketch, row, inputs, want, with_interpreter=with_interpreter, tol=tol)

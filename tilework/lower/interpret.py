@@ -1,0 +1,364 @@
+"""Reference interpreter of loop programs: what a program means, without LLVM.
+
+Vector loops become NumPy operations, all other loops run in Python. Every access is checked
+against its buffer's shape, buffers start poisoned, and two iterations of a parallel region that
+touch the same element (one of them writing) are reported: the interpreter says *why* a program is
+wrong where generated code would only give wrong numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.lower.ir import Buffer, For, If, Load, Program, Region, Seq, Stmt, Store
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Logic,
+    Lookup,
+    Not,
+    Select,
+    is_float,
+)
+
+Array = NDArray[Any]
+_Eval = Callable[[], Any]
+_Run = Callable[[], None]
+
+
+class ProgramError(Exception):
+    """The program breaks a rule of the loop language: an access out of bounds, or a race."""
+
+
+def interpret(
+    program: Program,
+    inputs: Sequence[Array],
+    *,
+    threads: int = 1,
+    reverse: bool = False,
+) -> list[Array]:
+    """Run a program.
+
+    Args:
+        program: what to run.
+        inputs: one array per input buffer, packed as the lowering says.
+        threads: parallel loops are cut into this many contiguous chunks; each has thread buffers
+            of its own.
+        reverse: run the chunks from the last to the first.
+
+    Returns:
+        One array per output buffer.
+
+    Raises:
+        ProgramError: an access falls outside its buffer, or two parallel iterations race.
+        ValueError: an input has another shape or type than its buffer.
+    """
+    memory: dict[Buffer, Array] = {}
+    for buffer, array in zip(program.inputs, inputs, strict=True):
+        if tuple(array.shape) != buffer.shape or array.dtype != np.dtype(buffer.dtype):
+            raise ValueError(
+                f"input {buffer.name}: expected {buffer.dtype}{list(buffer.shape)}, "
+                f"got {array.dtype}{list(array.shape)}"
+            )
+        memory[buffer] = array
+    shared = [b for b in program.temporaries if b.scope == "shared"]
+    for buffer in (*program.outputs, *shared):
+        memory[buffer] = poisoned(buffer.shape, buffer.dtype)
+    private = [b for b in program.temporaries if b.scope == "thread"]
+    with np.errstate(all="ignore"):
+        for region in program.regions:
+            owners = {b: np.full(b.shape, -1, np.int64) for b in (*program.outputs, *shared)}
+            total = math.prod(v.extent for v in region.parallel)
+            chunks = [(t * total // threads, (t + 1) * total // threads) for t in range(threads)]
+            for start, stop in reversed(chunks) if reverse else chunks:
+                own = {b: poisoned(b.shape, b.dtype) for b in private}
+                _Machine({**memory, **own}, owners).run(region, start, stop)
+    return [memory[b] for b in program.outputs]
+
+
+def poisoned(shape: Sequence[int], dtype: str) -> Array:
+    """An array full of values that spoil every result they reach: NaN, or a large odd integer."""
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return np.full(tuple(shape), np.nan, kind)
+    return np.full(tuple(shape), 1 if kind.kind == "b" else np.iinfo(kind).max // 3, kind)
+
+
+class _Machine:
+    """One thread of one region: loop variables, and statements compiled to closures."""
+
+    def __init__(self, memory: dict[Buffer, Array], owners: dict[Buffer, Array]) -> None:
+        self.memory = memory
+        self.owners = owners
+        self.env: dict[Axis, Any] = {}
+        self.iteration = 0
+        self.lane_var: Axis | None = None
+        self._values: dict[int, tuple[Expr, _Eval]] = {}
+
+    def run(self, region: Region, start: int, stop: int) -> None:
+        """Run the fused parallel iterations ``start <= i < stop``."""
+        body = self.stmt(region.body)
+        points = itertools.product(*(range(v.extent) for v in region.parallel))
+        for i, point in enumerate(itertools.islice(points, start, stop), start):
+            self.iteration = i
+            self.env.update(zip(region.parallel, point, strict=True))
+            body()
+
+    # -- statements -------------------------------------------------------------------------
+
+    def stmt(self, s: Stmt) -> _Run:
+        """The statement as a function."""
+        match s:
+            case Seq():
+                parts = [self.stmt(x) for x in s.stmts]
+
+                def sequence() -> None:
+                    for part in parts:
+                        part()
+
+                return sequence
+            case For():
+                return self._loop(s)
+            case If():
+                cond, then = self.value(s.cond), self.stmt(s.then)
+                orelse = self.stmt(s.orelse) if s.orelse is not None else None
+
+                def branch() -> None:
+                    if cond():
+                        then()
+                    elif orelse is not None:
+                        orelse()
+
+                return branch
+            case Store():
+                return self._store(s)
+        raise TypeError(f"cannot interpret {type(s).__name__}")
+
+    def _loop(self, s: For) -> _Run:
+        env, body = self.env, self.stmt(s.body)
+        stop: _Eval = (lambda: s.extent) if isinstance(s.extent, int) else self.value(s.extent)
+
+        def serial() -> None:
+            count = int(stop())
+            if count > s.var.extent:
+                raise ProgramError(f"loop {s.var.name}: {count} > {s.var.extent} iterations")
+            for i in range(count):
+                env[s.var] = i
+                body()
+
+        def vector() -> None:
+            env[s.var], self.lane_var = np.arange(int(stop())), s.var
+            body()
+            self.lane_var = None
+
+        return vector if s.kind == "vector" else serial
+
+    def _store(self, s: Store) -> _Run:
+        where, value = self._position(s.buffer, s.indices), self.value(s.value)
+
+        def store() -> None:
+            array = self._array(s.buffer)
+            at = where()
+            result = value()
+            kind = np.asarray(result).dtype
+            if kind.kind != array.dtype.kind or (kind.kind == "f" and kind != array.dtype):
+                raise ProgramError(f"store to {s.buffer.name} of {kind}, not {array.dtype}")
+            owner = self.owners.get(s.buffer)
+            if owner is not None:
+                self._check_owner(s.buffer, owner[at], "is written")
+                owner[at] = self.iteration
+            array[at] = result
+
+        return store
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def _array(self, buffer: Buffer) -> Array:
+        array = self.memory.get(buffer)
+        if array is None:  # registers come into being where they are first used
+            array = self.memory[buffer] = poisoned(buffer.shape, buffer.dtype)
+        return array
+
+    def _position(
+        self, buffer: Buffer, indices: tuple[Expr, ...]
+    ) -> Callable[[], tuple[Any, ...]]:
+        parts = [self.value(i) for i in indices]
+
+        def position() -> tuple[Any, ...]:
+            at = tuple(p() for p in parts)
+            for i, extent in zip(at, buffer.shape, strict=True):
+                low, high = (i, i) if isinstance(i, int) else (np.min(i), np.max(i))
+                if low < 0 or high >= extent:
+                    raise ProgramError(
+                        f"{buffer.name}{list(buffer.shape)} is accessed at {[str(x) for x in at]}"
+                    )
+            return at
+
+        return position
+
+    def _check_owner(self, buffer: Buffer, owner: Any, what: str) -> None:
+        if np.any((owner != -1) & (owner != self.iteration)):
+            raise ProgramError(
+                f"an element of {buffer.name} {what} in parallel iteration {self.iteration} "
+                f"and written in iteration {np.max(owner)}"
+            )
+
+    def _load(self, e: Load) -> _Eval:
+        where = self._position(e.buffer, e.indices)
+
+        def load() -> Any:
+            at = where()
+            owner = self.owners.get(e.buffer)
+            if owner is not None:
+                self._check_owner(e.buffer, owner[at], "is read")
+            return self._array(e.buffer)[at]
+
+        return load
+
+    # -- expressions ------------------------------------------------------------------------
+
+    def value(self, e: Expr) -> _Eval:
+        """The expression as a function; index arithmetic gives Python integers."""
+        hit = self._values.get(id(e))
+        if hit is None:
+            hit = self._values[id(e)] = (e, self._compile(e))
+        return hit[1]
+
+    def _compile(self, e: Expr) -> _Eval:
+        env = self.env
+        match e:
+            case Const():
+                literal = np.dtype(e.dtype).type(e.value) if is_float(e.dtype) else e.value
+                return lambda: literal
+            case Axis():
+                return lambda: env[e]
+            case Load():
+                return self._load(e)
+            case Binary() | Compare() | Logic():
+                fn = _operator(e)
+                a, b = self.value(e.a), self.value(e.b)
+                return lambda: fn(a(), b())
+            case Not():
+                a = self.value(e.a)
+                return lambda: np.logical_not(a())
+            case Select():
+                c, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
+                kind = np.dtype(e.dtype)
+                return lambda: np.where(c(), a(), b()).astype(kind)[()]
+            case IfThenElse():
+                return self._choose(e)
+            case Cast():
+                a, kind = self.value(e.a), np.dtype(e.dtype)
+                return lambda: np.asarray(a()).astype(kind)[()]
+            case Lookup():
+                at = [self.value(x) for x in e.indices]
+                table = np.array(e.values, np.dtype(e.dtype)).reshape(e.shape)
+                return lambda: table[tuple(x() for x in at)]
+            case Call():
+                args = [self.value(x) for x in e.args]
+                call = _CALLS[e.name]
+                kind = np.dtype(e.dtype)
+                return lambda: np.asarray(call(*(x() for x in args))).astype(kind)[()]
+        raise TypeError(f"cannot interpret {type(e).__name__}")
+
+    def _choose(self, e: IfThenElse) -> _Eval:
+        """The side not taken is never evaluated; a predicate that varies goes lane by lane."""
+        c, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
+
+        def choose() -> Any:
+            cond = c()
+            if np.ndim(cond) == 0:
+                return a() if cond else b()
+            var = self.lane_var
+            assert var is not None
+            lanes, out = self.env[var], []
+            for i in range(len(lanes)):
+                self.env[var] = int(lanes[i])
+                out.append(a() if cond[i] else b())
+            self.env[var] = lanes
+            return np.array(out, np.dtype(e.dtype))
+
+        return choose
+
+
+def _operator(e: Binary | Compare | Logic) -> Callable[[Any, Any], Any]:
+    if isinstance(e, Compare):
+        return _COMPARE[e.op]
+    if isinstance(e, Logic):
+        return np.logical_and if e.op == "and" else np.logical_or
+    if not is_float(e.dtype):
+        return _INTEGER[e.op]
+    return _FLOAT[e.op]
+
+
+_FLOAT: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def _scalar_or(fn: Callable[[int, int], int], array: Any) -> Callable[[Any, Any], Any]:
+    def apply(a: Any, b: Any) -> Any:
+        if isinstance(a, int) and isinstance(b, int):
+            return fn(a, b)
+        return array(a, b)
+
+    return apply
+
+
+_INTEGER: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "max": _scalar_or(max, np.maximum),
+    "min": _scalar_or(min, np.minimum),
+}
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+
+
+def _erf(x: Any) -> Any:
+    return np.frompyfunc(math.erf, 1, 1)(x)
+
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "tanh": np.tanh,
+    "erf": _erf,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "abs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.round,
+    "sin": np.sin,
+    "cos": np.cos,
+    "pow": np.power,
+}
