@@ -56,6 +56,7 @@ def tune_with_records(
         for problem in store.problems:
             reporter.note(f"warning: {problem}")
         _introduce(run)
+        reporter.stage("searching")
         _search(run, stages)
         stopped, progress = run.session.result().stopped, run.progress()
         reporter.stage(f"search over: {stopped}")

@@ -7,7 +7,9 @@ line runs the plain pipeline unless a server is configured (docs/prefect.md).
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,14 @@ class Server:
 
 def configured_server(timeout_s: float = 3.0) -> Server:
     """Look up the API URL in Prefect's settings (environment, profile) and ask for its health."""
+    nowhere = Server("", False, "no server configured")
+    if not _mentions_url():
+        return nowhere
     from prefect.settings import get_current_settings
 
     url = get_current_settings().api.url or ""
     if not url:
-        return Server("", False, "no server configured")
+        return nowhere
     import httpx
 
     try:
@@ -34,3 +39,24 @@ def configured_server(timeout_s: float = 3.0) -> Server:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Server(url, False, f"{type(error).__name__}: {error}")
     return Server(url, True)
+
+
+def _mentions_url() -> bool:
+    """Whether any place where Prefect finds its settings speaks of an API URL.
+
+    Importing Prefect takes a second and prints its telemetry notice; most runs need neither.
+    """
+    if any("API_URL" in name or name == "PREFECT_PROFILE" for name in os.environ):
+        return True
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    profiles = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml"))
+    places = [profiles, Path("prefect.toml"), Path(".env"), Path("pyproject.toml")]
+    return any(_speaks_of_prefect_api(place) for place in places)
+
+
+def _speaks_of_prefect_api(place: Path) -> bool:
+    try:
+        text = place.read_text(encoding="utf-8").lower()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return "prefect" in text and ("api_url" in text or "[api]" in text or ".api]" in text)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -50,14 +57,12 @@ def test_only_what_may_pass_is_retried():
 
 
 def test_the_deployments_name_the_flow_and_valid_settings():
-    from pathlib import Path
-
     import yaml
 
     from flows.settings import TuneSettings
     from flows.tune import tune_network
 
-    text = (Path(__file__).parents[2] / "prefect.yaml").read_text()
+    text = (ROOT / "prefect.yaml").read_text()
     deployments = {d["name"]: d for d in yaml.safe_load(text)["deployments"]}
     assert deployments.keys() == {"nightly", "ondemand"}
     assert deployments["nightly"]["schedules"][0]["cron"]
@@ -68,14 +73,41 @@ def test_the_deployments_name_the_flow_and_valid_settings():
     assert tune_network.name == "tune-network"
 
 
-def test_an_unreachable_server_is_noticed_quickly():
+def test_an_unreachable_server_is_noticed_quickly(monkeypatch):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from flows.server import configured_server
 
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         server = configured_server()
     assert server.url
     assert not server.reachable
     with temporary_settings({PREFECT_API_URL: None}):
         assert configured_server().url == ""
+
+
+@pytest.mark.parametrize("profile", ["", "[profiles.mine]\nPREFECT_LOGGING_LEVEL='INFO'\n"])
+def test_without_a_configured_server_prefect_is_not_imported(tmp_path, profile):
+    (tmp_path / "profiles.toml").write_text(profile)
+    code = "from flows.server import configured_server\nimport sys\n"
+    code += "print(repr(configured_server().url), 'prefect' in sys.modules)"
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    env |= {"PREFECT_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == "'' False\n", done.stderr
+
+
+def test_a_server_in_the_profile_is_found(tmp_path):
+    url = "http://127.0.0.1:9/api"
+    text = f"active = 'mine'\n[profiles.mine]\nPREFECT_API_URL = '{url}'\n"
+    (tmp_path / "profiles.toml").write_text(text)
+    code = "from flows.server import configured_server\nprint(configured_server().url)"
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    env |= {"PREFECT_HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "DO_NOT_TRACK": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.strip().endswith(url), done.stderr

@@ -57,7 +57,7 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
     nests = sketch.nests(rows)
     packed: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]] = {}
     for nest in nests:
-        packed |= _packings(dag, sketch.blocks, nest)
+        packed |= packings(sketch.blocks, nest)
     ctx = Context(_io_buffers(dag, packed), packed)
     for block in sketch.blocks:
         if block.result not in ctx.buffers:
@@ -98,8 +98,8 @@ def _io_buffers(
     return out
 
 
-def _packings(
-    dag: ComputeDAG, blocks: Sequence[Block], nest: BlockNest
+def packings(
+    blocks: Sequence[Block], nest: BlockNest
 ) -> dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]]:
     """Packed layouts of the constant weights that only this block's anchor reads, once."""
     block = nest.block

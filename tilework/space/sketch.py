@@ -108,6 +108,12 @@ class Sketch:
             col += width
         return out
 
+    def describe(self, row: Sequence[int]) -> str:
+        """The schedule that a row selects: steps with numbers, then the loop tree."""
+        from tilework.space.describe import describe
+
+        return describe(self, row)
+
     # -- population operators ---------------------------------------------------------------
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:

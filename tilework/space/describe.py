@@ -1,0 +1,175 @@
+"""A schedule as text: its steps with concrete numbers, then the loop tree they lead to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilework.space.blocks import Attached, Block
+from tilework.space.nest import BlockNest
+from tilework.space.regions import attached_extents
+from tilework.te.expr import Axis, Reduce, reads
+from tilework.te.tensor import Placeholder
+
+if TYPE_CHECKING:
+    from tilework.space.sketch import Sketch
+
+_UPDATE = {"sum": "+=", "max": "max=", "min": "min="}
+
+
+def describe(sketch: Sketch, row: Sequence[int]) -> str:
+    """The schedule that ``row`` selects.
+
+    Raises:
+        ScheduleError: the row does not fit the sketch.
+    """
+    nests = sketch.nests(sketch.check(np.asarray(row, dtype=np.int32)))
+    lines = [f"sketch {sketch.id}"]
+    for step in sketch.steps:
+        if step.startswith("inline "):
+            lines.append(f"  {step}")
+    for nest in nests:
+        lines += [f"  {text}" for text in _steps(sketch, nest)]
+    names = dict.fromkeys(
+        r.tensor.name
+        for block in sketch.blocks
+        for body in (block.body, block.epilogue_body, *(a.body for a in block.attached))
+        if body is not None
+        for r in reads(body)
+        if isinstance(r.tensor.op, Placeholder)
+    )
+    lines.append(f"Placeholder: {', '.join(names)}")
+    for nest in nests:
+        lines += _tree(nest)
+    return "\n".join(lines) + "\n"
+
+
+def _extents(nest: BlockNest, axis: Axis) -> list[int]:
+    return [int(t[0]) for t in nest.tiles[axis]]
+
+
+def _loop_name(axis: Axis, level: int) -> str:
+    return f"{axis.name}.{level}"
+
+
+def _steps(sketch: Sketch, nest: BlockNest) -> Iterator[str]:
+    block = nest.block
+    yield f"{block.op.name}: tile {block.structure}"
+    for axis in (*block.spatial, *block.reduce):
+        tiles = _extents(nest, axis)
+        over = math.prod(tiles) - axis.extent
+        tail = f" ({over} over)" if over else ""
+        if len(tiles) > 1:
+            yield f"  split {axis.name} {axis.extent} -> {', '.join(map(str, tiles))}{tail}"
+    yield f"  reorder {' '.join(_loop_name(*loop) for loop in block.loops)}"
+    fused = block.spatial[: int(nest.parallel[0])]
+    total = math.prod(_extents(nest, a)[0] for a in fused)
+    if total > 1:
+        names = " ".join(_loop_name(a, 0) for a in fused)
+        yield f"  fuse {names} -> {total}, parallel"
+    for attached in block.attached:
+        region = [int(e[0]) for e in attached_extents(nest, attached)]
+        yield f"  compute {attached.op.name} at {_attach_loop(block, attached)}, region {region}"
+    if block.epilogue is not None:
+        yield f"  compute {block.epilogue.name} at the register tile"
+    partial = _revisited(nest)
+    if partial:
+        where = "the output"
+        if block.accumulate == "tile" or block.epilogue is not None:
+            size = [_extents(nest, a)[2] * _extents(nest, a)[3] for a in block.spatial]
+            where = f"a tile {size}"
+        names = " ".join(_loop_name(a, 0) for a in partial)
+        yield f"  keep partial sums of {names} in {where}"
+    for name, shape, order in _packed(sketch, nest):
+        yield f"  pack {name} {list(shape)} -> {' '.join(order)}"
+    if block.reduce and int(nest.unroll[0]):
+        yield f"  unroll up to {int(nest.unroll[0])} vector operations"
+    if block.spatial:
+        axis = block.spatial[-1]
+        name = _loop_name(axis, block.spatial_levels - 1)
+        yield f"  vectorize {name} {_extents(nest, axis)[-1]}"
+
+
+def _revisited(nest: BlockNest) -> list[Axis]:
+    """Reduce axes whose outer loop visits a register tile more than once."""
+    block = nest.block
+    return [a for a in block.reduce if block.reduce_levels > 1 and _extents(nest, a)[0] > 1]
+
+
+def _packed(sketch: Sketch, nest: BlockNest) -> Iterator[tuple[str, tuple[int, ...], list[str]]]:
+    from tilework.lower.lower import packings
+
+    for op, (packing, loops) in packings(sketch.blocks, nest).items():
+        order = [_loop_name(a, lv) for a, lv in loops if _extents(nest, a)[lv] > 1]
+        yield op.name, packing.shape, order
+
+
+def _attach_loop(block: Block, attached: Attached) -> str:
+    """The innermost spatial loop outside the attached producer."""
+    return _loop_name(block.spatial[-1], attached.level - 1)
+
+
+def _tree(nest: BlockNest) -> Iterator[str]:
+    """The loop tree; loops of one iteration are left out."""
+    block = nest.block
+    depth = 0
+
+    def line(text: str) -> str:
+        return "  " * depth + text
+
+    def loops(axes: Sequence[Axis], level: int, kinds: Sequence[str]) -> Iterator[str]:
+        nonlocal depth
+        for axis, kind in zip(axes, kinds, strict=True):
+            extent = _extents(nest, axis)[level]
+            if extent > 1:
+                yield line(f"{kind} {_loop_name(axis, level)} (0,{extent})")
+                depth += 1
+
+    def register_tile(text: str) -> Iterator[str]:
+        nonlocal depth
+        outside = depth
+        kinds = ["unroll"] * (len(block.spatial) - 1) + ["vectorize"] * bool(block.spatial)
+        yield from loops(block.spatial, block.spatial_levels - 1, kinds)
+        yield line(text)
+        depth = outside
+
+    seen = {"S": 0, "R": 0}
+    for letter in block.structure[:-1]:
+        level = seen[letter]
+        seen[letter] += 1
+        axes = list(block.spatial if letter == "S" else block.reduce)
+        innermost = letter == "R" and level == block.reduce_levels - 1
+        if letter == "S" and level == 0:
+            fused, axes = axes[: int(nest.parallel[0])], axes[int(nest.parallel[0]) :]
+            total = math.prod(_extents(nest, a)[0] for a in fused)
+            if total > 1:
+                names = "".join(f"{_loop_name(a, 0)}@" for a in fused)
+                yield line(f"parallel {names} (0,{total})")
+                depth += 1
+        if innermost:
+            start = "init or partial sums" if _revisited(nest) else "init"
+            yield from register_tile(f"{block.op.name} = {start}")
+            outside = depth
+        yield from loops(axes, level, ["for"] * len(axes))
+        if letter == "S":
+            for attached in block.attached:
+                if attached.level == level + 1:
+                    yield from _attached_tree(nest, attached, depth)
+        if innermost:
+            assert isinstance(block.body, Reduce)
+            yield from register_tile(f"{block.op.name} {_UPDATE[block.body.kind]} ...")
+            depth = outside
+    if not block.reduce or block.epilogue is not None:
+        late = " (last visit)" if _revisited(nest) else ""
+        yield from register_tile(f"{block.result.name} = ...{late}")
+
+
+def _attached_tree(nest: BlockNest, attached: Attached, depth: int) -> Iterator[str]:
+    for axis, extent in zip(attached.op.axes, attached_extents(nest, attached), strict=True):
+        if int(extent[0]) > 1:
+            yield "  " * depth + f"for {axis.name} (0,{int(extent[0])})"
+            depth += 1
+    yield "  " * depth + f"{attached.op.name} = ..."
