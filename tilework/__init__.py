@@ -24,6 +24,7 @@ _HOMES = {
     "SketchPolicy": "tilework.search:SketchPolicy",
     "XGBModel": "tilework.model:XGBModel",
     "compile": "tilework.runtime:compile",
+    "compile_task": "tilework.runtime:compile_task",
     "load_module": "tilework.runtime:load_module",
     "load_best": "tilework.runtime:load_best",
     "ApplyHistoryBest": "tilework.runtime:ApplyHistoryBest",
@@ -35,7 +36,13 @@ if TYPE_CHECKING:
     from tilework.errors import TileworkError
     from tilework.graph import extract_tasks, from_onnx, zoo
     from tilework.model import XGBModel
-    from tilework.runtime import ApplyHistoryBest, compile, load_best, load_module
+    from tilework.runtime import (
+        ApplyHistoryBest,
+        compile,
+        compile_task,
+        load_best,
+        load_module,
+    )
     from tilework.search import SketchPolicy, TaskScheduler, TuningOptions
     from tilework.target import Target
     from tilework.task import SearchTask, create_task
@@ -58,6 +65,6 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ApplyHistoryBest", "ComputeDAG", "SearchTask", "SketchPolicy", "Target", "TaskScheduler",
-    "TileworkError", "TuningOptions", "XGBModel", "compile", "create_task", "extract_tasks",
-    "from_onnx", "load_best", "load_module", "te", "zoo",
+    "TileworkError", "TuningOptions", "XGBModel", "compile", "compile_task", "create_task",
+    "extract_tasks", "from_onnx", "load_best", "load_module", "te", "zoo",
 ]  # fmt: skip

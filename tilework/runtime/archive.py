@@ -1,7 +1,7 @@
 """Module files (``.tw``): a zip of a JSON manifest, object files, and the constants as .npy.
 
-    manifest.json    format and engine version, platform, CPU features that the code needs,
-                     checksums of the other members, and the `Image` without code and constants
+    manifest.json    format and engine version, platform, checksums of the other members, and the
+                     `Image` without its code and constants
     code/NAME.o      object files
     constants.npy    the block of packed constants
 
@@ -27,21 +27,14 @@ import numpy as np
 import tilework
 from tilework.codegen.jit import aligned_copy
 from tilework.errors import ModuleError
+from tilework.runtime.cpu import lacking_features
 from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
 from tilework.runtime.module import Module
-from tilework.target import Target
 
 FORMAT = "tilework module"
 FORMAT_VERSION = 1
 _MANIFEST = "manifest.json"
 _CONSTANTS = "constants.npy"
-# Features whose instructions LLVM may choose for the code that we generate.
-_USED_FEATURES = frozenset({
-    "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "movbe", "lzcnt", "bmi", "bmi2", "f16c", "fma",
-    "avx", "avx2", "avxvnni", "gfni", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl",
-    "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512vpopcntdq", "avx512vnni", "avx512bf16",
-    "avx512fp16", "avx512ifma", "neon", "sve",
-})  # fmt: skip
 
 
 def save_module(image: Image, path: str | PathLike[str]) -> None:
@@ -61,7 +54,6 @@ def save_module(image: Image, path: str | PathLike[str]) -> None:
         "format_version": FORMAT_VERSION,
         "engine_version": tilework.__version__,
         "platform": _platform(),
-        "cpu_features": sorted(Target(image.target).features & _USED_FEATURES),
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
         "image": _image_to_json(image),
     }
@@ -142,7 +134,7 @@ def _check_fits(manifest: dict[str, Any], path: Path) -> None:
             f"{path} has code for {manifest['platform']}, this is {_platform()}: compile the "
             "network here"
         )
-    lacking = sorted(set(manifest["cpu_features"]) - Target("llvm -mcpu=native").features)
+    lacking = lacking_features(manifest["image"]["cpu_features"])
     if lacking:
         raise ModuleError(
             f"{path} was compiled for '{target}' and needs {', '.join(lacking)}, which this CPU "
@@ -159,6 +151,7 @@ def _image_to_json(image: Image) -> dict[str, Any]:
         "name": image.name,
         "target": image.target,
         "num_threads": image.num_threads,
+        "cpu_features": image.cpu_features,
         "inputs": [asdict(v) for v in image.inputs],
         "outputs": [asdict(v) for v in image.outputs],
         "steps": [asdict(s) for s in image.steps],
@@ -182,6 +175,7 @@ def _image_from_json(data: dict[str, Any], constants: Any, code: dict[str, bytes
         name=data["name"],
         target=data["target"],
         num_threads=data["num_threads"],
+        cpu_features=tuple(data["cpu_features"]),
         inputs=tuple(map(value, data["inputs"])),
         outputs=tuple(map(value, data["outputs"])),
         steps=tuple(map(step, data["steps"])),

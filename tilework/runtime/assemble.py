@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tilework.codegen import Kernel, aligned_empty, build
 from tilework.record import History
 from tilework.runtime.choose import Choice, choose_schedule
+from tilework.runtime.cpu import used_features
 from tilework.runtime.driver import driver_object
 from tilework.runtime.history import as_history, current_history
 from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
@@ -74,6 +75,7 @@ def _assemble(plan: Plan, target: Target, history: History | None, threads: int)
         name=plan.name,
         target=str(target),
         num_threads=threads,
+        cpu_features=used_features(target),
         inputs=memory.inputs,
         outputs=memory.outputs,
         steps=tuple(steps),

@@ -102,6 +102,7 @@ class Image:
         name: of the network.
         target: text of the target that the code was generated for.
         num_threads: default number of threads.
+        cpu_features: what the code may use; a CPU that lacks one cannot run it.
         inputs, outputs: what a run takes and returns; two outputs may share an io buffer.
         steps: kernel calls in order.
         arena_bytes: memory of all intermediate values.
@@ -114,6 +115,7 @@ class Image:
     name: str
     target: str
     num_threads: int
+    cpu_features: tuple[str, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     steps: tuple[Step, ...]

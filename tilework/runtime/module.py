@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from tilework.codegen.jit import ALIGN, aligned_copy, aligned_empty
 from tilework.errors import ModuleError
 from tilework.measure.timing import take_samples
+from tilework.runtime.cpu import lacking_features
 from tilework.runtime.execute import Executable
 from tilework.runtime.image import Image, TaskReport, Value
 from tilework.runtime.timing import BenchmarkResult, KernelTime
-from tilework.target import Target
 
 Array = NDArray[Any]
 
@@ -60,7 +60,7 @@ class Module:
         """
         self.num_threads = _checked_threads(num_threads)
 
-    def run(self, inputs: Mapping[str, Any] | Any = None, /, *more: Any) -> list[Array]:
+    def run(self, inputs: Mapping[str, Any] | Any = None, *more: Any) -> list[Array]:
         """Run the network once.
 
         Args:
@@ -151,11 +151,12 @@ class Module:
     def _loaded(self) -> Executable:
         with self._loading:
             if self._executable is None:
-                lacking = Target(self.target).missing_on_host()
+                lacking = lacking_features(self.image.cpu_features)
                 if lacking:
                     raise ModuleError(
-                        f"module {self.name} was compiled for '{self.target}', but this CPU lacks "
-                        f"{', '.join(lacking)}: compile it for 'llvm -mcpu=native' here"
+                        f"module {self.name} was compiled for '{self.target}' and needs "
+                        f"{', '.join(lacking)}, which this CPU lacks: compile the network for "
+                        "'llvm -mcpu=native' here"
                     )
                 self._executable = Executable(self.image)
             return self._executable
@@ -199,10 +200,8 @@ class Module:
             unknown = [str(n) for n in inputs if n not in names]
         else:
             given = [] if inputs is None else [inputs, *more]
-            missing, unknown = (
-                names[len(given) :],
-                [f"#{i}" for i in range(len(names), len(given))],
-            )
+            missing = names[len(given) :]
+            unknown = [f"number {i + 1}" for i in range(len(names), len(given))]
             inputs = dict(zip(names, given, strict=False))
         if missing or unknown:
             told = [f"missing {', '.join(missing)}"] if missing else []

@@ -1,0 +1,71 @@
+"""Compiled networks give what ONNX Runtime gives for the exported network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.graph import onnx_models
+from tilework import compile as compile_network
+from tilework import from_onnx, zoo
+
+pytest.importorskip("onnxruntime")
+from tests.graph.run_plan import run_onnxruntime
+
+TOLERANCE = 1e-3
+
+
+def check(net, path, target, seed=0):
+    """Compile, run with one and two threads, compare with the ONNX file at ``path``."""
+    rng = np.random.default_rng(seed)
+    inputs = [rng.standard_normal(t.shape, dtype=np.float32) for t in net.inputs.values()]
+    module = compile_network(net, target)
+    expected = run_onnxruntime(path, *inputs)
+    for threads in (1, 2):
+        module.set_threads(threads)
+        outputs = module.run(dict(zip(net.inputs, inputs, strict=True)))
+        assert len(outputs) == len(expected)
+        for ours, theirs in zip(outputs, expected, strict=True):
+            assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+            assert np.max(np.abs(ours - theirs)) <= TOLERANCE * np.max(np.abs(theirs))
+    return module
+
+
+def check_exported(net, folder, target):
+    path = folder / "network.onnx"
+    net.to_onnx(path)
+    return check(net, path, target)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_small_resnet_18(layout, tmp_path, target):
+    shape = (32, 32, 3) if layout == "NHWC" else (3, 32, 32)
+    net = zoo.get("resnet-18", batch=2, layout=layout, image_shape=shape)
+    check_exported(net, tmp_path, target)
+
+
+def test_odd_image(tmp_path, target):
+    check_exported(zoo.get("resnet-18", image_shape=(45, 37, 3)), tmp_path, target)
+
+
+def test_mlp(mlp, tmp_path, target):
+    check_exported(mlp, tmp_path, target)
+
+
+@pytest.mark.parametrize("depth", [18, 50])
+def test_onnx_resnet(depth, tmp_path, target):
+    model = onnx_models.resnet(depth, image=64, classes=10, width=16)
+    path = onnx_models.save(model, tmp_path / "resnet.onnx")
+    check(from_onnx(path), path, target)
+
+
+@pytest.mark.parametrize("name, layout", [("resnet-18", "NCHW"), ("resnet-50", "NHWC")])
+def test_full_size(name, layout, tmp_path, target):
+    module = check_exported(zoo.get(name, layout=layout), tmp_path, target)
+    assert sum(row.weight for row in module.report) <= len(module.image.steps)
+    assert not any(row.tuned for row in module.report)
+
+
+def test_full_size_onnx_resnet_18(tmp_path, target):
+    path = onnx_models.save(onnx_models.resnet(18), tmp_path / "resnet.onnx")
+    check(from_onnx(path), path, target)
