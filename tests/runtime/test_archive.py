@@ -47,6 +47,11 @@ def test_round_trip(mlp_module, saved, image):
     assert loaded.num_threads == mlp_module.num_threads
 
 
+def test_the_number_of_threads_is_saved(mlp, target, tmp_path):
+    compile_network(mlp, target, num_threads=1).save(tmp_path / "one.tw")
+    assert load_module(tmp_path / "one.tw").num_threads == 1
+
+
 def test_a_loaded_module_saves_the_same_file(saved, tmp_path):
     load_module(saved).save(tmp_path / "again.tw")
     with zipfile.ZipFile(saved) as a, zipfile.ZipFile(tmp_path / "again.tw") as b:

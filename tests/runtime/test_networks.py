@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.graph import onnx_models
+from tilework import Target, from_onnx, zoo
 from tilework import compile as compile_network
-from tilework import from_onnx, zoo
 
 pytest.importorskip("onnxruntime")
 from tests.graph.run_plan import run_onnxruntime
@@ -55,6 +55,16 @@ def test_mlp(mlp, tmp_path, target):
 @pytest.mark.parametrize("depth", [18, 50])
 def test_onnx_resnet(depth, tmp_path, target):
     model = onnx_models.resnet(depth, image=64, classes=10, width=16)
+    path = onnx_models.save(model, tmp_path / "resnet.onnx")
+    check(from_onnx(path), path, target)
+
+
+@pytest.mark.parametrize("mcpu", ["core-avx2", "x86-64"])
+def test_narrower_vectors(mcpu, tmp_path):
+    target = Target(f"llvm -mcpu={mcpu} -num-cores=2")
+    if target.missing_on_host():
+        pytest.skip(f"this CPU lacks {target.missing_on_host()}")
+    model = onnx_models.resnet(18, image=64, classes=10, width=16)
     path = onnx_models.save(model, tmp_path / "resnet.onnx")
     check(from_onnx(path), path, target)
 

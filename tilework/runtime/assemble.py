@@ -44,16 +44,20 @@ def compile(
     Raises:
         NetworkError: the network cannot be lowered.
         TargetError: the target text makes no sense.
+        ModuleError: ``num_threads`` is below 1.
         TileworkError: ``records`` is not a record history.
     """
     from tilework.graph import plan
 
     where = target if isinstance(target, Target) else Target(target)
     history = current_history() if records is None else as_history(records)
-    return Module(_assemble(plan(net), where, history, num_threads or where.num_cores))
+    module = Module(_assemble(plan(net), where, history))
+    if num_threads is not None:
+        module.set_threads(num_threads)
+    return module
 
 
-def _assemble(plan: Plan, target: Target, history: History | None, threads: int) -> Image:
+def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
     kernels: dict[str, Kernel] = {}
     choices: dict[str, Choice] = {}
     for call in plan.calls:
@@ -74,7 +78,7 @@ def _assemble(plan: Plan, target: Target, history: History | None, threads: int)
     return Image(
         name=plan.name,
         target=str(target),
-        num_threads=threads,
+        num_threads=target.num_cores,
         cpu_features=used_features(target),
         inputs=memory.inputs,
         outputs=memory.outputs,

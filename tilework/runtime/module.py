@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -136,14 +137,16 @@ class Module:
         return "\n".join(lines)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the module to a file; see `tilework.runtime.archive`.
+        """Write the module, with its present number of threads, to a file.
+
+        `tilework.runtime.archive` describes the file.
 
         Raises:
             ModuleError: the file cannot be written.
         """
         from tilework.runtime.archive import save_module
 
-        save_module(self.image, path)
+        save_module(replace(self.image, num_threads=self.num_threads), path)
 
     def __repr__(self) -> str:
         return f"<Module {self.name} for {self.target}>"
