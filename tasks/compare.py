@@ -75,11 +75,16 @@ def timing_of(samples: Samples) -> Timing:
 def time_engines(
     engines: Mapping[str, Engine], inputs: Mapping[str, np.ndarray], seconds: float
 ) -> dict[str, Samples]:
-    """Time engines interleaved, each for about ``seconds``."""
+    """Time engines interleaved, each for about ``seconds``.
+
+    A sample is several calls in a row: an engine is measured warm, as a service would run it.
+    """
     from tilework.measure.timing import interleave
 
     calls = {name: (lambda e=e: e.run(inputs)) for name, e in engines.items()}
-    return interleave(calls, 400, min_sample_s=2e-3, warmup=3, budget_s=seconds * len(calls))
+    return interleave(
+        calls, 400, min_sample_s=0.1, warmup=3, settle_s=0.03, budget_s=1.5 * seconds * len(calls)
+    )
 
 
 def compare_engines(

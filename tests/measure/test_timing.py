@@ -156,6 +156,15 @@ def test_a_disturbed_round_is_discarded_whole(delays):
     assert [len(s.seconds) for s in samples.values()] == [6, 6]
 
 
+def test_settling_puts_an_untimed_call_before_every_sample(delays):
+    order = []
+    functions = {name: lambda name=name: order.append(name) for name in "ab"}
+    began = time.perf_counter()
+    interleave(functions, 2, warmup=0, settle_s=0.01)
+    assert time.perf_counter() - began > 0.04
+    assert "".join(order[2:]) == "aabbbbaa"
+
+
 def test_paired_ratio_and_budget(delays):
     samples = interleave({"a": busy(4e-4), "b": busy(1e-4)}, 9, min_sample_s=2e-4)
     assert paired_ratio(samples["a"], samples["b"]) == pytest.approx(4, rel=0.5)

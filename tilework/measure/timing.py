@@ -193,6 +193,7 @@ def interleave(
     *,
     min_sample_s: float = 0.0,
     warmup: int = 1,
+    settle_s: float = 0.0,
     budget_s: float = math.inf,
 ) -> dict[str, Samples]:
     """Times functions side by side, so that whatever the machine does hits all of them alike.
@@ -206,6 +207,9 @@ def interleave(
         rounds: undisturbed rounds wanted; at most twice as many are run.
         min_sample_s: a sample repeats the call until it lasts about this long.
         warmup: untimed calls of each function before the first round.
+        settle_s: if not 0, every sample comes after a rest of this many seconds and an untimed
+            call. Functions with thread pools need it: a pool spins for a while after its last
+            call, on the cores of the function that comes next.
         budget_s: no further round is begun after this long; one is always run.
 
     Returns:
@@ -225,6 +229,9 @@ def interleave(
             sample: dict[str, float] = {}
             good = True
             for name in names[first:] + names[:first]:
+                if settle_s:
+                    time.sleep(settle_s)
+                    functions[name]()
                 waited = delay.seconds()
                 elapsed = time_calls(functions[name], numbers[name])
                 good &= delay.seconds() - waited <= DISTURBED_SHARE * elapsed
