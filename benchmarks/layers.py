@@ -3,7 +3,8 @@
     python benchmarks/layers.py [--store DIR] [--threads 1,2] [--json FILE]
 
 Each layer is compiled alone, with its best record for that number of threads or, without one,
-with the draft model's choice, and timed with packed weights and warm caches.
+with the draft model's choice, and timed with packed weights and warm caches; the best of five
+samples counts. Operations are those of the direct convolution, also where a schedule does fewer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tilework as tw
 from tilework.measure.peak import fma_peak_gflops
 from tilework.record import History
 from tilework.runtime import compile_task
+from tilework.space import SearchSpace
 
 
 def convolutions(target: tw.Target, network: str) -> list[tw.SearchTask]:
@@ -44,6 +46,7 @@ def measure(network: str, threads: int, records: History | None) -> dict[str, An
         rows.append({
             "layer": task.desc, "schedule": function.choice.source, "ms": ms, "gflops": gflops,
             "of_peak": gflops / peak, "sketch_id": function.choice.sketch_id,
+            "sketch": SearchSpace.of(task).sketch(function.choice.sketch_id).name,
             "decisions": list(function.choice.row),
         })  # fmt: skip
         print(
