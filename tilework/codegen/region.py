@@ -43,6 +43,7 @@ class RegionCode:
         self.scalars = Scalars(self.fn)
         self.values = Values(self.scalars, math_library)
         self._registers: dict[int, tuple[Stmt, set[Buffer]]] = {}
+        self._lane_counts: dict[int, tuple[For, int]] = {}
         self._bind_buffers(placement, thread_bytes)
 
     def text(self) -> str:
@@ -130,16 +131,25 @@ class RegionCode:
                 self._if(s)
 
     def _vector(self, s: For) -> None:
-        # Whole registers of the widest type stored, or of the register tile that is read.
-        stores = [x for x in walk_stmts(s.body) if isinstance(x, Store)]
-        read = [n.buffer for x in stores for n in walk(x.value) if isinstance(n, Load)]
-        wide = [x.buffer for x in stores] + [b for b in read if b.scope == "register"]
-        lanes = self.vector_bits // (8 * max(4, *(BYTES[b.dtype] for b in wide)))
+        lanes = self._lanes(s)
         outer, self.values.lane_var = self.values.lane_var, s.var
         for offset, width in pieces(_static(s.extent), lanes):
             self.scalars.env[s.var] = Lane(offset, width) if width > 1 else offset
             self._stmt(s.body)
         self.values.lane_var = outer
+
+    def _lanes(self, s: For) -> int:
+        """Lanes of a vector loop: whole registers of the widest type stored, or of the register
+        tile that is read.
+        """
+        hit = self._lane_counts.get(id(s))
+        if hit is None:
+            stores = [x for x in walk_stmts(s.body) if isinstance(x, Store)]
+            read = [n.buffer for x in stores for n in walk(x.value) if isinstance(n, Load)]
+            wide = [x.buffer for x in stores] + [b for b in read if b.scope == "register"]
+            lanes = self.vector_bits // (8 * max(4, *(BYTES[b.dtype] for b in wide)))
+            hit = self._lane_counts[id(s)] = (s, lanes)
+        return hit[1]
 
     def _stored_registers(self, s: Stmt) -> set[Buffer]:
         hit = self._registers.get(id(s))

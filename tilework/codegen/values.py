@@ -61,6 +61,8 @@ class Values:
         self._loads: dict[object, Value] = {}
         self._splats: dict[tuple[str, str, int], Value] = {}
         self._guards: list[str] = []
+        self._products: dict[int, tuple[Expr, list[Lookup], list[Expr]]] = {}
+        self._integers: dict[int, tuple[Expr, bool]] = {}
 
     # -- state of straight-line code --------------------------------------------------------
 
@@ -163,22 +165,27 @@ class Values:
         """The matrix element; its loops are expanded, so the indices are literals."""
         flat = 0
         for index, extent in zip(e.indices, e.shape, strict=True):
-            at, _ = self.scalars.int_value(index)
-            if at.startswith("%"):
-                raise ScheduleError(f"the loops that index the matrix {e.name} are not expanded")
-            flat = flat * extent + int(at)
+            bound = self.scalars.env.get(index) if isinstance(index, Axis) else None
+            if not isinstance(bound, int):
+                at, _ = self.scalars.int_value(index)
+                if at.startswith("%"):
+                    raise ScheduleError(f"the loops that index matrix {e.name} are not expanded")
+                bound = int(at)
+            flat = flat * extent + bound
         return e.values[flat]
 
     def _product(self, e: Expr) -> tuple[float, list[Expr]]:
-        """A product as a literal factor and the other factors."""
-        if isinstance(e, Binary) and e.op == "*":
-            (x, a), (y, b) = self._product(e.a), self._product(e.b)
-            return x * y, a + b
-        if isinstance(e, Lookup):
-            return self._entry(e), []
-        if isinstance(e, Const):
-            return float(e.value), []
-        return 1.0, [e]
+        """A product as a literal factor (from constant matrices) and the other factors."""
+        hit = self._products.get(id(e))
+        if hit is None:
+            leaves = list(_leaves(e))
+            lookups = [x for x in leaves if isinstance(x, Lookup)]
+            others = [x for x in leaves if not isinstance(x, Lookup)]
+            hit = self._products[id(e)] = (e, lookups, others)
+        scale = 1.0
+        for lookup in hit[1]:
+            scale *= self._entry(lookup)
+        return scale, hit[2]
 
     def _scaled(self, scale: float, factors: list[Expr]) -> Value:
         """``scale * factors[0] * factors[1] ...``."""
@@ -251,7 +258,7 @@ class Values:
     def _choose(self, e: Select | IfThenElse) -> Value:
         """A choice: decided now, by a scalar predicate, or element by element."""
         guarded = isinstance(e, IfThenElse)
-        if _integer_only(e.cond):
+        if self._integer_only(e.cond):
             try:
                 cond_ssa, _ = self.scalars.int_value(e.cond)
             except LaneDependent:
@@ -307,8 +314,16 @@ class Values:
         assert out is not None
         return out
 
+    def _integer_only(self, e: Expr) -> bool:
+        """Whether a predicate or index uses integers and loop variables alone."""
+        hit = self._integers.get(id(e))
+        if hit is None:
+            found = not any(is_float(n.dtype) or isinstance(n, Load) for n in walk(e))
+            hit = self._integers[id(e)] = (e, found)
+        return hit[1]
+
     def _cast(self, e: Cast) -> Value:
-        if e.a.dtype.startswith("int") and _integer_only(e.a) and not _has_load(e.a):
+        if e.a.dtype.startswith("int") and self._integer_only(e.a):
             try:
                 ssa, _ = self.scalars.int_value(e.a)
             except LaneDependent:
@@ -344,7 +359,7 @@ class Values:
         return Value(self.fn.emit(f"trunc i64 {ssa} to {LLVM_TYPE[dtype]}"), 1, dtype)
 
     def _predicate(self, e: Expr) -> Value:
-        if _integer_only(e) and not _has_load(e):
+        if self._integer_only(e):
             try:
                 ssa, _ = self.scalars.int_value(e)
             except LaneDependent:
@@ -494,10 +509,10 @@ def _deep(e: Expr) -> Iterator[Expr]:
                 yield from _deep(i)
 
 
-def _integer_only(e: Expr) -> bool:
-    """Whether a predicate or index uses integers and loop variables alone."""
-    return not any(is_float(n.dtype) or isinstance(n, Load) for n in walk(e))
-
-
-def _has_load(e: Expr) -> bool:
-    return any(isinstance(n, Load) for n in walk(e))
+def _leaves(e: Expr) -> Iterator[Expr]:
+    """Factors of a product."""
+    if isinstance(e, Binary) and e.op == "*":
+        yield from _leaves(e.a)
+        yield from _leaves(e.b)
+    else:
+        yield e
