@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.reporting import current_reporter
@@ -11,6 +13,7 @@ from tasks.network import network_label
 from tasks.report import TuneReport
 from tasks.run import TuningRun
 from tasks.stages import PLAIN, Stages
+from tilework.errors import ModuleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +43,7 @@ def tune_with_records(
     target = settings.resolved_target()
     store = open_store(settings.store)
     store.check_writable()
+    _check_output(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
     found = stages.extract(settings.network, target, settings.batch, settings.layout)
     with settings.measurer() as measurer:
@@ -83,6 +87,17 @@ def tune_with_records(
     )
     weights = zip(found.tasks, found.weights, strict=True)
     return report, {task.workload_key: weight for task, weight in weights}
+
+
+def _check_output(output: str) -> None:
+    """Fail before the search, not after it, if the module cannot be written."""
+    if not output:
+        return
+    path = Path(output)
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ModuleError(
+            f"cannot write the module {output!r}: name a file in a folder that exists"
+        )
 
 
 def _introduce(run: TuningRun) -> None:

@@ -121,7 +121,7 @@ def explain(
 
     tilework explain resnet-18:3
     """
-    from storage import RecordStore
+    from tasks.finish import open_store
     from tasks.network import extract as extract_network
 
     network, _, number = task.rpartition(":")
@@ -131,7 +131,7 @@ def explain(
     if int(number) >= len(found.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
     chosen = found.tasks[int(number)]
-    records = RecordStore(store).of(chosen.workload_key, str(chosen.target))
+    records = open_store(store).of(chosen.workload_key, str(chosen.target))
     document = explanation(chosen, records)
     if json:
         print_json(document)
@@ -170,7 +170,7 @@ def _described(space: Any, record: Record) -> dict[str, Any]:
     row = np.asarray(record.decisions, dtype=np.int32)
     return {
         "record_id": record.record_id,
-        "sketch": sketch.name,
+        "sketch_id": sketch.id,
         "latency_s": record.latency_s,
         "spread": record.latency_spread,
         "draft_s": float(sketch.draft(row[None, :])[0]),
@@ -181,12 +181,11 @@ def _described(space: Any, record: Record) -> dict[str, Any]:
 def _print_explanation(document: dict[str, Any]) -> None:
     out = console()
     out.print(f"[bold]{document['description']}[/]  {document['flops'] / 1e6:.1f} MFLOP")
-    out.print(
-        f"workload {document['workload_key']}\ntarget   {document['target']}\n", markup=False
-    )
-    out.print(document["dag"], markup=False)
-    names = ", ".join(f"{s['id']} {s['name']}" for s in document["sketches"])
-    out.print(f"\nsketches: {names}", markup=False)
+    typer.echo(f"workload {document['workload_key']}\ntarget   {document['target']}\n")
+    typer.echo(document["dag"])
+    typer.echo("sketches:")
+    for sketch in document["sketches"]:
+        typer.echo(f"  {sketch['id']}  {sketch['name']} ({sketch['decisions']} decisions)")
     measured = ", ".join(f"{n} {kind}" for kind, n in sorted(document["measured"].items()))
     out.print(f"measured: {measured or 'nothing yet (tilework tune makes records)'}")
     if not document["best"]:
@@ -194,13 +193,12 @@ def _print_explanation(document: dict[str, Any]) -> None:
     rows = [
         (
             str(place), milliseconds(b["latency_s"]), gflops(document["flops"], b["latency_s"]),
-            milliseconds(b["draft_s"]), b["sketch"],
+            milliseconds(b["draft_s"]), b["sketch_id"],
         )
         for place, b in enumerate(document["best"], 1)
     ]  # fmt: skip
     rows.append(("median", milliseconds(document["median_latency_s"]), "", "", ""))
     out.print(
-        table([">Place", ">Latency (ms)", ">GFLOPS", ">Draft model says (ms)", "Sketch"], rows)
+        table([">Place", ">Latency (ms)", ">GFLOPS", ">Draft model says (ms)", ">Sketch"], rows)
     )
-    out.print("Best schedule:")
-    out.print(document["best"][0]["schedule"], markup=False)
+    typer.echo(f"Best schedule:\n{document['best'][0]['schedule']}")

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tasks.report import TuneReport
 
 
+LARGE_GAP = 0.15
+"""Excess of the end-to-end latency over the sum of the tasks' that is worth a line."""
+
+
 def tune(
     network: options.Network,
     target: options.TargetText = options.DEFAULT_TARGET,
@@ -208,3 +212,9 @@ def _print_latency(report: TuneReport) -> None:
         )
     )
     out.print(f"Speed-up over the untuned network: {report.speedup:.2f}x")
+    gap = after.median_ms / (1e3 * report.progress.estimated_total_s) - 1
+    if gap > LARGE_GAP:
+        out.print(
+            f"[yellow]End to end is {gap:.0%} above the sum of the tasks:[/] another program on "
+            "these cores, or calls that are not tuned (tilework compile lists them)"
+        )

@@ -53,6 +53,12 @@ def test_a_store_that_cannot_be_written(cli, tmp_path):
     assert "taken" in message
 
 
+@pytest.mark.parametrize("output", [".", "nowhere/mlp.tw"])
+def test_a_module_that_cannot_be_written_is_noticed_before_the_search(cli, output):
+    message = cli.error("tune", "mlp", "--trials", "4", "--no-prefect", "--output", output)
+    assert "cannot write the module" in message
+
+
 def test_a_store_that_is_not_there(cli):
     assert "no record store at 'nothing'" in cli.error("records", "show", "--store", "nothing")
 
