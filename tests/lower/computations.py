@@ -135,6 +135,29 @@ def convolutions(draw, dtype="float32", with_epilogue=True):
 
 
 @st.composite
+def winograd_convolutions(draw):
+    """3x3 stride-1 convolutions with constant weights, which also have a Winograd form."""
+    h, w, n = draw(SMALL), draw(SMALL), draw(st.sampled_from([1, 1, 2]))
+    ci, co = draw(st.sampled_from([16, 17, 24])), draw(st.sampled_from([16, 24, 33]))
+    p = draw(st.sampled_from([0, 1, 1, 2])) if min(h, w) > 2 else 1
+    data = te.placeholder((n, h, w, ci), name="data")
+    weight = te.placeholder((3, 3, ci, co), name="weight")
+    padded = pad(data, (0, p, p, 0), (0, p, p, 0))
+    ry, rx, rc = te.reduce_axis(3, "ry"), te.reduce_axis(3, "rx"), te.reduce_axis(ci, "rc")
+    conv = te.compute(
+        (n, h + 2 * p - 2, w + 2 * p - 2, co),
+        lambda n, y, x, f: te.sum(
+            padded[n, y + ry, x + rx, rc] * weight[ry, rx, rc, f], axis=[ry, rx, rc]
+        ),
+        name="conv",
+        attrs={"layout_free": ("weight",)},
+    )
+    inputs = [data, weight]
+    out = draw(epilogues(conv, inputs))
+    return te.ComputeDAG([*inputs, out])
+
+
+@st.composite
 def depthwise_convolutions(draw):
     """Depthwise convolution, NHWC: every channel has its own filter."""
     k, s, p = draw(st.sampled_from([1, 3, 5])), draw(st.integers(1, 2)), draw(st.integers(0, 2))

@@ -89,7 +89,7 @@ class Values:
             case Binary() if e.op == "+" and is_float(e.dtype):
                 return self._add(e)
             case Binary() if e.op == "*" and is_float(e.dtype):
-                return self._scaled(*self._product(e))
+                return self._scaled(e.dtype, *self._product(e))
             case Binary():
                 return self._binary(e.op, self.value(e.a), self.value(e.b))
             case Lookup():
@@ -147,12 +147,13 @@ class Values:
                 if scale == 0:
                     return other_value
                 if zero or not factors:
-                    done = self._scaled(scale, factors)
+                    done = self._scaled(e.dtype, scale, factors)
                     return done if zero else self._binary("+", other_value, done)
                 *most, last = factors
                 if not most and scale in (1, -1):
                     return self._binary("+" if scale == 1 else "-", other_value, self.value(last))
-                a, b, c = self.match(self._scaled(scale, most), self.value(last), other_value)
+                scaled = self._scaled(e.dtype, scale, most)
+                a, b, c = self.match(scaled, self.value(last), other_value)
                 name = f"llvm.fmuladd.{_suffix(a)}"  # fused where the target can
                 self.math.declare(f"declare {a.type} @{name}({a.type}, {a.type}, {a.type})")
                 text = (
@@ -187,10 +188,9 @@ class Values:
             scale *= self._entry(lookup)
         return scale, hit[2]
 
-    def _scaled(self, scale: float, factors: list[Expr]) -> Value:
+    def _scaled(self, dtype: str, scale: float, factors: list[Expr]) -> Value:
         """``scale * factors[0] * factors[1] ...``."""
         if not factors or scale == 0:
-            dtype = factors[0].dtype if factors else "float32"
             return Value(float_literal(scale, dtype), 1, dtype)
         out = self.value(factors[0])
         for factor in factors[1:]:

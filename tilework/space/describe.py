@@ -29,7 +29,7 @@ def describe(sketch: Sketch, row: Sequence[int]) -> str:
     nests = sketch.nests(sketch.check(np.asarray(row, dtype=np.int32)))
     lines = [f"sketch {sketch.id}"]
     for step in sketch.steps:
-        if step.startswith("inline "):
+        if step.startswith(("inline ", "winograd ")):
             lines.append(f"  {step}")
     for nest in nests:
         lines += [f"  {text}" for text in _steps(sketch, nest)]
@@ -65,7 +65,7 @@ def _steps(sketch: Sketch, nest: BlockNest) -> Iterator[str]:
         if len(tiles) > 1:
             yield f"  split {axis.name} {axis.extent} -> {', '.join(map(str, tiles))}{tail}"
     yield f"  reorder {' '.join(_loop_name(*loop) for loop in block.loops)}"
-    fused = block.spatial[: int(nest.parallel[0])]
+    fused = block.parallel_axes[: int(nest.parallel[0])]
     total = math.prod(_extents(nest, a)[0] for a in fused)
     if total > 1:
         names = " ".join(_loop_name(a, 0) for a in fused)
@@ -140,10 +140,11 @@ def _tree(nest: BlockNest) -> Iterator[str]:
     for letter in block.structure[:-1]:
         level = seen[letter]
         seen[letter] += 1
-        axes = list(block.spatial if letter == "S" else block.reduce)
+        axes = list(block.ordered if letter == "S" else block.reduce)
         innermost = letter == "R" and level == block.reduce_levels - 1
         if letter == "S" and level == 0:
-            fused, axes = axes[: int(nest.parallel[0])], axes[int(nest.parallel[0]) :]
+            count = int(nest.parallel[0])
+            fused, axes = axes[:count], axes[count:]
             total = math.prod(_extents(nest, a)[0] for a in fused)
             if total > 1:
                 names = "".join(f"{_loop_name(a, 0)}@" for a in fused)
@@ -153,7 +154,8 @@ def _tree(nest: BlockNest) -> Iterator[str]:
             start = "init or partial sums" if _revisited(nest) else "init"
             yield from register_tile(f"{block.op.name} = {start}")
             outside = depth
-        yield from loops(axes, level, ["for"] * len(axes))
+        kinds = ["unroll" if a in block.const_axes else "for" for a in axes]
+        yield from loops(axes, level, kinds)
         if letter == "S":
             for attached in block.attached:
                 if attached.level == level + 1:
