@@ -1,0 +1,105 @@
+"""After the search: the output check with either reference, the comparison, and the peers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilework as tw
+from tasks import finish
+from tasks.compare import compare_engines, max_rel_error, random_inputs
+from tasks.network import fingerprint, network_label
+from tasks.peers import load_peer, require_peers
+from tilework.errors import TileworkError
+
+TARGET = tw.Target("llvm -mcpu=native -num-cores=1")
+
+
+@pytest.fixture(scope="module")
+def net():
+    return tw.zoo.get("mlp", batch=2)
+
+
+@pytest.fixture(scope="module")
+def module(net):
+    return tw.compile(net, TARGET)
+
+
+def test_the_output_is_checked_against_onnx_runtime(net, module):
+    found = finish.check_output(module, net)
+    assert found.reference.startswith("onnxruntime ")
+    assert found.passed
+
+
+def test_without_onnx_runtime_the_plan_is_evaluated_with_numpy(net, module, monkeypatch):
+    def missing(*_, **__):
+        raise TileworkError("onnxruntime is not installed")
+
+    monkeypatch.setattr(finish, "load_peer", missing)
+    found = finish.check_output(module, net)
+    assert found.reference == "NumPy"
+    assert found.passed
+
+
+class Liar:
+    """A module whose output is off by one percent, or not a number."""
+
+    def __init__(self, module, factor):
+        self._module, self._factor = module, factor
+
+    def run(self, inputs):
+        return [out * np.float32(self._factor) for out in self._module.run(inputs)]
+
+
+@pytest.mark.parametrize("factor", [1.01, float("nan")])
+def test_wrong_outputs_do_not_pass(net, module, factor):
+    assert not finish.check_output(Liar(module, factor), net).passed
+
+
+def test_max_rel_error_is_relative_to_the_largest_output():
+    expected = [np.array([10.0, 0.001]), np.array([[2.0]])]
+    outputs = [np.array([10.0, 0.002]), np.array([[2.1]])]
+    assert max_rel_error(outputs, expected) == pytest.approx(0.05)
+    assert np.isnan(max_rel_error([np.array([np.nan, 1.0])], [np.array([1.0, 1.0])]))
+
+
+def test_random_inputs_are_aligned_and_repeatable(net):
+    first, again = random_inputs(net), random_inputs(net)
+    assert first["data"].shape == (2, 28, 28, 1)
+    assert first["data"].ctypes.data % 64 == 0
+    np.testing.assert_array_equal(first["data"], again["data"])
+
+
+def test_engines_are_compared_in_pairs(net, tmp_path):
+    found = compare_engines(net, TARGET, str(tmp_path / "none"), ["onnxruntime"], seconds=0.1)
+    assert [row.engine.split()[0] for row in found.rows] == ["tilework", "onnxruntime"]
+    assert (found.tasks, found.tuned_tasks, found.threads) == (4, 0, 1)
+    assert found.rows[1].max_rel_error < 1e-3
+    for row in found.rows:
+        assert 0 < row.timing.min_ms <= row.timing.median_ms <= row.timing.max_ms
+        assert row.ratio > 0
+
+
+def test_peers_answer_like_the_network(net, module, tmp_path):
+    path = tmp_path / "net.onnx"
+    net.to_onnx(path)
+    inputs = random_inputs(net)
+    peer = load_peer("onnxruntime", str(path), threads=1)
+    assert max_rel_error(peer.run(inputs), module.run(inputs)) < 1e-3
+
+
+def test_unknown_and_missing_peers_are_named():
+    with pytest.raises(TileworkError, match="unknown engine 'nothing'"):
+        require_peers(["nothing"])
+
+
+def test_a_network_is_known_by_its_content(tmp_path, net):
+    one, two = tmp_path / "one.onnx", tmp_path / "two.onnx"
+    net.to_onnx(one)
+    two.write_bytes(one.read_bytes())
+    assert fingerprint(str(one), 1, "NHWC") == fingerprint(str(two), 1, "NHWC")
+    two.write_bytes(one.read_bytes() + b"\0")
+    assert fingerprint(str(one), 1, "NHWC") != fingerprint(str(two), 1, "NHWC")
+    assert fingerprint("mlp", 1, "NHWC") != fingerprint("mlp", 2, "NHWC")
+    assert network_label(str(one)) == "one"
+    assert network_label("mlp") == "mlp"
