@@ -40,7 +40,9 @@ class SearchSpace:
     def derive(dag: ComputeDAG, target: Target) -> SearchSpace:
         """Apply the target's rules to a DAG."""
         sketches: list[Sketch] = []
-        for variant in (Variant("", dag, {}), *winograd_variants(dag)):
+        # The inverse transform holds a whole output tile, and one vector more, in registers.
+        largest = 4 if target.num_vector_registers > 4 * 4 else 2
+        for variant in (Variant("", dag, {}), *winograd_variants(dag, (largest,))):
             for blocks, state in derive(AccessAnalysis(variant.dag)):
                 steps = (variant.name, *state.steps) if variant.name else state.steps
                 made = Sketch(
