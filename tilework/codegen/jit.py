@@ -76,7 +76,7 @@ class LoadedKernel:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self._code = ObjectCode(kernel.object_code)
+        self._code = ObjectCode(*(code for _, code in kernel.objects))
         self.address = self._code.address(kernel.symbol)
         self._call = _PROTOTYPE(self.address)
 

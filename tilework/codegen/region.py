@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tilework.codegen.function import Function
 from tilework.codegen.math_functions import MathLibrary
@@ -14,37 +13,22 @@ from tilework.lower.ir import Buffer, For, If, Load, Region, Seq, Stmt, Store, w
 from tilework.te.expr import Expr, children, walk
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Where a buffer lives: an argument position, or an offset in the workspace."""
-
-    argument: int | None = None
-    offset: int = 0
-    per_thread: bool = False
-
-
 class RegionCode:
-    """Generates ``void name(args, workspace, tid, threads)`` for one region."""
+    """Generates ``void SYMBOL(bases, tid, threads)`` for one region.
 
-    def __init__(
-        self,
-        name: str,
-        region: Region,
-        placement: dict[Buffer, Placement],
-        thread_bytes: int,
-        vector_bits: int,
-        math_library: MathLibrary,
-    ) -> None:
+    ``bases`` holds the base pointers of `used_buffers`, in order, and then the distance in bytes
+    between the thread-local buffers of neighbouring threads.
+    """
+
+    def __init__(self, region: Region, vector_bits: int, math_library: MathLibrary) -> None:
         self.region = region
         self.vector_bits = vector_bits
-        self.fn = Function(
-            f"define internal void @{name}(ptr %args, ptr %ws, i64 %tid, i64 %nt) #0"
-        )
+        self.fn = Function("define void @SYMBOL(ptr %bases, i64 %tid, i64 %nt) #0")
         self.scalars = Scalars(self.fn)
         self.values = Values(self.scalars, math_library)
         self._registers: dict[int, tuple[Stmt, set[Buffer]]] = {}
         self._lane_counts: dict[int, tuple[For, int]] = {}
-        self._bind_buffers(placement, thread_bytes)
+        self._bind_buffers()
 
     def text(self) -> str:
         """The function's IR."""
@@ -57,24 +41,22 @@ class RegionCode:
 
     # -- set-up -----------------------------------------------------------------------------
 
-    def _bind_buffers(self, placement: dict[Buffer, Placement], thread_bytes: int) -> None:
+    def _bind_buffers(self) -> None:
         entry = self.fn.homes[0].hoisted
-        for buffer in _used_buffers(self.region.body):
-            if buffer.scope == "register":
-                continue
-            where = placement[buffer]
-            name = self.fn.name()
-            if where.argument is not None:
-                slot = self.fn.name()
-                entry.append(f"  {slot} = getelementptr ptr, ptr %args, i64 {where.argument}")
-                entry.append(f"  {name} = load ptr, ptr {slot}")
-            elif where.per_thread:
-                skip, at = self.fn.name(), self.fn.name()
-                entry.append(f"  {skip} = mul i64 %tid, {thread_bytes}")
-                entry.append(f"  {at} = add i64 {skip}, {where.offset}")
-                entry.append(f"  {name} = getelementptr i8, ptr %ws, i64 {at}")
-            else:
-                entry.append(f"  {name} = getelementptr i8, ptr %ws, i64 {where.offset}")
+        buffers = used_buffers(self.region.body)
+        if any(b.scope == "thread" for b in buffers):
+            at, step, skip = self.fn.name(), self.fn.name(), self.fn.name()
+            entry.append(f"  {at} = getelementptr ptr, ptr %bases, i64 {len(buffers)}")
+            entry.append(f"  {step} = load i64, ptr {at}")
+            entry.append(f"  {skip} = mul i64 %tid, {step}")
+        for n, buffer in enumerate(buffers):
+            slot, name = self.fn.name(), self.fn.name()
+            entry.append(f"  {slot} = getelementptr ptr, ptr %bases, i64 {n}")
+            entry.append(f"  {name} = load ptr, ptr {slot}")
+            if buffer.scope == "thread":
+                own = self.fn.name()
+                entry.append(f"  {own} = getelementptr i8, ptr {name}, i64 {skip}")
+                name = own
             self.scalars.base[buffer] = name
 
     def _parallel(self) -> None:
@@ -227,7 +209,8 @@ def _static(extent: int | Expr) -> int:
     return extent
 
 
-def _used_buffers(stmt: Stmt) -> list[Buffer]:
+def used_buffers(stmt: Stmt) -> list[Buffer]:
+    """Buffers in memory that a statement touches, in order of first use."""
     out: dict[Buffer, None] = {}
     seen: set[int] = set()
 
@@ -249,4 +232,4 @@ def _used_buffers(stmt: Stmt) -> list[Buffer]:
             visit(s.value)
             for i in s.indices:
                 visit(i)
-    return list(out)
+    return [b for b in out if b.scope != "register"]

@@ -88,7 +88,7 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
         constants=memory.constant_block(),
         code={
             "run": driver_object(steps, target),
-            **{k.symbol: k.object_code for k in kernels.values()},
+            **{symbol: code for k in kernels.values() for symbol, code in k.objects},
         },
         report=_report(plan, choices),
     )

@@ -26,7 +26,7 @@ from tilework.te import ComputeDAG
 from tilework.te.expr import Axis, dtype_bytes, reads
 
 Rows = NDArray[np.int32]
-UNROLL_LIMITS = (0, 32, 128, 320)
+UNROLL_LIMITS = (0, 32, 96, 192)
 _MAX_TILE_BYTES = 1 << 20
 _MAX_SAMPLING_ROUNDS = 12
 
@@ -217,7 +217,7 @@ def _vector_limit(block: Block, target: Target) -> int:
     if not block.reduce:
         return 8
     if block.const_axes:
-        return 2
+        return 1  # the expanded body is long enough
     return 8 if math.prod(a.extent for a in block.spatial[:-1]) == 1 else 4
 
 
