@@ -70,7 +70,8 @@ def check_guarded(dag, seed: int, target: str) -> None:
     inputs = random_inputs(dag, rng)
     want = reference(dag, inputs)
     for row in sketch.sample(rng, 1):
-        print(f"{dag}{target} sketch {sketch.id} row {row.tolist()}", flush=True)
+        sys.stdout.write(f"{dag}{target} sketch {sketch.id} row {row.tolist()}\n")
+        sys.stdout.flush()
         kernel = build(task, sketch.id, row)
         for at_end in (True, False):
             for threads in (1, 2):

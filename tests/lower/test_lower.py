@@ -1,0 +1,85 @@
+"""Lowering: packing of weights, refusals, and the programs' parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.te.workloads import conv2d_relu, matmul
+from tilework import te
+from tilework.errors import ScheduleError
+from tilework.lower.ir import For, Store, walk_stmts
+from tilework.lower.lower import lower
+from tilework.lower.packing import Packing
+from tilework.space import SearchSpace
+from tilework.target import Target
+
+TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
+
+
+def sketch_of(tensors, index=0):
+    return SearchSpace.derive(te.ComputeDAG(tensors), TARGET).sketches[index]
+
+
+def test_packing_cuts_reorders_and_fills_up():
+    packing = Packing((5, 4), ((2, 3), (2, 2)), (0, 2, 1, 3))
+    assert packing.packed_shape == (2, 2, 3, 2)
+    x = np.arange(20.0).reshape(5, 4)
+    got = packing.apply(x)
+    assert got.flags.c_contiguous
+    padded = np.zeros((6, 4))
+    padded[:5] = x
+    for i in range(6):
+        for j in range(4):
+            assert got[i // 3, j // 2, i % 3, j % 2] == padded[i, j]
+    with pytest.raises(ValueError, match=r"expects shape \[5, 4\], got \[4, 5\]"):
+        packing.apply(x.T)
+
+
+def test_weights_are_packed_only_where_allowed():
+    for free in (True, False):
+        sketch = sketch_of(matmul(8, 64, 32, free=free))
+        lowered = lower(sketch, sketch.sample(np.random.default_rng(0), 1)[0])
+        assert sorted(lowered.packing) == ([1] if free else [])
+
+
+def test_a_weight_with_two_readers_keeps_its_layout():
+    a, b, c = matmul(8, 64, 64, free=True)
+    k = te.reduce_axis(64, "k")
+    again = te.compute((8, 64), lambda i, j: te.sum(c[i, k] * b[k, j], axis=k), name="again")
+    sketch = sketch_of([a, b, again])
+    assert not lower(sketch, sketch.sample(np.random.default_rng(0), 1)[0]).packing
+
+
+def test_packed_weights_are_read_in_order():
+    """Along the innermost loops, consecutive reads are consecutive in memory."""
+    sketch = sketch_of(conv2d_relu(1, 14, 14, 32, 64), 1)
+    row = [1, 1, 1, 1, 1, 2, 1, 1, 7, 1, 1, 32, 3, 3, 16, 1, 0]
+    packing = lower(sketch, row).packing[1]
+    assert packing.packed_shape[-1] == 32
+    assert packing.packed_shape[-4:-1] == (3, 3, 16)
+
+
+def test_program_parts():
+    sketch = sketch_of(conv2d_relu(1, 14, 14, 32, 64), 1)
+    row = [1, 1, 1, 1, 1, 2, 1, 1, 7, 1, 1, 32, 3, 3, 16, 3, 0]
+    program = lower(sketch, row).program
+    assert [b.name for b in program.inputs] == ["p0", "p1", "p2"]
+    assert [b.name for b in program.outputs] == ["T_relu"]
+    assert {b.name: b.scope for b in program.temporaries} == {
+        "pad_temp.tile": "thread",
+        "conv2d_nhwc.partial": "thread",
+    }
+    (region,) = program.regions
+    assert [v.extent for v in region.parallel] == [7, 2]
+    stored = {s.buffer.name for s in walk_stmts(region.body) if isinstance(s, Store)}
+    assert stored == {"pad_temp.tile", "conv2d_nhwc.acc", "conv2d_nhwc.partial", "T_relu"}
+    assert all(s.extent != 1 for s in walk_stmts(region.body) if isinstance(s, For))
+
+
+def test_rows_that_do_not_belong_are_refused():
+    sketch = sketch_of(matmul(8, 8, 8))
+    with pytest.raises(ScheduleError, match="takes 9 decisions per row"):
+        lower(sketch, [1, 2, 3])
+    with pytest.raises(ScheduleError, match="is not valid for sketch 0"):
+        lower(sketch, [1, 1, 1, 1, 1, 8, 3, 0, 0])
