@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import tilework as tw
 from flows.cli import app
 
 THREADS = ("--threads", "1")
@@ -128,3 +129,12 @@ def test_records_distill_and_merge(cli, store, tmp_path):
 
 def test_merging_nothing_is_an_error(cli):
     assert "no records at 'nowhere'" in cli.error("records", "merge", "nowhere")
+
+
+def test_tune_an_onnx_file_from_export_to_module(cli, tmp_path):
+    tw.zoo.get("mlp").to_onnx(tmp_path / "own.onnx")
+    words = ("tune", "own.onnx", "--trials", "4", "--no-prefect", *THREADS)
+    result = cli(*words)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "own.tw").is_file()
+    assert set(pd.read_parquet(tmp_path / "records").network) == {"own"}
