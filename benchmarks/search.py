@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from _tasks import conv2d_task
+
 from tilework.codegen import build
 from tilework.model import Batch, Observation, XGBModel
 from tilework.space import SearchSpace

@@ -54,7 +54,8 @@ class Target:
             )
         if kind != "llvm":
             raise TargetError(
-                f"target '{self.text}': unknown kind '{kind}'; write 'llvm [-mcpu=NAME] [-num-cores=N]'"
+                f"target '{self.text}': unknown kind '{kind}'; "
+                "write 'llvm [-mcpu=NAME] [-num-cores=N]'"
             )
         host, host_features = _host()
         mcpu = options.get("mcpu", "native")

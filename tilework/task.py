@@ -39,6 +39,6 @@ def create_task(
     target: Target | str,
     desc: str = "",
 ) -> SearchTask:
-    """Build a task from a function that declares tensors and returns ``[inputs..., outputs...]``."""
+    """Build a task from a function that declares and returns ``[inputs..., outputs...]``."""
     where = target if isinstance(target, Target) else Target(target)
     return SearchTask(ComputeDAG(function(*args)), where, desc or function.__name__)

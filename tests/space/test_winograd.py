@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from tilework import te
 from tilework.codegen import aligned_copy, aligned_empty, build, load_kernel
 from tilework.space import SearchSpace

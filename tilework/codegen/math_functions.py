@@ -112,7 +112,7 @@ class MathLibrary:
             f"  %known = select {bt} %nan, {t} {c(0.0)}, {t} %x",
             f"  %hi = select {bt} %over, {t} {c(88.0)}, {t} %known",
             f"  %y = select {bt} %under, {t} {c(-87.0)}, {t} %hi",
-            f"  %k0 = call {t} @llvm.fmuladd.{v}({t} %y, {t} {c(1.44269504088896341)}, {t} {c(0.5)})",
+            f"  %k0 = call {t} @llvm.fmuladd.{v}({t} %y, {t} {c(1.44269504089)}, {t} {c(0.5)})",
             f"  %k = call {t} @llvm.floor.{v}({t} %k0)",
             f"  %r0 = call {t} @llvm.fmuladd.{v}({t} %k, {t} {c(-0.693359375)}, {t} %y)",
             f"  %r = call {t} @llvm.fmuladd.{v}({t} %k, {t} {c(2.12194440e-4)}, {t} %r0)",

@@ -121,9 +121,7 @@ class RegionCode:
         self.values.lane_var = outer
 
     def _lanes(self, s: For) -> int:
-        """Lanes of a vector loop: whole registers of the widest type stored, or of the register
-        tile that is read.
-        """
+        """Lanes of a vector loop: a register of the widest type stored or accumulated."""
         hit = self._lane_counts.get(id(s))
         if hit is None:
             stores = [x for x in walk_stmts(s.body) if isinstance(x, Store)]

@@ -82,8 +82,10 @@ class Scalars:
     def split(
         self, form: Linear
     ) -> tuple[int, tuple[tuple[str, int, int], ...], int, Lane | None]:
-        """A form under the current bindings: constant, dynamic terms (ssa, coefficient, depth),
-        coefficient of the vector variable, and that variable.
+        """A form under the current bindings.
+
+        Returns the constant, dynamic terms (ssa, coefficient, depth), the coefficient of the
+        vector variable, and that variable.
         """
         const, lane_c, lane = form.const, 0, None
         terms = []
@@ -102,7 +104,7 @@ class Scalars:
     # -- addresses --------------------------------------------------------------------------
 
     def pointer(self, buffer: Buffer, terms: tuple[tuple[str, int, int], ...], const: int) -> str:
-        """Address of an element; the dynamic part is shared, the constant folds into the access."""
+        """Address of an element: a shared dynamic part, and a constant that the access folds."""
         size = BYTES[buffer.dtype]
         fn = self.fn
         p = self.base[buffer]

@@ -129,7 +129,8 @@ def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:
 def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, float] | None:
     divisor = 1
     if isinstance(index, Binary) and index.op == "//" and isinstance(index.b, Const):
-        index, divisor = index.a, int(index.b.value)
+        divisor = int(index.b.value)
+        index = index.a
     form = linear(index)
     if form is None:
         return None
@@ -141,14 +142,14 @@ def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, float] | None:
 def _lane(
     dims: tuple[dict[Axis, float] | None, ...], shape: tuple[int, ...], last: Axis | None
 ) -> int:
-    stride, total = 1, 0
+    stride, total = 1, 0.0
     for dim, size in zip(reversed(dims), reversed(shape), strict=True):
         if dim is None:
             return size
         if last is not None:
             total += dim.get(last, 0) * stride
         stride *= size
-    return total
+    return int(total)
 
 
 def _access(

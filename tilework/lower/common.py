@@ -10,6 +10,8 @@ from tilework.te.expr import Axis, Binary, Const, Expr, Read, binary, substitute
 from tilework.te.tensor import Operation
 
 ZERO = Const("int32", 0)
+Resolver = Callable[[Operation, Read, tuple[Expr, ...]], Expr]
+"""What stands for a read, given the op, the original read and its indices after replacement."""
 
 
 def const(value: int) -> Const:
@@ -49,12 +51,9 @@ def nest(
 def bind(
     e: Expr,
     axes: Mapping[Axis, Expr],
-    resolve: Callable[[Operation, Read, tuple[Expr, ...]], Expr],
+    resolve: Resolver,
 ) -> Expr:
-    """Replace axes by index expressions and reads by what ``resolve`` returns for them.
-
-    ``resolve`` receives the op, the original read, and its indices after replacement.
-    """
+    """Replace axes by index expressions and reads by what ``resolve`` returns for them."""
 
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, Axis):

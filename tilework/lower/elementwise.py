@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilework.lower.common import (
+    Resolver,
     bind,
     const,
     load,
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from tilework.lower.lower import Context
 
 
-def plain_read(ctx: Context) -> object:
+def plain_read(ctx: Context) -> Resolver:
     """A resolver that reads every op from its buffer at the original indices."""
 
     def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
@@ -45,7 +47,7 @@ def lower_elementwise(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, 
     def inner(sizes: dict[Axis, int]) -> Stmt:
         vars_ = {a: loop_var(f"{a.name}.1", sizes[a]) for a in block.spatial}
         at = {a: binary("+", base[a], var_or_zero(vars_[a])) for a in block.spatial}
-        value = bind(block.body, at, plain_read(ctx))  # type: ignore[arg-type]
+        value = bind(block.body, at, plain_read(ctx))
         store = Store(ctx.buffers[block.op], tuple(at[a] for a in block.spatial), value)
         return nest(inner_loops(vars_), store)
 
@@ -68,13 +70,13 @@ def versions(
     axes: list[Axis],
     base: dict[Axis, Expr],
     tile: dict[Axis, int],
-    inner: object,
+    inner: Callable[[dict[Axis, int]], Stmt],
 ) -> Stmt:
     """Copies of the inner tile for full and for shorter last tiles, chosen by position."""
 
     def build(i: int, sizes: dict[Axis, int]) -> Stmt:
         if i == len(axes):
-            return inner(dict(sizes))  # type: ignore[operator,no-any-return]
+            return inner(dict(sizes))
         axis = axes[i]
         count = -(-axis.extent // tile[axis])
         rest = axis.extent - (count - 1) * tile[axis]

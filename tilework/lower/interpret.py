@@ -256,7 +256,7 @@ class _Machine:
             case Select():
                 c, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
                 kind = np.dtype(e.dtype)
-                return lambda: np.where(c(), a(), b()).astype(kind)[()]
+                return lambda: np.asarray(np.where(c(), a(), b())).astype(kind)[()]
             case IfThenElse():
                 return self._choose(e)
             case Cast():

@@ -10,8 +10,8 @@ Grammar::
     value    = te expression whose reads are Load(buffer, indices) and whose axes are loop vars
 
 A ``vector`` loop is executed for all its points at once; an ``unroll`` loop is expanded. A buffer
-of scope ``register`` is indexed by expanded loops only: its elements live in registers, also across
-serial loops.
+of scope ``register`` is indexed by expanded loops only: its elements live in registers, across
+serial loops as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Union
 
 from tilework.te.expr import Axis, Expr
 
@@ -92,13 +91,15 @@ class Seq:
     stmts: tuple[Stmt, ...]
 
 
-Stmt = Union[Store, For, If, Seq]
+Stmt = Store | For | If | Seq
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A root nest: ``parallel`` loop variables are fused, outermost first, and shared out among
-    threads in contiguous chunks; an empty tuple means that one thread runs the body.
+    """A root nest.
+
+    ``parallel`` loop variables are fused, outermost first, and shared out among threads in
+    contiguous chunks; an empty tuple means that one thread runs the body.
     """
 
     name: str

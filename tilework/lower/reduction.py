@@ -16,6 +16,7 @@ After::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -164,10 +165,10 @@ def _one_tile(
     visits = [a for a in block.reduce if block.reduce_levels > 1 and loops.tile[a][0] > 1]
     last_level = block.reduce_levels - 1
 
-    def each_point(make: object) -> Stmt:
+    def each_point(make: Callable[[dict[Axis, Expr]], Stmt]) -> Stmt:
         vars_ = {a: loop_var(f"{a.name}.t", sizes[a]) for a in block.spatial}
         point = {a: var_or_zero(vars_[a]) for a in block.spatial}
-        return nest(inner_loops(vars_), make(point))  # type: ignore[operator]
+        return nest(inner_loops(vars_), make(point))
 
     def acc_at(point: dict[Axis, Expr]) -> tuple[Expr, ...]:
         return tuple(point[a] for a in block.spatial)
@@ -334,7 +335,8 @@ class _AttachedBuffer:
         last = len(op.shape) - 1
         for d, axis in enumerate(op.axes):
             extent, size = self.extents[d], axis.extent
-            whole = isinstance(starts[d], Const) and int(starts[d].value) + extent <= size
+            start = starts[d]
+            whole = isinstance(start, Const) and int(start.value) + extent <= size
             if d == last and whole and extent % min(extent, _PAD_VECTOR) == 0:
                 width = min(extent, _PAD_VECTOR)
                 outer = loop_var(f"{axis.name}.o", extent // width)
@@ -350,7 +352,7 @@ class _AttachedBuffer:
             where.append(point)
             at[axis] = binary("+", starts[d], point)
             vars_.append(axis)
-        value = bind(self.attached.body, at, plain_read(ctx))  # type: ignore[arg-type]
+        value = bind(self.attached.body, at, plain_read(ctx))
         return nest(loop_list, Store(self.buffer, tuple(where), value))
 
     def read(self, read: Read, point: dict[Axis, Expr], reduce_point: dict[Axis, Expr]) -> Expr:

@@ -84,7 +84,7 @@ class Sketch:
         """Number of rows that sampling can produce, before validity."""
         return float(math.prod(len(d.choices) for d in self.decisions))
 
-    def check(self, rows: Sequence[Sequence[int]] | Rows) -> Rows:
+    def check(self, rows: Sequence[int] | Sequence[Sequence[int]] | Rows) -> Rows:
         """Rows as a matrix of the right width.
 
         Raises:
@@ -133,7 +133,7 @@ class Sketch:
         return np.concatenate(kept) if kept else np.empty((0, self.num_decisions), np.int32)
 
     def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
-        """Rows with one or two decisions redrawn each; an invalid child falls back to its parent."""
+        """Rows with one or two decisions redrawn; an invalid child falls back to its parent."""
         out = rows.copy()
         if not len(rows):
             return out
@@ -144,7 +144,7 @@ class Sketch:
                 at = np.flatnonzero((which == i) & apply)
                 if len(at):
                     picks = d.choices[rng.integers(len(d.choices), size=len(at))]
-                    out[np.ix_(at, d.columns)] = picks
+                    out[at[:, None], d.columns] = picks
         bad = ~self.valid(out)
         out[bad] = rows[bad]
         return out
@@ -154,7 +154,7 @@ class Sketch:
         out = a.copy()
         for d in self.decisions:
             from_b = np.flatnonzero(rng.random(len(a)) < 0.5)
-            out[np.ix_(from_b, d.columns)] = b[np.ix_(from_b, d.columns)]
+            out[from_b[:, None], d.columns] = b[from_b[:, None], d.columns]
         bad = ~self.valid(out)
         out[bad] = a[bad]
         return out
@@ -171,7 +171,7 @@ class Sketch:
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows lower to a program within the target's limits (all others are refused)."""
-        ok = (rows >= 0).all(axis=1)
+        ok: NDArray[np.bool_] = np.all(rows >= 0, axis=1)
         for nest in self.nests(np.maximum(rows, 0)):
             ok &= _valid_block(nest, self.target)
         return ok
@@ -285,11 +285,11 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
         if fixed is not None:
             ok &= nest.tiles[axis][-1] == fixed
     lanes = vector_lanes(block, target)
-    *others, last = block.spatial if block.spatial else ((),)
-    pixels = np.ones(len(ok), np.int64)
-    for axis in others:
+    pixels = vectors = np.ones(len(ok), np.int64)
+    for axis in block.spatial[:-1]:
         pixels = pixels * nest.tiles[axis][-1]
-    vectors = -(-nest.tiles[last][-1] // lanes) if block.spatial else np.ones(len(ok), np.int64)
+    for axis in block.spatial[-1:]:
+        vectors = -(-nest.tiles[axis][-1] // lanes)
     if block.reduce:
         ok &= pixels * vectors + vectors <= target.num_vector_registers
     else:

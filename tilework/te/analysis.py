@@ -1,4 +1,4 @@
-"""Access analysis of a compute DAG: who reads what, and how; the facts that sketch rules ask for."""
+"""Access analysis of a compute DAG: who reads what, and how; the facts that rules ask for."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ class ComputeDAG:
     Args:
         tensors: inputs and outputs: placeholders first, then the output tensors.
 
-    ``ops`` is the *stage order*: post-order depth-first search from the outputs, visiting inputs in
+    ``ops`` is the *stage order*: post-order depth-first search from the outputs, visiting inputs
+    in
     the order in which the body first reads them.
     """
 

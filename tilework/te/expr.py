@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Union
 if TYPE_CHECKING:
     from tilework.te.tensor import Tensor
 
-ExprLike = Union["Expr", int, float, bool]
+ExprLike = Union["Expr", int, float, bool]  # also NumPy scalars, which `wrap` unpacks
 
 FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
 
@@ -165,7 +165,7 @@ class Select(Expr):
 
 @dataclass(frozen=True, eq=False)
 class IfThenElse(Expr):
-    """``cond ? a : b`` where the side not taken is never evaluated, so it may index out of range."""
+    """``cond ? a : b`` where the side not taken is never evaluated: it may index out of range."""
 
     cond: Expr
     a: Expr
@@ -253,14 +253,15 @@ def wrap(value: ExprLike, dtype: str = "int32") -> Expr:
     """Turn a Python number into a `Const` of ``dtype``; expressions pass through."""
     if isinstance(value, Expr):
         return value
+    unpack = getattr(value, "item", None)
+    if unpack is not None:  # a NumPy scalar
+        return wrap(unpack(), dtype)
     if isinstance(value, bool):
         return Const("bool", value)
     if isinstance(value, int):
         return Const(dtype, float(value) if is_float(dtype) else value)
     if isinstance(value, float):
         return Const(dtype if is_float(dtype) else "float32", value)
-    if hasattr(value, "item"):
-        return wrap(value.item(), dtype)
     raise TypeError(f"cannot use {value!r} of type {type(value).__name__} in a tensor expression")
 
 

@@ -36,17 +36,17 @@ def _reduce(kind: str, expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
     return Reduce(source.dtype, kind, source, axes)
 
 
-def sum(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001 - field's name
+def sum(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
     """Sum of ``expr`` over ``axis``."""
     return _reduce("sum", expr, axis)
 
 
-def max(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001 - field's name
+def max(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
     """Maximum of ``expr`` over ``axis``."""
     return _reduce("max", expr, axis)
 
 
-def min(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:  # noqa: A001 - field's name
+def min(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
     """Minimum of ``expr`` over ``axis``."""
     return _reduce("min", expr, axis)
 
@@ -93,7 +93,7 @@ def select(cond: Expr, a: ExprLike, b: ExprLike) -> Expr:
     return Select(x.dtype, cond, x, y)
 
 
-def all(*conds: Expr) -> Expr:  # noqa: A001 - field's name
+def all(*conds: Expr) -> Expr:
     """Conjunction of predicates, left to right."""
     out = conds[0]
     for c in conds[1:]:
@@ -101,7 +101,7 @@ def all(*conds: Expr) -> Expr:  # noqa: A001 - field's name
     return out
 
 
-def any(*conds: Expr) -> Expr:  # noqa: A001 - field's name
+def any(*conds: Expr) -> Expr:
     """Disjunction of predicates, left to right."""
     out = conds[0]
     for c in conds[1:]:
@@ -164,11 +164,11 @@ def _unary(name: str) -> Callable[[ExprLike], Expr]:
 
 exp, log, sqrt, rsqrt = _unary("exp"), _unary("log"), _unary("sqrt"), _unary("rsqrt")
 tanh, erf, sigmoid = _unary("tanh"), _unary("erf"), _unary("sigmoid")
-abs, floor, ceil, round = _unary("abs"), _unary("floor"), _unary("ceil"), _unary("round")  # noqa: A001
+abs, floor, ceil, round = _unary("abs"), _unary("floor"), _unary("ceil"), _unary("round")
 sin, cos = _unary("sin"), _unary("cos")
 
 
-def pow(a: ExprLike, b: ExprLike) -> Expr:  # noqa: A001 - field's name
+def pow(a: ExprLike, b: ExprLike) -> Expr:
     """``a`` to the power ``b``."""
     return call("pow", a, b)
 

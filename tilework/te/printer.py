@@ -69,7 +69,7 @@ def expr_text(e: Expr, names: Names = default_names) -> str:
         case Not():
             return f"!{expr_text(e.a, names)}"
         case Select():
-            return f"select({expr_text(e.cond, names)}, {expr_text(e.a, names)}, {expr_text(e.b, names)})"
+            return f"select({', '.join(expr_text(x, names) for x in (e.cond, e.a, e.b))})"
         case IfThenElse():
             inner = ", ".join(expr_text(x, names) for x in (e.cond, e.a, e.b))
             return f"tir.if_then_else({inner})"
@@ -112,7 +112,7 @@ def dag_text(ops: tuple[Operation, ...], names: Names = default_names) -> str:
 def canonical_text(ops: tuple[Operation, ...], io: Sequence[Operation]) -> str:
     """Text that depends on structure alone: tensors and axes are renumbered, extents included.
 
-    ``io``: inputs and outputs in the order in which they are passed, which is part of the identity.
+    ``io``: inputs and outputs in the order in which they are passed, part of the identity.
     """
     table: dict[object, str] = {}
     lines = []

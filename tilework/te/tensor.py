@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from tilework.te.expr import Axis, Expr, ExprLike, Read, Reduce, dtype_bytes, walk, wrap
 
@@ -44,7 +44,7 @@ class Compute:
         return self.body.dtype
 
 
-Operation = Union[Placeholder, Compute]
+Operation = Placeholder | Compute
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +77,13 @@ class Tensor:
         idx = indices if isinstance(indices, tuple) else (indices,)
         if len(idx) != self.ndim:
             raise ValueError(
-                f"tensor {self.name} has {self.ndim} dimensions but was read with {len(idx)} indices"
+                f"tensor {self.name} has {self.ndim} dimensions but was read "
+                f"with {len(idx)} indices"
             )
         return Read(self.dtype, self, tuple(wrap(i) for i in idx))
 
     def __call__(self, *indices: ExprLike) -> Read:
+        """The same as indexing."""
         return self[tuple(indices)]
 
 
