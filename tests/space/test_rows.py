@@ -7,7 +7,9 @@ import pytest
 
 from tests.te.workloads import conv2d_relu, matmul, max_pool, softmax
 from tilework import te
+from tilework.codegen.program import generate_program
 from tilework.errors import ScheduleError
+from tilework.lower.lower import lower
 from tilework.space import SearchSpace, Sketch
 from tilework.space.regions import attached_extents
 from tilework.space.sketch import scratch_bytes
@@ -99,8 +101,24 @@ def test_hashes_identify_rows(sketch: Sketch):
     rows = np.unique(sketch.sample(np.random.default_rng(3), 500), axis=0)
     hashes = sketch.row_hash(rows)
     assert hashes.dtype == np.uint64
-    assert len(np.unique(hashes)) == len(rows)
+    assert len(np.unique(hashes)) == len(np.unique(sketch.canonical(rows), axis=0))
     np.testing.assert_array_equal(sketch.row_hash(rows[::-1]), hashes[::-1])
+
+
+def test_canonical_rows_are_the_same_programs(sketch: Sketch):
+    """Columns without effect change neither the program nor its hash."""
+    rows = sketch.sample(np.random.default_rng(8), 200)
+    canonical = sketch.canonical(rows)
+    assert sketch.valid(canonical).all()
+    np.testing.assert_array_equal(sketch.canonical(canonical), canonical)
+    np.testing.assert_array_equal(sketch.row_hash(canonical), sketch.row_hash(rows))
+    changed = np.flatnonzero((rows != canonical).any(axis=1))
+    for i in changed[:1]:
+        texts = [
+            generate_program(lower(sketch, r[i]).program, sketch.target).text
+            for r in (rows, canonical)
+        ]
+        assert texts[0] == texts[1]
 
 
 def test_a_population_of_nests_is_the_nests_of_its_rows(sketch: Sketch):

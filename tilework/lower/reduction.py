@@ -33,6 +33,7 @@ from tilework.lower.common import (
 from tilework.lower.elementwise import inner_loops, plain_read, versions
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
 from tilework.space.blocks import Attached
+from tilework.space.canonical import EXPANDED_LANES
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents, attached_read, inner_level
 from tilework.te.affine import linear
@@ -275,10 +276,9 @@ def _unrolled_reduce(loops: _Loops, sizes: dict[Axis, int]) -> _Unrolled:
     """Expand the innermost reduce loops while the body stays within the row's unroll limit."""
     block = loops.nest.block
     level = block.reduce_levels - 1
-    lanes = 16
     work = 1
     for i, a in enumerate(block.spatial):
-        work *= -(-sizes[a] // lanes) if i == len(block.spatial) - 1 else sizes[a]
+        work *= -(-sizes[a] // EXPANDED_LANES) if i == len(block.spatial) - 1 else sizes[a]
     room = max(int(loops.nest.unroll[0]) // max(work, 1), 1)
     out: list[tuple[Axis, int | Expr, str]] = []
     index: dict[Axis, Expr] = {}

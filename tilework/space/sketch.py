@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tilework.errors import ScheduleError
 from tilework.space.blocks import MULTI_LEVEL, Block
+from tilework.space.canonical import canonical
 from tilework.space.nest import BlockNest
 from tilework.space.tables import (
     divisors,
@@ -176,6 +177,14 @@ class Sketch:
             ok &= _valid_block(nest, self.target)
         return ok
 
+    def canonical(self, rows: Rows) -> Rows:
+        """The rows with columns that have no effect set to zero: the same programs."""
+        out, col = rows.copy(), 0
+        for nest in self.nests(rows):
+            col += BlockNest.columns(nest.block)
+            out[:, col - 2], out[:, col - 1] = canonical(nest)
+        return out
+
     # -- scoring ----------------------------------------------------------------------------
 
     @property
@@ -198,7 +207,8 @@ class Sketch:
         return draft_seconds(self, rows)
 
     def row_hash(self, rows: Rows) -> NDArray[np.uint64]:
-        """A 64-bit identity per row."""
+        """A 64-bit identity of each row's program: columns without effect do not count."""
+        rows = self.canonical(rows)
         h = np.full(len(rows), 1469598103934665603 + self.id, np.uint64)
         with np.errstate(over="ignore"):
             for c in range(rows.shape[1]):

@@ -1,0 +1,207 @@
+"""Kernels: identity, arguments, threads, refusals."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.lower.check import assert_close, random_inputs, reference, run_kernel, task_of
+from tests.te.workloads import conv2d_relu, matmul, softmax
+from tilework import te
+from tilework.codegen import aligned_copy, aligned_empty, build, generate, load_kernel
+from tilework.codegen.llvm import emit_assembly
+from tilework.errors import ModuleError, ScheduleError
+from tilework.space import SearchSpace
+from tilework.space.sketch import UNROLL_LIMITS
+
+TASK = task_of(te.ComputeDAG(conv2d_relu(1, 9, 9, 8, 24)))
+ROW = [1, 1, 1, 1, 1, 3, 1, 1, 3, 1, 1, 24, 3, 3, 4, 3, 32]
+SKETCH = 1
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return build(TASK, SKETCH, ROW)
+
+
+def arguments(kernel) -> list[np.ndarray]:
+    return [aligned_empty(a.shape, a.dtype) for a in kernel.args]
+
+
+class TestIdentity:
+    def test_equal_rows_give_equal_code(self, kernel):
+        again = build(TASK, SKETCH, np.array(ROW, np.int32))
+        assert again.code_hash == kernel.code_hash
+        assert again.symbol == kernel.symbol == f"tw_{kernel.code_hash}"
+        assert again.objects == kernel.objects
+        assert again.objects[0][0] == kernel.symbol
+
+    def test_names_do_not_matter(self):
+        one = generate(task_of(te.ComputeDAG(matmul(8, 24, 8))), 0, [1] * 5 + [24, 8, 1, 0])
+        other = te.ComputeDAG(matmul(8, 24, 8, names=("x", "y", "z", "q")))
+        assert generate(task_of(other), 0, [1] * 5 + [24, 8, 1, 0]).code_hash == one.code_hash
+
+    def test_another_process_gives_the_same_code(self, kernel):
+        script = (
+            "from tests.codegen.test_kernels import *\n"
+            "import sys; sys.stdout.write(build(TASK, SKETCH, ROW).code_hash)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == kernel.code_hash
+
+    def test_other_rows_and_targets_give_other_code(self, kernel):
+        row = list(ROW)
+        row[-1] = max(UNROLL_LIMITS)
+        assert build(TASK, SKETCH, row).code_hash != kernel.code_hash
+        narrow = task_of(TASK.compute_dag, "llvm -mcpu=core-avx2")
+        assert generate(narrow, 3, [1] * 11 + [8, 3, 3, 8, 0, 0]).code_hash != kernel.code_hash
+
+    def test_the_number_of_cores_does_not_matter(self, kernel):
+        other = task_of(TASK.compute_dag, "llvm -num-cores=64")
+        assert build(other, SKETCH, ROW).code_hash == kernel.code_hash
+
+    def test_kernels_travel(self, kernel):
+        assert pickle.loads(pickle.dumps(kernel)) == kernel
+
+
+class TestArguments:
+    def test_what_a_kernel_says_about_them(self, kernel):
+        assert [(a.name, a.role) for a in kernel.args] == [
+            ("p0", "input"), ("p1", "input"), ("p2", "input"), ("T_relu", "output"),
+        ]  # fmt: skip
+        assert [a.packing is not None for a in kernel.args] == [False, True, False, False]
+        packed = kernel.args[1]
+        assert packed.shape == packed.packing.packed_shape
+        assert packed.nbytes == 4 * 3 * 3 * 8 * 24
+        assert kernel.workspace_bytes(3) == (kernel.shared_workspace + 3 * kernel.thread_workspace)
+        assert kernel.thread_workspace % 64 == kernel.shared_workspace % 64 == 0
+
+    def test_wrong_shape(self, kernel):
+        arrays = arguments(kernel)
+        arrays[0] = aligned_empty((1, 9, 9, 7), "float32")
+        with pytest.raises(ValueError, match=r"argument p0: expected float32\[1, 9, 9, 8\], got"):
+            load_kernel(kernel).bind(arrays, None, 1)
+
+    def test_weights_that_are_not_packed(self, kernel):
+        arrays = arguments(kernel)
+        arrays[1] = aligned_empty((3, 3, 8, 24), "float32")
+        with pytest.raises(ValueError, match="argument p1: expected"):
+            load_kernel(kernel).bind(arrays, None, 1)
+
+    def test_wrong_type(self, kernel):
+        arrays = arguments(kernel)
+        arrays[3] = aligned_empty(arrays[3].shape, "float64")
+        with pytest.raises(ValueError, match=r"argument T_relu: expected float32.*got float64"):
+            load_kernel(kernel).bind(arrays, None, 1)
+
+    def test_misaligned(self, kernel):
+        arrays = arguments(kernel)
+        raw = aligned_empty((arrays[0].size + 1,), "float32")
+        arrays[0] = raw[1:].reshape(arrays[0].shape)
+        with pytest.raises(ValueError, match="must be contiguous and 64-byte aligned"):
+            load_kernel(kernel).bind(arrays, None, 1)
+
+    def test_not_contiguous(self, kernel):
+        arrays = arguments(kernel)
+        wide = aligned_empty((1, 9, 9, 16), "float32")
+        arrays[0] = wide[..., :8]
+        with pytest.raises(ValueError, match="must be contiguous"):
+            load_kernel(kernel).bind(arrays, None, 1)
+
+    def test_missing_argument_and_workspace(self, kernel):
+        loaded = load_kernel(kernel)
+        with pytest.raises(ValueError, match="argument 2 is longer"):
+            loaded.bind(arguments(kernel)[:3], None, 1)
+        need = kernel.workspace_bytes(2)
+        assert need
+        with pytest.raises(ValueError, match=f"needs {need} bytes of workspace"):
+            loaded.bind(arguments(kernel), aligned_empty((need - 1,), "uint8"), 2)
+
+    def test_unknown_function(self, kernel):
+        with pytest.raises(ModuleError, match="has no function nothing"):
+            load_kernel(kernel)._code.address("nothing")
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (7, 1, 9)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
+def test_aligned_arrays(shape, dtype):
+    array = aligned_empty(shape, dtype)
+    assert array.shape == shape
+    assert array.dtype == np.dtype(dtype)
+    assert array.ctypes.data % 64 == 0
+    copy = aligned_copy(np.ones(shape, dtype)[::-1] if shape else np.ones(shape, dtype))
+    assert copy.flags.c_contiguous
+    assert copy.ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5, 16])
+@pytest.mark.parametrize("sketch_id", range(4))
+def test_more_threads_than_parallel_iterations(sketch_id, threads):
+    """Idle threads do nothing; uneven chunks cover everything."""
+    rng = np.random.default_rng(sketch_id)
+    inputs = random_inputs(TASK.compute_dag, rng)
+    want = reference(TASK.compute_dag, inputs)
+    sketch = SearchSpace.of(TASK).sketch(sketch_id)
+    for row in sketch.sample(rng, 2):
+        got = run_kernel(build(TASK, sketch_id, row), inputs, threads, again=2)
+        assert_close(got, want, f"{threads} threads", 2e-5)
+
+
+def test_one_thread_asks_for_no_team():
+    """With one thread, and without parallel loops, the OpenMP runtime is not entered."""
+    text = generate(TASK, SKETCH, ROW).text
+    assert len(re.findall(r"call void @GOMP_parallel", text)) == 1
+    assert "icmp sle i32 %threads, 1" in text
+    serial = list(ROW)
+    serial[-2] = 0
+    assert "call void @GOMP_parallel" not in generate(TASK, SKETCH, serial).text
+
+
+def region_assembly(source, task) -> str:
+    return "".join(emit_assembly(m.text, task.target) for m in source.modules[1:])
+
+
+def test_multiply_adds_fuse_where_the_target_can():
+    dag = te.ComputeDAG(matmul(8, 64, 32))
+    for cpu, fused in (("core-avx2", True), ("x86-64-v4", True), ("x86-64", False)):
+        task = task_of(dag, f"llvm -mcpu={cpu}")
+        source = generate(task, 0, [1, 1, 4, 1, 1, task.target.lanes(), 32, 0, 0])
+        assembly = region_assembly(source, task)
+        assert ("vfmadd" in assembly) is fused
+        assert not re.search(r"call\w*\s+fma", assembly), "multiply-adds became library calls"
+
+
+def test_accumulators_stay_in_registers():
+    """The innermost loop of a matrix product stores nothing."""
+    task = task_of(te.ComputeDAG(matmul(64, 64, 64, free=True)), "llvm -mcpu=x86-64-v4")
+    source = generate(task, 1, [1, 1, 8, 1, 1, 32, 64, 0, 0])
+    assembly = region_assembly(source, task)
+    assert len(re.findall(r"vmovups\s+%zmm\d+, ", assembly)) == 16  # the register tile, once
+    assert not re.search(r"vmovups\s+%zmm\d+, -?\d*\(%rsp\)", assembly), "a spill"
+
+
+class TestRefusals:
+    def test_types_that_kernels_do_not_hold(self):
+        a = te.placeholder((4, 8), name="A", dtype="float16")
+        task = task_of(te.ComputeDAG([a, te.compute((4, 8), lambda i, j: a[i, j] + a[i, j])]))
+        with pytest.raises(ScheduleError, match="A has dtype float16; kernels support float32"):
+            build(task, 0, [1, 8, 0, 0])
+
+    def test_reads_at_positions_that_data_decide(self):
+        a = te.placeholder((9, 8), name="A")
+        at = te.placeholder((4,), name="at", dtype="int32")
+        task = task_of(te.ComputeDAG([a, at, te.compute((4, 8), lambda i, j: a[at[i], j])]))
+        with pytest.raises(ScheduleError, match="cannot generate integer code for Load"):
+            build(task, 0, [1, 8, 0, 0])
+
+    def test_functions_of_a_type_without_them(self):
+        task = task_of(te.ComputeDAG(softmax(4, 8)))
+        with pytest.raises(ScheduleError, match="takes 14 decisions"):
+            build(task, 0, [1, 2])
