@@ -52,6 +52,14 @@ class Access:
     guarded: bool
     once: bool
 
+    def stride_lines(self, axis: Axis) -> int:
+        """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
+        total, stride = 0.0, float(self.element_bytes)
+        for dim, size in zip(reversed(self.dims), reversed(self.shape), strict=True):
+            total += (dim or {}).get(axis, 0) * stride
+            stride *= size
+        return int(total) // LINE_BYTES if total and total % LINE_BYTES == 0 else 1
+
     @property
     def axes(self) -> frozenset[Axis]:
         """Axes that the address depends on."""

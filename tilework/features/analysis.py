@@ -25,6 +25,7 @@ from tilework.te.expr import Axis, IfThenElse, walk
 
 Floats = NDArray[np.float64]
 _GUARD_LOAD_CYCLES = 0.7
+_CONFLICT_CYCLES = 1.5
 _CALL_CYCLES = 14.0
 _TILE_CYCLES = 14.0
 _LOOP_CYCLES = 1.5
@@ -75,14 +76,19 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
         points *= a.extent
         inner_points *= tiles[a][-1]
     visits = points / inner_points
-    per_step, loads, guarded = _step_cycles(facts, shape, machine)
+    base, stalls, loads, guarded = _step_cycles(facts, shape, machine)
     room = np.maximum(np.floor(nest.unroll / np.maximum(shape.work, 1.0)), 1.0)
     if block.const_axes:
         room = inner_points
     steps_unrolled = np.minimum(room, inner_points)
-    step = per_step + _LOOP_CYCLES / steps_unrolled
+    loop = _LOOP_CYCLES / steps_unrolled
+    step = base + stalls + loop
     compute = shape.sum_over_versions(
-        lambda pixels, vectors: _version_cycles(facts, pixels, vectors, machine, step, per_step)
+        lambda pixels, vectors: (
+            _version_cycles(facts, pixels, vectors, machine, base)
+            + stalls * pixels / shape.pixels
+            + loop
+        )
     )
     compute = compute * points
     finish_ops = 2.0 * facts.finish_ops + facts.math_calls * _CALL_CYCLES
@@ -199,10 +205,14 @@ def _register_count(size: Floats, lanes: int) -> Floats:
 
 def _step_cycles(
     facts: BlockFacts, shape: _TileShape, machine: Machine
-) -> tuple[Floats, Floats, Floats]:
-    """Cycles of one reduction step of the full register tile; its loads, and guarded ones."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Cycles of one reduction step of the full register tile, and stalls that come on top.
+
+    Also returns the number of its loads, and of the guarded ones.
+    """
     loads = np.zeros(len(shape.pixels))
     guarded = np.zeros(len(shape.pixels))
+    conflicts = np.zeros(len(shape.pixels))
     spatial = shape.nest.block.spatial
     for access in facts.accesses:
         if access.once or (access.store and shape.nest.block.reduce):
@@ -216,6 +226,8 @@ def _step_cycles(
         elif access.lane_stride:
             n = n * shape.sizes[-1] * 2.0
         loads = loads + n
+        if not access.packed and not access.lane_stride:
+            conflicts = conflicts + np.where(_thrashes(access, shape, machine), n, 0.0)
         if access.guarded:
             guarded = guarded + n
     pressure = np.maximum(shape.work + shape.vectors + 1 - machine.registers, 0.0)
@@ -226,24 +238,34 @@ def _step_cycles(
             np.full(len(loads), machine.latency if shape.nest.block.reduce else 0.5),
         ]
     )
-    return per_step + _GUARD_LOAD_CYCLES * guarded, loads, guarded
+    stalls = _GUARD_LOAD_CYCLES * guarded + _CONFLICT_CYCLES * conflicts
+    return per_step, stalls, loads, guarded
+
+
+def _thrashes(access: Access, shape: _TileShape, machine: Machine) -> NDArray[np.bool_]:
+    """Whether the pixels of a register tile compete for too few sets of L1.
+
+    Neighbours a power of two apart fall into few of its 64 sets; with more of them than these
+    sets hold, every reduction step misses.
+    """
+    spatial = shape.nest.block.spatial
+    common = np.full(len(shape.pixels), 64, np.int64)
+    pixels = np.ones(len(shape.pixels))
+    for a, size in zip(spatial[:-1], shape.sizes[:-1], strict=True):
+        if a in access.axes:
+            lines = access.stride_lines(a)
+            common = np.where(size > 1, np.gcd(common, lines), common)
+            pixels = pixels * size
+    return pixels >= machine.l1_ways * (64 // common)
 
 
 def _version_cycles(
-    facts: BlockFacts,
-    pixels: Floats,
-    vectors: Floats,
-    machine: Machine,
-    step: Floats,
-    per_step: Floats,
+    facts: BlockFacts, pixels: Floats, vectors: Floats, machine: Machine, base: Floats
 ) -> Floats:
-    """Cycles per reduction step of a tile version, scaled from the full tile's overheads."""
-    work = pixels * vectors
-    busy = work * facts.update_ops_rate(machine)
+    """Cycles per reduction step of a tile version, without stalls; at most the full tile's."""
+    busy = pixels * vectors * facts.update_ops_rate(machine)
     loads = (pixels + vectors) / machine.load_ports
-    floor = np.where(per_step >= machine.latency, machine.latency, per_step)
-    own = np.maximum.reduce([busy, loads, floor])
-    return np.minimum(own + (step - per_step), step)
+    return np.minimum(np.maximum.reduce([busy, loads, np.full(len(busy), machine.latency)]), base)
 
 
 def _attached_cycles(nest: BlockNest, machine: Machine) -> Floats:

@@ -21,7 +21,8 @@ class Machine:
         latency: cycles from one multiply-add to the next that depends on it.
         lanes: float32 elements per vector.
         registers: vector registers.
-        l1_bytes, l2_bytes, l3_bytes: cache sizes (L3: the share of one core).
+        l1_bytes, l2_bytes, l3_bytes: usable cache sizes (L3: the share of one core).
+        l1_ways: lines that one of the 64 sets of L1 holds.
         l2_rate, l3_rate, memory_rate: bytes per cycle that L2, L3 and memory deliver.
         fork_cycles: cost of starting and joining a parallel region.
         cores: threads of a parallel region.
@@ -34,6 +35,7 @@ class Machine:
     lanes: int = 16
     registers: int = 32
     l1_bytes: float = 32 << 10
+    l1_ways: int = 8
     l2_bytes: float = 1 << 20
     l3_bytes: float = 16 << 20
     l2_rate: float = 48.0
@@ -52,6 +54,7 @@ class Machine:
             lanes=target.lanes(),
             registers=target.num_vector_registers,
             l1_bytes=0.8 * target.l1_bytes,
+            l1_ways=max(target.l1_bytes // (64 * 64), 1),
             l2_bytes=0.8 * target.l2_bytes,
             l3_bytes=0.8 * target.l3_bytes / target.num_cores,
             cores=target.num_cores,
