@@ -29,8 +29,8 @@ def random_inputs(dag: te.ComputeDAG, rng: np.random.Generator) -> list[np.ndarr
         elif kind.kind == "b":
             out.append(rng.integers(0, 2, t.shape).astype(kind))
         else:
-            low = 0 if kind.kind == "u" else -9
-            out.append(rng.integers(low, 10, t.shape).astype(kind))
+            low, high = (0, 256) if kind.kind == "u" else (-9, 10)
+            out.append(rng.integers(low, high, t.shape).astype(kind))
     return out
 
 

@@ -188,17 +188,6 @@ def test_weight_that_is_read_in_part():
     check_dag(te.ComputeDAG([a, b, out]), 0, rows=2)
 
 
-def test_guard_that_is_never_true_reads_nothing():
-    """Not even a whole vector where the guard sends the address."""
-    a, b = te.placeholder((2, 40), name="A"), te.placeholder((3,), name="B")
-    out = te.compute(
-        (2, 40),
-        lambda i, j: te.if_then_else(i * i + 1 < 0, b[j - 1], a[i, j]),
-        name="C",
-    )
-    check_dag(te.ComputeDAG([a, b, out]), 0, rows=3)
-
-
 def test_outer_product():
     a, b = te.placeholder((13,), name="a"), te.placeholder((37,), name="b")
     out = te.compute((13, 37), lambda i, j: a[i] * b[j], name="outer")

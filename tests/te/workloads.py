@@ -114,6 +114,17 @@ def max_pool(n=1, h=56, w=56, c=512, p=1):
     return [data, out]
 
 
+def never_true():
+    """A guard that no point passes, over a tensor shorter than any vector."""
+    a, b = te.placeholder((2, 40), name="A"), te.placeholder((3,), name="B")
+    out = te.compute(
+        (2, 40),
+        lambda i, j: te.if_then_else(i * i + 1 < 0, b[j - 1], a[i, j]),
+        name="C",
+    )
+    return [a, b, out]
+
+
 _B = [[1, 0, 0, 0], [0, 1, -1, 1], [-1, 1, 1, 0], [0, 0, 0, -1]]
 _A = [[1, 0], [1, 1], [1, -1], [0, -1]]
 
