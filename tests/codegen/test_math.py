@@ -7,8 +7,10 @@ import pytest
 
 from tests.lower.check import run_kernel, task_of
 from tilework import te
-from tilework.codegen import build
+from tilework.codegen import aligned_copy, aligned_empty, build, load_kernel
+from tilework.space import SearchSpace
 from tilework.target import Target
+from tilework.task import SearchTask
 
 CPUS = ["native", "core-avx2", "x86-64"]
 FUNCTIONS = {
@@ -126,3 +128,16 @@ def test_round_takes_ties_to_even():
     x = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5], "float32")
     for cpu in CPUS:
         np.testing.assert_array_equal(apply("round", x, cpu), np.round(x))
+
+
+def test_relu_passes_nan_on():
+    data = te.placeholder((37,), "x")
+    out = te.compute((37,), lambda i: te.relu(data[i]), "relu")
+    task = SearchTask(te.ComputeDAG([data, out]), Target("llvm -num-cores=1"))
+    (sketch,) = SearchSpace.of(task).sketches
+    kernel = build(task, sketch.id, sketch.sample(np.random.default_rng(0), 1)[0])
+    values = np.linspace(-1, 1, 37, dtype="float32")
+    values[[3, 20]] = np.nan
+    got = aligned_empty((37,), "float32")
+    load_kernel(kernel)([aligned_copy(values), got], None, 1)
+    np.testing.assert_array_equal(got, np.maximum(values, 0))

@@ -202,11 +202,10 @@ class Values:
     def _binary(self, op: str, x: Value, y: Value) -> Value:
         a, b = self.match(x, y)
         if op in ("max", "min"):
-            c = self.fn.emit(
-                f"{_compare(a, '>' if op == 'max' else '<')} {a.type} {a.ssa}, {b.ssa}"
-            )
-            mask = Value(c, a.width, "bool")
-            return self._select(mask, a, b)
+            # One instruction, and a NaN on the left stays: max(x, 0) of NaN is NaN.
+            other = _compare(a, "<" if op == "max" else ">")
+            c = self.fn.emit(f"{other} {a.type} {a.ssa}, {b.ssa}")
+            return self._select(Value(c, a.width, "bool"), b, a)
         if is_float(a.dtype):
             if op not in _FLOAT_OPS:
                 raise ScheduleError(f"operator {op} is not defined for {a.dtype}")

@@ -20,12 +20,12 @@ from tilework.te.expr import (
     Read,
     Select,
     children,
+    dtype_bytes,
     is_float,
     walk,
 )
 from tilework.te.tensor import Placeholder
 
-ELEMENT_BYTES = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "bool": 1}
 LINE_BYTES = 64
 
 
@@ -115,16 +115,12 @@ def block_facts(block: Block) -> BlockFacts:
     out = block.result
     dims = tuple({a: 1} for a in block.spatial)
     accesses.append(
-        Access(dims, out.shape, _bytes(out.dtype), False, True, 1, False, bool(block.reduce))
+        Access(dims, out.shape, dtype_bytes(out.dtype), False, True, 1, False, bool(block.reduce))
     )
     update = max(_ops(block.source), 1.0) if not block.const_axes else _density(block.source)
     if not block.reduce:
         calls += _calls(block.source)
     return BlockFacts(tuple(accesses), update, finish, calls)
-
-
-def _bytes(dtype: str) -> int:
-    return ELEMENT_BYTES.get(dtype, 4)
 
 
 def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:
@@ -185,7 +181,7 @@ def _make(
     guarded: bool,
     once: bool,
 ) -> Access:
-    size = _bytes(read.tensor.dtype)
+    size = dtype_bytes(read.tensor.dtype)
     return Access(dims, read.tensor.shape, size, packed, store, stride, guarded, once)
 
 
