@@ -47,15 +47,15 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tilework needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tilework needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	@echo "installing Tilework into $(VENV) (about a minute, once)"
-	$(PIP) install -e .
+	@echo "installing Tilework into $(VENV) (a minute or two, once)"
+	@$(PIP) install -e .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	@echo "installing Tilework and its development extras into $(VENV) (about a minute, once)"
-	$(PIP) install -e '.[dev]'
+	@echo "installing Tilework and its development extras into $(VENV) (a minute or two, once)"
+	@$(PIP) install -e '.[dev]'
 	@touch $@ $(VENV)/.installed

@@ -44,7 +44,7 @@ def require_peers(engines: Sequence[str]) -> None:
         if engine not in _LOADERS:
             raise TileworkError(f"unknown engine '{engine}'; known: {', '.join(PEERS)}")
         if importlib.util.find_spec(engine) is None:
-            raise TileworkError(f"{engine} is not installed: pip install 'tilework[compare]'")
+            raise TileworkError(f"{engine} is not installed: pip install {engine}")
 
 
 def load_peer(engine: str, path: str, threads: int) -> Peer:

@@ -216,5 +216,5 @@ def _print_latency(report: TuneReport) -> None:
     if gap > LARGE_GAP:
         out.print(
             f"[yellow]End to end is {gap:.0%} above the sum of the tasks:[/] another program on "
-            "these cores, or calls that are not tuned (tilework compile lists them)"
+            "these cores, weights that fall out of the caches, or small calls between the tasks"
         )
