@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilework.codegen.types import SUFFIX, float_literal, vector_type
+from tilework.codegen.types import SUFFIX, Value, float_literal, vector_type
 from tilework.errors import ScheduleError
 
 if TYPE_CHECKING:
-    from tilework.codegen.values import Value, Values
+    from tilework.codegen.values import Values
 
 _INTRINSICS = {
     "sqrt": "sqrt",
@@ -37,8 +37,6 @@ class MathLibrary:
         Raises:
             ScheduleError: the function is not available for the arguments' type.
         """
-        from tilework.codegen.values import Value
-
         args = values.match(*args)
         a = args[0]
         if a.dtype not in SUFFIX:
@@ -66,8 +64,6 @@ class MathLibrary:
         return self._libm(values, "exp" if name == "exp" else _LIBM[name], args)
 
     def _libm(self, values: Values, name: str, args: list[Value]) -> Value:
-        from tilework.codegen.values import Value
-
         a, fn = args[0], values.fn
         scalar = vector_type(a.dtype, 1)
         symbol = name + ("f" if a.dtype == "float32" else "")

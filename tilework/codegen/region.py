@@ -7,8 +7,8 @@ import math
 from tilework.codegen.function import Function
 from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.scalars import Dynamic, Lane, Scalars
-from tilework.codegen.types import BYTES, pieces
-from tilework.codegen.values import Value, Values
+from tilework.codegen.types import BYTES, Value, pieces
+from tilework.codegen.values import Values
 from tilework.lower.ir import Buffer, For, If, Load, Region, Seq, Stmt, Store, walk_stmts
 from tilework.te.expr import Expr, children, walk
 

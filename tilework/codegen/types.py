@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import dataclass
 
 LLVM_TYPE = {
     "float32": "float",
@@ -22,6 +23,22 @@ def vector_type(dtype: str, width: int) -> str:
     """LLVM type of ``width`` elements (a scalar for width 1)."""
     base = LLVM_TYPE[dtype]
     return base if width == 1 else f"<{width} x {base}>"
+
+
+@dataclass(frozen=True)
+class Value:
+    """An SSA value of ``width`` elements (1 = scalar) of ``dtype`` (``bool`` is ``i1``)."""
+
+    ssa: str
+    width: int
+    dtype: str
+
+    @property
+    def type(self) -> str:
+        """LLVM type."""
+        if self.dtype == "bool":
+            return "i1" if self.width == 1 else f"<{self.width} x i1>"
+        return vector_type(self.dtype, self.width)
 
 
 def float_literal(value: float, dtype: str) -> str:

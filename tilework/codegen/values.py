@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tilework.codegen.arithmetic import Arithmetic
 from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.scalars import Lane, LaneDependent, Scalars
-from tilework.codegen.types import LLVM_TYPE, SUFFIX, float_literal, vector_type
+from tilework.codegen.types import LLVM_TYPE, Value, float_literal, vector_type
 from tilework.errors import ScheduleError
 from tilework.lower.ir import Buffer, Load
 from tilework.te.expr import (
@@ -27,39 +27,16 @@ from tilework.te.expr import (
     walk,
 )
 
-_FLOAT_OPS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
-_INT_OPS = {"+": "add", "-": "sub", "*": "mul"}
-_FCMP = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
-_ICMP = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 
-
-@dataclass(frozen=True)
-class Value:
-    """An SSA value of ``width`` elements (1 = scalar) of ``dtype`` (``bool`` is ``i1``)."""
-
-    ssa: str
-    width: int
-    dtype: str
-
-    @property
-    def type(self) -> str:
-        """LLVM type."""
-        if self.dtype == "bool":
-            return "i1" if self.width == 1 else f"<{self.width} x i1>"
-        return vector_type(self.dtype, self.width)
-
-
-class Values:
-    """Emits value expressions; keeps loads and broadcasts of the current straight-line code."""
+class Values(Arithmetic):
+    """Emits value expressions; keeps the loads of the current straight-line code."""
 
     def __init__(self, scalars: Scalars, math: MathLibrary) -> None:
+        super().__init__(scalars.fn, math)
         self.scalars = scalars
-        self.fn = scalars.fn
-        self.math = math
         self.lane_var: Axis | None = None
         self.registers: dict[tuple[Buffer, int], Value] = {}
         self._loads: dict[object, Value] = {}
-        self._splats: dict[tuple[str, str, int], Value] = {}
         self._guards: list[str] = []
         self._products: dict[int, tuple[Expr, list[Lookup], list[Expr]]] = {}
         self._integers: dict[int, tuple[Expr, bool]] = {}
@@ -68,8 +45,8 @@ class Values:
 
     def forget(self) -> None:
         """Start of a new basic block: nothing loaded so far may be reused."""
+        super().forget()
         self._loads.clear()
-        self._splats.clear()
 
     def invalidate(self, buffer: Buffer) -> None:
         """A store to ``buffer`` makes earlier loads of it stale."""
@@ -91,7 +68,7 @@ class Values:
             case Binary() if e.op == "*" and is_float(e.dtype):
                 return self._scaled(e.dtype, *self._product(e))
             case Binary():
-                return self._binary(e.op, self.value(e.a), self.value(e.b))
+                return self.binary(e.op, self.value(e.a), self.value(e.b))
             case Lookup():
                 return Value(float_literal(self._entry(e), e.dtype), 1, e.dtype)
             case Select() | IfThenElse():
@@ -103,32 +80,6 @@ class Values:
             case Compare() | Logic() | Not() | Axis():
                 return self._predicate(e)
         raise ScheduleError(f"cannot generate code for {type(e).__name__}")
-
-    def splat(self, v: Value, width: int) -> Value:
-        """``v`` repeated ``width`` times."""
-        if v.width == width:
-            return v
-        key = (v.ssa, v.dtype, width)
-        found = self._splats.get(key)
-        if found is None:
-            out = Value("", width, v.dtype)
-            if not v.ssa.startswith("%"):
-                elems = ", ".join([f"{v.type} {v.ssa}"] * width)
-                found = Value(f"<{elems}>", width, v.dtype)
-            else:
-                one = self.fn.emit(f"insertelement {out.type} poison, {v.type} {v.ssa}, i32 0")
-                ssa = self.fn.emit(
-                    f"shufflevector {out.type} {one}, {out.type} poison, "
-                    f"<{width} x i32> zeroinitializer"
-                )
-                found = Value(ssa, width, v.dtype)
-            self._splats[key] = found
-        return found
-
-    def match(self, *values: Value) -> list[Value]:
-        """The values broadcast to a common width."""
-        width = max(v.width for v in values)
-        return [self.splat(v, width) for v in values]
 
     def _literal(self, e: Const) -> str:
         if is_float(e.dtype):
@@ -148,19 +99,13 @@ class Values:
                     return other_value
                 if zero or not factors:
                     done = self._scaled(e.dtype, scale, factors)
-                    return done if zero else self._binary("+", other_value, done)
+                    return done if zero else self.binary("+", other_value, done)
                 *most, last = factors
                 if not most and scale in (1, -1):
-                    return self._binary("+" if scale == 1 else "-", other_value, self.value(last))
+                    return self.binary("+" if scale == 1 else "-", other_value, self.value(last))
                 scaled = self._scaled(e.dtype, scale, most)
-                a, b, c = self.match(scaled, self.value(last), other_value)
-                name = f"llvm.fmuladd.{_suffix(a)}"  # fused where the target can
-                self.math.declare(f"declare {a.type} @{name}({a.type}, {a.type}, {a.type})")
-                text = (
-                    f"call {a.type} @{name}({a.type} {a.ssa}, {a.type} {b.ssa}, {a.type} {c.ssa})"
-                )
-                return Value(self.fn.emit(text), a.width, a.dtype)
-        return self._binary("+", self.value(e.a), self.value(e.b))
+                return self.multiply_add(scaled, self.value(last), other_value)
+        return self.binary("+", self.value(e.a), self.value(e.b))
 
     def _entry(self, e: Lookup) -> float:
         """The matrix element; its loops are expanded, so the indices are literals."""
@@ -194,65 +139,10 @@ class Values:
             return Value(float_literal(scale, dtype), 1, dtype)
         out = self.value(factors[0])
         for factor in factors[1:]:
-            out = self._binary("*", out, self.value(factor))
+            out = self.binary("*", out, self.value(factor))
         if scale == 1:
             return out
-        return self._binary("*", out, Value(float_literal(scale, out.dtype), 1, out.dtype))
-
-    def _binary(self, op: str, x: Value, y: Value) -> Value:
-        a, b = self.match(x, y)
-        if op in ("max", "min"):
-            # One instruction, and a NaN on the left stays: max(x, 0) of NaN is NaN.
-            other = _compare(a, "<" if op == "max" else ">")
-            c = self.fn.emit(f"{other} {a.type} {a.ssa}, {b.ssa}")
-            return self._select(Value(c, a.width, "bool"), b, a)
-        if is_float(a.dtype):
-            if op not in _FLOAT_OPS:
-                raise ScheduleError(f"operator {op} is not defined for {a.dtype}")
-            return Value(
-                self.fn.emit(f"{_FLOAT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype
-            )
-        if op in ("//", "%"):
-            return self._floor(op, a, b)
-        if op not in _INT_OPS:
-            raise ScheduleError(f"operator {op} is not supported on {a.dtype} data")
-        return Value(self.fn.emit(f"{_INT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype)
-
-    def _floor(self, op: str, a: Value, b: Value) -> Value:
-        """Integer division and remainder that round down, whatever the signs.
-
-        A divisor of zero, which a guard may be there to discard, must not trap.
-        """
-
-        def put(text: str, x: str, y: str) -> str:
-            return self.fn.emit(f"{text} {a.type} {x}, {y}")
-
-        one = self.splat(Value("1", 1, a.dtype), a.width)
-        if "%" in b.ssa:
-            zero = self.splat(Value("0", 1, a.dtype), a.width)
-            b = self._select(self._compare("==", b, zero), one, b)
-        if a.dtype.startswith("u"):
-            return Value(put("udiv" if op == "//" else "urem", a.ssa, b.ssa), a.width, a.dtype)
-        none = self.splat(Value("0", 1, a.dtype), a.width).ssa
-        rest = put("srem", a.ssa, b.ssa)
-        signs = put("icmp slt", put("xor", rest, b.ssa), none)
-        some = put("icmp ne", rest, none)
-        bits = Value("", a.width, "bool").type
-        fix = self.fn.emit(f"and {bits} {signs}, {some}")
-        if op == "%":
-            changed, plain = put("add", rest, b.ssa), rest
-        else:
-            plain = put("sdiv", a.ssa, b.ssa)
-            changed = put("sub", plain, one.ssa)
-        text = f"select {bits} {fix}, {a.type} {changed}, {a.type} {plain}"
-        return Value(self.fn.emit(text), a.width, a.dtype)
-
-    def _select(self, cond: Value, x: Value, y: Value) -> Value:
-        a, b = self.match(x, y)
-        if cond.width > 1:
-            a, b = self.splat(a, cond.width), self.splat(b, cond.width)
-        text = f"select {cond.type} {cond.ssa}, {a.type} {a.ssa}, {b.type} {b.ssa}"
-        return Value(self.fn.emit(text), a.width, a.dtype)
+        return self.binary("*", out, Value(float_literal(scale, out.dtype), 1, out.dtype))
 
     def _choose(self, e: Select | IfThenElse) -> Value:
         """A choice: decided now, by a scalar predicate, or element by element."""
@@ -267,7 +157,7 @@ class Values:
         else:  # the data decides
             cond = self.value(e.cond)
             if not guarded or (self._loaded(e.a) and self._loaded(e.b)):
-                return self._select(cond, self.value(e.a), self.value(e.b))
+                return self.select(cond, self.value(e.a), self.value(e.b))
             if cond.width > 1 or self._varies(e):
                 return self._by_lane(e)
             cond_ssa = cond.ssa
@@ -277,7 +167,7 @@ class Values:
             b = self._guarded(inverse, e.b)
         else:
             b = self.value(e.b)
-        return self._select(Value(cond_ssa, 1, "bool"), a, b)
+        return self.select(Value(cond_ssa, 1, "bool"), a, b)
 
     def _loaded(self, e: Expr) -> bool:
         """Whether the expression reads nothing that has not been read here already."""
@@ -335,7 +225,7 @@ class Values:
             return self._resize(ssa, e.dtype)
         v = self.value(e.a)
         if e.dtype == "bool":
-            return self._compare("!=", v, Value(self._literal(Const(v.dtype, 0)), 1, v.dtype))
+            return self.compare("!=", v, Value(self._literal(Const(v.dtype, 0)), 1, v.dtype))
         target = Value("", v.width, e.dtype).type
         unsigned = v.dtype == "bool" or v.dtype.startswith("u")
         if is_float(v.dtype) and is_float(e.dtype):
@@ -366,7 +256,7 @@ class Values:
             return Value(ssa, 1, "bool") if e.dtype == "bool" else self._resize(ssa, e.dtype)
         match e:
             case Compare():
-                return self._compare(e.op, self.value(e.a), self.value(e.b))
+                return self.compare(e.op, self.value(e.a), self.value(e.b))
             case Logic():
                 a, b = self.match(self.value(e.a), self.value(e.b))
                 return Value(self.fn.emit(f"{e.op} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
@@ -375,10 +265,6 @@ class Values:
                 ones = self.splat(Value("true", 1, "bool"), a.width)
                 return Value(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
         raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
-
-    def _compare(self, op: str, x: Value, y: Value) -> Value:
-        a, b = self.match(x, y)
-        return Value(self.fn.emit(f"{_compare(a, op)} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
 
     # -- memory -----------------------------------------------------------------------------
 
@@ -458,6 +344,7 @@ class Values:
         form = self.scalars.flat(key, buffer, indices)
         if form is None:
             self._store_at(buffer, self.scalars.element(buffer, indices), v)
+            self.invalidate(buffer)
             return
         const, terms, lane_c, lane = self.scalars.split(form)
         width = lane.width if lane is not None else 1
@@ -481,22 +368,8 @@ class Values:
         self.fn.line(f"store {v.type} {v.ssa}, ptr {pointer}, align {_align(buffer)}")
 
 
-def _compare(v: Value, op: str) -> str:
-    """The comparison instruction for the type of ``v``."""
-    if is_float(v.dtype):
-        return f"fcmp {_FCMP[op]}"
-    kind = _ICMP[op]
-    if v.dtype == "bool" or v.dtype.startswith("u"):
-        kind = kind.replace("s", "u", 1)
-    return f"icmp {kind}"
-
-
 def _align(buffer: Buffer) -> int:
     return {"float64": 8, "int64": 8, "int8": 1, "uint8": 1, "bool": 1}.get(buffer.dtype, 4)
-
-
-def _suffix(v: Value) -> str:
-    return SUFFIX[v.dtype] if v.width == 1 else f"v{v.width}{SUFFIX[v.dtype]}"
 
 
 def _deep(e: Expr) -> Iterator[Expr]:
