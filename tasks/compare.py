@@ -36,7 +36,10 @@ class EngineRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Engines on one network and one number of threads, timed interleaved in one run."""
+    """Engines on one network and one number of threads, timed interleaved in one run.
+
+    ``schedules`` says how many of the tasks were tuned.
+    """
 
     network: str
     target: str
@@ -44,6 +47,7 @@ class Comparison:
     tasks: int
     tuned_tasks: int
     rows: tuple[EngineRow, ...]
+    schedules: str = ""
 
 
 def random_inputs(net: Network, seed: int = 0) -> dict[str, np.ndarray]:
@@ -126,4 +130,9 @@ def compare_engines(
         for name, found in samples.items()
     )
     tuned = [row.tuned for row in module.report]
-    return Comparison(net.name, str(target), target.num_cores, len(tuned), sum(tuned), rows)
+    from tilework.runtime import tuned_text
+
+    schedules = tuned_text(module.report)
+    return Comparison(
+        net.name, str(target), target.num_cores, len(tuned), sum(tuned), rows, schedules
+    )

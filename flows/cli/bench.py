@@ -87,7 +87,6 @@ def _print(comparison: Comparison) -> None:
         table(
             ["Engine", ">median ms", ">mean", ">min", ">std", ">ratio", ">difference"],
             rows,
-            title=f"{comparison.network}, {threads}, {comparison.tuned_tasks} of "
-            f"{comparison.tasks} tasks tuned",
+            title=f"{comparison.network}, {threads}, {comparison.schedules}",
         )
     )

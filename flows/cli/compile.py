@@ -71,5 +71,6 @@ def print_task_reports(reports: Sequence[TaskReport]) -> None:
     columns = [">ID", "Description", ">Weight", "Schedule", ">Latency (ms)", ">GFLOPS", ">Share"]
     out = console()
     out.print(table(columns, rows))
-    tuned = sum(report.tuned for report in reports)
-    out.print(f"{tuned} of {len(reports)} tasks tuned")
+    from tilework.runtime import tuned_text
+
+    out.print(tuned_text(reports))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -54,6 +55,18 @@ def test_records_that_do_not_replay_are_passed_over(tasks, rows):
         ]
     )
     assert choose_schedule(tasks[0], history).latency_s == 5.0
+
+
+def test_another_number_of_threads_serves_where_there_is_no_record(tasks, rows):
+    own = tasks[0].target.num_cores
+    others = [replace(tasks[0], target=tasks[0].target.with_cores(n)) for n in (own * 2, own * 8)]
+    far = record(others[1], rows[0], 1.0)
+    near = record(others[0], rows[1], 2.0)
+    choice = choose_schedule(tasks[0], MemoryHistory([far, near]))
+    assert (choice.source, choice.row) == ("transferred", tuple(rows[1].tolist()))
+    assert choice.latency_s is None and choice.predicted_s > 0
+    exact = record(tasks[0], rows[2], 3.0)
+    assert choose_schedule(tasks[0], MemoryHistory([far, near, exact])).source == "tuned"
 
 
 def test_without_records_the_draft_decides_alike_every_time(tasks):

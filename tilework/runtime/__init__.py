@@ -6,13 +6,24 @@ from tilework.runtime.archive import load_module, save_module
 from tilework.runtime.assemble import compile
 from tilework.runtime.choose import Choice, choose_schedule
 from tilework.runtime.history import ApplyHistoryBest, load_best
-from tilework.runtime.image import TaskReport
+from tilework.runtime.image import TaskReport, tuned_text
 from tilework.runtime.module import Module
 from tilework.runtime.single import TaskFunction, compile_task
 from tilework.runtime.timing import BenchmarkResult, KernelTime
 
 __all__ = [
-    "ApplyHistoryBest", "BenchmarkResult", "Choice", "KernelTime", "Module", "TaskFunction",
-    "TaskReport", "choose_schedule", "compile", "compile_task", "load_best", "load_module",
+    "ApplyHistoryBest",
+    "BenchmarkResult",
+    "Choice",
+    "KernelTime",
+    "Module",
+    "TaskFunction",
+    "TaskReport",
+    "choose_schedule",
+    "compile",
+    "compile_task",
+    "load_best",
+    "load_module",
     "save_module",
+    "tuned_text",
 ]  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from tilework.task import SearchTask
 
 _SAMPLES = 1024
 _CLIMBS = 4
+_CORE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 class Choice(NamedTuple):
@@ -20,14 +23,15 @@ class Choice(NamedTuple):
 
     Attributes:
         sketch_id, row: the schedule.
-        source: ``"tuned"`` if it was measured, else ``"untuned"``.
-        latency_s: its recorded latency; None if untuned.
+        source: ``"tuned"`` if it was measured for this target, ``"transferred"`` if with another
+            number of threads of the same CPU, else ``"untuned"``.
+        latency_s: its recorded latency; None unless tuned.
         predicted_s: what the draft model expects; None if tuned.
     """
 
     sketch_id: int
     row: tuple[int, ...]
-    source: Literal["tuned", "untuned"]
+    source: Literal["tuned", "transferred", "untuned"]
     latency_s: float | None
     predicted_s: float | None = None
 
@@ -35,11 +39,23 @@ class Choice(NamedTuple):
 def choose_schedule(task: SearchTask, history: History | None = None) -> Choice:
     """The best schedule on record for the task, or else the draft model's best.
 
-    The same task and records give the same choice, in any process.
+    Without a record of the target itself, the best one of the nearest number of threads of the
+    same CPU serves: register tiles and cache use are the same. The same task and records give the
+    same choice, in any process.
     """
-    record = best_record(task, history) if history is not None else None
+    if history is None:
+        return draft_schedule(task)
+    record = best_record(task, history)
     if record is not None:
         return Choice(record.sketch_id, record.decisions, "tuned", record.latency_s)
+    own = task.target.num_cores
+    for cores in sorted(_CORE_COUNTS, key=lambda n: (abs(math.log2(n / own)), n)):
+        other = replace(task, target=task.target.with_cores(cores))
+        record = best_record(other, history) if cores != own else None
+        if record is not None and _replays(task, record):
+            row = np.array([record.decisions], np.int32)
+            seconds = float(SearchSpace.of(task).sketch(record.sketch_id).draft(row)[0])
+            return Choice(record.sketch_id, record.decisions, "transferred", None, seconds)
     return draft_schedule(task)
 
 

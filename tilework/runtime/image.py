@@ -6,6 +6,7 @@ and ``constant`` (byte offsets), ``io`` (number of a buffer that the caller supp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -66,8 +67,8 @@ class TaskReport:
         desc: readable name.
         workload_key: identity of the computation.
         weight: calls in the network.
-        source: ``"tuned"`` or ``"untuned"``.
-        latency_s: recorded latency of one call, in seconds; None if untuned.
+        source: ``"tuned"``, ``"transferred"`` (from another number of threads) or ``"untuned"``.
+        latency_s: recorded latency of one call, in seconds; None unless tuned.
         flops: operations of one call.
         sketch_id, decisions: the schedule.
         share: of the recorded time of all tasks; None unless all are tuned.
@@ -85,13 +86,20 @@ class TaskReport:
 
     @property
     def tuned(self) -> bool:
-        """Whether the schedule was measured."""
+        """Whether the schedule was measured for this target."""
         return self.source == "tuned"
 
     @property
     def gflops(self) -> float | None:
         """Recorded speed in 1e9 operations per second; None if untuned."""
         return self.flops / self.latency_s * 1e-9 if self.latency_s else None
+
+
+def tuned_text(report: Sequence[TaskReport]) -> str:
+    """How many tasks were tuned: ``3 of 24 tasks tuned, 21 transferred``."""
+    moved = sum(r.source == "transferred" for r in report)
+    text = f"{sum(r.tuned for r in report)} of {len(report)} tasks tuned"
+    return f"{text}, {moved} transferred from another number of threads" if moved else text
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from tilework.errors import ModuleError
 from tilework.measure.timing import take_samples
 from tilework.runtime.cpu import lacking_features
 from tilework.runtime.execute import Executable
-from tilework.runtime.image import Image, TaskReport, Value
+from tilework.runtime.image import Image, TaskReport, Value, tuned_text
 from tilework.runtime.timing import BenchmarkResult, KernelTime
 
 Array = NDArray[Any]
@@ -127,7 +127,7 @@ class Module:
             f"{self.name} for {self.target}, {threads}",
             *(f"  input  {v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs),
             *(f"  output {v.name} {v.dtype}{list(v.shape)}" for v in self.image.outputs),
-            f"  {len(self.image.steps)} kernel calls; {len(self.report)} tasks, {tuned} tuned",
+            f"  {len(self.image.steps)} kernel calls; {tuned_text(self.report)}",
             f"  constants {_mib(self.image.constants.nbytes)}, intermediate values "
             f"{_mib(self.image.arena_bytes)}, code {_mib(code)}",
         ]
