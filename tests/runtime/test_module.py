@@ -101,7 +101,7 @@ def test_profile_has_a_row_per_call(mlp_module):
 
 
 def test_summary_and_report(mlp_module):
-    assert "0 tuned" in mlp_module.summary()
+    assert "0 of 4 tasks tuned" in mlp_module.summary()
     assert [r.source for r in mlp_module.report] == ["untuned"] * len(mlp_module.report)
     assert all(r.latency_s is None and r.gflops is None for r in mlp_module.report)
 
