@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 _COMBINE = {"sum": "+", "max": "max", "min": "min"}
 _PAD_VECTOR = 64
+_SHORT_TILE_SHARE = 4
 
 
 @dataclass
@@ -273,13 +274,19 @@ class _Unrolled:
 
 
 def _unrolled_reduce(loops: _Loops, sizes: dict[Axis, int]) -> _Unrolled:
-    """Expand the innermost reduce loops while the body stays within the row's unroll limit."""
+    """Expand the innermost reduce loops while the body stays within the row's unroll limit.
+
+    Shorter last tiles, which run seldom, are expanded less: there may be several of them.
+    """
     block = loops.nest.block
     level = block.reduce_levels - 1
     work = 1
     for i, a in enumerate(block.spatial):
         work *= -(-sizes[a] // EXPANDED_LANES) if i == len(block.spatial) - 1 else sizes[a]
-    room = max(int(loops.nest.unroll[0]) // max(work, 1), 1)
+    limit = int(loops.nest.unroll[0])
+    if any(sizes[a] < min(loops.tile[a][-1], a.extent) for a in block.spatial):
+        limit //= _SHORT_TILE_SHARE
+    room = max(limit // max(work, 1), 1)
     out: list[tuple[Axis, int | Expr, str]] = []
     index: dict[Axis, Expr] = {}
     for axis in reversed(block.reduce):
