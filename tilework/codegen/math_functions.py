@@ -8,7 +8,7 @@ from tilework.codegen.types import SUFFIX, Value, float_literal, vector_type
 from tilework.errors import ScheduleError
 
 if TYPE_CHECKING:
-    from tilework.codegen.values import Values
+    from tilework.codegen.arithmetic import Arithmetic
 
 _INTRINSICS = {
     "sqrt": "sqrt",
@@ -31,7 +31,7 @@ class MathLibrary:
         """Add a declaration (once)."""
         self.declarations.add(text)
 
-    def call(self, values: Values, name: str, args: list[Value]) -> Value:
+    def call(self, values: Arithmetic, name: str, args: list[Value]) -> Value:
         """Emit ``name(args)``, vectorised where a vector form exists.
 
         Raises:
@@ -63,7 +63,7 @@ class MathLibrary:
             return Value(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
         return self._libm(values, "exp" if name == "exp" else _LIBM[name], args)
 
-    def _libm(self, values: Values, name: str, args: list[Value]) -> Value:
+    def _libm(self, values: Arithmetic, name: str, args: list[Value]) -> Value:
         a, fn = args[0], values.fn
         scalar = vector_type(a.dtype, 1)
         symbol = name + ("f" if a.dtype == "float32" else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tilework.lower.common import (
     Resolver,
@@ -15,13 +14,11 @@ from tilework.lower.common import (
     var_or_zero,
     weighted_sum,
 )
+from tilework.lower.context import Context
 from tilework.lower.ir import If, Stmt, Store
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, Read, binary, compare
 from tilework.te.tensor import Operation
-
-if TYPE_CHECKING:
-    from tilework.lower.lower import Context
 
 
 def plain_read(ctx: Context) -> Resolver:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tilework.errors import ScheduleError
+from tilework.lower.context import Context, Packed
 from tilework.lower.elementwise import lower_elementwise
 from tilework.lower.ir import Buffer, Program, Region
 from tilework.lower.packing import Packing
@@ -28,22 +29,6 @@ class Lowered:
     packing: dict[int, Packing]
 
 
-@dataclass
-class Context:
-    """What the lowering of one program collects: buffers of ops, and temporaries."""
-
-    buffers: dict[Operation, Buffer]
-    packed: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]]
-    temporaries: list[Buffer] = field(default_factory=list)
-
-    def temporary(self, name: str, shape: Sequence[int], dtype: str, scope: str) -> Buffer:
-        """Declare a buffer that lives inside the kernel."""
-        buffer = Buffer(name, tuple(int(s) for s in shape), dtype, scope)
-        if scope != "register":
-            self.temporaries.append(buffer)
-        return buffer
-
-
 def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
     """Lower one schedule.
 
@@ -55,7 +40,7 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
         raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
     dag = sketch.dag
     nests = sketch.nests(rows)
-    packed: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]] = {}
+    packed: dict[Operation, Packed] = {}
     for nest in nests:
         packed |= packings(sketch.blocks, nest)
     ctx = Context(_io_buffers(dag, packed), packed)
@@ -86,9 +71,7 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
     return Lowered(program, packing)
 
 
-def _io_buffers(
-    dag: ComputeDAG, packed: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]]
-) -> dict[Operation, Buffer]:
+def _io_buffers(dag: ComputeDAG, packed: dict[Operation, Packed]) -> dict[Operation, Buffer]:
     out: dict[Operation, Buffer] = {}
     for t in dag.inputs:
         shape = packed[t.op][0].packed_shape if t.op in packed else t.shape
@@ -98,13 +81,11 @@ def _io_buffers(
     return out
 
 
-def packings(
-    blocks: Sequence[Block], nest: BlockNest
-) -> dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]]:
+def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed]:
     """Packed layouts of the constant weights that only this block's anchor reads, once."""
     block = nest.block
     free = set(block.op.attrs.get("layout_free", ()))
-    out: dict[Operation, tuple[Packing, tuple[tuple[Axis, int], ...]]] = {}
+    out: dict[Operation, Packed] = {}
     if not block.reduce or block.structure.count("R") < 2:
         return out
     for read in reads(block.source):

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilework.lower.common import (
     ZERO,
@@ -30,6 +29,7 @@ from tilework.lower.common import (
     var_or_zero,
     weighted_sum,
 )
+from tilework.lower.context import Context
 from tilework.lower.elementwise import inner_loops, plain_read, versions
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
 from tilework.space.blocks import Attached
@@ -48,9 +48,6 @@ from tilework.te.expr import (
     compare,
 )
 from tilework.te.tensor import Operation
-
-if TYPE_CHECKING:
-    from tilework.lower.lower import Context
 
 _COMBINE = {"sum": "+", "max": "max", "min": "min"}
 _PAD_VECTOR = 64
