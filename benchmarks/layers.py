@@ -1,10 +1,11 @@
 """Speed of ResNet-50's convolutions, beside the multiply-add peak that the machine reaches.
 
-    python benchmarks/layers.py [--store DIR] [--threads 1,2] [--json FILE]
+    python benchmarks/layers.py [--store DIR | --direct] [--threads 1,2] [--json FILE]
 
 Each layer is compiled alone, with its best record for that number of threads or, without one,
-with the draft model's choice, and timed with packed weights and warm caches; the best of five
-samples counts. Operations are those of the direct convolution, also where a schedule does fewer.
+with the draft model's choice (``--direct``: among direct forms alone, no Winograd), and timed with
+packed weights and warm caches; the best of five samples counts. Operations are those of the direct
+convolution, also where a schedule does fewer.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tilework as tw
 from tilework.measure.peak import fma_peak_gflops
 from tilework.record import History
 from tilework.runtime import compile_task
+from tilework.runtime.choose import draft_schedule
 from tilework.space import SearchSpace
 
 
@@ -32,7 +34,7 @@ def convolutions(target: tw.Target, network: str) -> list[tw.SearchTask]:
     return list(found.values())
 
 
-def measure(network: str, threads: int, records: History | None) -> dict[str, Any]:
+def measure(network: str, threads: int, records: History | None, direct: bool) -> dict[str, Any]:
     """Peak and layers at one number of threads."""
     target = tw.Target(f"llvm -num-cores={threads}")
     peak = fma_peak_gflops(target, threads=threads)
@@ -40,7 +42,11 @@ def measure(network: str, threads: int, records: History | None) -> dict[str, An
     print(f"{'layer':48s} {'schedule':9s} {'ms':>8s} {'GFLOP/s':>8s} {'of peak':>8s}")
     rows = []
     for task in convolutions(target, network):
-        function = compile_task(task, records)
+        if direct:
+            choice = draft_schedule(task, direct=True)
+            function = compile_task(task, sketch_id=choice.sketch_id, row=choice.row)
+        else:
+            function = compile_task(task, records)
         ms = function.benchmark(repeat=5, min_repeat_ms=20).min
         gflops = task.flops / ms * 1e-6
         rows.append({
@@ -61,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--network", default="resnet-50", help="a network of the zoo")
     parser.add_argument("--store", help="record store to take tuned schedules from")
+    parser.add_argument("--direct", action="store_true", help="draft schedules without Winograd")
     parser.add_argument("--threads", default="1,2", help="thread counts, such as 1,2")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
@@ -69,7 +76,7 @@ def main() -> None:
         from storage import RecordStore
 
         records = RecordStore(args.store)
-    out = [measure(args.network, int(n), records) for n in args.threads.split(",")]
+    out = [measure(args.network, int(n), records, args.direct) for n in args.threads.split(",")]
     if args.json:
         args.json.write_text(json.dumps(out, indent=1))
 

@@ -79,10 +79,16 @@ def _replays(task: SearchTask, record: Record) -> bool:
     return bool(sketch.valid(np.array([record.decisions], np.int32))[0])
 
 
-def draft_schedule(task: SearchTask) -> Choice:
-    """The best of a random sample of all sketches by predicted time, improved step by step."""
+def draft_schedule(task: SearchTask, *, direct: bool = False) -> Choice:
+    """The best of a random sample of all sketches by predicted time, improved step by step.
+
+    Args:
+        direct: leave out sketches of rewritten DAGs (Winograd).
+    """
     starts = []
     for sketch in SearchSpace.of(task).sketches:
+        if direct and sketch.transforms:
+            continue
         rows = sketch.sample(_generator(task, sketch), _SAMPLES)
         if len(rows):
             times = sketch.draft(rows)
