@@ -27,6 +27,9 @@ from tilework.te.expr import (
     walk,
 )
 
+_LoadKey = tuple[Buffer, tuple[tuple[str, int, int], ...], int, int, tuple[str, ...]]
+"""Buffer, dynamic index terms, constant index, width, guards."""
+
 
 class Values(Arithmetic):
     """Emits value expressions; keeps the loads of the current straight-line code."""
@@ -36,7 +39,7 @@ class Values(Arithmetic):
         self.scalars = scalars
         self.lane_var: Axis | None = None
         self.registers: dict[tuple[Buffer, int], Value] = {}
-        self._loads: dict[object, Value] = {}
+        self._loads: dict[_LoadKey, Value] = {}
         self._guards: list[str] = []
         self._products: dict[int, tuple[Expr, list[Lookup], list[Expr]]] = {}
         self._integers: dict[int, tuple[Expr, bool]] = {}
@@ -50,7 +53,7 @@ class Values(Arithmetic):
 
     def invalidate(self, buffer: Buffer) -> None:
         """A store to ``buffer`` makes earlier loads of it stale."""
-        stale = [k for k in self._loads if k[0] is buffer]  # type: ignore[index]
+        stale = [k for k in self._loads if k[0] is buffer]
         for k in stale:
             del self._loads[k]
 

@@ -10,6 +10,7 @@ grows only by the tensor's new data (not at all if its address does not depend o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,7 +165,7 @@ class _TileShape:
         exact = float(np.prod([a.extent for a in nest.block.spatial], dtype=np.float64))
         self.waste = slots / exact
 
-    def sum_over_versions(self, cost: object) -> Floats:
+    def sum_over_versions(self, cost: Callable[[Floats, Floats], Floats]) -> Floats:
         """Sum of ``cost(pixels, vectors)`` over all register tiles, full and shorter ones."""
         versions: list[tuple[Floats, Floats, Floats]] = []
         count = len(self.pixels)
@@ -187,7 +188,7 @@ class _TileShape:
             versions = grown
         total = np.zeros(count)
         for number, pixels, vectors in versions:
-            total += number * cost(pixels, vectors)  # type: ignore[operator]
+            total += number * cost(pixels, vectors)
         return total
 
 
@@ -312,7 +313,6 @@ def _traffic(
     now = [_footprint(a, spans, count) for a in facts.accesses]
     into = [[f.copy() for f in now] for _ in sizes]
     whole = np.sum(now, axis=0)
-    tile_level = {a: len(tiles[a]) for a in spans}
     footprint = now
     for axis, level in reversed(block.loops):
         trips = tiles[axis][level]
@@ -334,7 +334,6 @@ def _traffic(
         whole = np.sum(now, axis=0)
         if axis.kind == "spatial" and level == (2 if block.structure == MULTI_LEVEL else 1):
             footprint = now
-    del tile_level
     return Traffic(into, footprint)
 
 
