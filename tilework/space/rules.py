@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tilework.space.blocks import (
     ELEMENTWISE,
@@ -45,9 +46,9 @@ class State:
     attached: dict[Compute, tuple[Compute, int]] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
 
-    def step(self, text: str, **changes: object) -> State:
+    def step(self, text: str, **changes: Any) -> State:
         """A successor state with one more step."""
-        return replace(self, steps=(*self.steps, text), **changes)  # type: ignore[arg-type]
+        return replace(self, steps=(*self.steps, text), **changes)
 
 
 Rule = Callable[[AccessAnalysis, State, Compute], list[State]]

@@ -20,9 +20,8 @@ class ComputeDAG:
     Args:
         tensors: inputs and outputs: placeholders first, then the output tensors.
 
-    ``ops`` is the *stage order*: post-order depth-first search from the outputs, visiting inputs
-    in
-    the order in which the body first reads them.
+    ``ops`` is the *stage order*: post-order depth-first search from the outputs; inputs are
+    visited in the order in which the body first reads them.
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:

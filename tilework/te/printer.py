@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilework.te.expr import (
     Axis,
@@ -31,9 +32,9 @@ _DIV = {"//": "floordiv", "%": "floormod"}
 _SUFFIX = {"sum": "+=", "max": "max=", "min": "min="}
 
 
-def default_names(node: object) -> str:
+def default_names(node: Any) -> str:
     """Names as declared."""
-    return str(node.name)  # type: ignore[attr-defined]
+    return str(node.name)
 
 
 def const_text(e: Const) -> str:
