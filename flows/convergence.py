@@ -49,11 +49,20 @@ def plot_png(curve: Curve, network: str) -> bytes:
 
     figure = Figure(figsize=(7, 3.6), dpi=110, layout="constrained")
     axes = figure.add_subplot()
-    axes.step(curve.trials, [1e3 * s for s in curve.total_s], where="post", color="#2563eb")
+    totals = [1e3 * s for s in curve.total_s]
+    axes.step(curve.trials, totals, where="post", color="#2563eb")
+    axes.plot(curve.trials[-1:], totals[-1:], "o", color="#2563eb")
+    if totals:  # room around the curve: on the frame a flat one cannot be seen
+        low, high = min(totals), max(totals)
+        room = max(0.1 * (high - low), 0.02 * high)
+        axes.set_ylim(low - room, high + room)
+        axes.annotate(
+            f"{totals[-1]:.3g} ms", (curve.trials[-1], totals[-1]), (-4, 8),
+            textcoords="offset points", ha="right",
+        )  # fmt: skip
     axes.set_xlabel("measurements")
     axes.set_ylabel("estimated latency (ms)")
     axes.set_title(f"{network}: sum of its tasks' best latencies")
-    axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     picture = io.BytesIO()
     figure.savefig(picture, format="png")

@@ -34,3 +34,17 @@ def test_nothing_measured_gives_an_empty_curve():
 def test_the_picture_is_a_png():
     curve = convergence([Measurement("a", 2.0), Measurement("a", 1.0)], {"a": 1})
     assert plot_png(curve, "net").startswith(b"\x89PNG")
+
+
+def test_a_nearly_flat_curve_can_be_seen():
+    from io import BytesIO
+
+    from matplotlib.image import imread
+
+    found = [Measurement("a", 2.0), *[Measurement("a", 1.9999)] * 5]
+    curve = convergence(found, {"a": 1})
+    picture = imread(BytesIO(plot_png(curve, "net")))
+    blue = (picture[:, :, 2] > 0.8) & (picture[:, :, 0] < 0.3)
+    frame = (picture[:, :, :3] < 0.1).all(axis=2).sum(axis=1).argmax()  # its longest black line
+    below = blue[frame + 3 :] if frame < len(blue) / 2 else blue[3 : frame - 3]
+    assert below.any(axis=0).sum() > picture.shape[1] / 3, "the curve crosses the picture"
