@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from storage.files import Location
 from storage.store import DISTILLED
+from storage.workloads import WorkloadFiles
 from tilework.errors import StoreError
 
 
@@ -17,7 +18,8 @@ def merge(
     """Copy the record files of other stores into a store.
 
     A round's file is never changed once written, so a file of the same name is the same round and
-    is left alone. Distilled files keep apart by their content.
+    is left alone. Distilled files keep apart by their content. What the workloads compute is
+    copied as well, and not counted.
 
     Returns:
         How many files were copied, and how many were there already.
@@ -40,6 +42,7 @@ def merge(
             else:
                 target.write(new, content)
                 copied += 1
+        WorkloadFiles(place).copy_to(WorkloadFiles(target))
     return copied, known
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from storage.files import Location
 from storage.schema import NotRecords, check_schema, from_table, to_table
+from storage.workloads import WorkloadFiles
 from tilework.errors import StoreError
 from tilework.record import Record, best_of
 
@@ -66,6 +67,7 @@ class RecordStore:
             StoreError: the URI cannot be opened.
         """
         self._location = Location.of(path, filesystem)
+        self._workloads = WorkloadFiles(self._location)
         self._rules_version = rules_version
         self._engine_version = engine_version
         self._lock = threading.RLock()
@@ -95,7 +97,8 @@ class RecordStore:
         with self._lock:
             self._refresh()
             unused = [f"{self.path}: {n} rows {why}" for why, n in sorted(self._refuse.items())]
-            return [self._bad[name] for name in sorted(self._bad)] + unused
+            bad = [self._bad[name] for name in sorted(self._bad)]
+            return bad + unused + self._workloads.problems
 
     def check_writable(self) -> None:
         """Creates the directory and proves that records can be appended.
@@ -145,6 +148,26 @@ class RecordStore:
         with self._lock:
             self._refresh()
             return sorted(self._index.get((workload_key, target), {}).values(), key=_order)
+
+    def keep_workload(self, workload_key: str, document: str) -> None:
+        """See `tilework.record.WorkloadLog.keep_workload`.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._lock:
+            self._workloads.keep(workload_key, document)
+
+    def workload(self, workload_key: str) -> str | None:
+        """See `tilework.record.WorkloadLog.workload`."""
+        with self._lock:
+            return self._workloads.document(workload_key)
+
+    def workload_keys(self, target: str) -> list[str]:
+        """See `tilework.record.WorkloadLog.workload_keys`."""
+        with self._lock:
+            self._refresh()
+            return sorted(key for key, where in self._index if where == target)
 
     def read(self) -> list[Record]:
         """All readable records, whatever their version and target, oldest first."""

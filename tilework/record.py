@@ -115,6 +115,23 @@ class RecordLog(History, Protocol):
         """Whether this round of this run was appended."""
 
 
+@runtime_checkable
+class WorkloadLog(Protocol):
+    """A history that also keeps what its workloads compute, so that others can learn from it.
+
+    A workload's document is the JSON text of its compute DAG (`tilework.te.serial`).
+    """
+
+    def keep_workload(self, workload_key: str, document: str) -> None:
+        """Keeps the document of a workload; one that is kept already is left as it is."""
+
+    def workload(self, workload_key: str) -> str | None:
+        """The document of a workload, or None."""
+
+    def workload_keys(self, target: str) -> list[str]:
+        """The workloads that have records of this target, sorted."""
+
+
 def best_of(records: Iterable[Record]) -> Record | None:
     """The usable record of lowest latency, ties broken by `record_id`; None if there is none."""
     usable = (record for record in records if record.usable)
@@ -127,6 +144,7 @@ class MemoryHistory:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._by_key: dict[tuple[str, str], dict[str, Record]] = {}
         self._rounds: set[tuple[str, int]] = set()
+        self._documents: dict[str, str] = {}
         self.append(records)
 
     def append(self, records: Iterable[Record]) -> None:
@@ -147,6 +165,18 @@ class MemoryHistory:
     def of(self, workload_key: str, target: str) -> list[Record]:
         """See `History.of`."""
         return list(self._by_key.get((workload_key, target), {}).values())
+
+    def keep_workload(self, workload_key: str, document: str) -> None:
+        """See `WorkloadLog.keep_workload`."""
+        self._documents.setdefault(workload_key, document)
+
+    def workload(self, workload_key: str) -> str | None:
+        """See `WorkloadLog.workload`."""
+        return self._documents.get(workload_key)
+
+    def workload_keys(self, target: str) -> list[str]:
+        """See `WorkloadLog.workload_keys`."""
+        return sorted(key for key, where in self._by_key if where == target)
 
     def read(self) -> list[Record]:
         """All records, by workload and target, each group in the order of appending."""

@@ -16,6 +16,7 @@ def test_merged_stores_answer_as_one(tmp_path, make_round):
     a.append(make_round("a", 0))
     b.append(make_round("b", 0, latency_s=1e-5))
     b.append(make_round("a", 0))
+    b.keep_workload("conv", "{}")
     best = a.distill(tmp_path / "best")
     merged = tmp_path / "all"
     assert merge([a, b, best], merged) == (3, 1)
@@ -24,6 +25,7 @@ def test_merged_stores_answer_as_one(tmp_path, make_round):
     assert len(store.read()) == 6
     assert store.best("conv", TARGET).run_id == "b"
     assert store.problems == []
+    assert store.workload("conv") == "{}"
 
 
 def test_merging_nothing_is_an_error(tmp_path):

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from tilework.measure.records import to_records
 from tilework.measure.types import Candidate, Measured
-from tilework.model import CostModel, XGBModel
+from tilework.model import CostModel, Observation, XGBModel
 from tilework.model.metrics import ranking_metrics
 from tilework.record import Record, RecordLog
 from tilework.search.budget import Budget
@@ -31,6 +31,7 @@ from tilework.search.options import TuningError, TuningOptions
 from tilework.search.policy import SketchPolicy
 from tilework.search.report import Round, TaskRow, TuneResult
 from tilework.search.scheduler import TaskScheduler
+from tilework.search.warm import keep_workloads, other_workloads
 
 HOPELESS_TRIALS = 32
 """A run in which this many candidates, and no other, have all failed ends with an error."""
@@ -59,6 +60,7 @@ class TuningSession:
         network: name kept in the records.
         space_of: search space of a task; the engine's if None.
         clock: seconds since some moment.
+        warm: learn from the history's records of other networks first.
 
     Raises:
         TuningError: no task, or weights that do not match the tasks.
@@ -77,6 +79,7 @@ class TuningSession:
         network: str = "",
         space_of: Callable[[Any], Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        warm: bool = True,
     ) -> None:
         if not tasks:
             raise TuningError("there is no task to tune")
@@ -104,6 +107,7 @@ class TuningSession:
         self._stopped = ""
         self._failures: dict[int, TaskFailure] = {}
         self._learnt = [0] * len(self.tasks)
+        self._warmth = self._other_workloads() if warm else []
         self._restore()
         self.refit()
 
@@ -154,6 +158,7 @@ class TuningSession:
             self.tasks[index], measured, run_id=self.run_id, round=number, network=self._network
         )
         before = self.scheduler.states[index].best_s
+        keep_workloads(self.history, [self.tasks[index]])
         self.history.append(records)
         self._count(index, number, records)
         self.budget.end_step(len(records))
@@ -172,7 +177,7 @@ class TuningSession:
 
     def refit(self) -> None:
         """Let the model learn from the records that it has not seen."""
-        found = []
+        found, self._warmth = self._warmth, []
         for index, policy in enumerate(self._policies):
             task = self.tasks[index]
             if self.scheduler.states[index].trials == self._learnt[index]:
@@ -235,6 +240,12 @@ class TuningSession:
             stopped=self._stopped or self.budget.exhausted() or "not finished",
             failures=self.failures,
         )
+
+    def _other_workloads(self) -> list[Observation]:
+        """What the history knows of other networks on these targets."""
+        own = {task.workload_key for task in self.tasks}
+        targets = sorted({str(task.target) for task in self.tasks})
+        return [o for target in targets for o in other_workloads(self.history, target, own)]
 
     # --- counters ----------------------------------------------------------------------------
 
