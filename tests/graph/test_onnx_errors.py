@@ -84,7 +84,7 @@ def test_all_unsupported_operators_at_once(tmp_path: Path) -> None:
     x = g.node("LRN", "x", size=3)
     x = g.node("Relu", g.node("LRN", x, size=3))
     x = g.node("HardSwish", x)
-    w = g.weight(np.ones((4, 1, 3, 3), np.float32))
+    w = g.weight(np.ones((4, 2, 3, 3), np.float32))
     y = g.node("Conv", "x", w, group=4)
     z = g.node("ReduceMean", "x", axes=[1])
     g.nodes.append(helper.make_node("Fancy", [z], ["z"], name="mine", domain="my.ops"))
@@ -92,8 +92,8 @@ def test_all_unsupported_operators_at_once(tmp_path: Path) -> None:
     message = refused(g.model({"x": (1, 4, 8, 8)}, {"out": None}), tmp_path)
     assert "LRN (nodes '/LRN_0', '/LRN_1')" in message
     assert "HardSwish (node '/HardSwish_3')" in message
-    assert "Conv: group=4 is not supported (node '/Conv_4')" in message
-    assert "ReduceMean: only the mean over H and W" in message
+    assert "Conv: node 'v4' (conv2d of [1, 4, 8, 8], [4, 2, 3, 3]): each of 4 groups" in message
+    assert "ReduceMean: only the mean over all spatial axes" in message
     assert "my.ops.Fancy (node 'mine')" in message
     assert "Relu" not in message and "Concat" not in message
 

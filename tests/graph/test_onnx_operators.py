@@ -56,6 +56,61 @@ def test_conv(trial: int, tmp_path: Path) -> None:
     check(tmp_path, g, {"x": (n, ci, *size)})
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["plain", "depthwise", "multiplier", "grouped"])
+@pytest.mark.parametrize("trial", range(3))
+def test_conv_of_any_rank_and_groups(rank: int, kind: str, trial: int, tmp_path: Path) -> None:
+    r = np.random.default_rng([rank, trial])
+    groups = {"plain": 1, "depthwise": 7, "multiplier": 5, "grouped": 3}[kind]
+    ci, co = {"plain": (3, 5), "depthwise": (1, 1), "multiplier": (1, 2), "grouped": (2, 4)}[kind]
+    kernel, stride, dilation = (r.integers(1, 4, rank).tolist() for _ in range(3))
+    attrs: dict[str, object] = {"kernel_shape": kernel, "strides": stride, "group": groups}
+    if trial == 2:
+        attrs["auto_pad"] = "SAME_LOWER"
+    else:
+        attrs |= {"dilations": dilation, "pads": r.integers(0, 3, 2 * rank).tolist()}
+    g = GraphMaker()
+    weight, bias = (g.weight(f32(groups * co, *s)) for s in ((ci, *kernel), ()))
+    y = g.node("Conv", g.batch_norm("x", groups * ci), weight, bias, **attrs)
+    g.node("Relu", g.batch_norm(y, groups * co))
+    check(tmp_path, g, {"x": (2, groups * ci, *(int(v) for v in r.integers(7, 12, rank)))})
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"])
+@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize("trial", range(3))
+def test_pool_of_any_rank(op: str, rank: int, trial: int, tmp_path: Path) -> None:
+    r = np.random.default_rng([rank, trial])
+    attrs: dict[str, object] = {}
+    if not op.startswith("Global"):
+        kernel = r.integers(2, 4, rank).tolist()
+        attrs = {
+            "kernel_shape": kernel,
+            "strides": r.integers(1, 4, rank).tolist(),
+            "pads": [int(r.integers(0, k)) for k in (*kernel, *kernel)],
+            "ceil_mode": trial % 2,
+        }
+    g = GraphMaker()
+    g.node(op, g.node("Mul", "x", g.weight(f32(3, *(1 for _ in range(rank))))), **attrs)
+    check(tmp_path, g, {"x": (2, 3, *(int(v) for v in r.integers(7, 10, rank)))})
+
+
+def test_mean_over_time(tmp_path: Path) -> None:
+    g = GraphMaker()
+    g.node("ReduceMean", "x", axes=[2], keepdims=0)
+    check(tmp_path, g, {"x": (2, 5, 7)}, 13)
+
+
+def test_residual_behind_groups(tmp_path: Path) -> None:
+    """Elementwise operators of one and of two values behind a grouped convolution."""
+    g = GraphMaker()
+    w = g.weight(f32(6, 2, 3, 3))
+    y = g.node("Conv", "x", w, group=3, pads=[1, 1, 1, 1])
+    y = g.node("Clip", g.node("Mul", y, g.weight(f32(1))), g.weight(np.float32(-1)))
+    g.node("Relu", g.node("Add", g.node("Add", y, g.weight(f32(5, 6))), "x"))
+    check(tmp_path, g, {"x": (2, 6, 5, 6)})
+
+
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("trial", range(8))
 def test_pool(op: str, trial: int, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from tilework.graph.ir import Network, Node
-from tilework.graph.shapes import BINARY, UNARY
+from tilework.graph.shapes import AVG_POOLS, BINARY, CONVOLUTIONS, GROUPED, MAX_POOLS, UNARY
 
 MAX_OPS = 256
 
@@ -36,8 +36,8 @@ PATTERNS: dict[str, Pattern] = {
     **dict.fromkeys((*UNARY, "relu", "clip", "identity"), Pattern.ELEMENTWISE),
     **dict.fromkeys(BINARY, Pattern.BROADCAST),
     **dict.fromkeys(("transpose", "concat", "pad"), Pattern.INJECTIVE),
-    **dict.fromkeys(("conv2d", "dense", "matmul", "softmax"), Pattern.ANCHOR),
-    **dict.fromkeys(("max_pool2d", "avg_pool2d", "global_avg_pool"), Pattern.ANCHOR),
+    **dict.fromkeys((*CONVOLUTIONS, *GROUPED, "dense", "matmul", "softmax"), Pattern.ANCHOR),
+    **dict.fromkeys((*MAX_POOLS, *AVG_POOLS, "global_avg_pool"), Pattern.ANCHOR),
     "reshape": Pattern.OPAQUE,  # a view: no kernel at all
 }
 

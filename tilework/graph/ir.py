@@ -4,17 +4,22 @@
     Node    = op, inputs (value names), name (of the node and of its one output), attrs
 
 Values are float32 tensors. The operators and their attributes (``layout`` is ``NHWC`` with HWIO
-weights or ``NCHW`` with OIHW weights; ``pads`` are top, left, bottom, right):
+weights or ``NCHW`` with OIHW weights, also where there are one or three spatial axes; ``pads``
+are those at the start of each spatial axis, then those at the ends):
 
-    conv2d(x, w; strides, pads, dilation, layout)        dense(x, w[out, in])
-    matmul(a, b; transpose_a, transpose_b)               batch_norm(x, gamma, beta, mean, var;
-    max_pool2d(x; kernel, strides, pads, dilation,                  axis, epsilon)
-               layout)                                   softmax(x; axis)
-    avg_pool2d(x; kernel, strides, pads,                 reshape(x; shape)
-               count_include_pad, layout)                transpose(x; perm)
+    conv2d(x, w; strides, pads, dilation, layout,        dense(x, w[out, in])
+           groups (1 if absent))                         batch_norm(x, gamma, beta, mean, var;
+    matmul(a, b; transpose_a, transpose_b)                          axis, epsilon)
+    max_pool2d(x; kernel, strides, pads, dilation,       softmax(x; axis)
+               layout)                                   reshape(x; shape)
+    avg_pool2d(x; kernel, strides, pads,                 transpose(x; perm)
+               count_include_pad, layout)
     global_avg_pool(x; layout)                           concat(x...; axis)
     add subtract multiply divide maximum minimum (a, b)  pad(x; before, after, value)
     relu exp log sqrt tanh sigmoid ... (x)               clip(x; low, high)    identity(x)
+
+``conv1d``, ``conv3d`` and so on differ in the number of spatial axes alone. The passes turn a
+convolution of groups of channels into ``grouped_conv2d(x[N, H, W, G, CI], w[KH, KW, CI, G, CO])``.
 
 A pass takes a network and returns a new one; nothing here is changed in place.
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tilework import ops, te
 from tilework.graph.ir import Node, ValueType
-from tilework.graph.shapes import UNARY
+from tilework.graph.shapes import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, UNARY
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 
@@ -50,10 +50,19 @@ def lower_nodes(
     return te.ComputeDAG([*placeholders.values(), output]), tuple(placeholders)
 
 
-def _conv2d(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _conv(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     a = node.attrs
-    conv = ops.conv2d_nhwc if a["layout"] == "NHWC" else ops.conv2d_nchw
-    return conv(t[0], t[1], a["strides"], a["pads"], a["dilation"], layout_free=free)
+    window = (a["strides"], a["pads"], a["dilation"])
+    if a.get("groups", 1) > 1:  # one channel each: the others became grouped convolutions
+        return ops.depthwise_conv(t[0], t[1], *window, layout_free=free)
+    last = a["layout"] == "NHWC"
+    return ops.conv(t[0], t[1], *window, channels_last=last, layout_free=free)
+
+
+def _grouped_conv(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    a = node.attrs
+    window = (a["strides"], a["pads"], a["dilation"])
+    return ops.grouped_conv(t[0], t[1], *window, layout_free=free)
 
 
 def _dense(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
@@ -71,14 +80,14 @@ def _matmul(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     )
 
 
-def _max_pool2d(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _max_pool(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     a = node.attrs
-    return ops.max_pool2d_nhwc(t[0], a["kernel"], a["strides"], a["pads"], a["dilation"])
+    return ops.max_pool(t[0], a["kernel"], a["strides"], a["pads"], a["dilation"])
 
 
-def _avg_pool2d(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _avg_pool(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     a = node.attrs
-    return ops.avg_pool2d_nhwc(
+    return ops.avg_pool(
         t[0], a["kernel"], a["strides"], a["pads"], count_include_pad=a["count_include_pad"]
     )
 
@@ -92,12 +101,13 @@ def _unary(node: Node, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
 
 
 _LOWERINGS: dict[str, _Lowering] = {
-    "conv2d": _conv2d,
+    **dict.fromkeys(CONVOLUTIONS, _conv),
+    **dict.fromkeys(GROUPED, _grouped_conv),
+    **dict.fromkeys(MAX_POOLS, _max_pool),
+    **dict.fromkeys(AVG_POOLS, _avg_pool),
     "dense": _dense,
     "matmul": _matmul,
-    "max_pool2d": _max_pool2d,
-    "avg_pool2d": _avg_pool2d,
-    "global_avg_pool": lambda n, t, free: ops.global_avg_pool_nhwc(t[0]),
+    "global_avg_pool": lambda n, t, free: ops.global_avg_pool(t[0]),
     "softmax": lambda n, t, free: ops.softmax(t[0], n.attrs["axis"]),
     "add": lambda n, t, free: ops.add(t[0], t[1]),
     "subtract": lambda n, t, free: ops.subtract(t[0], t[1]),

@@ -11,6 +11,7 @@ import numpy as np
 from tilework.errors import NetworkError
 from tilework.graph.ir import Network, Node
 from tilework.graph.passes.convert_layout import convert_layout
+from tilework.graph.shapes import AVG_POOLS, CONVOLUTIONS, MAX_POOLS
 
 if TYPE_CHECKING:
     import onnx
@@ -22,8 +23,8 @@ IR_VERSION = 8
 def to_onnx(net: Network, path: str | PathLike[str]) -> None:
     """Write ``net`` to ``path``; see `Network.to_onnx`.
 
-    ONNX convolutions are NCHW, so an NHWC network is written in NCHW with transposes at its
-    boundary: its inputs and outputs keep their shapes.
+    ONNX convolutions have channels first, so an NHWC network is written in NCHW with transposes
+    at its boundary: its inputs and outputs keep their shapes.
     """
     import onnx
 
@@ -110,6 +111,7 @@ def _conv(w: _Writer, node: Node, inputs: Sequence[str], out: str) -> None:
         strides=a["strides"],
         pads=a["pads"],
         dilations=a["dilation"],
+        group=a.get("groups", 1),
     )
 
 
@@ -181,11 +183,11 @@ def _rsqrt(w: _Writer, node: Node, inputs: Sequence[str], out: str) -> None:
 
 
 _WRITERS: dict[str, _Write] = {
-    "conv2d": _conv,
+    **dict.fromkeys(CONVOLUTIONS, _conv),
+    **dict.fromkeys(MAX_POOLS, _max_pool),
+    **dict.fromkeys(AVG_POOLS, _avg_pool),
     "dense": _dense,
     "matmul": _matmul,
-    "max_pool2d": _max_pool,
-    "avg_pool2d": _avg_pool,
     "global_avg_pool": _simple("GlobalAveragePool"),
     "batch_norm": _batch_norm,
     "softmax": _simple("Softmax", "axis"),

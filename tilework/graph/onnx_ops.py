@@ -37,46 +37,43 @@ FOLDABLE = (
 
 def _window(
     a: dict[str, Any], size: Sequence[int], kernel: Sequence[int]
-) -> tuple[tuple[int, int], tuple[int, int, int, int], tuple[int, int]]:
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Strides, pads and dilation of a sliding window, with automatic padding made explicit."""
-    strides = tuple(a.get("strides", (1, 1)))
-    dilation = tuple(a.get("dilations", (1, 1)))
-    pads = list(a.get("pads", (0, 0, 0, 0)))
-    if len(strides) != 2 or len(dilation) != 2 or len(pads) != 4 or len(kernel) != 2:
-        raise Unsupported("only two-dimensional windows are supported")
+    rank = len(size)
+    strides = tuple(a.get("strides", (1,) * rank))
+    dilation = tuple(a.get("dilations", (1,) * rank))
+    pads = list(a.get("pads", (0,) * (2 * rank)))
+    if not len(strides) == len(dilation) == len(kernel) == rank or len(pads) != 2 * rank:
+        raise Unsupported(f"kernel, strides, dilations and pads do not fit {rank} spatial axes")
     if min(*strides, *dilation, *kernel) < 1:
         raise Unsupported("kernel, strides and dilation must be positive")
     mode = a.get("auto_pad", "NOTSET")
     if mode == "VALID":
-        pads = [0, 0, 0, 0]
+        pads = [0] * (2 * rank)
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
-        for d in range(2):
+        for d in range(rank):
             out = -(-size[d] // strides[d])
             reach = dilation[d] * (kernel[d] - 1) + 1
             total = max((out - 1) * strides[d] + reach - size[d], 0)
             small, large = total // 2, total - total // 2
-            pads[d], pads[d + 2] = (small, large) if mode == "SAME_UPPER" else (large, small)
+            pads[d], pads[d + rank] = (small, large) if mode == "SAME_UPPER" else (large, small)
     elif mode != "NOTSET":
         raise Unsupported(f"unknown auto_pad '{mode}'")
     if min(pads) < 0:
         raise Unsupported("negative pads are not supported")
-    return (
-        (strides[0], strides[1]),
-        (pads[0], pads[1], pads[2], pads[3]),
-        (dilation[0], dilation[1]),
-    )
+    return strides, tuple(pads), dilation
 
 
 def _conv(c: Context, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x, w = c.shape(node.input[0]), c.shape(node.input[1])
-    if len(x) != 4 or len(w) != 4:
-        raise Unsupported(f"only two-dimensional convolutions are supported, not of {list(x)}")
-    if a.get("group", 1) != 1:
-        raise Unsupported(f"group={a['group']} is not supported")
+    rank = _spatial_rank(x)
+    if len(w) != len(x):
+        raise Unsupported(f"the weights {list(w)} do not fit {rank} spatial axes")
+    groups = int(a.get("group", 1))
     strides, pads, dilation = _window(a, x[2:], w[2:])
     y = c.op(
-        "conv2d",
+        f"conv{rank}d",
         c.value(node.input[0]),
         c.value(node.input[1]),
         name=node.output[0],
@@ -84,16 +81,24 @@ def _conv(c: Context, node: onnx.NodeProto) -> str:
         pads=pads,
         dilation=dilation,
         layout="NCHW",
+        **({"groups": groups} if groups != 1 else {}),
     )
     bias = optional(node, 2)
     if not bias:
         return y
-    return c.op("add", y, _channels(c, bias), name=f"{node.output[0]}_biased")
+    return c.op("add", y, _channels(c, bias, rank), name=f"{node.output[0]}_biased")
 
 
-def _channels(c: Context, name: str) -> str:
-    """A vector of channels as [1, C, 1, 1]."""
-    shape = (1, math.prod(c.shape(name)), 1, 1)
+def _spatial_rank(shape: Sequence[int]) -> int:
+    """Number of spatial axes of feature maps [N, C, ...]."""
+    if not 3 <= len(shape) <= 5:
+        raise Unsupported(f"only one to three spatial axes are supported, not {list(shape)}")
+    return len(shape) - 2
+
+
+def _channels(c: Context, name: str, rank: int) -> str:
+    """A vector of channels as [1, C, 1, ...] before ``rank`` spatial axes."""
+    shape = (1, math.prod(c.shape(name)), *(1 for _ in range(rank)))
     if name in c.constants:
         c.value(name)  # checks the dtype
         return c.b.constant(c.constants[name].reshape(shape), name)
@@ -104,23 +109,22 @@ def _pool(op: str) -> Converter:
     def convert(c: Context, node: onnx.NodeProto) -> str:
         a = attributes(node)
         shape = c.shape(node.input[0])
-        if len(shape) != 4:
-            raise Unsupported(f"only two-dimensional pooling is supported, not of {list(shape)}")
+        rank = _spatial_rank(shape)
         kernel = tuple(a["kernel_shape"])
         strides, pads, dilation = _window(a, shape[2:], kernel)
         count = bool(a.get("count_include_pad", 0))
         if a.get("ceil_mode", 0):
             wider = _ceil_pads(shape[2:], kernel, strides, pads, dilation)
-            if op == "avg_pool2d" and count and wider != pads:
+            if op == "avg_pool" and count and wider != pads:
                 raise Unsupported("ceil_mode with count_include_pad is not supported")
             pads = wider
         attrs: dict[str, Any] = {"dilation": dilation}
-        if op == "avg_pool2d":
-            if dilation != (1, 1):
+        if op == "avg_pool":
+            if max(dilation) > 1:
                 raise Unsupported("dilated average pooling is not supported")
             attrs = {"count_include_pad": count}
         return c.op(
-            op,
+            f"{op}{rank}d",
             c.value(node.input[0]),
             name=node.output[0],
             kernel=kernel,
@@ -139,29 +143,30 @@ def _ceil_pads(
     strides: Sequence[int],
     pads: Sequence[int],
     dilation: Sequence[int],
-) -> tuple[int, int, int, int]:
+) -> tuple[int, ...]:
     """Pads that make a rounded-down window count equal the rounded-up one."""
+    rank = len(size)
     ends = []
-    for d in range(2):
+    for d in range(rank):
         reach = dilation[d] * (kernel[d] - 1) + 1
-        room = size[d] + pads[d] + pads[d + 2]
+        room = size[d] + pads[d] + pads[d + rank]
         out = -(-(room - reach) // strides[d]) + 1
         if (out - 1) * strides[d] >= size[d] + pads[d]:
             out -= 1  # the last window would start in the padding
-        ends.append(pads[d + 2] + max((out - 1) * strides[d] + reach - room, 0))
-    return pads[0], pads[1], ends[0], ends[1]
+        ends.append(pads[d + rank] + max((out - 1) * strides[d] + reach - room, 0))
+    return (*pads[:rank], *ends)
 
 
 def _global_pool(op: str) -> Converter:
     def convert(c: Context, node: onnx.NodeProto) -> str:
         shape = c.shape(node.input[0])
-        if len(shape) != 4:
-            raise Unsupported(f"only two-dimensional pooling is supported, not of {list(shape)}")
+        rank = _spatial_rank(shape)
         x, name = c.value(node.input[0]), node.output[0]
         if op == "global_avg_pool":
             return c.op(op, x, name=name, layout="NCHW")
-        attrs = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilation": (1, 1), "layout": "NCHW"}
-        return c.op("max_pool2d", x, name=name, kernel=shape[2:], **attrs)
+        ones = (1,) * rank
+        attrs = {"strides": ones, "pads": (0,) * (2 * rank), "dilation": ones, "layout": "NCHW"}
+        return c.op(f"max_pool{rank}d", x, name=name, kernel=shape[2:], **attrs)
 
     return convert
 
@@ -172,8 +177,14 @@ def _reduce_mean(c: Context, node: onnx.NodeProto) -> str:
     axes = a.get("axes")
     if optional(node, 1):
         axes = c.ints(node.input[1], "axes")
-    if axes is None or len(shape) != 4 or sorted(d % 4 for d in axes) != [2, 3]:
-        raise Unsupported("only the mean over H and W of feature maps is supported")
+    spatial = list(range(2, len(shape)))
+    if (
+        axes is None
+        or not 3 <= len(shape) <= 5
+        or any(not -len(shape) <= d < len(shape) for d in axes)
+        or sorted(d % len(shape) for d in axes) != spatial
+    ):
+        raise Unsupported("only the mean over all spatial axes of feature maps is supported")
     y = c.op("global_avg_pool", c.value(node.input[0]), name=node.output[0], layout="NCHW")
     if a.get("keepdims", 1):
         return y
@@ -317,7 +328,7 @@ CONVERTERS: dict[str, Converter] = {
     **VIEW_CONVERTERS,
     "Abs": _unary("abs"),
     "Add": _binary("add"),
-    "AveragePool": _pool("avg_pool2d"),
+    "AveragePool": _pool("avg_pool"),
     "BatchNormalization": _batch_norm,
     "Ceil": _unary("ceil"),
     "Clip": _clip,
@@ -328,11 +339,11 @@ CONVERTERS: dict[str, Converter] = {
     "Floor": _unary("floor"),
     "Gemm": _gemm,
     "GlobalAveragePool": _global_pool("global_avg_pool"),
-    "GlobalMaxPool": _global_pool("max_pool2d"),
+    "GlobalMaxPool": _global_pool("max_pool"),
     "Log": _unary("log"),
     "MatMul": _matmul,
     "Max": _binary("maximum"),
-    "MaxPool": _pool("max_pool2d"),
+    "MaxPool": _pool("max_pool"),
     "Min": _binary("minimum"),
     "Mul": _binary("multiply"),
     "Neg": _negate,

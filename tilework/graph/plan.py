@@ -11,6 +11,7 @@ from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, ValueType, rewrite
 from tilework.graph.lower import lower_nodes
 from tilework.graph.passes import optimize
+from tilework.graph.shapes import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS
 from tilework.te import ComputeDAG
 
 
@@ -140,18 +141,20 @@ def _describe(group: tuple[Node, ...], types: dict[str, ValueType]) -> str:
     shape = types[node.inputs[0]].shape
     parts = ["+".join(n.op for n in group), "x".join(map(str, shape))]
     attrs = node.attrs
-    if node.op == "conv2d":
-        kernel = types[node.inputs[1]].shape[:2]
-        parts += [f"k{_pair(kernel)}", f"s{_pair(attrs['strides'])}"]
+    if node.op in (*CONVOLUTIONS, *GROUPED):
+        kernel = types[node.inputs[1]].shape[: len(attrs["strides"])]
+        parts += [f"k{_extents(kernel)}", f"s{_extents(attrs['strides'])}"]
         if max(attrs["dilation"]) > 1:
-            parts.append(f"d{_pair(attrs['dilation'])}")
+            parts.append(f"d{_extents(attrs['dilation'])}")
+        if attrs.get("groups", 1) > 1:
+            parts.append(f"g{attrs['groups']}")
         parts.append(f"-> {types[node.name].shape[-1]}")
-    elif node.op in ("max_pool2d", "avg_pool2d"):
-        parts += [f"k{_pair(attrs['kernel'])}", f"s{_pair(attrs['strides'])}"]
+    elif node.op in (*MAX_POOLS, *AVG_POOLS):
+        parts += [f"k{_extents(attrs['kernel'])}", f"s{_extents(attrs['strides'])}"]
     elif node.op in ("dense", "matmul"):
         parts.append(f"-> {types[node.name].shape[-1]}")
     return " ".join(parts)
 
 
-def _pair(pair: tuple[int, ...]) -> str:
-    return str(pair[0]) if pair[0] == pair[1] else "x".join(map(str, pair))
+def _extents(numbers: tuple[int, ...]) -> str:
+    return str(numbers[0]) if len(set(numbers)) == 1 else "x".join(map(str, numbers))

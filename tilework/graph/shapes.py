@@ -12,6 +12,10 @@ Attrs = Mapping[str, Any]
 # index arithmetic is 32 bits wide; no sensible network comes near this many elements in one value
 MAX_ELEMENTS = 2**30
 
+CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
+GROUPED = tuple(f"grouped_{op}" for op in CONVOLUTIONS)
+MAX_POOLS = ("max_pool1d", "max_pool2d", "max_pool3d")
+AVG_POOLS = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 UNARY = ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "abs", "erf", "floor", "ceil")
 
@@ -32,18 +36,46 @@ def infer(op: str, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return shape
 
 
-def to_nhwc(shape: Shape, layout: str) -> Shape:
-    """The N, H, W, C extents of feature maps stored in ``layout``."""
-    if len(shape) != 4:
-        raise ValueError(f"expected 4 dimensions, got {len(shape)}")
-    if layout not in ("NHWC", "NCHW"):
-        raise ValueError(f"unknown layout '{layout}'; known: NHWC, NCHW")
-    return shape if layout == "NHWC" else (shape[0], shape[2], shape[3], shape[1])
+def spatial_rank(op: str) -> int:
+    """Number of spatial axes in the name of a convolution or pooling operator."""
+    return int(op[-2])
 
 
-def from_nhwc(shape: Shape, layout: str) -> Shape:
-    """Inverse of `to_nhwc`."""
-    return shape if layout == "NHWC" else (shape[0], shape[3], shape[1], shape[2])
+def maps_order(rank: int, layout: str) -> tuple[int, ...]:
+    """The permutation that brings feature maps of ``rank`` dimensions to ``layout``.
+
+    ``NHWC`` stands for channels last and ``NCHW`` for channels first, whatever the rank.
+    """
+    inner = tuple(range(1, rank - 1))
+    if layout == "NHWC":
+        return (0, *(d + 1 for d in inner), 1)
+    return (0, rank - 1, *inner)
+
+
+def weights_order(rank: int, layout: str) -> tuple[int, ...]:
+    """The permutation that brings convolution weights of ``rank`` dimensions to ``layout``.
+
+    From outputs, inputs, taps to taps, inputs, outputs, or back.
+    """
+    if layout == "NHWC":
+        return (*range(2, rank), 1, 0)
+    return (rank - 1, rank - 2, *range(rank - 2))
+
+
+def _channels_last(shape: Shape, attrs: Attrs) -> Shape:
+    """The extents of feature maps with the channels moved to the end."""
+    if len(shape) < 3:
+        raise ValueError(f"expected 3 dimensions or more, got {len(shape)}")
+    if attrs["layout"] not in ("NHWC", "NCHW"):
+        raise ValueError(f"unknown layout '{attrs['layout']}'; known: NHWC, NCHW")
+    return shape if attrs["layout"] == "NHWC" else (shape[0], *shape[2:], shape[1])
+
+
+def _as_declared(shape: Shape, attrs: Attrs) -> Shape:
+    """Inverse of `_channels_last`."""
+    if attrs["layout"] == "NHWC":
+        return shape
+    return (shape[0], shape[-1], *shape[1:-1])
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
@@ -58,54 +90,86 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     return tuple(out)
 
 
-def _window(shape: Shape, kernel: Sequence[int], attrs: Attrs) -> tuple[int, int]:
-    """Output positions along H and W of a sliding window."""
-    dilation = attrs.get("dilation", (1, 1))
-    top, left, bottom, right = attrs["pads"]
-    numbers = (*kernel, *attrs["strides"], *dilation)
-    if min(numbers) < 1 or min(top, left, bottom, right) < 0:
+def _window(size: Shape, kernel: Sequence[int], attrs: Attrs) -> Shape:
+    """Output positions of a sliding window along the spatial axes."""
+    rank = len(size)
+    strides, pads = attrs["strides"], attrs["pads"]
+    dilation = attrs.get("dilation", (1,) * rank)
+    if not len(strides) == len(dilation) == len(kernel) == rank or len(pads) != 2 * rank:
+        raise ValueError(f"kernel, strides, pads and dilation do not fit {rank} spatial axes")
+    numbers = (*kernel, *strides, *dilation)
+    if min(numbers) < 1 or min(pads) < 0:
         raise ValueError("kernel, strides and dilation must be positive and pads not negative")
-    if max(*numbers, top, left, bottom, right) > 2**20:
+    if max(*numbers, *pads) > 2**20:
         raise ValueError("kernel, strides, dilation or pads are too large")
     out = []
-    for d, around in ((0, top + bottom), (1, left + right)):
+    for d, extent in enumerate(size):
+        around = pads[d] + pads[d + rank]
         reach = dilation[d] * (kernel[d] - 1) + 1
-        if shape[1 + d] + around < reach:
+        if extent + around < reach:
             raise ValueError(
-                f"the window of {reach} does not fit into {shape[1 + d]} + {around} padding"
+                f"the window of {reach} does not fit into {extent} + {around} padding"
             )
-        out.append((shape[1 + d] + around - reach) // attrs["strides"][d] + 1)
-    return out[0], out[1]
+        out.append((extent + around - reach) // strides[d] + 1)
+    return tuple(out)
 
 
-def _conv2d(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    x, w = shapes
-    layout = attrs["layout"]
-    if len(w) != 4:
-        raise ValueError(f"the weights have {len(w)} dimensions, expected 4")
-    n, h, wd, c = to_nhwc(x, layout)
-    kh, kw, ci, co = w if layout == "NHWC" else (w[2], w[3], w[1], w[0])
-    if ci != c:
-        raise ValueError(f"the data has {c} channels but the weights expect {ci}")
-    oh, ow = _window((n, h, wd, c), (kh, kw), attrs)
-    return from_nhwc((n, oh, ow, co), layout)
+def _conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
+    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+        x, w = shapes
+        groups = attrs.get("groups", 1)
+        for what, shape in (("data", x), ("weights", w)):
+            if len(shape) != rank + 2:
+                raise ValueError(f"the {what} have {len(shape)} dimensions, expected {rank + 2}")
+        n, *size, c = _channels_last(x, attrs)
+        nhwc = attrs["layout"] == "NHWC"
+        *kernel, ci, co = w if nhwc else (*w[2:], w[1], w[0])
+        if groups < 1 or c % groups or co % groups:
+            raise ValueError(f"{groups} groups do not divide {c} input and {co} output channels")
+        if ci != c // groups:
+            whose = f"each of {groups} groups" if groups > 1 else "the data"
+            raise ValueError(f"{whose} has {c // groups} channels but the weights expect {ci}")
+        return _as_declared((n, *_window(tuple(size), kernel, attrs), co), attrs)
+
+    return rule
 
 
-def _pool(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    layout = attrs["layout"]
-    n, h, w, c = to_nhwc(shapes[0], layout)
-    kernel, dilation = attrs["kernel"], attrs.get("dilation", (1, 1))
-    for d in range(2):
-        reach = dilation[d] * (kernel[d] - 1) + 1
-        if max(attrs["pads"][d], attrs["pads"][d + 2]) >= reach:
-            raise ValueError("the padding is as large as the window")
-    oh, ow = _window((n, h, w, c), kernel, attrs)
-    return from_nhwc((n, oh, ow, c), layout)
+def _grouped_conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
+    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+        x, w = shapes
+        if len(x) != rank + 3 or len(w) != rank + 3:
+            raise ValueError(f"data and weights must have {rank + 3} dimensions")
+        n, *size, groups, c = x
+        *kernel, ci, weight_groups, co = w
+        if (groups, c) != (weight_groups, ci):
+            raise ValueError(
+                f"the data has {groups} groups of {c} channels but the weights expect "
+                f"{weight_groups} of {ci}"
+            )
+        return (n, *_window(tuple(size), kernel, attrs), groups, co)
+
+    return rule
+
+
+def _pool(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
+    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+        if len(shapes[0]) != rank + 2:
+            raise ValueError(f"the data has {len(shapes[0])} dimensions, expected {rank + 2}")
+        n, *size, c = _channels_last(shapes[0], attrs)
+        out = _window(tuple(size), attrs["kernel"], attrs)
+        dilation = attrs.get("dilation", (1,) * rank)
+        for d, kernel in enumerate(attrs["kernel"]):
+            reach = dilation[d] * (kernel - 1) + 1
+            if max(attrs["pads"][d], attrs["pads"][d + rank]) >= reach:
+                raise ValueError("the padding is as large as the window")
+        return _as_declared((n, *out, c), attrs)
+
+    return rule
 
 
 def _global_pool(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    n, _, _, c = to_nhwc(shapes[0], attrs["layout"])
-    return from_nhwc((n, 1, 1, c), attrs["layout"])
+    n, *size, c = _channels_last(shapes[0], attrs)
+    return _as_declared((n, *(1 for _ in size), c), attrs)
 
 
 def _matmul(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -178,11 +242,11 @@ def _broadcast(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 
 
 _RULES: dict[str, Callable[[Sequence[Shape], Attrs], Shape]] = {
-    "conv2d": _conv2d,
+    **{op: _conv(spatial_rank(op)) for op in CONVOLUTIONS},
+    **{op: _grouped_conv(spatial_rank(op)) for op in GROUPED},
+    **{op: _pool(spatial_rank(op)) for op in (*MAX_POOLS, *AVG_POOLS)},
     "dense": _dense,
     "matmul": _matmul,
-    "max_pool2d": _pool,
-    "avg_pool2d": _pool,
     "global_avg_pool": _global_pool,
     "batch_norm": _batch_norm,
     "softmax": _softmax,

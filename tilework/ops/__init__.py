@@ -5,7 +5,7 @@ A function takes tensors and returns the output tensor. Nothing here says how to
 
 from __future__ import annotations
 
-from tilework.ops.conv import conv2d_nchw, conv2d_nhwc
+from tilework.ops.conv import conv, conv2d_nchw, conv2d_nhwc, depthwise_conv, grouped_conv
 from tilework.ops.dense import dense, matmul
 from tilework.ops.elementwise import (
     add,
@@ -21,12 +21,13 @@ from tilework.ops.elementwise import (
     unary,
 )
 from tilework.ops.pad import pad
-from tilework.ops.pool import avg_pool2d_nhwc, global_avg_pool_nhwc, max_pool2d_nhwc
+from tilework.ops.pool import avg_pool, global_avg_pool, max_pool
 from tilework.ops.softmax import softmax
 from tilework.ops.transform import concatenate, transpose
 
 __all__ = [
-    "add", "avg_pool2d_nhwc", "broadcast_index", "clip", "concatenate", "conv2d_nchw",
-    "conv2d_nhwc", "copy", "dense", "divide", "global_avg_pool_nhwc", "matmul", "max_pool2d_nhwc",
-    "maximum", "minimum", "multiply", "pad", "relu", "softmax", "subtract", "transpose", "unary",
+    "add", "avg_pool", "broadcast_index", "clip", "concatenate", "conv", "conv2d_nchw",
+    "conv2d_nhwc", "copy", "dense", "depthwise_conv", "divide", "global_avg_pool", "grouped_conv",
+    "matmul", "max_pool", "maximum", "minimum", "multiply", "pad", "relu", "softmax", "subtract",
+    "transpose", "unary",
 ]  # fmt: skip

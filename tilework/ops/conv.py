@@ -1,9 +1,20 @@
-"""Two-dimensional convolution, direct form."""
+"""Convolutions over any number of spatial axes, direct form.
+
+Axes carry the same names whatever the number of dimensions: output positions ``zz, yy, xx``, taps
+``rz, ry, rx`` (of fewer dimensions the last ones), channels ``ff`` and ``rc``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilework import te
 from tilework.ops.pad import pad
+
+MAX_SPATIAL = 3
+_POSITIONS = ("zz", "yy", "xx")
+_TAPS = ("rz", "ry", "rx")
+_LETTERS = ("d", "h", "w")
 
 
 def output_size(
@@ -11,6 +22,158 @@ def output_size(
 ) -> int:
     """Number of output positions of a sliding window along one dimension (can be <= 0)."""
     return (size + before + after - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def output_sizes(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+) -> tuple[int, ...]:
+    """`output_size` along every spatial axis; ``pads`` are all firsts, then all lasts."""
+    ends = zip(pads[: len(size)], pads[len(size) :], strict=True)
+    return tuple(
+        output_size(n, k, before, after, s, d)
+        for n, k, (before, after), s, d in zip(size, kernel, ends, strides, dilation, strict=True)
+    )
+
+
+def conv(
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    *,
+    channels_last: bool = True,
+    layout_free: bool = False,
+) -> te.Tensor:
+    """Convolution over the spatial axes of ``data``, one to three of them.
+
+    Args:
+        data: feature maps [N, ..., CI], or [N, CI, ...].
+        weight: filters [..., CI, CO], or [CO, CI, ...].
+        strides: step along each spatial axis.
+        pads: zeros added at the start of each spatial axis, then those added at the ends.
+        dilation: distance between filter taps along each spatial axis.
+        channels_last: the layout; networks are converted to it, the other one is for tasks
+            declared by hand.
+        layout_free: the weights are constants, whose layout the schedule may change.
+    """
+    rank = _spatial_rank(data.ndim - 2, strides, pads, dilation)
+    if channels_last:
+        (n, *size, ci), (*kernel, wci, co) = data.shape, weight.shape
+    else:
+        (n, ci, *size), (co, wci, *kernel) = data.shape, weight.shape
+    if wci != ci:
+        raise ValueError(f"conv{rank}d: data has {ci} channels but the weights expect {wci}")
+    out = output_sizes(size, kernel, strides, pads, dilation)
+    padded = _padded(data, pads, rank, first=1 if channels_last else 2)
+    taps = _taps(kernel)
+    rc = te.reduce_axis(ci, "rc")
+
+    def last(*at: te.Expr) -> te.Expr:
+        where = _window(at[1:-1], taps, strides, dilation)
+        return te.sum(padded[(at[0], *where, rc)] * weight[(*taps, rc, at[-1])], axis=[*taps, rc])
+
+    def first(*at: te.Expr) -> te.Expr:
+        where = _window(at[2:], taps, strides, dilation)
+        return te.sum(padded[(at[0], rc, *where)] * weight[(at[1], rc, *taps)], axis=[rc, *taps])
+
+    letters = "".join(_LETTERS[-rank:])
+    return te.compute(
+        (n, *out, co) if channels_last else (n, co, *out),
+        last if channels_last else first,
+        name=f"conv{rank}d_n{letters}c" if channels_last else f"conv{rank}d_nc{letters}",
+        axis_names=["nn", *_POSITIONS[-rank:], "ff"]
+        if channels_last
+        else ["nn", "ff", *_POSITIONS[-rank:]],
+        attrs={"layout_free": (weight.name,)} if layout_free else {},
+    )
+
+
+def depthwise_conv(
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    *,
+    layout_free: bool = False,
+) -> te.Tensor:
+    """A filter of its own for each channel: [N, ..., C] with [..., 1, C] -> [N, ..., C].
+
+    The other arguments are those of `conv`.
+    """
+    rank = _spatial_rank(data.ndim - 2, strides, pads, dilation)
+    (n, *size, channels), (*kernel, one, co) = data.shape, weight.shape
+    if one != 1 or co != channels:
+        raise ValueError(
+            f"depthwise_conv{rank}d: {channels} channels need weights of shape [..., 1, "
+            f"{channels}], not [..., {one}, {co}]"
+        )
+    out = output_sizes(size, kernel, strides, pads, dilation)
+    padded = _padded(data, pads, rank, first=1)
+    taps = _taps(kernel)
+
+    def body(*at: te.Expr) -> te.Expr:
+        where = _window(at[1:-1], taps, strides, dilation)
+        zero = te.const(0, "int32")
+        return te.sum(
+            padded[(at[0], *where, at[-1])] * weight[(*taps, zero, at[-1])], axis=[*taps]
+        )
+
+    return te.compute(
+        (n, *out, channels),
+        body,
+        name=f"depthwise_conv{rank}d",
+        axis_names=["nn", *_POSITIONS[-rank:], "cc"],
+        attrs={"layout_free": (weight.name,)} if layout_free else {},
+    )
+
+
+def grouped_conv(
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    *,
+    layout_free: bool = False,
+) -> te.Tensor:
+    """Independent convolutions of groups of channels: [N, ..., G, CI] -> [N, ..., G, CO].
+
+    The channels of a tensor and the outputs of its weights are split in two dimensions, which
+    changes nothing in memory; ``weight`` is [..., CI, G, CO]. The other arguments are those of
+    `conv`.
+    """
+    rank = _spatial_rank(data.ndim - 3, strides, pads, dilation)
+    (n, *size, groups, ci), (*kernel, wci, wgroups, co) = data.shape, weight.shape
+    if (wgroups, wci) != (groups, ci):
+        raise ValueError(
+            f"grouped_conv{rank}d: data has {groups} groups of {ci} channels but the weights "
+            f"expect {wgroups} of {wci}"
+        )
+    out = output_sizes(size, kernel, strides, pads, dilation)
+    padded = _padded(data, pads, rank, first=1)
+    taps = _taps(kernel)
+    rc = te.reduce_axis(ci, "rc")
+
+    def body(*at: te.Expr) -> te.Expr:
+        where = _window(at[1:-2], taps, strides, dilation)
+        return te.sum(
+            padded[(at[0], *where, at[-2], rc)] * weight[(*taps, rc, at[-2], at[-1])],
+            axis=[*taps, rc],
+        )
+
+    return te.compute(
+        (n, *out, groups, co),
+        body,
+        name=f"grouped_conv{rank}d",
+        axis_names=["nn", *_POSITIONS[-rank:], "gg", "ff"],
+        attrs={"layout_free": (weight.name,)} if layout_free else {},
+    )
 
 
 def conv2d_nhwc(
@@ -24,32 +187,9 @@ def conv2d_nhwc(
 ) -> te.Tensor:
     """Convolution of ``data`` [N, H, W, CI] with ``weight`` [KH, KW, CI, CO] -> [N, OH, OW, CO].
 
-    Args:
-        data: the feature maps.
-        weight: the filters.
-        strides: steps along H and W.
-        pads: zeros added at the top, left, bottom, right.
-        dilation: distance between filter taps along H and W.
-        layout_free: the weights are constants, whose layout the schedule may change.
+    ``pads`` are top, left, bottom, right; the other arguments are those of `conv`.
     """
-    n, h, w, ci = data.shape
-    kh, kw, wci, co = weight.shape
-    if wci != ci:
-        raise ValueError(f"conv2d: data has {ci} channels but the weights expect {wci}")
-    (sh, sw), (dh, dw), (top, left, bottom, right) = strides, dilation, pads
-    oh = output_size(h, kh, top, bottom, sh, dh)
-    ow = output_size(w, kw, left, right, sw, dw)
-    padded = pad(data, (0, top, left, 0), (0, bottom, right, 0), name="pad_temp", prefix="i")
-    ry, rx, rc = te.reduce_axis(kh, "ry"), te.reduce_axis(kw, "rx"), te.reduce_axis(ci, "rc")
-    return te.compute(
-        (n, oh, ow, co),
-        lambda nn, yy, xx, ff: te.sum(
-            padded[nn, yy * sh + ry * dh, xx * sw + rx * dw, rc] * weight[ry, rx, rc, ff],
-            axis=[ry, rx, rc],
-        ),
-        name="conv2d_nhwc",
-        attrs={"layout_free": (weight.name,)} if layout_free else {},
-    )
+    return conv(data, weight, strides, pads, dilation, layout_free=layout_free)
 
 
 def conv2d_nchw(
@@ -63,24 +203,37 @@ def conv2d_nchw(
 ) -> te.Tensor:
     """Convolution of ``data`` [N, CI, H, W] with ``weight`` [CO, CI, KH, KW] -> [N, CO, OH, OW].
 
-    Networks are converted to NHWC; this form is for tasks declared by hand. Arguments as in
-    `conv2d_nhwc`.
+    ``pads`` are top, left, bottom, right; the other arguments are those of `conv`.
     """
-    n, ci, h, w = data.shape
-    co, wci, kh, kw = weight.shape
-    if wci != ci:
-        raise ValueError(f"conv2d: data has {ci} channels but the weights expect {wci}")
-    (sh, sw), (dh, dw), (top, left, bottom, right) = strides, dilation, pads
-    oh = output_size(h, kh, top, bottom, sh, dh)
-    ow = output_size(w, kw, left, right, sw, dw)
-    padded = pad(data, (0, 0, top, left), (0, 0, bottom, right), name="pad_temp", prefix="i")
-    rc, ry, rx = te.reduce_axis(ci, "rc"), te.reduce_axis(kh, "ry"), te.reduce_axis(kw, "rx")
-    return te.compute(
-        (n, co, oh, ow),
-        lambda nn, ff, yy, xx: te.sum(
-            padded[nn, rc, yy * sh + ry * dh, xx * sw + rx * dw] * weight[ff, rc, ry, rx],
-            axis=[rc, ry, rx],
-        ),
-        name="conv2d_nchw",
-        attrs={"layout_free": (weight.name,)} if layout_free else {},
+    return conv(
+        data, weight, strides, pads, dilation, channels_last=False, layout_free=layout_free
     )
+
+
+def _spatial_rank(
+    rank: int, strides: Sequence[int], pads: Sequence[int], dilation: Sequence[int]
+) -> int:
+    if not 1 <= rank <= MAX_SPATIAL:
+        raise ValueError(f"a convolution has one to {MAX_SPATIAL} spatial axes, not {rank}")
+    if not len(strides) == len(dilation) == len(pads) // 2 == rank:
+        raise ValueError(f"{rank} spatial axes need {rank} strides and dilations, {2 * rank} pads")
+    return rank
+
+
+def _taps(kernel: Sequence[int]) -> tuple[te.Axis, ...]:
+    names = _TAPS[-len(kernel) :]
+    return tuple(te.reduce_axis(k, name) for k, name in zip(kernel, names, strict=True))
+
+
+def _window(
+    at: Sequence[te.Expr], taps: Sequence[te.Axis], strides: Sequence[int], dilation: Sequence[int]
+) -> list[te.Expr]:
+    """Where the window of each output position reads, one index per spatial axis."""
+    return [i * s + r * d for i, r, s, d in zip(at, taps, strides, dilation, strict=True)]
+
+
+def _padded(data: te.Tensor, pads: Sequence[int], rank: int, first: int) -> te.Tensor:
+    """``data`` with zeros around its spatial axes, which start at dimension ``first``."""
+    before, after = [0] * data.ndim, [0] * data.ndim
+    before[first : first + rank], after[first : first + rank] = pads[:rank], pads[rank:]
+    return pad(data, before, after, name="pad_temp", prefix="i")

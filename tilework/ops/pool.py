@@ -1,107 +1,124 @@
-"""Pooling over the spatial dimensions of feature maps [N, H, W, C]."""
+"""Pooling over the spatial dimensions of feature maps [N, ..., C], one to three of them."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from tilework import te
-from tilework.ops.conv import output_size
+from tilework.ops.conv import output_sizes
 from tilework.ops.elementwise import axis_names
 from tilework.ops.pad import pad
 
 LOWEST_FLOAT32 = -3.4028234663852886e38
 
-_Pair = tuple[int, int]
-_Pads = tuple[int, int, int, int]
 
-
-def max_pool2d_nhwc(
+def max_pool(
     data: te.Tensor,
-    kernel: _Pair,
-    strides: _Pair,
-    pads: _Pads = (0, 0, 0, 0),
-    dilation: _Pair = (1, 1),
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
 ) -> te.Tensor:
-    """Largest element of each window of ``kernel`` taps; padding never wins."""
-    n, h, w, c = data.shape
-    (sh, sw), (dh, dw), (top, left, bottom, right) = strides, dilation, pads
-    oh = output_size(h, kernel[0], top, bottom, sh, dh)
-    ow = output_size(w, kernel[1], left, right, sw, dw)
+    """Largest element of each window of ``kernel`` taps; padding never wins.
+
+    Args:
+        data: feature maps [N, ..., C].
+        kernel: taps along each spatial axis.
+        strides: step along each spatial axis.
+        pads: elements added at the start of each spatial axis, then those added at the ends.
+        dilation: distance between taps along each spatial axis.
+    """
+    n, *size, c = data.shape
     padded = _padded(data, pads, LOWEST_FLOAT32)
-    rv0, rv1 = te.reduce_axis(kernel[0], "rv0"), te.reduce_axis(kernel[1], "rv1")
-    return te.compute(
-        (n, oh, ow, c),
-        lambda ax0, ax1, ax2, ax3: te.max(
-            padded[ax0, ax1 * sh + rv0 * dh, ax2 * sw + rv1 * dw, ax3], axis=[rv0, rv1]
-        ),
-        name="pool_max",
-    )
+    taps = _taps(kernel)
+
+    def body(*at: te.Expr) -> te.Expr:
+        where = [
+            i * s + r * d for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
+        ]
+        return te.max(padded[(at[0], *where, at[-1])], axis=[*taps])
+
+    out = output_sizes(size, kernel, strides, pads, dilation)
+    return te.compute((n, *out, c), body, name="pool_max", axis_names=axis_names(data.ndim))
 
 
-def avg_pool2d_nhwc(
+def avg_pool(
     data: te.Tensor,
-    kernel: _Pair,
-    strides: _Pair,
-    pads: _Pads = (0, 0, 0, 0),
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
     *,
     count_include_pad: bool = False,
 ) -> te.Tensor:
-    """Mean of each window; padded elements count in the divisor only if asked for."""
-    n, h, w, c = data.shape
-    (sh, sw), (top, left, bottom, right) = strides, pads
-    oh = output_size(h, kernel[0], top, bottom, sh, 1)
-    ow = output_size(w, kernel[1], left, right, sw, 1)
-    padded = _padded(data, pads, 0.0)
-    rv0, rv1 = te.reduce_axis(kernel[0], "rv0"), te.reduce_axis(kernel[1], "rv1")
-    total = te.compute(
-        (n, oh, ow, c),
-        lambda ax0, ax1, ax2, ax3: te.sum(
-            padded[ax0, ax1 * sh + rv0, ax2 * sw + rv1, ax3], axis=[rv0, rv1]
-        ),
-        name="pool_sum",
-    )
+    """Mean of each window; padded elements count in the divisor only if asked for.
 
-    def count(axis: te.Expr, size: int, extent: int, stride: int, before: int) -> te.Expr:
-        first = axis * stride - before
-        return te.minimum(first + extent, size) - te.maximum(first, 0)
+    The arguments are those of `max_pool`.
+    """
+    n, *size, c = data.shape
+    rank = len(size)
+    out = output_sizes(size, kernel, strides, pads, (1,) * rank)
+    padded = _padded(data, pads, 0.0)
+    taps = _taps(kernel)
+
+    def summed(*at: te.Expr) -> te.Expr:
+        where = [i * s + r for i, r, s in zip(at[1:-1], taps, strides, strict=True)]
+        return te.sum(padded[(at[0], *where, at[-1])], axis=[*taps])
+
+    names = axis_names(data.ndim)
+    total = te.compute((n, *out, c), summed, name="pool_sum", axis_names=names)
+
+    def count(d: int, axis: te.Expr) -> te.Expr:
+        first = axis * strides[d] - pads[d]
+        return te.minimum(first + kernel[d], size[d]) - te.maximum(first, 0)
 
     def body(*ax: te.Expr) -> te.Expr:
         if count_include_pad or not any(pads):
-            return total[ax] / float(kernel[0] * kernel[1])
-        rows = count(ax[1], h, kernel[0], sh, top)
-        columns = count(ax[2], w, kernel[1], sw, left)
-        return total[ax] / te.cast(data.dtype, rows * columns)
+            return total[ax] / float(math.prod(kernel))
+        taps_inside = count(0, ax[1])
+        for d in range(1, rank):
+            taps_inside = taps_inside * count(d, ax[1 + d])
+        return total[ax] / te.cast(data.dtype, taps_inside)
 
-    return te.compute(total.shape, body, name="pool_avg", axis_names=axis_names(4))
+    return te.compute(total.shape, body, name="pool_avg", axis_names=names)
 
 
-def global_avg_pool_nhwc(data: te.Tensor) -> te.Tensor:
-    """Mean over H and W: [N, H, W, C] -> [N, 1, 1, C].
+def global_avg_pool(data: te.Tensor) -> te.Tensor:
+    """Mean over the spatial axes: [N, ..., C] -> [N, 1, ..., C].
 
-    Declared as the adaptive pooling to 1 x 1 that it is, in the field's words.
+    Declared as the adaptive pooling to one element that it is, in the field's words.
     """
-    n, h, w, c = data.shape
-    rv0, rv1 = te.reduce_axis(h, "rv0"), te.reduce_axis(w, "rv1")
-    total = te.compute(
-        (n, 1, 1, c),
-        lambda ax0, ax1, ax2, ax3: te.sum(
-            data[ax0, ax1 * h + rv0, ax2 * w + rv1, ax3], axis=[rv0, rv1]
-        ),
-        name="adaptive_pool_sum",
-    )
+    n, *size, c = data.shape
+    taps = _taps(size)
+
+    def summed(*at: te.Expr) -> te.Expr:
+        where = [i * extent + r for i, r, extent in zip(at[1:-1], taps, size, strict=True)]
+        return te.sum(data[(at[0], *where, at[-1])], axis=[*taps])
+
+    shape = (n, *(1 for _ in size), c)
+    names = axis_names(data.ndim)
+    total = te.compute(shape, summed, name="adaptive_pool_sum", axis_names=names)
     exact = te.const(True, "bool")
 
-    def taps(axis: te.Expr, size: int) -> te.Expr:
-        end = (axis + 1) * size
-        return te.cast(data.dtype, te.select(exact, end, end + 1) - axis * size)
+    def extent_of(axis: te.Expr, extent: int) -> te.Expr:
+        end = (axis + 1) * extent
+        return te.cast(data.dtype, te.select(exact, end, end + 1) - axis * extent)
 
-    return te.compute(
-        (n, 1, 1, c),
-        lambda ax0, ax1, ax2, ax3: total[ax0, ax1, ax2, ax3] / (taps(ax1, h) * taps(ax2, w)),
-        name="adaptive_pool_avg",
-    )
+    def mean(*at: te.Expr) -> te.Expr:
+        count = extent_of(at[1], size[0])
+        for axis, extent in zip(at[2:-1], size[1:], strict=True):
+            count = count * extent_of(axis, extent)
+        return total[at] / count
+
+    return te.compute(shape, mean, name="adaptive_pool_avg", axis_names=names)
 
 
-def _padded(data: te.Tensor, pads: _Pads, value: float) -> te.Tensor:
+def _taps(kernel: Sequence[int]) -> tuple[te.Axis, ...]:
+    return tuple(te.reduce_axis(k, f"rv{d}") for d, k in enumerate(kernel))
+
+
+def _padded(data: te.Tensor, pads: Sequence[int], value: float) -> te.Tensor:
     if not any(pads):
         return data
-    top, left, bottom, right = pads
-    return pad(data, (0, top, left, 0), (0, bottom, right, 0), value, name="pad_temp")
+    rank = data.ndim - 2
+    return pad(data, (0, *pads[:rank], 0), (0, *pads[rank:], 0), value, name="pad_temp")

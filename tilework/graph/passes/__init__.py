@@ -8,6 +8,7 @@
     fold_scale_back     convolution * s -> convolution with scaled output channels
     fold_scale_forward  (x * s) -> convolution => x -> convolution with scaled input channels
     merge_constants     (x + a) + b -> x + (a + b)
+    split_groups        convolutions of channel groups -> ones with a dimension of groups
 
 `optimize` runs them in the order of `PASSES`. Fusion is not a pass but a partition: `fuse`.
 """
@@ -25,6 +26,7 @@ from tilework.graph.passes.fold_scale_forward import fold_scale_forward
 from tilework.graph.passes.merge_constants import merge_constants
 from tilework.graph.passes.merge_views import merge_views
 from tilework.graph.passes.simplify_inference import simplify_inference
+from tilework.graph.passes.split_groups import split_groups
 
 Pass = Callable[[Network], Network]
 
@@ -38,6 +40,8 @@ PASSES: tuple[Pass, ...] = (
     fold_scale_back,
     fold_scale_forward,
     merge_constants,
+    split_groups,
+    merge_views,
 )
 
 
@@ -51,4 +55,5 @@ def optimize(net: Network) -> Network:
 __all__ = [
     "PASSES", "Pass", "convert_layout", "fold_constants", "fold_pads", "fold_scale_back",
     "fold_scale_forward", "merge_constants", "merge_views", "optimize", "simplify_inference",
+    "split_groups",
 ]  # fmt: skip

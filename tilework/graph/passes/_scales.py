@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.graph.ir import Network, Node
+from tilework.graph.shapes import CONVOLUTIONS
 
 
 def per_channel(net: Network, value: str, channels: int) -> np.ndarray | None:
@@ -29,15 +30,18 @@ def constant_operand(net: Network, node: Node, op: str) -> np.ndarray | None:
 
 def has_constant_weight(net: Network, node: Node) -> bool:
     """Whether ``node`` is a convolution (NHWC) or dense layer whose weight can be rescaled."""
-    if node.op not in ("conv2d", "dense") or node.inputs[1] not in net.constants:
+    if node.op not in (*CONVOLUTIONS, "dense") or node.inputs[1] not in net.constants:
         return False
     return node.attrs.get("layout", "NHWC") == "NHWC"
 
 
 def scale_weight(node: Node, weight: np.ndarray, scale: np.ndarray, side: str) -> np.ndarray:
     """``weight`` with its ``"in"`` or ``"out"`` channels multiplied by ``scale``."""
-    rank = weight.ndim
-    axis = {"conv2d": {"in": rank - 2, "out": rank - 1}, "dense": {"in": 1, "out": 0}}
-    shape = [1] * rank
-    shape[axis[node.op][side]] = -1
-    return weight * scale.astype(np.float32).reshape(shape)
+    scale = scale.astype(np.float32)
+    if node.op == "dense":
+        return weight * (scale if side == "in" else scale[:, None])
+    if side == "out":
+        return weight * scale
+    # [..., CI of one group, CO]: each output channel reads the inputs of its group
+    inputs = scale.reshape(node.attrs.get("groups", 1), -1)
+    return weight * np.repeat(inputs.T, weight.shape[-1] // len(inputs), axis=1)

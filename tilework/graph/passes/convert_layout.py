@@ -7,19 +7,18 @@ from typing import Any
 import numpy as np
 
 from tilework.graph.ir import Builder, Network, Node
-from tilework.graph.shapes import BINARY, UNARY
+from tilework.graph.shapes import BINARY, UNARY, maps_order, weights_order
 
 _SHAPED = ("relu", "clip", "concat", "softmax", "pad", "batch_norm", "identity")
 _ANY_LAYOUT = (*BINARY, *UNARY, *_SHAPED)
 
-# permutations of feature maps and of weights, by the layout they lead to
-_MAPS = {"NHWC": (0, 2, 3, 1), "NCHW": (0, 3, 1, 2)}
-_WEIGHTS = {"NHWC": (2, 3, 1, 0), "NCHW": (3, 2, 0, 1)}
 _OTHER = {"NHWC": "NCHW", "NCHW": "NHWC"}
 
 
 def convert_layout(net: Network, layout: str = "NHWC") -> Network:
     """Run convolutions and pooling in ``layout``, and everything between them.
+
+    The layouts stand for channels last and first, whatever the number of spatial axes.
 
     Transposes remain only where the rest of the network insists on the old layout: at its inputs,
     its outputs, and around operators that mix dimensions.
@@ -43,6 +42,7 @@ class _Converter:
         self.b = Builder(net.name)
         self.plain: dict[str, str] = {}  # old value -> its new name, dimensions as declared
         self.converted: dict[str, str] = {}  # old value -> its new name, in the new layout
+        self.constants: dict[tuple[str, int], str] = {}  # (old constant, rank) -> the same
         self.wanted = _wanted(net, self.old)
 
     def run(self) -> Network:
@@ -56,30 +56,34 @@ class _Converter:
 
     def _as_plain(self, value: str) -> str:
         if value not in self.plain:
-            self.plain[value] = self.b.op("transpose", self.converted[value], perm=_MAPS[self.old])
+            perm = maps_order(len(self.net.types[value].shape), self.old)
+            self.plain[value] = self.b.op("transpose", self.converted[value], perm=perm)
         return self.plain[value]
 
-    def _as_converted(self, value: str) -> str:
-        if value not in self.converted:
-            perm = _MAPS[self.layout]
-            if value in self.net.constants:
+    def _as_converted(self, value: str, rank: int) -> str:
+        perm = maps_order(rank, self.layout)
+        if value in self.net.constants:
+            if (value, rank) not in self.constants:
                 array = self.net.constants[value]
-                array = array.reshape((1,) * (4 - array.ndim) + array.shape).transpose(perm)
-                self.converted[value] = self.b.constant(np.ascontiguousarray(array), value)
-            else:
-                self.converted[value] = self.b.op("transpose", self.plain[value], perm=perm)
+                array = array.reshape((1,) * (rank - array.ndim) + array.shape).transpose(perm)
+                name = self.b.constant(np.ascontiguousarray(array), value)
+                self.constants[value, rank] = name
+            return self.constants[value, rank]
+        if value not in self.converted:
+            self.converted[value] = self.b.op("transpose", self.plain[value], perm=perm)
         return self.converted[value]
 
     def _convert(self, node: Node) -> None:
+        rank = len(self.net.types[node.name].shape)
         if node.attrs.get("layout") == self.old:
-            inputs = [self._as_converted(node.inputs[0])]
+            inputs = [self._as_converted(node.inputs[0], rank)]
             inputs += [self._weight(w) for w in node.inputs[1:]]
             attrs = {**node.attrs, "layout": self.layout}
         elif self._follows(node):
             maps = node.inputs[:1] if node.op == "batch_norm" else node.inputs
-            inputs = [self._as_converted(v) for v in maps]
+            inputs = [self._as_converted(v, rank) for v in maps]
             inputs += [self._as_plain(v) for v in node.inputs[len(maps) :]]
-            attrs = self._permuted(node)
+            attrs = self._permuted(node, rank)
         else:
             inputs = [self._as_plain(v) for v in node.inputs]
             self.plain[node.name] = self.b.op(node.op, *inputs, name=node.name, **node.attrs)
@@ -88,26 +92,27 @@ class _Converter:
 
     def _follows(self, node: Node) -> bool:
         """Whether a layout-agnostic operator should run in the new layout."""
-        if node.op not in _ANY_LAYOUT or len(self.net.types[node.name].shape) != 4:
+        rank = len(self.net.types[node.name].shape)
+        if node.op not in _ANY_LAYOUT or rank < 3:
             return False
         maps = [v for v in node.inputs if v not in self.net.constants]
-        if not maps or any(len(self.net.types[v].shape) != 4 for v in maps):
+        if not maps or any(len(self.net.types[v].shape) != rank for v in maps):
             return False
         return node.name in self.wanted or any(v not in self.plain for v in maps)
 
     def _weight(self, value: str) -> str:
-        perm = _WEIGHTS[self.layout]
+        perm = weights_order(len(self.net.types[value].shape), self.layout)
         if value not in self.net.constants:
             return self.b.op("transpose", self._as_plain(value), perm=perm)
         weight = self.net.constants[value].transpose(perm)
         return self.b.constant(np.ascontiguousarray(weight), value)
 
-    def _permuted(self, node: Node) -> dict[str, Any]:
+    def _permuted(self, node: Node, rank: int) -> dict[str, Any]:
         """The attributes that name dimensions, renamed for the new layout."""
-        perm = _MAPS[self.layout]
+        perm = maps_order(rank, self.layout)
         attrs = dict(node.attrs)
         if "axis" in attrs:
-            attrs["axis"] = perm.index(attrs["axis"] % 4)
+            attrs["axis"] = perm.index(attrs["axis"] % rank)
         for key in ("before", "after"):
             if key in attrs:
                 attrs[key] = tuple(attrs[key][d] for d in perm)

@@ -15,7 +15,8 @@ def fold_constants(net: Network) -> Network:
     """
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        if any(v not in b.constants for v in inputs):
+        other_layout = node.attrs.get("layout", "NHWC") != "NHWC" or "groups" in node.attrs
+        if other_layout or any(v not in b.constants for v in inputs):
             return keep(b, node, inputs)
         return b.constant(_evaluate(b, node, inputs), node.name)
 

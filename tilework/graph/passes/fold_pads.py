@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.shapes import CONVOLUTIONS
 
 
 def fold_pads(net: Network) -> Network:
@@ -14,14 +15,14 @@ def fold_pads(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         source = net.producer.get(node.inputs[0])
-        if node.op != "conv2d" or source is None or source.op != "pad":
+        if node.op not in CONVOLUTIONS or source is None or source.op != "pad":
             return keep(b, node, inputs)
         around = _spatial(source, node.attrs["layout"])
         if around is None:
             return keep(b, node, inputs)
         pads = tuple(p + q for p, q in zip(node.attrs["pads"], around, strict=True))
         x = unpadded[source.name]
-        return b.op("conv2d", x, inputs[1], name=node.name, **{**node.attrs, "pads": pads})
+        return b.op(node.op, x, inputs[1], name=node.name, **{**node.attrs, "pads": pads})
 
     unpadded: dict[str, str] = {}
 
@@ -33,13 +34,11 @@ def fold_pads(net: Network) -> Network:
     return rewrite(net, remember)
 
 
-def _spatial(pad: Node, layout: str) -> tuple[int, int, int, int] | None:
-    """Top, left, bottom, right of a zero padding of the feature maps; None for any other."""
+def _spatial(pad: Node, layout: str) -> tuple[int, ...] | None:
+    """Zeros before, then after, each spatial axis of the feature maps; None for other padding."""
     before, after = list(pad.attrs["before"]), list(pad.attrs["after"])
-    if pad.attrs["value"] != 0 or len(before) != 4:
+    spatial = slice(1, -1) if layout == "NHWC" else slice(2, None)
+    others = (0, len(before) - 1) if layout == "NHWC" else (0, 1)
+    if pad.attrs["value"] != 0 or any(before[d] or after[d] for d in others):
         return None
-    h, w = (1, 2) if layout == "NHWC" else (2, 3)
-    others = [d for d in range(4) if d not in (h, w)]
-    if any(before[d] or after[d] for d in others):
-        return None
-    return before[h], before[w], after[h], after[w]
+    return (*before[spatial], *after[spatial])
