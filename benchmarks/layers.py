@@ -1,84 +1,114 @@
-"""Speed of ResNet-50's convolutions, beside the multiply-add peak that the machine reaches.
+"""Single layers: our time beside that of ONNX Runtime and OpenVINO.
 
-    python benchmarks/layers.py [--store DIR | --direct] [--threads 1,2] [--json FILE]
+    python benchmarks/layers.py [--threads 1,2] [--layers 3x3,dense] [--store DIR] [--tune N]
+                                [--peers onnxruntime,openvino] [--json FILE] [--chart FILE]
+    python benchmarks/layers.py --direct [--network resnet-50] [--threads 1,2] [--store DIR]
 
-Each layer is compiled alone, with its best record for that number of threads or, without one,
-with the draft model's choice (``--direct``: among direct forms alone, no Winograd), and timed with
-packed weights and warm caches; the best of five samples counts. Operations are those of the direct
-convolution, also where a schedule does fewer.
+Every engine gets the same layer (weights, bias, ReLU) as an ONNX model in float32 with the same
+number of threads, keeps its inputs and outputs in fixed buffers, and takes its turn in one run
+(A/B/A/B). Peers have their choice of NHWC or NCHW at the boundary; ours takes NHWC. Times are
+medians, a ratio is the median over paired samples of our time divided by theirs; samples in which
+a thread waited for a core are discarded. Our schedules come from the store, or without a record
+from the draft model; ``--tune N`` searches every layer with N trials first.
+
+``--direct`` prints another table: a network's convolutions without Winograd, beside the
+multiply-add peak; with ``--peak`` any schedule may be taken.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
+from _engines import Result, compare
+from _machine import describe_machine, machine_line, measure_machine
+from _models import layers
+from _peak import peak_table
+from _report import as_json, draw, print_head, print_result, write_json
+
 import tilework as tw
-from tilework.measure.peak import fma_peak_gflops
-from tilework.record import History
-from tilework.runtime import compile_task
-from tilework.runtime.choose import draft_schedule
-from tilework.space import SearchSpace
-
-
-def convolutions(target: tw.Target, network: str) -> list[tw.SearchTask]:
-    """The distinct convolutions of a network, one epilogue of each."""
-    tasks, _ = tw.extract_tasks(tw.zoo.get(network), target)
-    found: dict[str, tw.SearchTask] = {}
-    for task in tasks:
-        operators, _, extents = task.desc.partition(" ")
-        if operators.startswith("conv2d"):
-            found.setdefault(extents, task)
-    return list(found.values())
-
-
-def measure(network: str, threads: int, records: History | None, direct: bool) -> dict[str, Any]:
-    """Peak and layers at one number of threads."""
-    target = tw.Target(f"llvm -num-cores={threads}")
-    peak = fma_peak_gflops(target, threads=threads)
-    print(f"\n{target}: measured peak {peak:.0f} GFLOP/s")
-    print(f"{'layer':48s} {'schedule':9s} {'ms':>8s} {'GFLOP/s':>8s} {'of peak':>8s}")
-    rows = []
-    for task in convolutions(target, network):
-        if direct:
-            choice = draft_schedule(task, direct=True)
-            function = compile_task(task, sketch_id=choice.sketch_id, row=choice.row)
-        else:
-            function = compile_task(task, records)
-        ms = function.benchmark(repeat=5, min_repeat_ms=20).min
-        gflops = task.flops / ms * 1e-6
-        rows.append({
-            "layer": task.desc, "schedule": function.choice.source, "ms": ms, "gflops": gflops,
-            "of_peak": gflops / peak, "sketch_id": function.choice.sketch_id,
-            "sketch": SearchSpace.of(task).sketch(function.choice.sketch_id).name,
-            "decisions": list(function.choice.row),
-        })  # fmt: skip
-        print(
-            f"{task.desc:48s} {function.choice.source:9s} {ms:8.3f} {gflops:8.1f} "
-            f"{gflops / peak:8.1%}"
-        )
-    return {"target": str(target), "threads": threads, "peak_gflops": peak, "layers": rows}
+from tasks.finish import open_store
+from tasks.peers import PEERS, require_peers
+from tilework.errors import TileworkError
+from tilework.record import MemoryHistory
 
 
 def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--network", default="resnet-50", help="a network of the zoo")
-    parser.add_argument("--store", help="record store to take tuned schedules from")
-    parser.add_argument("--direct", action="store_true", help="draft schedules without Winograd")
-    parser.add_argument("--threads", default="1,2", help="thread counts, such as 1,2")
-    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
-    args = parser.parse_args()
-    records = None
+    """Run and print."""
+    args = _arguments()
+    counts = [int(n) for n in args.threads.split(",")]
+    records: Any = None
     if args.store:
-        from storage import RecordStore
-
-        records = RecordStore(args.store)
-    out = [measure(args.network, int(n), records, args.direct) for n in args.threads.split(",")]
+        records = open_store(args.store)
+    if args.direct or args.peak:
+        runs: list[Any] = [peak_table(args.network, n, records, args.direct) for n in counts]
+        if args.json:
+            write_json(args.json, describe_machine(tw.Target(args.target)), vars(args), runs)
+        return
+    if args.tune and records is None:
+        records = MemoryHistory()  # the schedules serve this run alone
+    peers = [p for p in args.peers.split(",") if p]
+    require_peers(peers)
+    machine, runs, results = describe_machine(tw.Target(args.target)), [], []
+    for count in counts:
+        target = tw.Target(f"{args.target} -num-cores={count}")
+        figures = measure_machine(target)
+        print(f"\n{target}\n{machine_line(figures)}\n")
+        print_head(peers)
+        found = _measure(args, target, peers, records, figures["fma_peak_gflops"])
+        results += found
+        runs.append({**figures, "layers": [as_json(r) for r in found]})
     if args.json:
-        args.json.write_text(json.dumps(out, indent=1))
+        write_json(args.json, machine, vars(args), runs)
+    if args.chart and peers and results:
+        draw(args.chart, f"Single layers, batch 1, float32; {machine['cpu']}", results)
+
+
+def _measure(
+    args: argparse.Namespace, target: tw.Target, peers: list[str], records: Any, peak: float
+) -> list[Result]:
+    wanted = [w for w in args.layers.split(",") if w]
+    found = []
+    for layer in layers():
+        if wanted and not any(w in layer.name for w in wanted):
+            continue
+        models = {layout: layer.model(layout) for layout in layer.layouts}
+        try:
+            result = compare(
+                layer.name,
+                models,
+                target,
+                peers,
+                records,
+                args.seconds,
+                args.tune,
+                layer.flops,
+            )
+        except TileworkError as error:
+            print(f"{layer.name:28s}  left out: {str(error).splitlines()[-1].strip()}")
+            continue
+        print_result(result, peak)
+        found.append(result)
+    return found
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--threads", default="1,2", help="thread counts, such as 1,2")
+    add("--layers", default="", help="parts of names of layers, such as 3x3,dense; default: all")
+    add("--peers", default=",".join(PEERS), help="engines to compare with, or nothing")
+    add("--target", default="llvm -mcpu=native", help="target without -num-cores")
+    add("--store", help="record store to take tuned schedules from, and to keep new ones in")
+    add("--tune", type=int, default=0, metavar="N", help="search every layer with N trials first")
+    add("--seconds", type=float, default=0.7, help="measured time of each engine and layer")
+    add("--json", type=Path, help="also write the numbers, and the machine, to this file")
+    add("--chart", type=Path, help="also draw the ratios to this PNG file")
+    add("--direct", action="store_true", help="table of direct convolutions beside the peak")
+    add("--peak", action="store_true", help="table of any convolutions beside the peak")
+    add("--network", default="resnet-50", help="network of the --direct and --peak tables")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

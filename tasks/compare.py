@@ -81,11 +81,12 @@ def time_engines(
 ) -> dict[str, Samples]:
     """Time engines interleaved, each for about ``seconds``.
 
-    A sample is several calls in a row: an engine is measured warm, as a service would run it.
+    A sample is several calls in a row, on fixed arrays: an engine is measured warm, as a service
+    would run it.
     """
     from tilework.measure.timing import interleave
 
-    calls = {name: (lambda e=e: e.run(inputs)) for name, e in engines.items()}
+    calls = {name: e.bind(inputs) for name, e in engines.items()}
     return interleave(
         calls, 400, min_sample_s=0.1, warmup=3, settle_s=0.03, budget_s=1.5 * seconds * len(calls)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilework.runtime.archive import load_module, save_module
 from tilework.runtime.assemble import compile
+from tilework.runtime.bound import BoundCall
 from tilework.runtime.choose import Choice, choose_schedule
 from tilework.runtime.history import ApplyHistoryBest, load_best
 from tilework.runtime.image import TaskReport, tuned_text
@@ -14,6 +15,7 @@ from tilework.runtime.timing import BenchmarkResult, KernelTime
 __all__ = [
     "ApplyHistoryBest",
     "BenchmarkResult",
+    "BoundCall",
     "Choice",
     "KernelTime",
     "Module",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,14 @@ from numpy.typing import NDArray
 
 from tilework.codegen.jit import ObjectCode, aligned_empty
 from tilework.runtime.image import PROFILE_SYMBOL, RUN_SYMBOL, Image
+
+_TEAM = threading.Lock()
+"""Held by a run with several threads: runs of all modules of the process use the cores in turn.
+
+The OpenMP runtime keeps a team of threads per calling thread. Two Python threads that ran modules
+at the same time would have twice as many threads as cores, which then wait for each other at
+every barrier while the system runs the others.
+"""
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
 _PROFILE = ctypes.CFUNCTYPE(
@@ -44,20 +53,44 @@ class Executable:
         """Run once on io buffers: aligned, contiguous arrays, in the order of their numbers."""
         with self._lock:
             self._bind(buffers, threads)
-            self._run(self._table.ctypes.data, self._workspace.ctypes.data, threads)
+            with _turn(threads):
+                self._run(self._table.ctypes.data, self._workspace.ctypes.data, threads)
+
+    def bind(self, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+        """The run on these io buffers, ready to be repeated: a call costs under a microsecond."""
+        with self._lock:
+            self._bind(buffers, threads)
+            table, workspace = self._table.copy(), self._workspace
+        run, lock, keep = self._run, self._lock, list(buffers)
+        a, b = ctypes.c_void_p(table.ctypes.data), ctypes.c_void_p(workspace.ctypes.data)
+        n = ctypes.c_int32(threads)
+
+        def alone() -> None:
+            with lock:
+                run(a, b, n)
+
+        def together() -> None:
+            with lock, _TEAM:
+                run(a, b, n)
+
+        call = alone if threads == 1 else together
+        # what the pointers point to lives as long as the call
+        call.keep = (self, table, workspace, keep)  # type: ignore[attr-defined]
+        return call
 
     def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
         """Run once and return the seconds that each step took."""
         stamps = np.zeros((len(self._image.steps) + 1, 2), np.int64)
         with self._lock:
             self._bind(buffers, threads)
-            self._profile(
-                self._table.ctypes.data,
-                self._workspace.ctypes.data,
-                threads,
-                time.CLOCK_MONOTONIC,
-                stamps.ctypes.data,
-            )
+            with _turn(threads):
+                self._profile(
+                    self._table.ctypes.data,
+                    self._workspace.ctypes.data,
+                    threads,
+                    time.CLOCK_MONOTONIC,
+                    stamps.ctypes.data,
+                )
         passed = np.diff(stamps, axis=0)
         return np.asarray(passed[:, 0] + passed[:, 1] * 1e-9, np.float64)
 
@@ -67,3 +100,8 @@ class Executable:
         need = self._image.workspace_bytes(threads)
         if self._workspace.nbytes < need:
             self._workspace = aligned_empty((need,), "uint8")
+
+
+def _turn(threads: int) -> AbstractContextManager[object]:
+    """What a run with so many threads holds besides its module's own lock."""
+    return _TEAM if threads > 1 else nullcontext()

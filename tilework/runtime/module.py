@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tilework.codegen.jit import ALIGN, aligned_copy, aligned_empty
 from tilework.errors import ModuleError
 from tilework.measure.timing import take_samples
+from tilework.runtime.bound import BoundCall, bound_outputs, io_buffers
 from tilework.runtime.cpu import lacking_features
 from tilework.runtime.execute import Executable
 from tilework.runtime.image import Image, TaskReport, Value, tuned_text
@@ -79,6 +80,33 @@ class Module:
         buffers += self._output_buffers()
         self._loaded().run(buffers, self.num_threads)
         return self._results(buffers)
+
+    def bind(
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        outputs: Sequence[Array] | None = None,
+        threads: int | None = None,
+    ) -> BoundCall:
+        """A run with its arrays fixed, to be repeated at the least cost.
+
+        Args:
+            inputs: arrays by input name, read anew at every call; one that is not given is made,
+                and filled by the caller: ``call.inputs["data"][...] = x``.
+            outputs: arrays to write, all or none.
+            threads: number of threads; by default `num_threads`.
+
+        Returns:
+            A function of no arguments, with its ``inputs`` and ``outputs``.
+
+        Raises:
+            ModuleError: an array has another shape or type, is not contiguous at a 64-byte
+                boundary, or overlaps another; or this CPU cannot run the code.
+        """
+        count = self.num_threads if threads is None else _checked_threads(threads)
+        buffers = io_buffers(self.image, inputs, outputs)
+        run = self._loaded().bind(buffers, count)
+        named = {v.name: buffers[v.io] for v in self.image.inputs}
+        return BoundCall(run, named, bound_outputs(self.image, buffers))
 
     def benchmark(
         self, repeat: int = 3, min_repeat_ms: float = 500, threads: int | None = None
@@ -171,10 +199,10 @@ class Module:
             return self._executable
 
     def _timed_call(self, threads: int | None) -> Callable[[], object]:
-        count = self.num_threads if threads is None else _checked_threads(threads)
-        buffers = [*self._random_inputs(), *self._output_buffers()]
-        executable = self._loaded()
-        return lambda: executable.run(buffers, count)
+        call = self.bind(threads=threads)
+        for mine, random in zip(call.inputs.values(), self._random_inputs(), strict=True):
+            mine[...] = random
+        return call
 
     def _random_inputs(self) -> list[Array]:
         rng = np.random.default_rng(0)
