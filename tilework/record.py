@@ -116,7 +116,7 @@ class RecordLog(History, Protocol):
 
 
 @runtime_checkable
-class WorkloadLog(Protocol):
+class WorkloadLog(History, Protocol):
     """A history that also keeps what its workloads compute, so that others can learn from it.
 
     A workload's document is the JSON text of its compute DAG (`tilework.te.serial`).
