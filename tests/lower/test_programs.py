@@ -58,6 +58,8 @@ def test_winograd_forms(dag, seed):
     inputs = random_inputs(dag, rng)
     want = reference(dag, inputs)
     forms = [s for s in SearchSpace.of(task).sketches if s.dag is not dag]
+    if not forms:
+        return  # no output is large enough to save multiplications
     sketch = forms[int(rng.integers(len(forms)))]
     for row in sketch.sample(rng, 1):
         check_row(task, sketch, row, inputs, want, tol=2e-4, threads=(1, 3))

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from tilework import te
 from tilework.codegen import aligned_copy, aligned_empty, build, load_kernel
+from tilework.ops.conv import output_size
+from tilework.ops.pad import pad
 from tilework.space import SearchSpace
+from tilework.space.straightline import straight_line
 from tilework.space.winograd import WeightTransform, winograd_variants
+from tilework.space.winograd.matrices import A_T, B_T
 from tilework.target import Target
 from tilework.task import SearchTask
 
+NATIVE = "llvm -num-cores=2"
 
-def conv(size, cin, cout, *, kernel=3, stride=1, pad=1, free=True, relu=True):
+
+def conv(size, cin, cout, *, kernel=3, stride=1, border=1, free=True, relu=True):
     data = te.placeholder((1, size, size, cin), "p0")
     weight = te.placeholder((kernel, kernel, cin, cout), "p1")
-    full = size + 2 * pad
+    full = size + 2 * border
     inside = te.compute(
         (1, full, full, cin),
         lambda n, h, w, c: te.if_then_else(
-            te.all(h >= pad, h < size + pad, w >= pad, w < size + pad),
-            data[n, h - pad, w - pad, c],
+            te.all(h >= border, h < size + border, w >= border, w < size + border),
+            data[n, h - border, w - border, c],
             0.0,
         ),
         "pad_temp",
     )
-    source = inside if pad else data
+    source = inside if border else data
     ry, rx = te.reduce_axis(kernel, "ry"), te.reduce_axis(kernel, "rx")
     rc = te.reduce_axis(cin, "rc")
     out = (full - kernel) // stride + 1
@@ -46,9 +54,9 @@ def conv(size, cin, cout, *, kernel=3, stride=1, pad=1, free=True, relu=True):
 
 
 @pytest.mark.parametrize("tile", [2, 4])
-@pytest.mark.parametrize("size,pad", [(8, 1), (7, 1), (13, 0), (5, 2)])
-def test_the_rewritten_dag_computes_the_same(tile, size, pad):
-    dag = conv(size, 16, 19, pad=pad)
+@pytest.mark.parametrize("size,border", [(8, 1), (7, 1), (13, 0), (5, 2)])
+def test_the_rewritten_dag_computes_the_same(tile, size, border):
+    dag = conv(size, 16, 19, border=border)
     (variant,) = winograd_variants(dag, (tile,))
     rng = np.random.default_rng(0)
     data, weight = (rng.uniform(-1, 1, t.shape).astype("float32") for t in dag.inputs)
@@ -62,8 +70,8 @@ def test_the_rewritten_dag_computes_the_same(tile, size, pad):
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"kernel": 1, "pad": 0},
-        {"kernel": 5, "pad": 2},
+        {"kernel": 1, "border": 0},
+        {"kernel": 5, "border": 2},
         {"stride": 2},
         {"free": False},
         {"cin": 3},
@@ -74,17 +82,60 @@ def test_it_applies_to_wide_constant_3x3_stride_1_convolutions_only(arguments):
     assert winograd_variants(conv(**arguments)) == []
 
 
-@pytest.mark.parametrize("target", ["llvm -num-cores=2", "llvm -mcpu=core-avx2 -num-cores=2"])
-@pytest.mark.parametrize("size,cin,cout,relu", [(9, 16, 40, True), (14, 17, 16, False)])
-def test_generated_code_agrees_with_the_direct_form(target, size, cin, cout, relu):
-    task = SearchTask(conv(size, cin, cout, relu=relu), Target(target))
-    rng = np.random.default_rng(1)
-    inputs = [rng.uniform(-1, 1, t.shape).astype("float32") for t in task.compute_dag.inputs]
-    (want,) = te.evaluate(task.compute_dag, inputs)
-    sketches = [s for s in SearchSpace.of(task).sketches if s.transforms]
-    assert len(sketches) == 2
-    for sketch in sketches:
-        for row in sketch.sample(rng, 4):
+def windows(
+    sizes, taps, cin, cout, *, batch=1, pads=None, strides=None, dilations=None, order=None
+):
+    """A convolution over any number of dimensions; the weights' dimensions in ``order``."""
+    n = len(sizes)
+    pads, strides, dilations = pads or [(1, 1)] * n, strides or [1] * n, dilations or [1] * n
+    data = te.placeholder((batch, *sizes, cin), "p0")
+    inside = pad(data, (0, *(b for b, _ in pads), 0), (0, *(a for _, a in pads), 0), name="pad")
+    out = [
+        output_size(*each)
+        for each in zip(sizes, taps, *zip(*pads, strict=True), strides, dilations, strict=True)
+    ]
+    order = order or range(n + 2)
+    shape = (*taps, cin, cout)
+    weight = te.placeholder(tuple(shape[d] for d in order), "p1")
+    reduce = [te.reduce_axis(t, f"r{i}") for i, t in enumerate(taps)]
+    rc = te.reduce_axis(cin, "rc")
+
+    def body(*at):
+        where = [
+            y * s + r * d for y, s, r, d in zip(at[1:-1], strides, reduce, dilations, strict=True)
+        ]
+        own = (*reduce, rc, at[-1])
+        product = inside[(at[0], *where, rc)] * weight[tuple(own[d] for d in order)]
+        return te.sum(product, axis=[*reduce, rc])
+
+    conv = te.compute(
+        (batch, *out, cout), body, "conv", {"layout_free": ("p1",)},
+        axis_names=[f"i{k}" for k in range(n + 2)],
+    )  # fmt: skip
+    return te.ComputeDAG([data, weight, conv])
+
+
+FORMS = {
+    "F(1x2, 1x3)": windows((3, 7), (1, 3), 16, 16, pads=[(0, 0), (1, 1)]),
+    "F(4x1, 3x1)": windows((13, 2), (3, 1), 17, 16, pads=[(1, 1), (0, 0)], batch=2),
+    "F(4, 3)": windows((35,), (3,), 16, 33),
+    "F(1x4x4, 3x3x3)": windows((3, 5, 7), (3, 3, 3), 16, 18),
+    "F(1x2x2, 3x3x3)": windows((4, 3, 5), (3, 3, 3), 16, 16, strides=[2, 1, 1], batch=2),
+    "F(1x4, 3x3)": windows((7, 9), (3, 3), 16, 16, dilations=[2, 1]),
+    "F(1x2, 5x3)": windows((9, 6), (5, 3), 16, 16, pads=[(2, 2), (1, 1)]),
+    "F(4x4, 3x3)": windows((17, 5), (3, 3), 16, 16, pads=[(1, 0), (0, 2)], order=(3, 2, 0, 1)),
+    "F(2x2, 3x3)": windows((7, 7), (3, 3), 17, 19, pads=[(2, 0), (0, 0)], batch=3),
+}
+
+
+def generated(task, inputs, want, rng, rows, *, only=""):
+    """Largest error of random schedules of each Winograd form, relative to the largest output."""
+    worst = {}
+    for sketch in SearchSpace.of(task).sketches:
+        if not sketch.transforms or only not in sketch.name:
+            continue
+        form = sketch.name.split(";")[0].removeprefix("winograd ")
+        for row in sketch.sample(rng, rows):
             kernel = build(task, sketch.id, row)
             arrays = [
                 aligned_copy(a.packing.apply(x) if a.packing else x)
@@ -96,12 +147,84 @@ def test_generated_code_agrees_with_the_direct_form(target, size, cin, cout, rel
                 got.fill(np.nan)
                 workspace.fill(0xFF)
                 load_kernel(kernel)([*arrays, got], workspace, threads)
-                assert np.abs(got - want).max() < 1e-4 * np.abs(want).max(), (sketch.name, row)
+                error = np.abs(got - want).max() / np.abs(want).max()
+                assert error == error, (sketch.name, row)
+                worst[form] = max(worst.get(form, 0.0), float(error))
+    return worst
+
+
+def random_case(dag, target, seed):
+    task = SearchTask(dag, Target(target))
+    rng = np.random.default_rng(seed)
+    inputs = [rng.uniform(-1, 1, t.shape).astype("float32") for t in dag.inputs]
+    (want,) = te.evaluate(dag, inputs, "float64")
+    return task, rng, inputs, want
+
+
+def bound(form):
+    """What the documentation states: relative to the largest output."""
+    return 1e-4 if "4" in form.split(",")[0] else 2e-5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_windows_of_other_dimensions(form):
+    task, rng, inputs, want = random_case(FORMS[form], NATIVE, 2)
+    errors = generated(task, inputs, want, rng, 1, only=form)
+    assert form in errors
+    assert errors[form] < bound(form)
+
+
+@pytest.mark.parametrize("target", [NATIVE, "llvm -mcpu=core-avx2 -num-cores=2"])
+@pytest.mark.parametrize("size,cin,cout,relu", [(9, 16, 40, True), (14, 17, 16, False)])
+def test_generated_code_agrees_with_the_direct_form(target, size, cin, cout, relu):
+    dag = conv(size, cin, cout, relu=relu)
+    task, rng, inputs, want = random_case(dag, target, 1)
+    assert len([s for s in SearchSpace.of(task).sketches if s.transforms]) == 4
+    errors = generated(task, inputs, want, rng, 2)
+    assert errors.keys() == {"F(2x2, 3x3)", "F(4x4, 3x3)"}
+    assert all(e < bound(form) for form, e in errors.items())
+
+
+@pytest.mark.parametrize("target", [NATIVE, "llvm -mcpu=core-avx2 -num-cores=2"])
+def test_random_shapes(target):
+    @settings(
+        max_examples=16, deadline=None, database=None, derandomize=True,
+        phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(st.data(), st.integers(0, 2**31))
+    def every(data, seed):
+        n = data.draw(st.integers(1, 3))
+        sizes = data.draw(st.tuples(*[st.sampled_from([3, 5, 7, 8, 13, 17][: 8 - 2 * n])] * n))
+        taps = data.draw(st.tuples(*[st.sampled_from([1, 3, 3])] * n))
+        each = st.tuples(st.integers(0, 2), st.integers(0, 2))
+        dag = windows(
+            sizes, taps, *data.draw(st.tuples(*[st.sampled_from([16, 17, 23])] * 2)),
+            batch=data.draw(st.sampled_from([1, 1, 2])), pads=data.draw(st.tuples(*[each] * n)),
+        )  # fmt: skip
+        task, rng, inputs, want = random_case(dag, target, seed)
+        for form, error in generated(task, inputs, want, rng, 1).items():
+            assert error < bound(form), (str(dag), form)
+
+    every()
+
+
+def test_transforms_take_few_operations():
+    """The sequences are right, and as short as the known hand-made ones."""
+    rng = np.random.default_rng(0)
+    for m, data, results in ((2, 4, 4), (4, 12, 10)):
+        for matrix, operations in ((B_T[m], data), (A_T[m], results)):
+            line = straight_line(matrix)
+            values = list(rng.uniform(-1, 1, line.inputs))
+            wanted = np.array(matrix) @ values
+            for terms in line.sums:
+                values.append(sum(c * values[i] for c, i in terms))
+            np.testing.assert_allclose([values[i] for i in line.outputs], wanted)
+            assert line.operations == operations
 
 
 def test_weights_are_transformed_before_they_are_cut():
     weight = np.zeros((3, 3, 1, 1), "float32")
     weight[1, 1] = 1
-    u = WeightTransform(2).apply(weight)[:, :, 0, 0]
+    u = WeightTransform(2, (3, 3, 1, 1), (0, 1), (2, 3)).apply(weight)[:, :, 0, 0]
     column = np.array([0, 0.5, -0.5, 0], "float32")
     np.testing.assert_allclose(u, np.outer(column, column))

@@ -13,9 +13,11 @@ from tilework.lower.elementwise import lower_elementwise
 from tilework.lower.ir import Buffer, Program, Region
 from tilework.lower.packing import Packing
 from tilework.lower.reduction import lower_reduction
+from tilework.lower.transform import lower_transform
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
 from tilework.space.sketch import Sketch
+from tilework.space.transforms import transform_of
 from tilework.te import ComputeDAG
 from tilework.te.expr import Axis, linear_axes, reads
 from tilework.te.tensor import Operation, Placeholder
@@ -51,8 +53,12 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
             )
     regions = []
     for nest in nests:
-        make = lower_reduction if nest.block.reduce else lower_elementwise
-        parallel, body = make(ctx, nest)
+        transform = transform_of(nest.block)
+        if transform is not None:
+            parallel, body = lower_transform(ctx, nest, transform)
+        else:
+            make = lower_reduction if nest.block.reduce else lower_elementwise
+            parallel, body = make(ctx, nest)
         regions.append(Region(nest.block.result.name, parallel, body))
     inputs = tuple(ctx.buffers[t.op] for t in dag.inputs)
     outputs = tuple(ctx.buffers[t.op] for t in dag.outputs)
@@ -61,11 +67,10 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
     packing: dict[int, Packing] = {}
     for t in dag.inputs:
         found = packed[t.op][0] if t.op in packed else None
-        transform = sketch.transforms.get(t.name)
-        if transform is not None:
+        change = sketch.transforms.get(t.name)
+        if change is not None:
             found = found or Packing(t.shape, tuple((s,) for s in t.shape), tuple(range(t.ndim)))
-            before = (3, 3, *found.shape[2:])
-            found = replace(found, shape=before, transform=transform)
+            found = replace(found, shape=change.source, transform=change)
         if found is not None:
             packing[position[t.op]] = found
     return Lowered(program, packing)

@@ -21,6 +21,7 @@ from tilework.space.tables import (
     spatial_table,
     vector_tiles,
 )
+from tilework.space.transforms import transform_of
 from tilework.space.winograd import WeightTransform
 from tilework.target import Target
 from tilework.te import ComputeDAG
@@ -236,6 +237,8 @@ def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
     fixed = block.op.attrs.get("tile", {}).get(axis.name)
     if fixed is not None:
         return (int(fixed),)
+    if transform_of(block) is not None:
+        return (axis.extent,) if axis in block.const_axes else (1,)
     if block.const_axes:
         return divisors(axis.extent) if axis in block.const_axes else (1,)
     operands = reads(block.source)
@@ -295,6 +298,9 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
         if fixed is not None:
             ok &= nest.tiles[axis][-1] == fixed
     lanes = vector_lanes(block, target)
+    ok &= scratch_bytes(nest) <= _MAX_TILE_BYTES
+    if transform_of(block) is not None:
+        return ok & _whole_tiles(nest, lanes)
     pixels = vectors = np.ones(len(ok), np.int64)
     for axis in block.spatial[:-1]:
         pixels = pixels * nest.tiles[axis][-1]
@@ -304,7 +310,17 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
         ok &= pixels * vectors + vectors <= target.num_vector_registers
     else:
         ok &= pixels * vectors <= 32
-    ok &= scratch_bytes(nest) <= _MAX_TILE_BYTES
+    return ok
+
+
+def _whole_tiles(nest: BlockNest, lanes: int) -> NDArray[np.bool_]:
+    """Rows whose register tile is one tile of a transform, one vector wide."""
+    block = nest.block
+    fixed = block.op.attrs.get("tile", {})
+    ok = nest.tiles[block.spatial[-1]][-1] <= lanes
+    for axis in block.spatial[:-1]:
+        whole = axis.extent if axis in block.const_axes else fixed.get(axis.name, 1)
+        ok &= nest.tiles[axis][-1] == whole
     return ok
 
 

@@ -13,7 +13,7 @@ from tilework.task import SearchTask
 from tilework.te import ComputeDAG
 from tilework.te.analysis import AccessAnalysis
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 """Raised whenever a sketch or the meaning of its columns changes: rows of another version are
 never replayed."""
 
@@ -40,9 +40,7 @@ class SearchSpace:
     def derive(dag: ComputeDAG, target: Target) -> SearchSpace:
         """Apply the target's rules to a DAG."""
         sketches: list[Sketch] = []
-        # The inverse transform holds a whole output tile, and one vector more, in registers.
-        largest = 4 if target.num_vector_registers > 4 * 4 else 2
-        for variant in (Variant("", dag, {}), *winograd_variants(dag, (largest,))):
+        for variant in (Variant("", dag, {}), *winograd_variants(dag)):
             for blocks, state in derive(AccessAnalysis(variant.dag)):
                 steps = (variant.name, *state.steps) if variant.name else state.steps
                 made = Sketch(

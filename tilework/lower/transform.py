@@ -1,0 +1,217 @@
+"""Lowering of transforms by constant matrices: straight-line code on registers.
+
+Before::
+
+    for tile, i, j, a, b:  out[tile, i, j] += data[tile, a, b] * M[a, i] * N[b, j]
+
+After (values ``v`` live in registers, the last axis is a vector)::
+
+    parallel tile:
+      for b:  v = data[tile, :, b]; v' = M^T v        in few operations
+      for i:  out[tile, i, :] = epilogue(N^T v'[i, :])
+
+A tile whose data lies inside the padding everywhere is computed without its conditions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from tilework.lower.common import bind, const, load, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.context import Context
+from tilework.lower.elementwise import plain_read, versions
+from tilework.lower.ir import If, Load, Stmt, Store, seq
+from tilework.space.nest import BlockNest
+from tilework.space.straightline import straight_line
+from tilework.space.transforms import Transform
+from tilework.te.affine import linear
+from tilework.te.expr import (
+    Axis,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Logic,
+    Read,
+    binary,
+    replace_axes,
+)
+from tilework.te.functions import all as te_all
+from tilework.te.tensor import Operation
+
+
+def lower_transform(
+    ctx: Context, block_nest: BlockNest, transform: Transform
+) -> tuple[tuple[Axis, ...], Stmt]:
+    """Parallel variables and body of a block that `transform_of` knows."""
+    block = block_nest.block
+    tile = {a: int(block_nest.tiles[a][-1][0]) for a in block.spatial}
+    outer = {a: loop_var(f"{a.name}.0", int(block_nest.tiles[a][0][0])) for a in block.spatial}
+    base = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in block.spatial}
+
+    def inner(sizes: dict[Axis, int]) -> Stmt:
+        whole = _Tile(ctx, block_nest, transform, base, sizes, transform.data).code()
+        data = transform.data
+        inside = _inside(data, block.reduce)
+        if inside is None or not isinstance(data, IfThenElse):
+            return whole
+        plain = _Tile(ctx, block_nest, transform, base, sizes, data.a).code()
+        return If(bind(inside, base, plain_read(ctx)), plain, whole)
+
+    body = versions(list(block.spatial), base, tile, inner)
+    fused = int(block_nest.parallel[0])
+    axes = block.parallel_axes
+    parallel = tuple(outer[a] for a in axes[:fused] if outer[a].extent > 1)
+    return parallel, nest([(outer[a], outer[a].extent, "serial") for a in axes[fused:]], body)
+
+
+class _Tile:
+    """The code of one tile: loads, sums and stores in the order in which they are made."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        block_nest: BlockNest,
+        transform: Transform,
+        base: dict[Axis, Expr],
+        sizes: dict[Axis, int],
+        data: Expr,
+    ) -> None:
+        self.ctx, self.block, self.transform = ctx, block_nest.block, transform
+        self.base, self.sizes, self.data = base, sizes, data
+        self.programs = [straight_line(s.matrix[: sizes[s.spatial]]) for s in transform.stages]
+        last = self.block.spatial[-1]
+        self.lane = loop_var(f"{last.name}.t", sizes[last])
+        count = self._count()
+        self.values = ctx.temporary(
+            f"{self.block.op.name}.values", [count, sizes[last]], self.block.op.dtype, "register"
+        )
+        self.used = 0
+
+    def _count(self) -> int:
+        """Values of a tile: what is loaded, and every sum."""
+        columns = [p.inputs for p in self.programs]
+        rows = [len(p.outputs) for p in self.programs]
+        total = 1
+        for n in columns:
+            total *= n
+        for k, program in enumerate(self.programs):
+            others = 1
+            for j in range(len(self.programs)):
+                others *= 1 if j == k else rows[j] if j < k else columns[j]
+            total += others * len(program.sums)
+        return total
+
+    def code(self) -> Stmt:
+        """The tile's statements in one vector loop."""
+        return nest([(self.lane, self.lane.extent, "vector")], seq(*self._statements()))
+
+    def _statements(self) -> Iterator[Stmt]:
+        known: dict[tuple[int, ...], int] = {}  # the data, then what each stage makes of it
+        for k, program in enumerate(self.programs):
+            made: dict[tuple[int, ...], int] = {}
+            ranges = [
+                range(len(p.outputs)) if j < k else range(p.inputs)
+                for j, p in enumerate(self.programs)
+                if j != k
+            ]
+            for rest in itertools.product(*ranges):
+                numbers = []
+                for i in range(program.inputs):
+                    at = (*rest[:k], i, *rest[k:])
+                    if k == 0:
+                        known[at] = self.used
+                        yield self._set(self._load(at))
+                    numbers.append(known[at])
+                for terms in program.sums:
+                    numbers.append(self.used)
+                    yield self._set(self._sum([(c, numbers[v]) for c, v in terms]))
+                for i, value in enumerate(program.outputs):
+                    at = (*rest[:k], i, *rest[k:])
+                    made[at] = numbers[value]
+                    if k == len(self.programs) - 1:
+                        yield self._store(at, made[at])
+            known = made
+
+    def _set(self, value: Expr) -> Stmt:
+        self.used += 1
+        return Store(self.values, (const(self.used - 1), var_or_zero(self.lane)), value)
+
+    def _get(self, number: int) -> Expr:
+        where = (const(number), var_or_zero(self.lane))
+        return Load(self.values.dtype, self.values, where)
+
+    def _load(self, at: tuple[int, ...]) -> Expr:
+        axes = self._point({})
+        axes |= {s.reduce: const(i) for s, i in zip(self.transform.stages, at, strict=True)}
+        return bind(self.data, axes, plain_read(self.ctx))
+
+    def _sum(self, terms: list[tuple[float, int]]) -> Expr:
+        dtype = self.values.dtype
+        if not terms:
+            return Const(dtype, 0.0)
+        start = next((t for t in terms if t[0] == 1), terms[0])
+        out = self._get(start[1])
+        if start[0] != 1:
+            out = binary("*", out, Const(dtype, start[0]))
+        for c, value in (t for t in terms if t is not start):
+            if abs(c) == 1:
+                out = binary("+" if c > 0 else "-", out, self._get(value))
+            else:
+                out = binary("+", out, binary("*", Const(dtype, c), self._get(value)))
+        return out
+
+    def _point(self, rows: dict[Axis, int]) -> dict[Axis, Expr]:
+        """Index of each spatial axis at some rows of the tile."""
+        out = {a: binary("+", self.base[a], const(rows.get(a, 0))) for a in self.block.spatial}
+        last = self.block.spatial[-1]
+        return out | {last: binary("+", self.base[last], var_or_zero(self.lane))}
+
+    def _store(self, at: tuple[int, ...], number: int) -> Stmt:
+        block = self.block
+        rows = {s.spatial: i for s, i in zip(self.transform.stages, at, strict=True)}
+        point = self._point(rows)
+        value = self._get(number)
+        axes = {o: point[a] for o, a in zip(block.result.axes, block.spatial, strict=True)}
+        if block.epilogue_body is not None:
+            done = value
+
+            def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+                return done if op is block.op else load(self.ctx.buffers[op], indices)
+
+            value = bind(block.epilogue_body, axes, resolve)
+        buffer = self.ctx.buffers[block.result]
+        return Store(buffer, tuple(axes[o] for o in block.result.axes), value)
+
+
+def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:
+    """When the condition of guarded data holds at every point of the reduction.
+
+    A linear comparison holds everywhere if it does at the corner that is worst for it. None where
+    the data is not guarded by linear comparisons.
+    """
+    if not isinstance(data, IfThenElse):
+        return None
+    out: list[Expr] = []
+    for part in _conjuncts(data.cond):
+        if not isinstance(part, Compare) or part.op not in ("<", "<=", ">", ">="):
+            return None
+        a, b = linear(part.a), linear(part.b)
+        if a is None or b is None:
+            return None
+        difference = a + b.scale(-1)
+        corner: dict[Axis, Expr] = {}
+        for axis in reduce:
+            grows = difference.coefficients.get(axis, 0) > 0
+            corner[axis] = const(axis.extent - 1 if grows == (part.op[0] == "<") else 0)
+        out.append(replace_axes(part, corner))
+    return te_all(*out)
+
+
+def _conjuncts(e: Expr) -> Iterator[Expr]:
+    if isinstance(e, Logic) and e.op == "and":
+        yield from _conjuncts(e.a)
+        yield from _conjuncts(e.b)
+    else:
+        yield e

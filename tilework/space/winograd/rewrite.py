@@ -1,0 +1,281 @@
+"""Winograd forms of convolutions with windows of 3 taps: a rewriting of the compute DAG.
+
+For two dimensions, with ``alpha = m + 2`` and the matrices of `tilework.space.winograd.matrices`::
+
+    data_pack(eps, nu, n, th, tw, c) = sum over (ra, rb) data[n, m*th + ra, m*tw + rb, c]
+                                                          * B[ra, eps] * B[rb, nu]
+    bgemm(eps, nu, n, th, tw, f)     = sum over c data_pack[...] * U[eps, nu, c, f]
+    out(n, y, x, f) = sum over (ra, rb) bgemm[ra, rb, n, y // m, x // m, f]
+                                        * A[ra, y % m] * A[rb, x % m]
+
+with U = G g G^T computed when the weights are packed. For m = 4 a point of the output costs
+36 / 16 = 2.25 multiplications per channel pair instead of 9. One transformed dimension (1x3, 3x1)
+has no ``nu`` and ``rb``: 1.5 instead of 3. Other windows are not transformed; their taps are
+summed with the channels, as the first dimension of a 3x3x3 window::
+
+    bgemm(eps, nu, n, d, th, tw, f) = sum over (rd, c) data_pack[eps, nu, n, d + rd, th, tw, c]
+                                                       * U[eps, nu, rd, c, f]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilework.space.straightline import Matrix
+from tilework.space.winograd.match import Conv, match
+from tilework.space.winograd.matrices import A_T, B_T, TAPS, TILES
+from tilework.space.winograd.weights import WeightTransform
+from tilework.te.affine import linear
+from tilework.te.dag import ComputeDAG
+from tilework.te.expr import (
+    Axis,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Logic,
+    Lookup,
+    Read,
+    replace_axes,
+    substitute,
+)
+from tilework.te.functions import all as te_all
+from tilework.te.functions import if_then_else
+from tilework.te.functions import sum as te_sum
+from tilework.te.tensor import Compute, Placeholder, Tensor, compute, make_compute, reduce_axis
+
+_LARGEST_SHARE = 0.9
+"""Most multiplications, relative to the direct form, at which a form is worth trying."""
+_POINTS = ("eps", "nu")
+_SUMS = ("ra", "rb")
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """Another DAG that computes the same outputs, and how its weights differ."""
+
+    name: str
+    dag: ComputeDAG
+    transforms: dict[str, WeightTransform]
+
+
+def winograd_variants(dag: ComputeDAG, tiles: Sequence[int] = TILES) -> list[Variant]:
+    """Winograd forms of the DAG's convolution that save multiplications, one per tile size."""
+    conv = match(dag)
+    if conv is None:
+        return []
+    return [_rewrite(dag, conv, m) for m in tiles if conv.saving(m) <= _LARGEST_SHARE]
+
+
+def _matrix(name: str, rows: Matrix, i: Expr, j: Expr) -> Lookup:
+    """Element (i, j) of the transpose of ``rows``."""
+    values = tuple(float(v) for column in zip(*rows, strict=True) for v in column)
+    return Lookup("float32", name, values, (len(rows[0]), len(rows)), (i, j))
+
+
+def _rewrite(dag: ComputeDAG, conv: Conv, m: int) -> Variant:
+    transform = _weight_transform(conv, m)
+    pack = _data_pack(conv, m)
+    weight = Tensor(Placeholder(conv.weight.name, transform.shape, conv.weight.dtype))
+    gemm = _bgemm(conv, pack, weight)
+    replaced = {conv.op: _output(conv, gemm, m), conv.weight.op: weight}
+    taps = [w.tap.extent for w in conv.windows[:-1] if w.tap is not None]
+    sizes = [m if w.transformed else 1 for w in conv.windows[:-1] if w.tap is not None]
+    name = f"F({'x'.join(map(str, sizes))}, {'x'.join(map(str, taps))})"
+    return Variant(f"winograd {name}", _replace(dag, replaced), {conv.weight.name: transform})
+
+
+def _weight_transform(conv: Conv, m: int) -> WeightTransform:
+    where = {axis: d for d, axis in enumerate(conv.weight_axes)}
+    taps = [w for w in conv.windows if w.tap is not None]
+    window = tuple(where[w.tap] for w in taps if w.transformed and w.tap is not None)
+    kept = tuple(where[a] for a in _summed(conv))
+    return WeightTransform(m, conv.weight.shape, window, (*kept, where[conv.op.axes[-1]]))
+
+
+def _summed(conv: Conv) -> list[Axis]:
+    """Reduce axes that the products sum over: windows left as they are, then the channels."""
+    return [
+        w.tap
+        for w in conv.windows
+        if w.tap is not None and not w.transformed
+        and (w.tap.extent > 1 or w is conv.windows[-1])
+    ]  # fmt: skip
+
+
+def _names(conv: Conv) -> list[str]:
+    """Names of the output's axes, apart from those of the transforms."""
+    taken = {*_POINTS, *_SUMS}
+    return [a.name + "_" * (a.name in taken) for a in conv.op.axes]
+
+
+def _data_pack(conv: Conv, m: int) -> Tensor:
+    """The data of each tile at each point."""
+    count = sum(w.transformed for w in conv.windows)
+    sizes = list(conv.data.shape)
+    cut: list[int] = list(sizes)
+    for d, w in enumerate(conv.windows):
+        if w.transformed and w.output is not None:
+            cut[d] = -(-w.output.extent // m)
+            sizes[d] = max(sizes[d], cut[d] * m + TAPS - 1)
+    data = _extended(conv.data, tuple(sizes))
+    points, sums = _POINTS[:count], _SUMS[:count]
+    axes = [reduce_axis(m + TAPS - 1, name) for name in sums]
+
+    def body(*at: Axis) -> Expr:
+        index: list[Expr] = list(at[count:])
+        for axis, d in zip(axes, _transformed(conv), strict=True):
+            index[d] = index[d] * m + axis
+        value: Expr = data[tuple(index)]
+        for axis, point in zip(axes, at[:count], strict=True):
+            value = value * _matrix("B", B_T[m], axis, point)
+        return te_sum(value, axis=axes)
+
+    names = [*points, *(n for n in _names(conv)[:-1]), "c"]
+    return compute(
+        (*(m + TAPS - 1 for _ in points), *cut),
+        body,
+        "data_pack",
+        {"const_axes": (*points, *sums)},
+        axis_names=_distinct(names),
+    )
+
+
+def _transformed(conv: Conv) -> list[int]:
+    return [d for d, w in enumerate(conv.windows) if w.transformed]
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, the repeated ones with a line below."""
+    out: list[str] = []
+    for name in names:
+        while name in out:
+            name += "_"
+        out.append(name)
+    return out
+
+
+def _bgemm(conv: Conv, pack: Tensor, weight: Tensor) -> Tensor:
+    """One product of data and weights per point, summed over channels and windows left alone."""
+    count = len(_transformed(conv))
+    fresh = {a: reduce_axis(a.extent, a.name) for a in _summed(conv)}
+
+    def body(*at: Axis) -> Expr:
+        index: list[Expr] = []
+        for w, here in zip(conv.windows, (*at[count:-1], None), strict=True):
+            tap = fresh.get(w.tap) if w.tap is not None else None
+            if here is None:
+                assert tap is not None
+                index.append(tap)
+            elif w.transformed:
+                index.append(here)
+            else:
+                moved: Expr = here if w.stride == 1 else here * w.stride
+                index.append(moved if tap is None else moved + tap * w.step)
+        value = pack[(*at[:count], *index)] * weight[(*at[:count], *fresh.values(), at[-1])]
+        return te_sum(value, axis=list(fresh.values()))
+
+    tiles = [
+        pack.shape[count + d] if w.transformed else w.output.extent
+        for d, w in enumerate(conv.windows)
+        if w.output is not None
+    ]
+    return compute(
+        (*pack.shape[:count], *tiles, conv.op.axes[-1].extent),
+        body,
+        "bgemm",
+        {"layout_free": (weight.name,)},
+        axis_names=[*_POINTS[:count], *_names(conv)],
+    )
+
+
+def _output(conv: Conv, gemm: Tensor, m: int) -> Tensor:
+    """The outputs of each tile from its products."""
+    cut = _transformed(conv)
+    sums = [reduce_axis(m + TAPS - 1, name) for name in _SUMS[: len(cut)]]
+    names = _names(conv)
+
+    def body(*at: Axis) -> Expr:
+        index: list[Expr] = [a // m if d in cut else a for d, a in enumerate(at)]
+        value: Expr = gemm[(*sums, *index)]
+        for axis, d in zip(sums, cut, strict=True):
+            value = value * _matrix("A", A_T[m], axis, at[d] % m)
+        return te_sum(value, axis=sums)
+
+    attrs = {"const_axes": _SUMS[: len(cut)], "tile": {names[d]: m for d in cut}}
+    return compute(conv.op.shape, body, "conv2d_winograd", attrs, axis_names=names)
+
+
+def _extended(data: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """``data`` grown to ``shape`` with zeros behind its last elements."""
+    if data.shape == shape:
+        return data
+    grown = [d for d, (a, b) in enumerate(zip(data.shape, shape, strict=True)) if a != b]
+    op = data.op
+    padding = (
+        isinstance(op, Compute)
+        and isinstance(op.body, IfThenElse)
+        and isinstance(op.body.b, Const)
+        and op.body.b.value == 0
+    )
+    if not padding:
+
+        def zeros_behind(*at: Axis) -> Expr:
+            return if_then_else(te_all(*(at[d] < data.shape[d] for d in grown)), data[at], 0.0)
+
+        return compute(shape, zeros_behind, "data_pad")
+    assert isinstance(op, Compute)
+    assert isinstance(op.body, IfThenElse)
+    bounded = _bounded(op, op.body.cond)
+
+    def wider(*at: Axis) -> Expr:
+        body = replace_axes(op.body, dict(zip(op.axes, at, strict=True)))
+        assert isinstance(body, IfThenElse)
+        more = [at[d] < data.shape[d] for d in grown if op.axes[d] not in bounded]
+        return if_then_else(te_all(body.cond, *more), body.a, body.b)
+
+    return compute(shape, wider, "data_pad")
+
+
+def _bounded(op: Compute, cond: Expr) -> set[Axis]:
+    """Axes that the condition keeps below their extent, whatever that becomes."""
+    if isinstance(cond, Logic) and cond.op == "and":
+        return _bounded(op, cond.a) | _bounded(op, cond.b)
+    if not (isinstance(cond, Compare) and cond.op in ("<", "<=")):
+        return set()
+    a, b = linear(cond.a), linear(cond.b)
+    if a is None or b is None:
+        return set()
+    form = a + b.scale(-1)
+    if len(form.coefficients) != 1:
+        return set()
+    ((axis, c),) = form.coefficients.items()
+    last = -form.const - (cond.op == "<")
+    return {axis} if c == 1 and axis in op.axes and last < axis.extent else set()
+
+
+def _replace(dag: ComputeDAG, replaced: dict[Any, Tensor]) -> ComputeDAG:
+    """The DAG with some tensors exchanged, its later ops rebuilt on them."""
+    made: dict[Any, Tensor] = dict(replaced)
+
+    def rebuilt(tensor: Tensor) -> Tensor:
+        op = tensor.op
+        if op in made:
+            return made[op]
+        if isinstance(op, Placeholder):
+            return tensor
+
+        def visit(node: Expr) -> Expr | None:
+            if isinstance(node, Read):
+                inner = [substitute(i, visit) for i in node.indices]
+                return Read(node.dtype, rebuilt(node.tensor), tuple(inner))
+            return None
+
+        body = substitute(op.body, visit)
+        new = tensor if body is op.body else Tensor(make_compute(op.name, op.axes, body, op.attrs))
+        made[op] = new
+        return new
+
+    return ComputeDAG([rebuilt(t) for t in dag.tensors])

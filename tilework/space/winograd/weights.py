@@ -1,0 +1,50 @@
+"""Weights in the Winograd domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilework.space.winograd.matrices import G
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class WeightTransform:
+    """A change of a weight tensor before packing: its window axes to points, these foremost.
+
+    Attributes:
+        tile: outputs of a tile along each transformed axis.
+        source: shape of the tensor before the transform.
+        window: its dimensions of 3 taps that become points, in order.
+        rest: the others that stay, in order; what is in neither has one element and goes.
+    """
+
+    tile: int
+    source: tuple[int, ...]
+    window: tuple[int, ...]
+    rest: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape after the transform."""
+        points = (self.tile + 2,) * len(self.window)
+        return (*points, *(self.source[d] for d in self.rest))
+
+    def apply(self, weight: NDArray[Any]) -> NDArray[Any]:
+        """``U[e1, .., rest] = sum over i1, .. of G[e1, i1] .. weight``, summed in double."""
+        import numpy as np
+
+        gone = [d for d in range(weight.ndim) if d not in (*self.window, *self.rest)]
+        order = (*self.window, *self.rest, *gone)
+        u = (
+            weight.transpose(order)
+            .astype(np.float64)
+            .reshape([weight.shape[d] for d in (*self.window, *self.rest)])
+        )
+        g = np.array(G[self.tile])
+        for i in range(len(self.window)):
+            u = np.moveaxis(np.tensordot(g, u, axes=(1, i)), 0, i)
+        return u.astype(weight.dtype)
