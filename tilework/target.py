@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 from tilework.errors import TargetError
 
 _CACHE_DIR = Path("/sys/devices/system/cpu/cpu0/cache")
-_KNOWN_OPTIONS = ("mcpu", "num-cores", "mattr")
+_KNOWN_OPTIONS = ("mcpu", "num-cores", "mattr", "mtriple")
 
 
 @dataclass(frozen=True)
@@ -19,10 +21,14 @@ class Target:
 
     Options: ``-mcpu=NAME`` an LLVM CPU name or ``native`` (default), ``-num-cores=N`` threads that
     parallel loops may use (default: the cores this process may run on), ``-mattr=+f,-g`` extra
-    LLVM features. ``str(target)`` is canonical: ``native`` is resolved, so that records of two
-    machines of one kind agree.
+    LLVM features, ``-mtriple=ARCH-SYSTEM`` a machine of another kind, such as
+    ``aarch64-linux-gnu`` (default: this one). ``str(target)`` is canonical: ``native`` is
+    resolved, so that records of two machines of one kind agree.
 
     Attributes:
+        triple: LLVM's name of a foreign machine; empty for this machine's kind.
+        platform: operating system and architecture, such as ``linux x86_64``.
+        features: what the CPU has, by LLVM's names.
         vector_bits: widest vector register the code generator uses.
         num_vector_registers: architectural vector registers of that width.
         l1_bytes, l2_bytes, l3_bytes: data cache sizes; of this machine when the CPU is the host's.
@@ -35,6 +41,8 @@ class Target:
     kind: str = field(init=False)
     mcpu: str = field(init=False)
     mattr: str = field(init=False)
+    triple: str = field(init=False)
+    platform: str = field(init=False)
     num_cores: int = field(init=False)
     features: frozenset[str] = field(init=False, repr=False)
     vector_bits: int = field(init=False)
@@ -57,27 +65,36 @@ class Target:
                 f"target '{self.text}': unknown kind '{kind}'; "
                 "write 'llvm [-mcpu=NAME] [-num-cores=N]'"
             )
+        where = _platform_of(options.get("mtriple"), self.text)
+        foreign = where != HOST_PLATFORM
+        arch = where.split()[1]
         host, host_features = _host()
-        mcpu = options.get("mcpu", "native")
-        native = mcpu in ("native", host)
+        mcpu = options.get("mcpu", "generic" if foreign else "native")
+        if foreign and mcpu == "native":
+            raise TargetError(
+                f"target '{self.text}': -mcpu=native is this {HOST_PLATFORM} machine; name a CPU "
+                f"of {where}, such as -mcpu=generic"
+            )
+        native = not foreign and mcpu in ("native", host)
         mcpu = host if mcpu == "native" else mcpu
-        features = host_features if native else _features_of(mcpu, self.text)
+        features = host_features if native else _features_of(mcpu, arch, self.text)
         features = _apply_mattr(features, options.get("mattr", ""))
         put = object.__setattr__
         put(self, "kind", kind)
         put(self, "mcpu", mcpu)
         put(self, "mattr", options.get("mattr", ""))
+        put(self, "triple", options["mtriple"] if foreign else "")
+        put(self, "platform", where)
         put(self, "num_cores", _cores(options.get("num-cores"), self.text))
         put(self, "features", features)
         bits = 512 if "avx512f" in features else 256 if "avx" in features else 128
         put(self, "vector_bits", bits)
-        put(self, "num_vector_registers", 32 if bits == 512 else 16)
+        put(self, "num_vector_registers", 32 if bits == 512 or "neon" in features else 16)
         l1, l2, l3 = _cache_sizes() if native else (32 << 10, 1 << 20, 16 << 20)
         put(self, "l1_bytes", l1)
         put(self, "l2_bytes", l2)
         put(self, "l3_bytes", l3)
-        mattr = f" -mattr={self.mattr}" if self.mattr else ""
-        put(self, "text", f"{kind} -mcpu={mcpu}{mattr} -num-cores={self.num_cores}")
+        put(self, "text", self._text(self.num_cores))
 
     def __str__(self) -> str:
         return self.text
@@ -89,15 +106,23 @@ class Target:
 
     def with_cores(self, num_cores: int) -> Target:
         """The same CPU with another number of threads."""
+        return replace(self, text=self._text(num_cores))
+
+    def _text(self, num_cores: int) -> str:
+        triple = f" -mtriple={self.triple}" if self.triple else ""
         mattr = f" -mattr={self.mattr}" if self.mattr else ""
-        return replace(self, text=f"llvm -mcpu={self.mcpu}{mattr} -num-cores={num_cores}")
+        return f"{self.kind} -mcpu={self.mcpu}{triple}{mattr} -num-cores={num_cores}"
 
     def same_code(self, other: Target) -> bool:
         """Whether code generated for ``other`` is code for this target (threads aside)."""
-        return (self.kind, self.mcpu, self.mattr) == (other.kind, other.mcpu, other.mattr)
+        return (self.kind, self.mcpu, self.mattr, self.triple) == (
+            other.kind, other.mcpu, other.mattr, other.triple
+        )  # fmt: skip
 
     def missing_on_host(self) -> list[str]:
-        """CPU features that this target's code may use and the host CPU lacks."""
+        """What this target's code may use and the host lacks: CPU features, or its platform."""
+        if self.platform != HOST_PLATFORM:
+            return [f"a machine with {self.platform}"]
         used = {"avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "bmi2"}
         return sorted((self.features & used) - _host()[1])
 
@@ -113,6 +138,26 @@ def _parse_options(words: list[str], text: str) -> dict[str, str]:
             raise TargetError(f"target '{text}': unknown option '-{name}'; known options: {known}")
         options[name] = value
     return options
+
+
+def _platform_of(triple: str | None, text: str) -> str:
+    """Operating system and architecture that a triple means; None is this machine's.
+
+    Raises:
+        TargetError: code for it cannot be generated.
+    """
+    if triple is None:
+        return HOST_PLATFORM
+    words = triple.split("-")
+    arch = {"arm64": "aarch64", "amd64": "x86_64", "x86-64": "x86_64"}.get(words[0], words[0])
+    known = ("linux", "darwin", "windows")
+    system = next((name for word in words[1:] for name in known if word.startswith(name)), None)
+    if arch not in _CPU_FEATURES or system is None:
+        raise TargetError(
+            f"target '{text}': -mtriple={triple} is not supported; write ARCH-SYSTEM with one of "
+            f"{', '.join(_CPU_FEATURES)} and one of {', '.join(known)}, such as aarch64-linux-gnu"
+        )
+    return f"{'win32' if system == 'windows' else system} {arch}"
 
 
 def available_cores() -> int:
@@ -141,9 +186,9 @@ def _host() -> tuple[str, frozenset[str]]:
 
 _AVX2 = frozenset({"sse4.2", "avx", "avx2", "fma", "bmi", "bmi2", "f16c"})
 _AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}
-_CPU_FEATURES: dict[str, frozenset[str]] = {
-    "x86-64": frozenset({"sse2"}),
-    "x86-64-v2": frozenset({"sse4.2"}),
+_X86: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("x86-64", "generic"), frozenset({"sse2"})),
+    **dict.fromkeys(("x86-64-v2", "nehalem"), frozenset({"sse2", "sse4.1", "sse4.2"})),
     **dict.fromkeys(
         ("x86-64-v3", "core-avx2", "haswell", "broadwell", "skylake", "znver1", "znver2",
          "znver3", "alderlake", "raptorlake", "sierraforest", "arrowlake"), _AVX2),
@@ -152,17 +197,34 @@ _CPU_FEATURES: dict[str, frozenset[str]] = {
          "icelake-client", "icelake-server", "tigerlake", "rocketlake", "sapphirerapids",
          "emeraldrapids", "graniterapids", "znver4", "znver5"), _AVX512),
 }  # fmt: skip
+_ARM: dict[str, frozenset[str]] = dict.fromkeys(
+    ("generic", "cortex-a53", "cortex-a72", "cortex-a76", "neoverse-n1", "neoverse-v1",
+     "neoverse-n2", "neoverse-v2", "apple-m1", "apple-m2", "ampere1"), frozenset({"neon"}),
+)  # fmt: skip
+_CPU_FEATURES = {"x86_64": _X86, "aarch64": _ARM}
+"""Features that decide the width and number of vector registers, by architecture and CPU."""
 
 
-def _features_of(mcpu: str, text: str) -> frozenset[str]:
-    if mcpu not in _CPU_FEATURES:
+def _host_platform() -> str:
+    machine = platform.machine().lower()
+    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+    return f"{sys.platform} {arch}"
+
+
+HOST_PLATFORM = _host_platform()
+"""Operating system and architecture of this machine, such as ``linux x86_64``."""
+
+
+def _features_of(mcpu: str, arch: str, text: str) -> frozenset[str]:
+    known = _CPU_FEATURES.get(arch, {})
+    if mcpu not in known:
         import difflib
 
-        near = difflib.get_close_matches(mcpu, _CPU_FEATURES, 3) or ["native", "core-avx2"]
+        near = difflib.get_close_matches(mcpu, known, 3) or ["native", *list(known)[2:3]]
         raise TargetError(
             f"target '{text}': unknown CPU '{mcpu}'; did you mean {', '.join(near)}?"
         )
-    return _CPU_FEATURES[mcpu]
+    return known[mcpu]
 
 
 def _apply_mattr(features: frozenset[str], mattr: str) -> frozenset[str]:

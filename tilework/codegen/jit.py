@@ -19,6 +19,7 @@ from tilework.codegen.llvm import _llvm
 from tilework.errors import ModuleError
 
 _SPIN_COUNT = "2000"
+_FORK = b"GOMP_parallel"
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
 
 
@@ -71,10 +72,14 @@ def _short_spin() -> Iterator[None]:
 
 
 class ObjectCode:
-    """Machine code loaded into this process; ``address(symbol)`` finds its functions."""
+    """Machine code loaded into this process; ``address(symbol)`` finds its functions.
+
+    Code that never forks (for targets with one core) is loaded without any OpenMP runtime.
+    """
 
     def __init__(self, *objects: bytes) -> None:
-        openmp_runtime()
+        if any(_FORK in code for code in objects):
+            openmp_runtime()
         llvm = _llvm()
         machine = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
         self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)

@@ -17,7 +17,7 @@ from tilework.task import SearchTask
 
 ALIGN = 64
 _OBJECTS_KEPT = 256
-_objects: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+_objects: OrderedDict[tuple[str, str, str, str], bytes] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
 
 def _object(symbol: str, text: str, target: Target) -> bytes:
     """Object code of a module; candidates that share a region share its code."""
-    key = (symbol, target.mcpu, target.mattr)
+    key = (symbol, target.mcpu, target.mattr, target.triple)
     code = _objects.get(key)
     if code is None:
         code = _objects[key] = emit_object(text, target)

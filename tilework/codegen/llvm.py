@@ -18,16 +18,21 @@ def _llvm() -> Any:
 
 
 @lru_cache(maxsize=16)
-def _machine(mcpu: str, mattr: str) -> Any:
+def _machine(mcpu: str, mattr: str, triple: str) -> Any:
     llvm = _llvm()
-    kind = llvm.Target.from_default_triple()
+    if triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        kind = llvm.Target.from_triple(triple)
+    else:
+        kind = llvm.Target.from_default_triple()
     return kind.create_target_machine(
         cpu=mcpu, features=mattr, opt=2, reloc="pic", codemodel="default"
     )
 
 
 def _module(text: str, target: Target) -> tuple[Any, Any]:
-    machine = _machine(target.mcpu, target.mattr)
+    machine = _machine(target.mcpu, target.mattr, target.triple)
     head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
     return _llvm().parse_assembly(head + text), machine
 

@@ -102,13 +102,15 @@ def generate_program(
     for i, region in enumerate(program.regions):
         module = _region_module(region, target, keys[i] if keys else None)
         regions.append(module)
-        body += _call(i, module.symbol, region, places, per_thread)
+        body += _call(i, module.symbol, region, places, per_thread, target.num_cores > 1)
     calls = "\n".join(body)
     digest = hashlib.sha256(calls.encode()).hexdigest()[:16]
     symbol = f"tw_{digest}"
     declared = sorted({m.symbol for m in regions})
     declarations = [f"declare void @{s}(ptr, i64, i64)" for s in declared]
-    declarations += [f"declare void @{s}.omp(ptr)" for s in declared]
+    if target.num_cores > 1:
+        declarations += ["declare void @GOMP_parallel(ptr, ptr, i32, i32)"]
+        declarations += [f"declare void @{s}.omp(ptr)" for s in declared]
     text = _MAIN.format(symbol=symbol, declarations="\n".join(declarations), calls=calls)
     unique = {m.symbol: m for m in regions}
     modules = (Module(symbol, text), *unique.values())
@@ -120,7 +122,7 @@ def _region_module(region: Region, target: Target, key: RegionKey | None) -> Mod
     if found is None:
         library = MathLibrary()
         code = RegionCode(region, target.vector_bits, library).text()
-        text = _REGION.format(
+        text = (_REGION + _TEAM if target.num_cores > 1 else _REGION).format(
             bits=target.vector_bits,
             declarations="\n".join(sorted(library.declarations)),
             definitions="\n".join(library.definitions[k] for k in sorted(library.definitions)),
@@ -164,11 +166,17 @@ def _rounded(b: Buffer) -> int:
 
 
 def _call(
-    i: int, symbol: str, region: Region, places: dict[Buffer, _Place], per_thread: int
+    i: int,
+    symbol: str,
+    region: Region,
+    places: dict[Buffer, _Place],
+    per_thread: int,
+    several: bool,
 ) -> list[str]:
     """Collect a region's base pointers and run it, on all threads if it has parallel loops.
 
-    With one thread this is a plain call, without any runtime; else one OpenMP fork and join.
+    With one thread this is a plain call; else one OpenMP fork and join. Code for a target with a
+    single core (not ``several``) knows no runtime at all.
     """
     buffers = used_buffers(region.body)
     lines = [f"  %ptrs{i} = alloca [{len(buffers) + 1} x ptr]"]
@@ -184,7 +192,7 @@ def _call(
     lines.append(f"  %d{i} = getelementptr ptr, ptr %ptrs{i}, i64 {len(buffers)}")
     lines.append(f"  store i64 {per_thread}, ptr %d{i}")
     alone = f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 1)"
-    if not region.parallel:
+    if not region.parallel or not several:
         return [*lines, alone]
     return [
         *lines,
@@ -200,7 +208,6 @@ def _call(
 
 
 _MAIN = """\
-declare void @GOMP_parallel(ptr, ptr, i32, i32)
 {declarations}
 define void @{symbol}(ptr %args, ptr %ws, i32 %threads) nounwind {{
 entry:
@@ -211,11 +218,15 @@ entry:
 """
 
 _REGION = """\
-declare i32 @omp_get_thread_num()
-declare i32 @omp_get_num_threads()
 {declarations}
 {definitions}
 {code}
+attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}
+"""
+
+_TEAM = """\
+declare i32 @omp_get_thread_num()
+declare i32 @omp_get_num_threads()
 define void @SYMBOL.omp(ptr %ptrs) #0 {{
 entry:
   %t = call i32 @omp_get_thread_num()
@@ -225,5 +236,4 @@ entry:
   call void @SYMBOL(ptr %ptrs, i64 %tid, i64 %nt)
   ret void
 }}
-attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}
 """

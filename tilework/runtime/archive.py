@@ -14,8 +14,6 @@ import hashlib
 import io
 import json
 import os
-import platform
-import sys
 import zipfile
 from dataclasses import asdict
 from os import PathLike
@@ -30,9 +28,10 @@ from tilework.errors import ModuleError
 from tilework.runtime.cpu import lacking_features
 from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
 from tilework.runtime.module import Module
+from tilework.target import HOST_PLATFORM
 
 FORMAT = "tilework module"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _MANIFEST = "manifest.json"
 _CONSTANTS = "constants.npy"
 
@@ -53,7 +52,7 @@ def save_module(image: Image, path: str | PathLike[str]) -> None:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "engine_version": tilework.__version__,
-        "platform": _platform(),
+        "platform": image.platform,
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
         "image": _image_to_json(image),
     }
@@ -129,10 +128,10 @@ def _check_fits(manifest: dict[str, Any], path: Path) -> None:
             "still hold its schedules"
         )
     target = manifest["image"]["target"]
-    if manifest["platform"] != _platform():
+    if manifest["platform"] != HOST_PLATFORM:
         raise ModuleError(
-            f"{path} has code for {manifest['platform']}, this is {_platform()}: compile the "
-            "network here"
+            f"{path} has code for {manifest['platform']}, this is {HOST_PLATFORM}: load it there, "
+            "or compile the network for this machine"
         )
     lacking = lacking_features(manifest["image"]["cpu_features"])
     if lacking:
@@ -142,15 +141,13 @@ def _check_fits(manifest: dict[str, Any], path: Path) -> None:
         )
 
 
-def _platform() -> str:
-    return f"{sys.platform} {platform.machine()}"
-
-
 def _image_to_json(image: Image) -> dict[str, Any]:
     return {
         "name": image.name,
         "target": image.target,
+        "platform": image.platform,
         "num_threads": image.num_threads,
+        "cores": image.cores,
         "cpu_features": image.cpu_features,
         "inputs": [asdict(v) for v in image.inputs],
         "outputs": [asdict(v) for v in image.outputs],
@@ -174,7 +171,9 @@ def _image_from_json(data: dict[str, Any], constants: Any, code: dict[str, bytes
     return Image(
         name=data["name"],
         target=data["target"],
+        platform=data["platform"],
         num_threads=data["num_threads"],
+        cores=data["cores"],
         cpu_features=tuple(data["cpu_features"]),
         inputs=tuple(map(value, data["inputs"])),
         outputs=tuple(map(value, data["outputs"])),

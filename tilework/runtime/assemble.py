@@ -44,7 +44,7 @@ def compile(
     Raises:
         NetworkError: the network cannot be lowered.
         TargetError: the target text makes no sense.
-        ModuleError: ``num_threads`` is below 1.
+        ModuleError: ``num_threads`` is below 1, or above 1 for a target with a single core.
         TileworkError: ``records`` is not a record history.
     """
     from tilework.graph import plan
@@ -78,7 +78,9 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
     return Image(
         name=plan.name,
         target=str(target),
+        platform=target.platform,
         num_threads=target.num_cores,
+        cores=target.num_cores,
         cpu_features=used_features(target),
         inputs=memory.inputs,
         outputs=memory.outputs,

@@ -109,7 +109,9 @@ class Image:
     Attributes:
         name: of the network.
         target: text of the target that the code was generated for.
+        platform: operating system and architecture that it runs on.
         num_threads: default number of threads.
+        cores: what the target has; code for a single core can use no second thread.
         cpu_features: what the code may use; a CPU that lacks one cannot run it.
         inputs, outputs: what a run takes and returns; two outputs may share an io buffer.
         steps: kernel calls in order.
@@ -122,7 +124,9 @@ class Image:
 
     name: str
     target: str
+    platform: str
     num_threads: int
+    cores: int
     cpu_features: tuple[str, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]

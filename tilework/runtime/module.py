@@ -19,6 +19,7 @@ from tilework.runtime.cpu import lacking_features
 from tilework.runtime.execute import Executable
 from tilework.runtime.image import Image, TaskReport, Value, tuned_text
 from tilework.runtime.timing import BenchmarkResult, KernelTime
+from tilework.target import HOST_PLATFORM
 
 Array = NDArray[Any]
 
@@ -58,9 +59,9 @@ class Module:
         """Set the number of threads of the runs to come.
 
         Raises:
-            ModuleError: it is below 1.
+            ModuleError: it is below 1, or above 1 where the code is for a single core.
         """
-        self.num_threads = _checked_threads(num_threads)
+        self.num_threads = self._threads(num_threads)
 
     def run(self, inputs: Mapping[str, Any] | Any = None, *more: Any) -> list[Array]:
         """Run the network once.
@@ -102,7 +103,7 @@ class Module:
             ModuleError: an array has another shape or type, is not contiguous at a 64-byte
                 boundary, or overlaps another; or this CPU cannot run the code.
         """
-        count = self.num_threads if threads is None else _checked_threads(threads)
+        count = self._threads(threads)
         buffers = io_buffers(self.image, inputs, outputs)
         run = self._loaded().bind(buffers, count)
         named = {v.name: buffers[v.io] for v in self.image.inputs}
@@ -133,7 +134,7 @@ class Module:
 
     def profile(self, repeat: int = 10, threads: int | None = None) -> list[KernelTime]:
         """Time every kernel call within whole runs on random inputs; the median of each."""
-        count = self.num_threads if threads is None else _checked_threads(threads)
+        count = self._threads(threads)
         buffers = [*self._random_inputs(), *self._output_buffers()]
         executable = self._loaded()
         executable.run(buffers, count)
@@ -188,6 +189,12 @@ class Module:
     def _loaded(self) -> Executable:
         with self._loading:
             if self._executable is None:
+                if self.image.platform != HOST_PLATFORM:
+                    raise ModuleError(
+                        f"module {self.name} has code for {self.image.platform} "
+                        f"('{self.target}'), this is {HOST_PLATFORM}: save it and load it there, "
+                        "or compile the network for 'llvm -mcpu=native' here"
+                    )
                 lacking = lacking_features(self.image.cpu_features)
                 if lacking:
                     raise ModuleError(
@@ -197,6 +204,19 @@ class Module:
                     )
                 self._executable = Executable(self.image)
             return self._executable
+
+    def _threads(self, count: int | None) -> int:
+        """A number of threads for a run; by default `num_threads`."""
+        if count is None:
+            return self.num_threads
+        if count < 1:
+            raise ModuleError(f"the number of threads must be at least 1, not {count}")
+        if count > 1 and self.image.cores == 1:
+            raise ModuleError(
+                f"module {self.name} was compiled for one core ('{self.target}') and cannot use "
+                f"{count} threads: compile the network for -num-cores={count}"
+            )
+        return int(count)
 
     def _timed_call(self, threads: int | None) -> Callable[[], object]:
         call = self.bind(threads=threads)
@@ -265,12 +285,6 @@ def _ready(value: Value, given: Any) -> Array:
     if array.flags.c_contiguous and array.ctypes.data % ALIGN == 0:
         return array
     return aligned_copy(array)
-
-
-def _checked_threads(count: int) -> int:
-    if count < 1:
-        raise ModuleError(f"the number of threads must be at least 1, not {count}")
-    return int(count)
 
 
 def _mib(size: int) -> str:

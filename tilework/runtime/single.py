@@ -32,7 +32,9 @@ class TaskFunction:
     def __init__(self, task: SearchTask, choice: Choice) -> None:
         lacking = task.target.missing_on_host()
         if lacking:
-            raise ModuleError(f"'{task.target}' needs {', '.join(lacking)}, which this CPU lacks")
+            raise ModuleError(
+                f"'{task.target}' needs {', '.join(lacking)}, which this machine lacks"
+            )
         self.task = task
         self.choice = choice
         self.kernel = build(task, choice.sketch_id, choice.row)
