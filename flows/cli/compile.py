@@ -71,6 +71,8 @@ def print_task_reports(reports: Sequence[TaskReport]) -> None:
     columns = [">ID", "Description", ">Weight", "Schedule", ">Latency (ms)", ">GFLOPS", ">Share"]
     out = console()
     out.print(table(columns, rows))
-    from tilework.runtime import tuned_text
+    from tilework.runtime import tuned_text, winograd_text
 
     out.print(tuned_text(reports))
+    if guard := winograd_text(reports):
+        out.print(guard)

@@ -7,7 +7,7 @@ from tilework.runtime.assemble import compile
 from tilework.runtime.bound import BoundCall
 from tilework.runtime.choose import Choice, choose_schedule
 from tilework.runtime.history import ApplyHistoryBest, load_best
-from tilework.runtime.image import TaskReport, tuned_text
+from tilework.runtime.image import TaskReport, tuned_text, winograd_text
 from tilework.runtime.module import Module
 from tilework.runtime.single import TaskFunction, compile_task
 from tilework.runtime.timing import BenchmarkResult, KernelTime
@@ -28,4 +28,5 @@ __all__ = [
     "load_module",
     "save_module",
     "tuned_text",
+    "winograd_text",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from tilework.record import History
 from tilework.runtime.choose import Choice, choose_schedule
 from tilework.runtime.cpu import used_features
 from tilework.runtime.driver import driver_object
+from tilework.runtime.guard import Guarded, guarded
 from tilework.runtime.history import as_history, current_history
 from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
 from tilework.runtime.memory import Lifetime, aligned, place
@@ -24,6 +24,7 @@ from tilework.task import SearchTask
 
 if TYPE_CHECKING:
     from tilework.graph import Network, Plan
+    from tilework.graph.plan import Call
 
 
 def compile(
@@ -58,18 +59,24 @@ def compile(
 
 
 def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
-    kernels: dict[str, Kernel] = {}
+    kernels: dict[tuple[str, Choice], Kernel] = {}
+    tasks: dict[str, SearchTask] = {}
     choices: dict[str, Choice] = {}
+    chosen: list[Guarded] = []
     for call in plan.calls:
         key = call.dag.workload_key
-        if key not in kernels:
-            task = SearchTask(call.dag, target, call.desc)
-            choices[key] = choose_schedule(task, history)
-            kernels[key] = build(task, choices[key].sketch_id, choices[key].row)
+        if key not in tasks:
+            tasks[key] = SearchTask(call.dag, target, call.desc)
+            choices[key] = choose_schedule(tasks[key], history)
+        task = tasks[key]
+        made = guarded(task, choices[key], _weights(plan, call, task), history)
+        chosen.append(made)
+        if (key, made.choice) not in kernels:
+            kernels[key, made.choice] = build(task, made.choice.sketch_id, made.choice.row)
     memory = _Memory(plan)
     steps = []
-    for call in plan.calls:
-        kernel = kernels[call.dag.workload_key]
+    for call, made in zip(plan.calls, chosen, strict=True):
+        kernel = kernels[call.dag.workload_key, made.choice]
         values = (*call.inputs, call.output)
         refs = tuple(memory.ref(v, a) for v, a in zip(values, kernel.args, strict=True))
         nbytes = sum(a.nbytes for a in kernel.args)
@@ -92,8 +99,18 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
             "run": driver_object(steps, target),
             **{symbol: code for k in kernels.values() for symbol, code in k.objects},
         },
-        report=_report(plan, choices),
+        report=_report(plan, chosen),
     )
+
+
+def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]]:
+    """The call's constants by the name of the task's input that they are."""
+    out: dict[str, NDArray[Any]] = {}
+    for tensor, name in zip(task.compute_dag.inputs, call.inputs, strict=True):
+        array = plan.constants.get(plan.views.get(name, name))
+        if array is not None:
+            out[tensor.name] = array
+    return out
 
 
 class _Memory:
@@ -162,23 +179,28 @@ class _Memory:
         return block
 
 
-def _report(plan: Plan, choices: dict[str, Choice]) -> tuple[TaskReport, ...]:
-    """A row per task, in the order of `extract_tasks`."""
-    weights = Counter(c.dag.workload_key for c in plan.calls if c.complex)
-    first = {c.dag.workload_key: c for c in reversed(plan.calls) if c.complex}
+def _report(plan: Plan, chosen: Sequence[Guarded]) -> tuple[TaskReport, ...]:
+    """A row per task, in the order of `extract_tasks`; the schedule is that of its first call."""
+    calls: dict[str, list[tuple[Call, Guarded]]] = {}
+    for call, made in zip(plan.calls, chosen, strict=True):
+        if call.complex:
+            calls.setdefault(call.dag.workload_key, []).append((call, made))
     rows = []
-    for key, weight in weights.items():
-        call, choice = first[key], choices[key]
+    for key, own in calls.items():
+        call, choice = own[0][0], own[0][1].choice
+        errors = [made.error for _, made in own if made.error is not None]
         rows.append(
             TaskReport(
                 desc=call.desc,
                 workload_key=key,
-                weight=weight,
+                weight=len(own),
                 source=choice.source,
                 latency_s=choice.latency_s,
                 flops=call.dag.flops,
                 sketch_id=choice.sketch_id,
                 decisions=tuple(choice.row),
+                winograd_error=max(errors, default=None),
+                winograd_refused=sum(made.refused for _, made in own),
             )
         )
     return _with_shares(rows)

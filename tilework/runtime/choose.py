@@ -36,45 +36,47 @@ class Choice(NamedTuple):
     predicted_s: float | None = None
 
 
-def choose_schedule(task: SearchTask, history: History | None = None) -> Choice:
+def choose_schedule(
+    task: SearchTask, history: History | None = None, *, direct: bool = False
+) -> Choice:
     """The best schedule on record for the task, or else the draft model's best.
 
     Without a record of the target itself, the best one of the nearest number of threads of the
     same CPU serves: register tiles and cache use are the same. The same task and records give the
-    same choice, in any process.
+    same choice, in any process. ``direct`` leaves out rewritten DAGs (Winograd).
     """
     if history is None:
-        return draft_schedule(task)
-    record = best_record(task, history)
+        return draft_schedule(task, direct=direct)
+    record = best_record(task, history, direct=direct)
     if record is not None:
         return Choice(record.sketch_id, record.decisions, "tuned", record.latency_s)
     own = task.target.num_cores
     for cores in sorted(_CORE_COUNTS, key=lambda n: (abs(math.log2(n / own)), n)):
         other = replace(task, target=task.target.with_cores(cores))
-        record = best_record(other, history) if cores != own else None
-        if record is not None and _replays(task, record):
+        record = best_record(other, history, direct=direct) if cores != own else None
+        if record is not None and _replays(task, record, direct):
             row = np.array([record.decisions], np.int32)
             seconds = float(SearchSpace.of(task).sketch(record.sketch_id).draft(row)[0])
             return Choice(record.sketch_id, record.decisions, "transferred", None, seconds)
-    return draft_schedule(task)
+    return draft_schedule(task, direct=direct)
 
 
-def best_record(task: SearchTask, history: History) -> Record | None:
+def best_record(task: SearchTask, history: History, *, direct: bool = False) -> Record | None:
     """The fastest usable record whose schedule the present rules still understand."""
     key, target = task.workload_key, str(task.target)
     best = history.best(key, target)
-    if best is None or _replays(task, best):
+    if best is None or _replays(task, best, direct):
         return best
-    return best_of(r for r in history.of(key, target) if _replays(task, r))
+    return best_of(r for r in history.of(key, target) if _replays(task, r, direct))
 
 
-def _replays(task: SearchTask, record: Record) -> bool:
-    """Whether the record's row is a schedule of the task under the present rules."""
+def _replays(task: SearchTask, record: Record, direct: bool) -> bool:
+    """Whether the record's row is a schedule (of a direct form) under the present rules."""
     sketches = SearchSpace.of(task).sketches
     if record.rules_version != RULES_VERSION or not 0 <= record.sketch_id < len(sketches):
         return False
     sketch = sketches[record.sketch_id]
-    if len(record.decisions) != sketch.num_decisions:
+    if len(record.decisions) != sketch.num_decisions or (direct and sketch.transforms):
         return False
     return bool(sketch.valid(np.array([record.decisions], np.int32))[0])
 

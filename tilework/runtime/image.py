@@ -72,6 +72,9 @@ class TaskReport:
         flops: operations of one call.
         sketch_id, decisions: the schedule.
         share: of the recorded time of all tasks; None unless all are tuned.
+        winograd_error: largest rounding error, relative to the largest output, that a Winograd
+            schedule was estimated to cause with a layer's own weights; None if none was chosen.
+        winograd_refused: calls for which that is too much: they run a direct schedule instead.
     """
 
     desc: str
@@ -83,6 +86,8 @@ class TaskReport:
     sketch_id: int
     decisions: tuple[int, ...]
     share: float | None = None
+    winograd_error: float | None = None
+    winograd_refused: int = 0
 
     @property
     def tuned(self) -> bool:
@@ -100,6 +105,25 @@ def tuned_text(report: Sequence[TaskReport]) -> str:
     moved = sum(r.source == "transferred" for r in report)
     text = f"{sum(r.tuned for r in report)} of {len(report)} tasks tuned"
     return f"{text}, {moved} transferred from another number of threads" if moved else text
+
+
+def winograd_text(report: Sequence[TaskReport]) -> str:
+    """What the guard found: ``Winograd in 8 calls, error at most 4.1e-06; refused in 1 (..)``."""
+    errors = [r for r in report if r.winograd_error is not None]
+    kept = [r for r in errors if r.winograd_refused < r.weight]
+    lines = []
+    if kept:
+        calls = sum(r.weight - r.winograd_refused for r in kept)
+        known = [r.winograd_error or 0.0 for r in kept if not r.winograd_refused]
+        bound = f", rounding error at most {max(known):.1e} of the largest output" if known else ""
+        lines.append(f"Winograd in {calls} call{'s' if calls != 1 else ''}{bound}")
+    lines += [
+        f"Winograd refused in {r.winograd_refused} of {r.weight} calls of {r.desc}: "
+        f"rounding error {r.winograd_error:.1e} of the largest output"
+        for r in errors
+        if r.winograd_refused
+    ]
+    return "; ".join(lines)
 
 
 @dataclass(frozen=True, eq=False)

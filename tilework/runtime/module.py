@@ -17,7 +17,7 @@ from tilework.measure.timing import take_samples
 from tilework.runtime.bound import BoundCall, bound_outputs, io_buffers
 from tilework.runtime.cpu import lacking_features
 from tilework.runtime.execute import Executable
-from tilework.runtime.image import Image, TaskReport, Value, tuned_text
+from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winograd_text
 from tilework.runtime.timing import BenchmarkResult, KernelTime
 from tilework.target import HOST_PLATFORM
 
@@ -166,6 +166,8 @@ class Module:
             f"  constants {_mib(self.image.constants.nbytes)}, intermediate values "
             f"{_mib(self.image.arena_bytes)}, code {_mib(code)}",
         ]
+        if guard := winograd_text(self.report):
+            lines.append(f"  {guard}")
         if tuned == len(self.report):
             total = sum((r.latency_s or 0) * r.weight for r in self.report)
             lines.append(f"  recorded time of all tasks {1e3 * total:.3f} ms")
