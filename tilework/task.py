@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilework.errors import ScheduleError
 from tilework.target import Target
 from tilework.te import ComputeDAG, Tensor
+
+Rule = Callable[..., Any]
+"""A sketch rule, ``rule(facts, state, stage)``; see `tilework.space.derive`."""
 
 
 @dataclass(frozen=True, eq=False)
 class SearchTask:
     """What is computed (``compute_dag``), where (``target``), and how often in its network.
 
-    ``desc`` is a short readable name for tables; ``weight`` the number of appearances.
+    ``desc`` is a short readable name for tables; ``weight`` the number of appearances. ``rules``
+    are sketch rules of the user's own, tried in order before those of the target; see
+    docs/schedule-space.md.
+
+    Raises:
+        ScheduleError: a rule is not a function that other processes can import.
     """
 
     compute_dag: ComputeDAG
     target: Target
     desc: str = ""
     weight: int = 1
+    rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", tuple(self.rules))
+        for rule in self.rules:
+            rule_reference(rule)
 
     @property
     def workload_key(self) -> str:
-        """Structural identity of the computation; see `ComputeDAG.workload_key`."""
-        return self.compute_dag.workload_key
+        """Identity of the computation and its space of schedules.
+
+        That of `ComputeDAG.workload_key`, with the names of the task's own rules after it: its
+        sketches are others than without them.
+        """
+        key = self.compute_dag.workload_key
+        if not self.rules:
+            return key
+        return json.dumps([*json.loads(key), {"rules": [rule_reference(r) for r in self.rules]}])
 
     @property
     def flops(self) -> float:
@@ -38,7 +62,33 @@ def create_task(
     args: Sequence[Any],
     target: Target | str,
     desc: str = "",
+    *,
+    custom_rules: Sequence[Rule] = (),
 ) -> SearchTask:
-    """Build a task from a function that declares and returns ``[inputs..., outputs...]``."""
+    """Build a task from a function that declares and returns ``[inputs..., outputs...]``.
+
+    Raises:
+        ScheduleError: a custom rule is not a function that other processes can import.
+    """
     where = target if isinstance(target, Target) else Target(target)
-    return SearchTask(ComputeDAG(function(*args)), where, desc or function.__name__)
+    dag = ComputeDAG(function(*args))
+    return SearchTask(dag, where, desc or function.__name__, rules=tuple(custom_rules))
+
+
+def rule_reference(rule: Rule) -> str:
+    """The name ``module:function`` under which another process finds a sketch rule.
+
+    Raises:
+        ScheduleError: it has none: a lambda, a nested function, one of the main program, or no
+            function at all.
+    """
+    module, name = getattr(rule, "__module__", None), getattr(rule, "__qualname__", None)
+    found: object = sys.modules.get(module) if isinstance(module, str) else None
+    for part in name.split(".") if isinstance(name, str) else ():
+        found = getattr(found, part, None)
+    if found is not rule or module == "__main__" or not callable(rule):
+        raise ScheduleError(
+            f"sketch rule {name or rule!r} of module {module}: worker processes cannot import it; "
+            "define it with 'def' at the top of a module of its own (not of the main program)"
+        )
+    return f"{module}:{name}"

@@ -9,7 +9,7 @@ from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.scalars import Dynamic, Lane, Scalars
 from tilework.codegen.types import BYTES, Value, pieces
 from tilework.codegen.values import Values
-from tilework.lower.ir import Buffer, For, If, Load, Region, Seq, Stmt, Store, walk_stmts
+from tilework.lower.ir import Buffer, For, If, Let, Load, Region, Seq, Stmt, Store, walk_stmts
 from tilework.te.expr import Expr, children, walk
 
 
@@ -111,6 +111,11 @@ class RegionCode:
                 self._serial(s)
             case If():
                 self._if(s)
+            case Let():
+                ssa, depth = self.scalars.int_value(s.value)
+                known = not ssa.startswith("%")
+                self.scalars.env[s.var] = int(ssa) if known else Dynamic(ssa, depth)
+                self._stmt(s.body)
 
     def _vector(self, s: For) -> None:
         lanes = self._lanes(s)

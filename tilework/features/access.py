@@ -74,12 +74,14 @@ class BlockFacts:
         update_ops: vector instructions per element and reduction point (a multiply-add is one).
         finish_ops: vector instructions per output element when a tile is finished.
         math_calls: calls of expensive functions per output element.
+        local: which accesses are to buffers of attached producers.
     """
 
     accesses: tuple[Access, ...]
     update_ops: float
     finish_ops: float
     math_calls: float
+    local: tuple[int, ...] = ()
 
     def update_ops_rate(self, machine: Machine) -> float:
         """Cycles per vector of the register tile and reduction step, ports permitting."""
@@ -120,7 +122,16 @@ def block_facts(block: Block) -> BlockFacts:
     update = max(_ops(block.source), 1.0) if not block.const_axes else _density(block.source)
     if not block.reduce:
         calls += _calls(block.source)
-    return BlockFacts(tuple(accesses), update, finish, calls)
+    inside = {a.op for a in block.attached}
+    local = tuple(
+        i for i, (read, _) in enumerate(_reads(block.source, False)) if read.tensor.op in inside
+    )
+    return BlockFacts(tuple(accesses), update, finish, calls, local)
+
+
+def plain_access(read: Read) -> Access:
+    """The access of a read whose tensor keeps its layout."""
+    return _access(read, read.indices, None, False, False, False, False)
 
 
 def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:

@@ -10,19 +10,19 @@ grows only by the tensor's new data (not at all if its address does not depend o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.features.access import LINE_BYTES, Access, BlockFacts, block_facts
+from tilework.features.access import LINE_BYTES, Access, BlockFacts, block_facts, plain_access
 from tilework.features.machine import Machine
-from tilework.space.blocks import MULTI_LEVEL
+from tilework.space.blocks import MULTI_LEVEL, Attached
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents
 from tilework.space.sketch import scratch_bytes
-from tilework.te.expr import Axis, IfThenElse, walk
+from tilework.te.expr import Axis, IfThenElse, reads, walk
 
 Floats = NDArray[np.float64]
 _GUARD_LOAD_CYCLES = 0.7
@@ -272,17 +272,113 @@ def _version_cycles(
 def _attached_cycles(nest: BlockNest, machine: Machine) -> Floats:
     total = np.zeros(len(nest.parallel))
     for attached in nest.block.attached:
-        visits = np.ones(len(total))
-        for a in nest.block.spatial:
-            visits = visits * nest.outer_trips(a, attached.level)
+        visits = _visits(nest, attached)
         size = np.ones(len(total))
         extents = attached_extents(nest, attached)
+        if attached.block is not None:
+            total += visits * _local_reduction_cycles(nest, attached, machine)
+            continue
         for extent in extents:
             size = size * extent
         guard = any(isinstance(n, IfThenElse) for n in walk(attached.body))
         rows = size / np.maximum(extents[-1], 1)
         total += visits * (size / machine.lanes * (2.0 if guard else 1.2) + rows * 6.0)
     return total
+
+
+def _visits(nest: BlockNest, attached: Attached) -> Floats:
+    """How often the region of an attached producer is computed: recomputation included."""
+    visits = np.ones(len(nest.parallel))
+    for a in nest.block.spatial:
+        visits = visits * nest.outer_trips(a, attached.level)
+    return visits
+
+
+def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machine) -> Floats:
+    """Cycles to compute the region of an attached reduction once, in its register tiles."""
+    block = attached.block
+    assert block is not None
+    facts = block_facts(block)
+    extents = [e.astype(np.float64) for e in attached_extents(nest, attached)]
+    one = np.ones(len(nest.parallel))
+    rows = np.prod([one, *extents[:-2]], axis=0)
+    pixels, last = (
+        np.minimum(t, e)
+        for t, e in zip(
+            nest.local[attached],
+            (extents[-2] if len(extents) > 1 else one, extents[-1] if extents else one),
+            strict=True,
+        )
+    )
+    points = float(np.prod([a.extent for a in block.reduce], dtype=np.float64))
+    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * _CALL_CYCLES
+    across = block.spatial[-2] if len(block.spatial) > 1 else None
+    total = np.zeros(len(one))
+    for count_p, size_p in _cuts(extents[-2] if len(extents) > 1 else one, pixels):
+        for count_v, size_v in _cuts(extents[-1] if extents else one, last):
+            vectors = _register_count(size_v, machine.lanes)
+            work = size_p * vectors
+            loads, guarded = np.zeros(len(one)), np.zeros(len(one))
+            for access in facts.accesses:
+                if access.once or access.store:
+                    continue
+                n = size_p if across in access.axes else one
+                n = n * (
+                    vectors
+                    if access.lane_stride == 1
+                    else size_v * 2.0
+                    if access.lane_stride
+                    else 1.0
+                )
+                loads = loads + n
+                guarded = guarded + (n if access.guarded else 0.0)
+            step = (
+                np.maximum.reduce(
+                    [
+                        work * facts.update_ops_rate(machine),
+                        loads / machine.load_ports,
+                        np.full(len(one), machine.latency),
+                    ]
+                )
+                + _GUARD_LOAD_CYCLES * guarded
+            )
+            done = work * (1.0 + finish_ops / machine.load_ports) + _TILE_CYCLES
+            total += rows * count_p * count_v * (step * points + done)
+    return total
+
+
+def _cuts(extent: Floats, size: Floats) -> list[tuple[Floats, Floats]]:
+    """Number and size of the full tiles of a region's dimension, and of the shorter last one."""
+    whole = np.floor(extent / size)
+    rest = extent - whole * size
+    return [(whole, size), (np.where(rest > 0, 1.0, 0.0), np.maximum(rest, 1.0))]
+
+
+def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[list[Floats]]:
+    """Bytes that the inputs of attached reductions bring into each level, per access.
+
+    A tensor that fits into a cache comes into it once; a larger one comes with every visit.
+    """
+    out: list[list[Floats]] = [[] for _ in sizes]
+    local = {a.op for a in nest.block.attached}
+    for attached in nest.block.attached:
+        spans = {
+            a: e.astype(np.float64)
+            for a, e in zip(attached.axes, attached_extents(nest, attached), strict=True)
+        }
+        count = len(nest.parallel)
+        reduce = attached.block.reduce if attached.block is not None else ()
+        spans |= {a: np.full(count, float(a.extent)) for a in reduce}
+        visits = _visits(nest, attached)
+        for read in reads(attached.source):
+            if read.tensor.op in local:
+                continue
+            access = plain_access(read)
+            whole = float(np.prod(access.shape, dtype=np.float64)) * access.element_bytes
+            each = visits * _footprint(access, spans, count)
+            for level, size in zip(out, sizes, strict=True):
+                level.append(np.minimum(each, whole) if whole <= size else each)
+    return out
 
 
 def _footprint(access: Access, spans: dict[Axis, Floats], count: int) -> Floats:
@@ -334,6 +430,12 @@ def _traffic(
         whole = np.sum(now, axis=0)
         if axis.kind == "spatial" and level == (2 if block.structure == MULTI_LEVEL else 1):
             footprint = now
+    if block.attached_reductions:
+        for per_access in into[1:]:  # a thread's buffer stays in its own caches
+            for i in facts.local:
+                per_access[i] = np.zeros(count)
+        for per_access, more in zip(into, _local_traffic(nest, sizes), strict=True):
+            per_access += more
     return Traffic(into, footprint)
 
 

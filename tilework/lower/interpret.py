@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.lower.ir import Buffer, For, If, Load, Program, Region, Seq, Stmt, Store
+from tilework.lower.ir import Buffer, For, If, Let, Load, Program, Region, Seq, Stmt, Store
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -144,6 +144,14 @@ class _Machine:
                 return branch
             case Store():
                 return self._store(s)
+            case Let():
+                bound, inside = self.value(s.value), self.stmt(s.body)
+
+                def define() -> None:
+                    self.env[s.var] = int(bound())
+                    inside()
+
+                return define
         raise TypeError(f"cannot interpret {type(s).__name__}")
 
     def _loop(self, s: For) -> _Run:

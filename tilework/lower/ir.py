@@ -5,7 +5,7 @@ Grammar::
     program  = buffers, regions
     region   = parallel loops (fused, may be none) around a statement
     stmt     = Seq(stmts) | For(var, extent, kind, body) | If(cond, then, orelse)
-             | Store(buffer, indices, value)
+             | Store(buffer, indices, value) | Let(var, value, body)
     kind     = serial | unroll | vector
     value    = te expression whose reads are Load(buffer, indices) and whose axes are loop vars
 
@@ -91,7 +91,16 @@ class Seq:
     stmts: tuple[Stmt, ...]
 
 
-Stmt = Store | For | If | Seq
+@dataclass(frozen=True, eq=False)
+class Let:
+    """``var = value; body``: an index that is computed once."""
+
+    var: Axis
+    value: Expr
+    body: Stmt
+
+
+Stmt = Store | For | If | Seq | Let
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +133,7 @@ def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
         case Seq():
             for s in stmt.stmts:
                 yield from walk_stmts(s)
-        case For():
+        case For() | Let():
             yield from walk_stmts(stmt.body)
         case If():
             yield from walk_stmts(stmt.then)

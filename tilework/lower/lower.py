@@ -121,6 +121,6 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
 def _uses(blocks: Sequence[Block], op: Operation) -> int:
     count = 0
     for block in blocks:
-        bodies = [block.body, block.epilogue_body, *(a.body for a in block.attached)]
+        bodies = [block.body, block.epilogue_body, *(b for a in block.attached for b in a.bodies)]
         count += sum(r.tensor.op is op for b in bodies if b is not None for r in reads(b))
     return count

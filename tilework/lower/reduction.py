@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tilework.lower.attached import COMBINE, AttachedBuffer
 from tilework.lower.common import (
     ZERO,
     bind,
@@ -30,13 +31,11 @@ from tilework.lower.common import (
     weighted_sum,
 )
 from tilework.lower.context import Context
-from tilework.lower.elementwise import inner_loops, plain_read, versions
+from tilework.lower.elementwise import inner_loops, versions
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
-from tilework.space.blocks import Attached
+from tilework.space.blocks import Attached, Block
 from tilework.space.canonical import EXPANDED_LANES
 from tilework.space.nest import BlockNest
-from tilework.space.regions import attached_extents, attached_read, inner_level
-from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
     Const,
@@ -49,13 +48,11 @@ from tilework.te.expr import (
 )
 from tilework.te.tensor import Operation
 
-_COMBINE = {"sum": "+", "max": "max", "min": "min"}
-_PAD_VECTOR = 64
 _SHORT_TILE_SHARE = 4
 
 
 @dataclass
-class _Loops:
+class Loops:
     """Loop variables of the nest by (axis, level), and tile sizes."""
 
     nest: BlockNest
@@ -97,7 +94,7 @@ def lower_reduction(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ..
     block = block_nest.block
     tile = {a: tuple(int(t[0]) for t in ts) for a, ts in block_nest.tiles.items()}
     names = {(a, lv): loop_var(f"{a.name}.{lv}", tile[a][lv]) for a, lv in block.loops}
-    loops = _Loops(block_nest, names, tile)
+    loops = Loops(block_nest, names, tile)
     body = _register_tiles(ctx, loops, fused := int(block_nest.parallel[0]))
     parallel = tuple(
         loops.vars[a, 0] for a in block.parallel_axes[:fused] if loops.vars[a, 0].extent > 1
@@ -105,11 +102,13 @@ def lower_reduction(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ..
     return parallel, body
 
 
-def _register_tiles(ctx: Context, loops: _Loops, fused: int) -> Stmt:
+def _register_tiles(ctx: Context, loops: Loops, fused: int) -> Stmt:
     block = loops.nest.block
     levels = block.spatial_levels
     base = {a: loops.offset(a, 0, levels - 1) for a in block.spatial}
-    locals_ = {a: _AttachedBuffer(ctx, loops, a) for a in block.attached}
+    locals_: dict[Attached, AttachedBuffer] = {}
+    for a in reversed(block.attached):  # readers first: they say where a region starts
+        locals_[a] = AttachedBuffer(ctx, loops, a, locals_)
     partial = _partial_buffer(ctx, loops)
 
     def tile_body(sizes: dict[Axis, int]) -> Stmt:
@@ -126,32 +125,37 @@ def _register_tiles(ctx: Context, loops: _Loops, fused: int) -> Stmt:
             continue  # the innermost reduce level is inside the register tile
         axes = block.ordered if letter == "S" else block.reduce
         if letter == "S":
-            for attached, local in locals_.items():
-                if attached.level == level + 1:
-                    stmt = seq(local.fill(), stmt)
+            here = {a: b for a, b in locals_.items() if a.level == level + 1}
+            if block.write_level == level + 1:
+                assert partial is not None
+                stmt = seq(stmt, _write_tile(ctx, loops, partial))
+            stmt = seq(*[here[a].fill(locals_) for a in block.attached if a in here], stmt)
+            for local in reversed(here.values()):
+                stmt = local.bound(stmt)
             if level == 0:
                 axes = axes[fused:]
         stmt = nest([loops.loop(a, level) for a in axes], stmt)
     return stmt
 
 
-def _partial_buffer(ctx: Context, loops: _Loops) -> Buffer | None:
+def _partial_buffer(ctx: Context, loops: Loops) -> Buffer | None:
     """Where partial sums wait between visits of the outer reduce level; None if visited once."""
     block = loops.nest.block
-    if block.reduce_levels < 2 or all(loops.tile[a][0] == 1 for a in block.reduce):
-        return None
-    if block.accumulate == "output" and block.epilogue is None:
-        return ctx.buffers[block.op]
-    shape = [loops.tile[a][2] * loops.tile[a][3] for a in block.spatial]
+    if not block.write_level:
+        if block.reduce_levels < 2 or all(loops.tile[a][0] == 1 for a in block.reduce):
+            return None
+        if block.accumulate == "output" and block.epilogue is None:
+            return ctx.buffers[block.op]
+    shape = [int(loops.nest.held(a)[0]) for a in block.spatial]
     return ctx.temporary(f"{block.op.name}.partial", shape, block.op.dtype, "thread")
 
 
 def _one_tile(
     ctx: Context,
-    loops: _Loops,
+    loops: Loops,
     sizes: dict[Axis, int],
     base: dict[Axis, Expr],
-    locals_: dict[Attached, _AttachedBuffer],
+    locals_: dict[Attached, AttachedBuffer],
     partial: Buffer | None,
 ) -> Stmt:
     block = loops.nest.block
@@ -175,14 +179,12 @@ def _one_tile(
     def partial_at(point: dict[Axis, Expr]) -> tuple[Expr, ...]:
         if partial is ctx.buffers.get(block.op):
             return tuple(binary("+", base[a], point[a]) for a in block.spatial)
-        return tuple(
-            binary("+", binary("*", loops.index(a, 2), const(loops.tile[a][3])), point[a])
-            for a in block.spatial
-        )
+        held, top = block.write_level or 2, block.spatial_levels - 1
+        return tuple(binary("+", loops.offset(a, held, top), point[a]) for a in block.spatial)
 
     def init(point: dict[Axis, Expr]) -> Stmt:
         value: Expr = identity
-        if partial is not None:
+        if partial is not None and visits:
             first: Expr | None = None
             for a in visits:
                 here = compare("==", loops.index(a, 0), const(0))
@@ -223,30 +225,18 @@ def _one_tile(
 
         value = bind(reduce_node.source, at, resolve)
         before = Load(acc.dtype, acc, acc_at(point))
-        return Store(acc, acc_at(point), binary(_COMBINE[reduce_node.kind], before, value))
+        return Store(acc, acc_at(point), binary(COMBINE[reduce_node.kind], before, value))
 
     def finish(point: dict[Axis, Expr]) -> Stmt:
-        value: Expr = Load(acc.dtype, acc, acc_at(point))
-        result = block.result
-        out_axes = result.axes
-        at = {
-            o: binary("+", base[a], point[a]) for o, a in zip(out_axes, block.spatial, strict=True)
-        }
-        if block.epilogue_body is not None:
-            done = value
-
-            def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
-                return done if op is block.op else load(ctx.buffers[op], indices)
-
-            value = bind(block.epilogue_body, at, resolve)
-        return Store(ctx.buffers[result], tuple(at[o] for o in out_axes), value)
+        at = {a: binary("+", base[a], point[a]) for a in block.spatial}
+        return _write(ctx, block, at, Load(acc.dtype, acc, acc_at(point)))
 
     def spill(point: dict[Axis, Expr]) -> Stmt:
         assert partial is not None
         return Store(partial, partial_at(point), Load(acc.dtype, acc, acc_at(point)))
 
-    end = each_point(finish)
-    if partial is not None and partial is not ctx.buffers.get(block.op):
+    end = each_point(spill if block.write_level else finish)
+    if not block.write_level and partial is not None and partial is not ctx.buffers.get(block.op):
         last: Expr | None = None
         for a in visits:
             here = compare("==", loops.index(a, 0), const(loops.tile[a][0] - 1))
@@ -254,6 +244,48 @@ def _one_tile(
         assert last is not None
         end = If(last, end, each_point(spill))
     return seq(each_point(init), nest(unrolled.loops, each_point(update)), end)
+
+
+def _write(ctx: Context, block: Block, at: dict[Axis, Expr], done: Expr) -> Stmt:
+    """Store a finished element, after the epilogue."""
+    result = block.result
+    index = {o: at[a] for o, a in zip(result.axes, block.spatial, strict=True)}
+    value = done
+    if block.epilogue_body is not None:
+
+        def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+            return done if op is block.op else load(ctx.buffers[op], indices)
+
+        value = bind(block.epilogue_body, index, resolve)
+    return Store(ctx.buffers[result], tuple(index[o] for o in result.axes), value)
+
+
+def _write_tile(ctx: Context, loops: Loops, partial: Buffer) -> Stmt:
+    """Write the finished tile that lies inside ``write_level`` spatial levels."""
+    block, level = loops.nest.block, loops.nest.block.write_level
+    last = block.spatial[-1]
+    tile = loops.tile[last][-1]
+    loop_list: list[tuple[Axis, int | Expr, str]] = []
+    local: dict[Axis, Expr] = {}
+    for axis in block.spatial:
+        step = tile if axis is last else 1
+        extent = loops.stride(axis, level - 1) // step
+        var = loop_var(f"{axis.name}.w", extent)
+        left = binary("-", const(axis.extent + step - 1), loops.offset(axis, 0, level))
+        covered = loops.stride(axis, 0) * loops.tile[axis][0]
+        clipped: int | Expr = binary("min", const(extent), binary("//", left, const(step)))
+        loop_list.append((var, extent if covered == axis.extent else clipped, "serial"))
+        local[axis] = weighted_sum([(var if covered != axis.extent else var_or_zero(var), step)])
+    base = {a: binary("+", loops.offset(a, 0, level), local[a]) for a in block.spatial}
+
+    def write(sizes: dict[Axis, int]) -> Stmt:
+        lane = loop_var(f"{last.name}.v", sizes[last])
+        point = {last: var_or_zero(lane)}
+        at = {a: binary("+", base[a], point.get(a, ZERO)) for a in block.spatial}
+        where = tuple(binary("+", local[a], point.get(a, ZERO)) for a in block.spatial)
+        return nest([(lane, lane.extent, "vector")], _write(ctx, block, at, load(partial, where)))
+
+    return nest(loop_list, versions([last], base, {last: tile}, write))
 
 
 def _and(a: Expr, b: Expr) -> Expr:
@@ -270,7 +302,7 @@ class _Unrolled:
     index: dict[Axis, Expr]
 
 
-def _unrolled_reduce(loops: _Loops, sizes: dict[Axis, int]) -> _Unrolled:
+def _unrolled_reduce(loops: Loops, sizes: dict[Axis, int]) -> _Unrolled:
     """Expand the innermost reduce loops while the body stays within the row's unroll limit.
 
     Shorter last tiles, which run seldom, are expanded less: there may be several of them.
@@ -303,74 +335,3 @@ def _unrolled_reduce(loops: _Loops, sizes: dict[Axis, int]) -> _Unrolled:
     serial = [lp for lp in out if lp[2] == "serial"]
     expanded = [lp for lp in out if lp[2] == "unroll"]
     return _Unrolled(serial + expanded, index)
-
-
-class _AttachedBuffer:
-    """The tile-sized buffer of a producer computed inside the nest."""
-
-    def __init__(self, ctx: Context, loops: _Loops, attached: Attached) -> None:
-        self.ctx, self.loops, self.attached = ctx, loops, attached
-        nest_ = loops.nest
-        self.first = {
-            a: inner_level(nest_, a, attached.level)
-            for a in (*nest_.block.spatial, *nest_.block.reduce)
-        }
-        self.extents = [int(e[0]) for e in attached_extents(nest_, attached)]
-        self.source = attached_read(nest_, attached)
-        self.buffer = ctx.temporary(
-            f"{attached.op.name}.tile", self.extents, attached.op.dtype, "thread"
-        )
-
-    def _start(self, dim: int) -> Expr:
-        """First element of the region in one dimension, at the attach point."""
-        form = linear(self.source.indices[dim])
-        assert form is not None
-        terms = [(self.loops.offset(a, 0, self.first[a]), c) for a, c in form.coefficients.items()]
-        return binary("+", weighted_sum(terms), const(form.const))
-
-    def fill(self) -> Stmt:
-        """Loops that compute the region, clipped to the producer's shape."""
-        op, ctx = self.attached.op, self.ctx
-        starts = [self._start(d) for d in range(len(op.shape))]
-        vars_: list[Axis] = []
-        loop_list: list[tuple[Axis, int | Expr, str]] = []
-        at: dict[Axis, Expr] = {}
-        where: list[Expr] = []
-        last = len(op.shape) - 1
-        for d, axis in enumerate(op.axes):
-            extent, size = self.extents[d], axis.extent
-            start = starts[d]
-            whole = isinstance(start, Const) and int(start.value) + extent <= size
-            if d == last and whole and extent % min(extent, _PAD_VECTOR) == 0:
-                width = min(extent, _PAD_VECTOR)
-                outer = loop_var(f"{axis.name}.o", extent // width)
-                inner = loop_var(f"{axis.name}.v", width)
-                loop_list += [(outer, outer.extent, "serial"), (inner, width, "vector")]
-                point = weighted_sum([(var_or_zero(outer), width), (var_or_zero(inner), 1)])
-            else:
-                var = loop_var(f"{axis.name}.p", extent)
-                left = binary("-", const(size), starts[d])
-                stop = extent if whole else binary("min", const(extent), left)
-                loop_list.append((var, stop, "serial"))
-                point = var if not whole else var_or_zero(var)
-            where.append(point)
-            at[axis] = binary("+", starts[d], point)
-            vars_.append(axis)
-        value = bind(self.attached.body, at, plain_read(ctx))
-        return nest(loop_list, Store(self.buffer, tuple(where), value))
-
-    def read(self, read: Read, point: dict[Axis, Expr], reduce_point: dict[Axis, Expr]) -> Expr:
-        """The region's element for a point of the register tile and of the reduction."""
-        loops, block = self.loops, self.loops.nest.block
-        indices: list[Expr] = []
-        for index in read.indices:
-            form = linear(index)
-            assert form is not None
-            terms: list[tuple[Expr, int]] = []
-            for axis, c in form.coefficients.items():
-                top = (block.spatial_levels if axis.kind == "spatial" else block.reduce_levels) - 1
-                innermost = point[axis] if axis.kind == "spatial" else reduce_point[axis]
-                terms.append((loops.offset(axis, self.first[axis], top), c))
-                terms.append((innermost, c))
-            indices.append(weighted_sum(terms))
-        return load(self.buffer, indices)

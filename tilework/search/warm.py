@@ -31,6 +31,7 @@ def keep_workloads(history: History, tasks: Sequence[Any]) -> None:
     """Let the history keep what the tasks compute, if it can.
 
     A DAG with attributes that JSON does not know is left out: its records teach its own task only.
+    So is a task with sketch rules of its own, whose sketches its DAG alone does not give.
     """
     if not isinstance(history, WorkloadLog):
         return
@@ -38,7 +39,7 @@ def keep_workloads(history: History, tasks: Sequence[Any]) -> None:
     from tilework.te.serial import DagFormatError, dag_to_json
 
     for task in tasks:
-        if isinstance(task.compute_dag, ComputeDAG):
+        if isinstance(task.compute_dag, ComputeDAG) and not getattr(task, "rules", ()):
             key = task.workload_key
             if history.workload(key) is None:
                 with contextlib.suppress(DagFormatError):

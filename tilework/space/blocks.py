@@ -3,7 +3,8 @@
 A block computes one *anchor* op, tiled by a structure string such as ``SSRSRS`` (``S``: one loop
 per spatial axis, ``R``: one loop per reduce axis, outermost level first). The innermost spatial
 level is the register tile. An elementwise *epilogue* may be computed on the finished register
-tile, and *attached* producers (padding) may be computed inside the nest into a tile-sized buffer.
+tile, and *attached* producers (padding, or another reduction with its epilogue) may be computed
+inside the nest into a tile-sized buffer.
 """
 
 from __future__ import annotations
@@ -21,11 +22,39 @@ ELEMENTWISE = "SS"
 
 @dataclass(frozen=True, eq=False)
 class Attached:
-    """A producer computed inside its consumer's nest, after the outermost ``level`` S levels."""
+    """A producer computed inside its consumer's nest, after the outermost ``level`` S levels.
+
+    Attributes:
+        op: the op whose tensor is read.
+        body: what it computes, after inlining.
+        block: the reduction behind it, with ``op`` as its epilogue unless it is the reduction
+            itself; None for an elementwise producer.
+        reader: the attached producer that reads it; None if the nest's anchor does.
+    """
 
     op: Compute
     body: Expr
     level: int
+    block: Block | None = None
+    reader: Attached | None = None
+
+    @property
+    def bodies(self) -> tuple[Expr, ...]:
+        """What is evaluated, reductions before epilogues."""
+        if self.block is None:
+            return (self.body,)
+        epilogue = self.block.epilogue_body
+        return (self.block.body,) if epilogue is None else (self.block.body, epilogue)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Spatial axes that the indices of its reads are written in."""
+        return self.op.axes if self.block is None else self.block.spatial
+
+    @property
+    def source(self) -> Expr:
+        """The expression that reads further producers."""
+        return self.body if self.block is None else self.block.source
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +69,10 @@ class Block:
             terms of its own axes; None if the anchor's own result is stored.
         accumulate: where partial sums wait between two visits when the outer reduce level has
             more than one iteration: ``"output"`` or ``"tile"`` (a thread-local buffer).
-        attached: producers computed inside this nest.
+        attached: producers computed inside this nest, each after those that it reads.
+        write_level: 0 writes a register tile as soon as it is finished; 1 or 2 keeps finished
+            ones in a thread-local buffer and writes the whole tile after the loops that lie
+            inside so many spatial levels.
     """
 
     op: Compute
@@ -50,6 +82,7 @@ class Block:
     epilogue_body: Expr | None = None
     accumulate: str = "output"
     attached: tuple[Attached, ...] = ()
+    write_level: int = 0
 
     @property
     def result(self) -> Compute:
@@ -100,6 +133,11 @@ class Block:
     def source(self) -> Expr:
         """What is reduced, or the elementwise body itself."""
         return self.body.source if isinstance(self.body, Reduce) else self.body
+
+    @property
+    def attached_reductions(self) -> tuple[Attached, ...]:
+        """Attached producers with register tiles of their own."""
+        return tuple(a for a in self.attached if a.block is not None)
 
     @property
     def loops(self) -> tuple[tuple[Axis, int], ...]:

@@ -36,7 +36,11 @@ def describe(sketch: Sketch, row: Sequence[int]) -> str:
     names = dict.fromkeys(
         r.tensor.name
         for block in sketch.blocks
-        for body in (block.body, block.epilogue_body, *(a.body for a in block.attached))
+        for body in (
+            block.body,
+            block.epilogue_body,
+            *(b for a in block.attached for b in a.bodies),
+        )
         if body is not None
         for r in reads(body)
         if isinstance(r.tensor.op, Placeholder)

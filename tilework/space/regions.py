@@ -40,18 +40,25 @@ def extent_of(form: Linear, spans: dict[Axis, Ints], count: int) -> Ints:
 
 
 def attached_read(nest: BlockNest, attached: Attached) -> Read:
-    """The single read through which the anchor uses an attached producer."""
-    (read,) = [r for r in reads(nest.block.source) if r.tensor.op is attached.op]
+    """The single read through which the anchor or another producer uses an attached one."""
+    source = nest.block.source if attached.reader is None else attached.reader.source
+    (read,) = [r for r in reads(source) if r.tensor.op is attached.op]
     return read
 
 
 def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
     """Extents of the producer's region per visit, one array of length P per dimension."""
     count = len(nest.parallel)
-    spans = {
-        a: nest.span(a, inner_level(nest, a, attached.level))
-        for a in (*nest.block.spatial, *nest.block.reduce)
-    }
+    reader = attached.reader
+    if reader is None:
+        spans = {
+            a: nest.span(a, inner_level(nest, a, attached.level))
+            for a in (*nest.block.spatial, *nest.block.reduce)
+        }
+    else:
+        spans = dict(zip(reader.axes, attached_extents(nest, reader), strict=True))
+        for a in reader.block.reduce if reader.block is not None else ():
+            spans[a] = np.full(count, a.extent, np.int64)
     out = []
     for index, size in zip(attached_read(nest, attached).indices, attached.op.shape, strict=True):
         form = linear(index)

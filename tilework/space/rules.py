@@ -1,57 +1,18 @@
-"""Sketch derivation: ordered rules turn a compute DAG into a few sketches.
+"""The rules of sketch derivation, and the tuple of rules of each kind of target.
 
-Stages are visited from the last to the first. For each stage the rules of `CPU_RULES` are tried in
-order; a rule returns the states it leads to, or nothing when it does not apply. The first rule
-that applies ends the visit unless it is marked ``branch``, in which case the later ones are tried
-as well. The last rule always applies.
+A rule is a plain function ``rule(facts, state, stage)``; `tilework.space.derive` says what it may
+return. The rules here know nothing of a particular target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
-
-from tilework.space.blocks import (
-    ELEMENTWISE,
-    MULTI_LEVEL,
-    REDUCTION,
-    Attached,
-    Block,
-    inline_body,
-)
+from tilework.space.blocks import ELEMENTWISE, MULTI_LEVEL, REDUCTION, inline_body
+from tilework.space.derive import Branch, Rules, State
+from tilework.space.rfactor import add_rfactor
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
-from tilework.te.expr import Read, reads
+from tilework.te.expr import Expr, Read, reads
 from tilework.te.tensor import Compute, Operation
-
-
-@dataclass(frozen=True)
-class State:
-    """A partial sketch: what was decided for the stages visited so far.
-
-    Attributes:
-        inlined: ops substituted into their readers.
-        fused: consumer op -> anchor op whose register tile it is computed on.
-        structure: anchor op -> tile structure.
-        accumulate: anchor op -> where partial sums wait.
-        attached: producer op -> (consumer op, level) it is computed at.
-        steps: readable names of the decisions, in order.
-    """
-
-    inlined: frozenset[Operation] = frozenset()
-    fused: dict[Compute, Compute] = field(default_factory=dict)
-    structure: dict[Compute, str] = field(default_factory=dict)
-    accumulate: dict[Compute, str] = field(default_factory=dict)
-    attached: dict[Compute, tuple[Compute, int]] = field(default_factory=dict)
-    steps: tuple[str, ...] = ()
-
-    def step(self, text: str, **changes: Any) -> State:
-        """A successor state with one more step."""
-        return replace(self, steps=(*self.steps, text), **changes)
-
-
-Rule = Callable[[AccessAnalysis, State, Compute], list[State]]
 
 
 def consumers(facts: AccessAnalysis, state: State, op: Operation) -> list[Compute]:
@@ -86,6 +47,51 @@ def elementwise_consumer(facts: AccessAnalysis, state: State, op: Compute) -> Co
     return None
 
 
+def finished_reduction(facts: AccessAnalysis, op: Compute) -> Compute | None:
+    """The reduction that an elementwise stage finishes (bias, activation), if it does."""
+    found = None
+    for read in reads(op.body):
+        producer = read.tensor.op
+        if not isinstance(producer, Compute) or producer.shape != op.shape:
+            continue
+        alone = len(facts.readers[producer]) == 1 and not facts.is_output(producer)
+        if not alone or not is_elementwise_read(read, op):
+            continue
+        found = producer if producer.reduce_axes else finished_reduction(facts, producer) or found
+    return found
+
+
+def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """A reduction (or the stage that finishes one) before another: its own nest, or per tile.
+
+    A stage that finishes a reduction stays with it, instead of being evaluated again for each use.
+    """
+    if facts.is_output(op) or op in state.fused or "const_axes" in op.attrs:
+        return []
+    reduction = op if op.reduce_axes else finished_reduction(facts, op)
+    found = consumers(facts, state, op)
+    if reduction is None or "const_axes" in reduction.attrs or len(found) != 1:
+        return []
+    reader = found[0]
+    if elementwise_consumer(facts, state, op) in state.attached:
+        return []  # its reader will be its epilogue
+    tiled = reader.reduce_axes and state.structure.get(reader) == MULTI_LEVEL
+    if not tiled and not (reader in state.attached and op.reduce_axes):
+        return []
+    body = inline_body(reader, state.inlined)
+    accesses = [r for r in reads(body) if r.tensor.op is op]
+    places: list[State] = []
+    if len(accesses) == 1 and increasing(accesses):
+        if not tiled:
+            level = state.attached[reader][1]
+            places = [state.attach(op, reader, level)]
+        elif in_range(accesses[0]):
+            places = [state.attach(op, reader, level) for level in (1, 2)]
+    if op.reduce_axes:
+        return Branch(places)  # the rules of tiling say how it is computed at root
+    return [state.root(op), *places]
+
+
 def always_inline(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Inline cheap elementwise stages; expensive ones only where each element is used once."""
     if facts.is_output(op) or op.reduce_axes or op in state.fused:
@@ -94,7 +100,24 @@ def always_inline(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
         once = facts.is_expensive(op) and not facts.has_branch(op)
         if not once or elementwise_consumer(facts, state, op) is None:
             return []
-    return [state.step(f"inline {op.name}", inlined=state.inlined | {op})]
+    return [state.inline(op)]
+
+
+def simplify_const_tensor(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Transforms by constant matrices (Winograd): loops over the matrices are always expanded."""
+    if "const_axes" not in op.attrs or not op.reduce_axes:
+        return []
+    text = f"expand {op.name} over constant matrices"
+    consumer = elementwise_consumer(facts, state, op)
+    if consumer is None:
+        return [state.step(text, structure=state.structure | {op: REDUCTION})]
+    return [
+        state.step(
+            f"{text} with {consumer.name}",
+            structure=state.structure | {op: REDUCTION},
+            fused=state.fused | {consumer: op},
+        )
+    ]
 
 
 def tile_with_fusion(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -102,12 +125,15 @@ def tile_with_fusion(facts: AccessAnalysis, state: State, op: Compute) -> list[S
     consumer = elementwise_consumer(facts, state, op)
     if not op.reduce_axes or consumer is None:
         return []
+    fused = state.fused | {consumer: op}
+    if consumer in state.attached:
+        return [state.step(f"compute {op.name} with {consumer.name}", fused=fused)]
     structure = MULTI_LEVEL if needs_tiling(facts, op) else REDUCTION
     return [
         state.step(
             f"tile {op.name} {structure} with {consumer.name}",
             structure=state.structure | {op: structure},
-            fused=state.fused | {consumer: op},
+            fused=fused,
             accumulate=state.accumulate | {op: "tile"},
         )
     ]
@@ -117,13 +143,15 @@ def add_cache_write(facts: AccessAnalysis, state: State, op: Compute) -> list[St
     """Tile and keep partial sums in a tile-sized buffer (branches with `multi_level_tiling`)."""
     if not (op.reduce_axes and needs_tiling(facts, op)) or not facts.is_output(op):
         return []  # the result of an inner stage is a temporary already
-    return [
-        state.step(
-            f"tile {op.name} {MULTI_LEVEL} cache write",
-            structure=state.structure | {op: MULTI_LEVEL},
-            accumulate=state.accumulate | {op: "tile"},
-        )
-    ]
+    return Branch(
+        [
+            state.step(
+                f"tile {op.name} {MULTI_LEVEL} cache write",
+                structure=state.structure | {op: MULTI_LEVEL},
+                accumulate=state.accumulate | {op: "tile"},
+            )
+        ]
+    )
 
 
 def multi_level_tiling(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -141,25 +169,26 @@ def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
     if facts.is_output(op) or op.reduce_axes or op in state.fused or len(found) != 1:
         return []
     consumer = found[0]
-    if consumer not in state.structure or not consumer.reduce_axes:
+    accesses = [r for r in reads(inline_body(consumer, state.inlined)) if r.tensor.op is op]
+    if not consumer.reduce_axes or not increasing(accesses):
         return []
-    body = inline_body(consumer, state.inlined)
-    accesses = [r for r in reads(body) if r.tensor.op is op]
-    forms = [linear(i) for r in accesses for i in r.indices]
-    if not all(f is not None and all(c > 0 for c in f.coefficients.values()) for f in forms):
-        return []
-    root = state.step(f"compute {op.name} at root", structure=state.structure | {op: ELEMENTWISE})
-    inline = state.step(f"inline {op.name}", inlined=state.inlined | {op})
-    levels = (1, 2) if state.structure[consumer] == MULTI_LEVEL else ()
-    at = [
-        state.step(
-            f"compute {op.name} at {consumer.name} level {level}",
-            attached=state.attached | {op: (consumer, level)},
-        )
-        for level in levels
-        if len(accesses) == 1 and in_range(accesses[0])
+    alone = len(accesses) == 1 and in_range(accesses[0])
+    if consumer not in state.structure:  # computed per tile of another nest itself
+        finished = {anchor: done for done, anchor in state.fused.items()}.get(consumer, consumer)
+        level = state.attached[finished][1]
+        return [*([state.attach(op, consumer, level)] if alone else []), state.inline(op)]
+    levels = (1, 2) if alone and state.structure[consumer] == MULTI_LEVEL else ()
+    return [
+        state.step(f"compute {op.name} at root", structure=state.structure | {op: ELEMENTWISE}),
+        *[state.attach(op, consumer, level) for level in levels],
+        state.inline(op),
     ]
-    return [root, *at, inline]
+
+
+def increasing(accesses: list[Read]) -> bool:
+    """Whether every index of every access is linear with positive coefficients."""
+    forms = [linear(i) for r in accesses for i in r.indices]
+    return all(f is not None and all(c > 0 for c in f.coefficients.values()) for f in forms)
 
 
 def in_range(read: Read) -> bool:
@@ -168,74 +197,38 @@ def in_range(read: Read) -> bool:
     A guarded read may not, and then there is no region of the producer to compute ahead of it.
     """
     for index, size in zip(read.indices, read.tensor.shape, strict=True):
-        form = linear(index)
-        if form is None or form.const < 0:
-            return False
-        if form.const + sum(c * (a.extent - 1) for a, c in form.coefficients.items()) >= size:
+        bounds = index_range(index)
+        if bounds is None or bounds[0] < 0 or bounds[1] >= size:
             return False
     return True
 
 
+def index_range(index: Expr) -> tuple[int, int] | None:
+    """Least and greatest value of a linear index with positive coefficients."""
+    form = linear(index)
+    if form is None:
+        return None
+    reach = sum(c * (a.extent - 1) for a, c in form.coefficients.items())
+    return form.const, form.const + reach
+
+
 def skip(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Leave the stage as its own simple nest."""
-    if op in state.fused:
-        return [state]
-    structure = REDUCTION if op.reduce_axes else ELEMENTWISE
-    return [state.step(f"loop {op.name}", structure=state.structure | {op: structure})]
+    return [state.root(op)]
 
 
-CPU_RULES: tuple[tuple[Rule, bool], ...] = (
-    (always_inline, False),
-    (tile_with_fusion, False),
-    (add_cache_write, True),
-    (multi_level_tiling, False),
-    (place_producer, False),
-    (skip, False),
+CPU_RULES: Rules = (
+    place_reduction,
+    always_inline,
+    simplify_const_tensor,
+    add_rfactor,
+    tile_with_fusion,
+    add_cache_write,
+    multi_level_tiling,
+    place_producer,
+    skip,
 )
-"""Rules in order; True marks a rule after which the later ones are tried as well (branching)."""
+"""The space that is searched on CPUs: lean, no two sketches have the same programs."""
 
-
-def derive(
-    facts: AccessAnalysis, rules: tuple[tuple[Rule, bool], ...] = CPU_RULES
-) -> list[tuple[tuple[Block, ...], State]]:
-    """All sketches of a DAG: their blocks in execution order and the final state."""
-    states = [State()]
-    for op in reversed(facts.dag.compute_ops):
-        successors: list[State] = []
-        for state in states:
-            for rule, branch in rules:
-                found = rule(facts, state, op)
-                successors += found
-                if found and not branch:
-                    break
-        states = successors
-    return [(blocks_of(facts, s), s) for s in states]
-
-
-def blocks_of(facts: AccessAnalysis, state: State) -> tuple[Block, ...]:
-    """Root nests of a finished state, in an order that respects data flow."""
-    epilogue_of = {anchor: consumer for consumer, anchor in state.fused.items()}
-    blocks = []
-    for op in facts.dag.compute_ops:
-        anchor = state.fused.get(op, op)
-        if op in state.inlined or op in state.attached or anchor not in state.structure:
-            continue
-        if op is anchor and op in epilogue_of:
-            continue
-        epilogue = epilogue_of.get(anchor)
-        blocks.append(
-            Block(
-                op=anchor,
-                body=inline_body(anchor, state.inlined),
-                structure=state.structure[anchor],
-                epilogue=epilogue,
-                epilogue_body=inline_body(epilogue, state.inlined) if epilogue else None,
-                accumulate=state.accumulate.get(anchor, "output"),
-                attached=tuple(
-                    Attached(p, inline_body(p, state.inlined), level)
-                    for p, (consumer, level) in state.attached.items()
-                    if consumer is anchor
-                ),
-            )
-        )
-    return tuple(blocks)
+TARGET_RULES: dict[str, Rules] = {"llvm": CPU_RULES}
+"""The rules of each kind of target."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ScheduleError
-from tilework.space.blocks import MULTI_LEVEL, Block
+from tilework.space.blocks import MULTI_LEVEL, Attached, Block
 from tilework.space.canonical import canonical
 from tilework.space.nest import BlockNest
 from tilework.space.tables import (
@@ -30,6 +30,8 @@ from tilework.te.expr import Axis, dtype_bytes, reads
 Rows = NDArray[np.int32]
 UNROLL_LIMITS = (0, 32, 96, 192)
 _MAX_TILE_BYTES = 1 << 20
+_LOCAL_PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
+_LOCAL_VECTORS = 4
 _MAX_SAMPLING_ROUNDS = 12
 
 
@@ -247,6 +249,20 @@ def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
     return register_tiles(axis.extent)
 
 
+def _local_tiles(attached: Attached, target: Target) -> list[tuple[str, tuple[int, ...]]]:
+    """Register tiles of an attached reduction: points of its last axis but one, and of its last.
+
+    Its region is as large as the tile of the nest, so that a tile larger than the region is cut.
+    """
+    block = attached.block
+    assert block is not None
+    *others, last = block.spatial or (None,)
+    pixels = tuple(t for t in _LOCAL_PIXELS if t <= others[-1].extent) if others else (1,)
+    lanes = vector_lanes(block, target)
+    vectors = vector_tiles(last.extent, lanes, _LOCAL_VECTORS) if last is not None else (1,)
+    return [("pixels", pixels), ("vector", vectors)]
+
+
 def _block_decisions(
     block: Block, target: Target, col: int, prefix: str, index: int
 ) -> tuple[list[Decision], int]:
@@ -269,6 +285,12 @@ def _block_decisions(
             cols = tuple(range(col, col + levels))
             out.append(Decision(prefix + axis.name, cols, table, "tile"))
             col += levels
+    for attached in block.attached_reductions:
+        name = f"{attached.op.name} at {block.op.name}"
+        for what, choices in _local_tiles(attached, target):
+            table = np.array(choices, np.int32).reshape(-1, 1)
+            out.append(Decision(f"{name} {what}", (col,), table, "tile"))
+            col += 1
     fused = np.arange(len(block.parallel_axes) + 1, dtype=np.int32)
     if not tiled:
         fused = np.array([0, max(len(block.spatial) - 1, 1), len(block.spatial)], np.int32)
@@ -310,6 +332,14 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
         ok &= pixels * vectors + vectors <= target.num_vector_registers
     else:
         ok &= pixels * vectors <= 32
+    for attached, (rows, last) in nest.local.items():
+        assert attached.block is not None
+        vectors = -(-last // vector_lanes(attached.block, target))
+        ok &= rows * vectors + vectors <= target.num_vector_registers
+        *others, inner = attached.block.spatial or (None,)
+        ok &= (rows <= (others[-1].extent if others else 1)) & (
+            last < 2 * max(inner.extent if inner is not None else 1, target.lanes())
+        )
     return ok
 
 
@@ -325,17 +355,17 @@ def _whole_tiles(nest: BlockNest, lanes: int) -> NDArray[np.bool_]:
 
 
 def scratch_bytes(nest: BlockNest) -> NDArray[np.int64]:
-    """Bytes of thread-local buffers: partial sums and attached producers."""
+    """Bytes of thread-local buffers: partial sums, tiles written late, attached producers."""
     block = nest.block
     total = np.zeros(len(nest.parallel), np.int64)
-    if block.structure == MULTI_LEVEL and block.accumulate == "tile":
+    if block.structure == MULTI_LEVEL and (block.write_level or block.accumulate == "tile"):
         tile = np.full(len(total), dtype_bytes(block.op.dtype), np.int64)
         for axis in block.spatial:
-            tile = tile * nest.tiles[axis][2] * nest.tiles[axis][3]
+            tile = tile * nest.held(axis)
         revisit = np.zeros(len(total), bool)
         for axis in block.reduce:
             revisit |= nest.tiles[axis][0] > 1
-        total += np.where(revisit, tile, 0)
+        total += np.where(revisit, tile, 0) if not block.write_level else tile
     for attached in block.attached:
         from tilework.space.regions import attached_extents
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilework.errors import ScheduleError
-from tilework.space.rules import derive
+from tilework.space.blocks import Block
+from tilework.space.derive import Rule, State, derive
+from tilework.space.rules import TARGET_RULES
 from tilework.space.sketch import Sketch
 from tilework.space.winograd import Variant, winograd_variants
 from tilework.target import Target
@@ -13,11 +16,11 @@ from tilework.task import SearchTask
 from tilework.te import ComputeDAG
 from tilework.te.analysis import AccessAnalysis
 
-RULES_VERSION = 3
+RULES_VERSION = 4
 """Raised whenever a sketch or the meaning of its columns changes: rows of another version are
 never replayed."""
 
-_SPACES: dict[tuple[int, str], SearchSpace] = {}
+_SPACES: dict[tuple[int, str, tuple[Rule, ...]], SearchSpace] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,24 +34,33 @@ class SearchSpace:
     @staticmethod
     def of(task: SearchTask) -> SearchSpace:
         """The (cached) space of a task."""
-        key = (id(task.compute_dag), str(task.target))
+        key = (id(task.compute_dag), str(task.target), task.rules)
         if key not in _SPACES:
-            _SPACES[key] = SearchSpace.derive(task.compute_dag, task.target)
+            rules = (*task.rules, *TARGET_RULES[task.target.kind])
+            _SPACES[key] = SearchSpace.derive(task.compute_dag, task.target, rules)
         return _SPACES[key]
 
     @staticmethod
-    def derive(dag: ComputeDAG, target: Target) -> SearchSpace:
-        """Apply the target's rules to a DAG."""
+    def derive(
+        dag: ComputeDAG, target: Target, rules: Sequence[Rule] | None = None
+    ) -> SearchSpace:
+        """Apply rules (by default the target's) to a DAG and its variants.
+
+        Raises:
+            ScheduleError: the rules do not decide every stage.
+        """
+        rules = TARGET_RULES[target.kind] if rules is None else rules
         sketches: list[Sketch] = []
         for variant in (Variant("", dag, {}), *winograd_variants(dag)):
-            for blocks, state in derive(AccessAnalysis(variant.dag)):
+            derived = derive(AccessAnalysis(variant.dag), target, rules)
+            for blocks, state in sorted(derived, key=_departure):
                 steps = (variant.name, *state.steps) if variant.name else state.steps
                 made = Sketch(
                     len(sketches),
                     "; ".join(steps),
                     blocks,
                     target,
-                    variant.dag,
+                    state.facts.dag,
                     steps,
                     variant.transforms,
                 )
@@ -66,3 +78,9 @@ class SearchSpace:
                 f"sketch {sketch_id} does not exist: the task has {len(self.sketches)} sketches"
             )
         return self.sketches[sketch_id]
+
+
+def _departure(derived: tuple[tuple[Block, ...], State]) -> int:
+    """How far a sketch is from the plain ones, which come first."""
+    blocks, state = derived
+    return len(state.prepared) + sum(len(b.attached_reductions) for b in blocks)

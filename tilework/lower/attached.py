@@ -1,0 +1,285 @@
+"""Producers computed inside their consumer's nest: per tile, into a thread-local buffer.
+
+Padding is copied, its last axis in vectors. A reduction gets register tiles of its own::
+
+    for c tiles, outer dimensions, x tiles of the region:
+      acc[x, c] = 0
+      for reduce axes (the inner ones expanded):  acc[x, c] += A[...] * B[...]
+      buffer[..., x, c] = epilogue(acc)
+
+A region's size is fixed by the row. Where it would reach over an edge of the producer it is moved
+inwards, so that its loops are never clipped; the consumer then reads at a shifted position.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tilework.lower.common import (
+    ZERO,
+    Resolver,
+    bind,
+    const,
+    load,
+    loop_var,
+    nest,
+    var_or_zero,
+    weighted_sum,
+)
+from tilework.lower.context import Context
+from tilework.lower.elementwise import inner_loops
+from tilework.lower.ir import Let, Load, Stmt, Store, seq
+from tilework.space.blocks import Attached, Block
+from tilework.space.canonical import EXPANDED_LANES
+from tilework.space.regions import attached_extents, attached_read, inner_level
+from tilework.te.affine import linear
+from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary
+from tilework.te.tensor import Operation
+
+if TYPE_CHECKING:
+    from tilework.lower.reduction import Loops
+
+COMBINE = {"sum": "+", "max": "max", "min": "min"}
+_PAD_VECTOR = 64
+_EXPANDED = 160
+
+
+class AttachedBuffer:
+    """The tile-sized buffer of a producer computed inside the nest, and where its region starts.
+
+    Args:
+        ctx: the program's context.
+        loops: the nest's loops.
+        attached: the producer.
+        others: buffers of the producers already made: those that read this one.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        loops: Loops,
+        attached: Attached,
+        others: Mapping[Attached, AttachedBuffer],
+    ) -> None:
+        self.ctx, self.loops, self.attached = ctx, loops, attached
+        nest_ = loops.nest
+        self.first = {
+            a: inner_level(nest_, a, attached.level)
+            for a in (*nest_.block.spatial, *nest_.block.reduce)
+        }
+        self.extents = [int(e[0]) for e in attached_extents(nest_, attached)]
+        self.source = attached_read(nest_, attached)
+        self.buffer = ctx.temporary(
+            f"{attached.op.name}.tile", self.extents, attached.op.dtype, "thread"
+        )
+        self.lets: list[tuple[Axis, Expr]] = []
+        self.start: list[Expr] = []
+        self.shift: list[Expr] = []
+        for dim, (extent, size) in enumerate(zip(self.extents, attached.op.shape, strict=True)):
+            raw = self._raw_start(dim, others)
+            clipped = attached.block is None and attached.reader is None
+            inside = clipped or _bounded(raw, size - extent)
+            self.start.append(raw if inside else self._moved(dim, raw, size - extent))
+            self.shift.append(ZERO if inside else self._let(dim, "shift", raw, self.start[-1]))
+
+    def _raw_start(self, dim: int, others: Mapping[Attached, AttachedBuffer]) -> Expr:
+        """First element that the reader's indices name in one dimension, at the attach point."""
+        form = linear(self.source.indices[dim])
+        assert form is not None
+        reader = self.attached.reader
+        if reader is None:
+            terms = [
+                (self.loops.offset(a, 0, self.first[a]), c) for a, c in form.coefficients.items()
+            ]
+        else:
+            start = dict(zip(reader.axes, others[reader].start, strict=True))
+            terms = [(start.get(a, ZERO), c) for a, c in form.coefficients.items()]
+        return binary("+", weighted_sum(terms), const(form.const))
+
+    def _moved(self, dim: int, raw: Expr, last: int) -> Expr:
+        """The start, moved so that the region lies within the producer."""
+        if last <= 0:
+            return ZERO
+        inside = binary("max", ZERO, binary("min", raw, const(last)))
+        var = loop_var(f"{self.attached.op.axes[dim].name}.start", last + 1)
+        self.lets.append((var, inside))
+        return var
+
+    def _let(self, dim: int, what: str, raw: Expr, start: Expr) -> Expr:
+        moved = binary("-", raw, start)
+        if isinstance(moved, Const):
+            return moved
+        var = loop_var(f"{self.attached.op.axes[dim].name}.{what}", self.attached.op.shape[dim])
+        self.lets.append((var, moved))
+        return var
+
+    def bound(self, body: Stmt) -> Stmt:
+        """``body`` inside the definitions of where this region starts."""
+        for var, value in reversed(self.lets):
+            body = Let(var, value, body)
+        return body
+
+    # -- the region's values ----------------------------------------------------------------
+
+    def fill(self, others: Mapping[Attached, AttachedBuffer]) -> Stmt:
+        """Loops that compute the region; reads of ``others`` go to their buffers."""
+        by_op: dict[Operation, AttachedBuffer] = {a.op: b for a, b in others.items()}
+
+        def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+            local = by_op.get(op)
+            if local is None:
+                return load(self.ctx.buffers[op], indices)
+            return local.at(indices)
+
+        block = self.attached.block
+        return self._copy(resolve) if block is None else self._reduce(block, resolve)
+
+    def at(self, indices: tuple[Expr, ...]) -> Load:
+        """The element at a position of the producer."""
+        local = [binary("-", i, s) for i, s in zip(indices, self.start, strict=True)]
+        return load(self.buffer, local)
+
+    def _copy(self, resolve: Resolver) -> Stmt:
+        """An elementwise region, clipped to the producer's shape where it may reach over it."""
+        op = self.attached.op
+        loop_list: list[tuple[Axis, int | Expr, str]] = []
+        at: dict[Axis, Expr] = {}
+        where: list[Expr] = []
+        last = len(op.shape) - 1
+        for d, axis in enumerate(op.axes):
+            extent, size, start = self.extents[d], axis.extent, self.start[d]
+            whole = self.attached.reader is not None
+            whole |= isinstance(start, Const) and int(start.value) + extent <= size
+            if d == last and whole and extent % min(extent, _PAD_VECTOR) == 0:
+                width = min(extent, _PAD_VECTOR)
+                outer = loop_var(f"{axis.name}.o", extent // width)
+                inner = loop_var(f"{axis.name}.v", width)
+                loop_list += [(outer, outer.extent, "serial"), (inner, width, "vector")]
+                point = weighted_sum([(var_or_zero(outer), width), (var_or_zero(inner), 1)])
+            else:
+                var = loop_var(f"{axis.name}.p", extent)
+                left = binary("-", const(size), start)
+                loop_list.append((var, extent if whole else _least(extent, left), "serial"))
+                point = var if not whole else var_or_zero(var)
+            where.append(point)
+            at[axis] = binary("+", start, point)
+        value = bind(self.attached.body, at, resolve)
+        return nest(loop_list, Store(self.buffer, tuple(where), value))
+
+    def _reduce(self, block: Block, resolve: Resolver) -> Stmt:
+        """A reduction's region in register tiles, full ones and the shorter ones at its end."""
+        tile = [1] * len(self.extents)
+        pixels, last = (int(t[0]) for t in self.loops.nest.local[self.attached])
+        if len(tile) > 1:
+            tile[-2] = min(pixels, self.extents[-2])
+        if tile:
+            tile[-1] = min(last, self.extents[-1])
+        cuts = []  # per dimension: (number of tiles, size of each, first element)
+        for extent, size in zip(self.extents, tile, strict=True):
+            whole, rest = divmod(extent, size)
+            cuts.append([(whole, size, 0)] + ([(1, rest, whole * size)] if rest else []))
+        parts = []
+        for chosen in itertools.product(*reversed(cuts)):  # all tiles of one last-axis size first
+            counts = list(reversed(chosen))
+            outer = [loop_var(f"{a.name}.l", n) for a, (n, _, _) in
+                     zip(block.spatial, counts, strict=True)]  # fmt: skip
+            local = [
+                weighted_sum([(var_or_zero(v), size), (const(first), 1)])
+                for v, (_, size, first) in zip(outer, counts, strict=True)
+            ]
+            body = self._tile(block, [size for _, size, _ in counts], local, resolve)
+            order = [*outer[-1:], *outer[:-1]]  # the weights of a last-axis tile stay in L1
+            parts.append(nest([(v, v.extent, "serial") for v in order], body))
+        return seq(*parts)
+
+    def _tile(self, block: Block, sizes: list[int], local: list[Expr], resolve: Resolver) -> Stmt:
+        reduce_node = block.body
+        assert isinstance(reduce_node, Reduce)
+        acc = self.ctx.temporary(f"{block.op.name}.acc", sizes, block.op.dtype, "register")
+        work = 1
+        for i, size in enumerate(sizes):
+            work *= -(-size // EXPANDED_LANES) if i == len(sizes) - 1 else size
+        loops, index = expanded_loops(block.reduce, max(_EXPANDED // work, 1))
+
+        def each(make: str) -> Stmt:
+            vars_ = {
+                a: loop_var(f"{a.name}.t", n) for a, n in zip(block.spatial, sizes, strict=True)
+            }
+            point = tuple(var_or_zero(v) for v in vars_.values())
+            inside = [binary("+", b, p) for b, p in zip(local, point, strict=True)]
+            at = {
+                a: binary("+", s, i)
+                for a, s, i in zip(block.spatial, self.start, inside, strict=True)
+            }
+            before = Load(acc.dtype, acc, point)
+            if make == "init":
+                stmt = Store(acc, point, Const(acc.dtype, reduce_node.identity))
+            elif make == "update":
+                value = bind(reduce_node.source, at | index, resolve)
+                stmt = Store(acc, point, binary(COMBINE[reduce_node.kind], before, value))
+            else:
+                stmt = Store(self.buffer, tuple(inside), self._finished(block, at, before))
+            return nest(inner_loops(vars_), stmt)
+
+        return seq(each("init"), nest(loops, each("update")), each("finish"))
+
+    def _finished(self, block: Block, at: dict[Axis, Expr], value: Load) -> Expr:
+        if block.epilogue is None or block.epilogue_body is None:
+            return value
+
+        def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+            return value if op is block.op else load(self.ctx.buffers[op], indices)
+
+        rename = {o: at[a] for o, a in zip(block.epilogue.axes, block.spatial, strict=True)}
+        return bind(block.epilogue_body, rename, resolve)
+
+    # -- the consumer's reads ---------------------------------------------------------------
+
+    def read(self, read: Read, point: dict[Axis, Expr], reduce_point: dict[Axis, Expr]) -> Expr:
+        """The region's element for a point of the register tile and of the reduction."""
+        loops, block = self.loops, self.loops.nest.block
+        indices: list[Expr] = []
+        for index, shift in zip(read.indices, self.shift, strict=True):
+            form = linear(index)
+            assert form is not None
+            terms: list[tuple[Expr, int]] = [(shift, 1)]
+            for axis, c in form.coefficients.items():
+                top = (block.spatial_levels if axis.kind == "spatial" else block.reduce_levels) - 1
+                innermost = point[axis] if axis.kind == "spatial" else reduce_point[axis]
+                terms.append((loops.offset(axis, self.first[axis], top), c))
+                terms.append((innermost, c))
+            indices.append(weighted_sum(terms))
+        return load(self.buffer, indices)
+
+
+def _bounded(start: Expr, last: int) -> bool:
+    """Whether ``0 <= start <= last`` for all values of its loop variables."""
+    form = linear(start)
+    if form is None or any(c < 0 for c in form.coefficients.values()):
+        return False
+    high = form.const + sum(c * (v.extent - 1) for v, c in form.coefficients.items())
+    return form.const >= 0 and high <= last
+
+
+def _least(extent: int, left: Expr) -> Expr:
+    return binary("min", const(extent), left)
+
+
+def expanded_loops(
+    axes: tuple[Axis, ...], room: int
+) -> tuple[list[tuple[Axis, int | Expr, str]], dict[Axis, Expr]]:
+    """Loops over reduce axes, the innermost expanded up to ``room`` times, and their indices."""
+    serial: list[tuple[Axis, int | Expr, str]] = []
+    expanded: list[tuple[Axis, int | Expr, str]] = []
+    index: dict[Axis, Expr] = {}
+    for axis in reversed(axes):
+        factor = max(d for d in range(1, min(axis.extent, room) + 1) if axis.extent % d == 0)
+        room = room // factor if factor == axis.extent else 1
+        outer = loop_var(axis.name, axis.extent // factor)
+        inner = loop_var(f"{axis.name}.u", factor)
+        serial.insert(0, (outer, outer.extent, "serial"))
+        expanded.insert(0, (inner, factor, "unroll"))
+        index[axis] = weighted_sum([(var_or_zero(outer), factor), (var_or_zero(inner), 1)])
+    return serial + expanded, index
