@@ -19,7 +19,7 @@ from tilework.codegen.llvm import _llvm
 from tilework.errors import ModuleError
 
 _SPIN_COUNT = "2000"
-_FORK = b"GOMP_parallel"
+_TEAM = b"omp_get_thread_num"  # in every region that could run in parallel
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
 
 
@@ -78,7 +78,7 @@ class ObjectCode:
     """
 
     def __init__(self, *objects: bytes) -> None:
-        if any(_FORK in code for code in objects):
+        if any(_TEAM in code for code in objects):
             openmp_runtime()
         llvm = _llvm()
         machine = llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
