@@ -203,6 +203,24 @@ class Sketch:
 
         return feature_matrix(terms(self, rows))
 
+    @property
+    def store_feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of `store_features`."""
+        from tilework.features.stores import STORE_FEATURES
+
+        return STORE_FEATURES
+
+    def store_features(self, rows: Rows) -> NDArray[np.float32]:
+        """Per-store features (P, stores, F) in the manner of Ansor, for analysis.
+
+        The learned model reads `features`: see `tilework.features.stores`.
+        """
+        from tilework.features.statements import statements
+        from tilework.features.stores import store_features
+
+        found = [store_features(statements(n), len(rows)) for n in self.nests(rows)]
+        return np.concatenate(found, axis=1)
+
     def draft(self, rows: Rows) -> NDArray[np.float64]:
         """Seconds predicted by the analytic model, one per row."""
         from tilework.model.draft import draft_seconds
