@@ -145,4 +145,6 @@ def _summary_text(report: TuneReport) -> str:
         error = f"{report.check.max_rel_error:.1e} against {report.check.reference}"
         facts.append(("maximum relative error", error))
     lines += [f"| {name} | {value} |" for name, value in facts]
+    if report.gap:
+        lines += ["", *(f"- {line}" for line in report.gap)]
     return "\n".join(lines)

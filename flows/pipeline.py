@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.reporting import current_reporter
-from tasks.finish import open_store
+from tasks.finish import gap_lines, open_store
 from tasks.network import network_label
 from tasks.report import TuneReport
 from tasks.run import TuningRun
@@ -71,6 +71,7 @@ def tune_with_records(
     checked = stages.check(compiled)
     reporter.stage("timing the network, untuned and tuned in turns")
     before, after = stages.benchmark(compiled)
+    gap = gap_lines(compiled.tuned, after.median_ms)
     report = TuneReport(
         run_id=run.session.run_id,
         network=settings.network,
@@ -83,6 +84,7 @@ def tune_with_records(
         check=checked,
         stopped=stopped,
         resumed_rounds=run.resumed_rounds,
+        gap=gap,
         failures=_failures(r for r in store.read() if r.run_id == run.session.run_id),
     )
     weights = zip(found.tasks, found.weights, strict=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tasks.peers import Engine
     from tilework.graph import Network
     from tilework.measure.timing import Samples
+    from tilework.runtime import KernelTime
     from tilework.target import Target
 
 
@@ -38,7 +39,8 @@ class EngineRow:
 class Comparison:
     """Engines on one network and one number of threads, timed interleaved in one run.
 
-    ``schedules`` says how many of the tasks were tuned.
+    ``schedules`` says how many of the tasks were tuned; ``profile`` has a row per kernel call, if
+    it was asked for, and ``gap`` what adds to the tasks' records, if much does.
     """
 
     network: str
@@ -48,6 +50,8 @@ class Comparison:
     tuned_tasks: int
     rows: tuple[EngineRow, ...]
     schedules: str = ""
+    profile: tuple[KernelTime, ...] = ()
+    gap: tuple[str, ...] = ()
 
 
 def random_inputs(net: Network, seed: int = 0) -> dict[str, np.ndarray]:
@@ -93,7 +97,12 @@ def time_engines(
 
 
 def compare_engines(
-    net: Network, target: Target, store: str, peers: Sequence[str], seconds: float = 5.0
+    net: Network,
+    target: Target,
+    store: str,
+    peers: Sequence[str],
+    seconds: float = 5.0,
+    profile: bool = False,
 ) -> Comparison:
     """Compile ``net`` with a store's best records and time it beside other engines.
 
@@ -101,11 +110,12 @@ def compare_engines(
         target: its ``num_cores`` is the number of threads of every engine.
         peers: names from `tasks.peers.PEERS`.
         seconds: measured time per engine.
+        profile: also time every kernel call within the network.
 
     Raises:
         TileworkError: a peer is unknown or not installed, or the network cannot be exported.
     """
-    from tasks.finish import compile_with_records
+    from tasks.finish import compile_with_records, gap_lines
     from tilework.measure.timing import paired_ratio
 
     inputs = random_inputs(net)
@@ -135,5 +145,13 @@ def compare_engines(
 
     schedules = tuned_text(module.report)
     return Comparison(
-        net.name, str(target), target.num_cores, len(tuned), sum(tuned), rows, schedules
+        net.name,
+        str(target),
+        target.num_cores,
+        len(tuned),
+        sum(tuned),
+        rows,
+        schedules,
+        tuple(module.profile(repeat=30)) if profile else (),
+        gap_lines(module, 1e3 * ours.median) if profile else (),
     )

@@ -117,3 +117,15 @@ def benchmark(compiled: Compiled, seconds: float = 1.5) -> tuple[Timing, Timing]
     engines: dict[str, Engine] = {"untuned": compiled.untuned, "tuned": compiled.tuned}
     samples = time_engines(engines, inputs, seconds)
     return timing_of(samples["untuned"]), timing_of(samples["tuned"])
+
+
+def gap_lines(module: Module, end_to_end_ms: float | None = None) -> tuple[str, ...]:
+    """Where the network loses time against its tasks' records; nothing if it loses little.
+
+    Args:
+        end_to_end_ms: the network's time; measured here if it is not given.
+    """
+    from tilework.runtime import explain_gap
+
+    gap = explain_gap(module, end_to_end_ms)
+    return tuple(gap.lines()) if gap is not None and gap.large else ()

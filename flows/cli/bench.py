@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli import options
-from flows.cli.output import console, print_json, table
+from flows.cli.output import console, print_json, show_ms, table
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
     from tasks.compare import Comparison
+    from tilework.runtime import KernelTime
 
 
 def bench(
@@ -32,18 +37,27 @@ def bench(
         float,
         typer.Option("--seconds", min=0.1, help="Measured time per engine and thread count."),
     ] = 5.0,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Also a table of the kernel calls.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Time NET end to end, compiled with the best records of the store.
 
     Engines take turns in one run (A/B/A/B), so that a change of the machine's speed meets all of
     them. A ratio below 1 means that Tilework is faster. Schedules are chosen per thread count.
+    With --profile every kernel call is timed within the network: "of peak" is the least time
+    that the machine's multiply-add peak and memory bandwidth allow, as a share of the call's time
+    (above 100 % where a Winograd schedule multiplies less). If the network takes over a tenth
+    longer than its tasks on record, the kernels that make the difference are named.
 
     [bold]Examples[/]
 
       tilework bench resnet-18
 
       tilework bench resnet-18 --compare onnxruntime --threads 1,2
+
+      tilework bench resnet-18 --threads 1 --profile
     """
     from flows.cli.networks import target_of
     from tasks.compare import compare_engines
@@ -54,7 +68,7 @@ def bench(
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
     net = load_network(network, batch, layout)
-    found = [compare_engines(net, where, store, engines, seconds) for where in targets]
+    found = [compare_engines(net, where, store, engines, seconds, profile) for where in targets]
     if json:
         print_json(found)
         return
@@ -90,3 +104,22 @@ def _print(comparison: Comparison) -> None:
             title=f"{comparison.network}, {threads}, {comparison.schedules}",
         )
     )
+    if comparison.profile:
+        out.print(_profile_table(comparison.profile))
+    for line in comparison.gap:
+        out.print(line, markup=False)
+
+
+def _profile_table(rows: Sequence[KernelTime]) -> Table:
+    """A row per kernel call, in the order in which they run."""
+    cells = [
+        (
+            row.desc, show_ms(row.time_ms), f"{row.share:.1%}", f"{row.gflops:.1f}",
+            f"{row.gb_per_s:.1f}", f"{row.roofline:.0%}", row.symbol,
+        )
+        for row in rows
+    ]  # fmt: skip
+    total = sum(row.time_ms for row in rows)
+    cells.append(("all kernels", show_ms(total), "", "", "", "", ""))
+    columns = ["Kernel", ">ms", ">share", ">GFLOPS", ">GB/s", ">of peak", "function"]
+    return table(columns, cells)

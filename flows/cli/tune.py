@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tasks.report import TuneReport
 
 
-LARGE_GAP = 0.15
 """Excess of the end-to-end latency over the sum of the tasks' that is worth a line."""
 
 
@@ -159,6 +158,7 @@ def _document(report: TuneReport) -> dict[str, Any]:
         "before": report.before,
         "after": report.after,
         "speedup": report.speedup,
+        "gap": list(report.gap),
         "check": report.check,
         "tasks": list(progress.rows),
     }
@@ -212,9 +212,8 @@ def _print_latency(report: TuneReport) -> None:
         )
     )
     out.print(f"Speed-up over the untuned network: {report.speedup:.2f}x")
-    gap = after.median_ms / (1e3 * report.progress.estimated_total_s) - 1
-    if gap > LARGE_GAP:
-        out.print(
-            f"[yellow]End to end is {gap:.0%} above the sum of the tasks:[/] another program on "
-            "these cores, weights that fall out of the caches, or small calls between the tasks"
-        )
+    if report.gap:
+        first, *rest = report.gap
+        out.print(f"[yellow]{first[0].upper()}{first[1:]}[/]")
+        for line in rest:
+            out.print(f"  {line}", markup=False)

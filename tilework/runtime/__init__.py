@@ -6,6 +6,7 @@ from tilework.runtime.archive import load_module, save_module
 from tilework.runtime.assemble import compile
 from tilework.runtime.bound import BoundCall
 from tilework.runtime.choose import Choice, choose_schedule
+from tilework.runtime.gap import Gap, KernelGap, explain_gap
 from tilework.runtime.history import ApplyHistoryBest, load_best
 from tilework.runtime.image import TaskReport, tuned_text, winograd_text
 from tilework.runtime.module import Module
@@ -17,6 +18,8 @@ __all__ = [
     "BenchmarkResult",
     "BoundCall",
     "Choice",
+    "Gap",
+    "KernelGap",
     "KernelTime",
     "Module",
     "TaskFunction",
@@ -24,6 +27,7 @@ __all__ = [
     "choose_schedule",
     "compile",
     "compile_task",
+    "explain_gap",
     "load_best",
     "load_module",
     "save_module",

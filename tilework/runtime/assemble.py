@@ -74,13 +74,12 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
         if (key, made.choice) not in kernels:
             kernels[key, made.choice] = build(task, made.choice.sketch_id, made.choice.row)
     memory = _Memory(plan)
-    steps = []
-    for call, made in zip(plan.calls, chosen, strict=True):
-        kernel = kernels[call.dag.workload_key, made.choice]
-        values = (*call.inputs, call.output)
-        refs = tuple(memory.ref(v, a) for v, a in zip(values, kernel.args, strict=True))
-        nbytes = sum(a.nbytes for a in kernel.args)
-        steps.append(Step(kernel.symbol, refs, call.name, call.desc, call.dag.flops, nbytes))
+    report = _report(plan, chosen)
+    called = [
+        kernels[c.dag.workload_key, made.choice]
+        for c, made in zip(plan.calls, chosen, strict=True)
+    ]
+    steps = _steps(plan, called, memory, report)
     needs = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
     return Image(
         name=plan.name,
@@ -99,7 +98,7 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
             "run": driver_object(steps, target),
             **{symbol: code for k in kernels.values() for symbol, code in k.objects},
         },
-        report=_report(plan, chosen),
+        report=report,
     )
 
 
@@ -111,6 +110,32 @@ def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]
         if array is not None:
             out[tensor.name] = array
     return out
+
+
+def _steps(
+    plan: Plan, kernels: Sequence[Kernel], memory: _Memory, report: Sequence[TaskReport]
+) -> list[Step]:
+    """The calls of ``kernels``, one per call of the plan, with the places of their arguments."""
+    tasks = {row.workload_key: i for i, row in enumerate(report)}
+    steps = []
+    for call, kernel in zip(plan.calls, kernels, strict=True):
+        values = (*call.inputs, call.output)
+        refs = tuple(memory.ref(v, a) for v, a in zip(values, kernel.args, strict=True))
+        sizes = [a.nbytes for a in kernel.args]
+        fixed = sum(n for r, n in zip(refs, sizes, strict=True) if r.space == "constant")
+        steps.append(
+            Step(
+                kernel.symbol,
+                refs,
+                call.name,
+                call.desc,
+                call.dag.flops,
+                sum(sizes),
+                fixed,
+                tasks.get(call.dag.workload_key),
+            )
+        )
+    return steps
 
 
 class _Memory:

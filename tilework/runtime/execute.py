@@ -58,11 +58,25 @@ class Executable:
 
     def bind(self, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
         """The run on these io buffers, ready to be repeated: a call costs under a microsecond."""
+        return self._bound(self._run, 0, buffers, threads)
+
+    def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+        """One kernel call of the run by itself, on what the last run left in its buffers."""
+        steps = self._image.steps
+        first = sum(len(s.args) for s in steps[:step])
+        kernel = _RUN(self._code.address(steps[step].symbol))
+        return self._bound(kernel, first, buffers, threads)
+
+    def _bound(
+        self, run: Any, first: int, buffers: Sequence[Array], threads: int
+    ) -> Callable[[], None]:
+        """A function with the argument table from entry ``first`` on."""
         with self._lock:
             self._bind(buffers, threads)
             table, workspace = self._table.copy(), self._workspace
-        run, lock, keep = self._run, self._lock, list(buffers)
-        a, b = ctypes.c_void_p(table.ctypes.data), ctypes.c_void_p(workspace.ctypes.data)
+        lock, keep = self._lock, list(buffers)
+        a = ctypes.c_void_p(table.ctypes.data + first * table.itemsize)
+        b = ctypes.c_void_p(workspace.ctypes.data)
         n = ctypes.c_int32(threads)
 
         def alone() -> None:

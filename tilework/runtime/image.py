@@ -49,6 +49,8 @@ class Step:
     Attributes:
         flops: operations of the call.
         nbytes: bytes of its arguments, each counted once: the traffic if nothing is cached.
+        constant_bytes: those of them that are constants.
+        task: number of its task in `Image.report`; None if it was not worth tuning.
     """
 
     symbol: str
@@ -57,6 +59,8 @@ class Step:
     desc: str
     flops: float
     nbytes: int
+    constant_bytes: int = 0
+    task: int | None = None
 
 
 @dataclass(frozen=True)

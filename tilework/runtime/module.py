@@ -18,8 +18,9 @@ from tilework.runtime.bound import BoundCall, bound_outputs, io_buffers
 from tilework.runtime.cpu import lacking_features
 from tilework.runtime.execute import Executable
 from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winograd_text
+from tilework.runtime.roofline import Roofline, measure_roofline
 from tilework.runtime.timing import BenchmarkResult, KernelTime
-from tilework.target import HOST_PLATFORM
+from tilework.target import HOST_PLATFORM, Target
 
 Array = NDArray[Any]
 
@@ -133,7 +134,10 @@ class Module:
         return BenchmarkResult(tuple(1e3 * s for s in samples.seconds))
 
     def profile(self, repeat: int = 10, threads: int | None = None) -> list[KernelTime]:
-        """Time every kernel call within whole runs on random inputs; the median of each."""
+        """Time every kernel call within whole runs on random inputs; the median of each.
+
+        The first profile in a process also measures the machine's peaks, for half a second.
+        """
         count = self._threads(threads)
         buffers = [*self._random_inputs(), *self._output_buffers()]
         executable = self._loaded()
@@ -141,6 +145,7 @@ class Module:
         runs = [executable.profile(buffers, count) for _ in range(max(repeat, 1))]
         seconds = np.maximum(np.median(runs, axis=0), 1e-9)
         total = float(np.sum(seconds))
+        roof = self.roofline(count)
         return [
             KernelTime(
                 step.name,
@@ -149,9 +154,31 @@ class Module:
                 share=s / total,
                 gflops=step.flops / s * 1e-9,
                 gb_per_s=step.nbytes / s * 1e-9,
+                roofline=roof.seconds(step, self.image) / s,
+                symbol=step.symbol,
             )
             for step, s in zip(self.image.steps, seconds.tolist(), strict=True)
         ]
+
+    def roofline(self, threads: int | None = None) -> Roofline:
+        """What this machine reaches with the module's kind of code; measured once per process."""
+        self._loaded()
+        return measure_roofline(Target(self.target), self._threads(threads))
+
+    def kernels_alone(self, threads: int | None = None) -> dict[str, float]:
+        """Milliseconds of each kernel run again and again by itself, by symbol."""
+        count = self._threads(threads)
+        buffers = [*self._random_inputs(), *self._output_buffers()]
+        executable = self._loaded()
+        executable.run(buffers, count)
+        out: dict[str, float] = {}
+        for i, step in enumerate(self.image.steps):
+            if step.symbol not in out:
+                call = executable.bind_step(i, buffers, count)
+                call()
+                samples = take_samples(call, repeats=9, min_sample_s=1e-3, budget_s=0.02)
+                out[step.symbol] = 1e3 * samples.median
+        return out
 
     def summary(self) -> str:
         """A few lines on what the module is and how it was compiled."""

@@ -60,6 +60,9 @@ class KernelTime:
         share: of the whole run.
         gflops: 1e9 operations per second.
         gb_per_s: argument bytes per second, in 1e9: the bandwidth if nothing was cached.
+        roofline: the least time that the machine's peaks allow, as a share of the time. Operations
+            are those of the direct form, so a Winograd schedule may pass 1.
+        symbol: name of the kernel's function.
     """
 
     name: str
@@ -68,3 +71,5 @@ class KernelTime:
     share: float
     gflops: float
     gb_per_s: float
+    roofline: float
+    symbol: str

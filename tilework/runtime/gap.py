@@ -1,0 +1,167 @@
+"""Why a network takes longer than its tasks took when they were tuned.
+
+The sum of the tasks' records is what the network would take if every kernel ran in it as it ran
+alone, with everything it reads in the nearest caches. It does not: weights have been pushed out by
+those of other layers, inputs lie in the caches of the core that wrote them, and some calls were
+never tuned. Each kernel is therefore timed twice, in the network and alone, and what it takes more
+than its record is put down to one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilework.runtime.image import Image, Step
+from tilework.runtime.roofline import Roofline
+
+if TYPE_CHECKING:
+    from tilework.runtime.module import Module
+
+LARGE = 0.1
+"""A gap above this share of the tasks' sum is worth explaining."""
+
+_MIB = 2.0**20
+
+
+@dataclass(frozen=True)
+class KernelGap:
+    """All calls of one kernel in a run, in milliseconds.
+
+    Attributes:
+        desc: operators and extents.
+        calls: in one run.
+        recorded_ms: what the records promise; None without a record.
+        alone_ms: timed now, again and again with nothing between.
+        network_ms: timed now, within whole runs.
+        why: where the difference comes from.
+    """
+
+    desc: str
+    calls: int
+    recorded_ms: float | None
+    alone_ms: float
+    network_ms: float
+    why: str
+
+    @property
+    def extra_ms(self) -> float:
+        """Time in the network above the records; all of it without a record."""
+        return self.network_ms - (self.recorded_ms or 0.0)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A network's time beside the sum of its tasks' records, in milliseconds.
+
+    ``rows`` begin with the kernel that adds most to the gap.
+    """
+
+    end_to_end_ms: float
+    tasks_ms: float
+    rows: tuple[KernelGap, ...]
+
+    @property
+    def gap_ms(self) -> float:
+        """What the network takes more."""
+        return self.end_to_end_ms - self.tasks_ms
+
+    @property
+    def share(self) -> float:
+        """The gap as a share of the tasks' sum."""
+        return self.gap_ms / self.tasks_ms
+
+    @property
+    def large(self) -> bool:
+        """Whether it needs explaining."""
+        return self.share > LARGE
+
+    def lines(self, most: int = 6) -> list[str]:
+        """The gap in words: a line for the network, and one per kernel that matters."""
+        out = [
+            f"end to end {self.end_to_end_ms:.3f} ms is {self.share:.0%} above the sum of the "
+            f"tasks, {self.tasks_ms:.3f} ms"
+        ]
+        matter = [r for r in self.rows if r.extra_ms > 0.02 * max(self.gap_ms, 0.0)]
+        for row in matter[:most]:
+            times = f" x{row.calls}" if row.calls > 1 else ""
+            out.append(f"{row.extra_ms:+.3f} ms {row.desc}{times}: {row.why}")
+        rest = self.gap_ms - sum(r.extra_ms for r in matter[:most])
+        if len(out) > 1 and abs(rest) > 0.1 * abs(self.gap_ms):
+            out.append(f"{rest:+.3f} ms all other kernels, and the way between them")
+        return out
+
+
+def explain_gap(
+    module: Module, end_to_end_ms: float | None = None, threads: int | None = None
+) -> Gap | None:
+    """Compare a run with the records of its tasks, kernel by kernel.
+
+    Args:
+        module: compiled with records.
+        end_to_end_ms: its time; measured here if it is not given.
+        threads: of the run; by default the module's.
+
+    Returns:
+        None if no task has a record for this number of threads.
+    """
+    image, report = module.image, module.report
+    if not any(r.latency_s for r in report):
+        return None
+    if end_to_end_ms is None:
+        end_to_end_ms = module.benchmark(min_repeat_ms=200, threads=threads).median
+    inside = [row.time_ms for row in module.profile(repeat=20, threads=threads)]
+    alone = module.kernels_alone(threads=threads)
+    roof = module.roofline(threads)
+    groups: dict[str, list[int]] = {}
+    for i, step in enumerate(image.steps):
+        groups.setdefault(step.symbol, []).append(i)
+    rows = []
+    for members in groups.values():
+        step = image.steps[members[0]]
+        record = None if step.task is None else report[step.task].latency_s
+        recorded = 1e3 * record * len(members) if record else None
+        lone = len(members) * alone[step.symbol]
+        network = sum(inside[i] for i in members)
+        why = _why(step, image, roof, recorded, lone, network)
+        rows.append(KernelGap(step.desc, len(members), recorded, lone, network, why))
+    rows.sort(key=lambda r: -r.extra_ms)
+    return Gap(end_to_end_ms, sum(r.recorded_ms or 0.0 for r in rows), tuple(rows))
+
+
+def _why(
+    step: Step,
+    image: Image,
+    roof: Roofline,
+    recorded_ms: float | None,
+    alone_ms: float,
+    network_ms: float,
+) -> str:
+    """The larger of two causes: the machine since tuning, or what the network does to caches."""
+    if recorded_ms is None:
+        return "no record" if step.task is not None else "no task: it moves or adapts data"
+    since, inside = alone_ms - recorded_ms, network_ms - alone_ms
+    if max(since, inside) <= 0.02 * recorded_ms:
+        return "as recorded"
+    if since > inside:
+        return "slower than on record when run alone, too: the machine, or other programs on it"
+    cold = 1e3 * (roof.constants_s(step, image) - roof.warm_constants_s(step))
+    if step.constant_bytes and cold > 0.25 * inside:
+        where = _level(image.constants.nbytes + image.arena_bytes, roof)
+        return (
+            f"its weights ({step.constant_bytes / _MIB:.1f} MiB) come from {where}; alone they "
+            "stay in a nearer cache"
+        )
+    return "its inputs lie in another cache, or another core's, when it starts"
+
+
+def _level(nbytes: float, roof: Roofline) -> str:
+    """The first level of memory that holds so many bytes."""
+    target = roof.target
+    sizes: Sequence[tuple[str, float]] = (
+        ("the L1 cache", target.l1_bytes * roof.threads),
+        ("the L2 cache", target.l2_bytes * roof.threads),
+        ("the L3 cache", target.l3_bytes),
+    )
+    return next((name for name, size in sizes if nbytes <= size), "memory")
