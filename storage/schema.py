@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from tilework.record import SCHEMA_VERSION, Record, Status
+from tilework.record import SCHEMA_VERSION, Purpose, Record, Status
 
 VERSION_KEY = b"tilework.schema_version"
 """Key of the file's metadata that says which columns to expect."""
@@ -44,7 +45,10 @@ _COLUMNS: tuple[tuple[str, pa.DataType], ...] = (
     ("max_rel_error", pa.float64()),
     ("predicted_score", pa.float64()),
     ("model_id", _TEXT),
+    ("purpose", _TEXT),
 )
+_ADDED: dict[str, str] = {"purpose": Purpose.search.value}
+"""Columns that older files lack, and what they mean there."""
 _NULLABLE = frozenset(
     ("latency_s", "latency_spread", "calibration_s", "build_s", "max_rel_error", "predicted_score")
 )
@@ -56,6 +60,9 @@ SCHEMA = pa.schema(
 )
 
 assert [f.name for f in fields(Record)] == SCHEMA.names
+
+
+Kind = TypeVar("Kind", bound=StrEnum)
 
 
 class NotRecords(ValueError):
@@ -74,7 +81,7 @@ def to_table(records: Iterable[Record]) -> pa.Table:
 
 def check_schema(schema: pa.Schema) -> None:
     """Raises `NotRecords` unless files of this schema can be read as records."""
-    missing = [name for name in SCHEMA.names if name not in schema.names]
+    missing = [n for n in SCHEMA.names if n not in schema.names and n not in _ADDED]
     version = (schema.metadata or {}).get(VERSION_KEY, str(SCHEMA_VERSION).encode())
     if not version.isdigit():
         raise NotRecords(f"its schema version is {version!r}, which is not a number")
@@ -89,6 +96,9 @@ def from_table(table: pa.Table) -> list[Record]:
     Raises:
         NotRecords: a column has another type, a required value is missing, a status is unknown.
     """
+    for name, value in _ADDED.items():
+        if name not in table.column_names:
+            table = table.append_column(name, pa.array([value] * len(table), _TEXT))
     table = table.select(SCHEMA.names)
     for field in SCHEMA:
         if not field.nullable and table.column(field.name).null_count:
@@ -101,7 +111,9 @@ def from_table(table: pa.Table) -> list[Record]:
     for field in SCHEMA:
         values = table.column(field.name).to_pylist()
         if field.name == "status":
-            values = [_status(value) for value in values]
+            values = [_member(Status, field.name, value) for value in values]
+        elif field.name == "purpose":
+            values = [_member(Purpose, field.name, value) for value in values]
         elif field.type == _TEXT and field.name not in _DISTINCT_TEXT:
             values = [sys.intern(value) for value in values]
         elif pa.types.is_list(field.type):
@@ -119,12 +131,12 @@ def _check_version(version: int) -> None:
         )
 
 
-def _status(value: str) -> Status:
+def _member(kind: type[Kind], column: str, value: str) -> Kind:
     try:
-        return Status(value)
+        return kind(value)
     except ValueError:
-        raise NotRecords(f"status {value!r} is unknown") from None
+        raise NotRecords(f"{column} {value!r} is unknown") from None
 
 
 def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Status) else value
+    return str(value) if isinstance(value, StrEnum) else value

@@ -199,8 +199,9 @@ class RecordStore:
         with self._lock:
             self._refresh(force=True)
             keys = set(self._index) | set(other._keys())
-            pairs = [(self.best(*key), other.best(*key)) for key in sorted(keys)]
-        best = [best_of(r for r in pair if r is not None) for pair in pairs]
+            # all of ours: a final of ours may speak against a record that was distilled earlier
+            found = [[*self.of(*key), other.best(*key)] for key in sorted(keys)]
+        best = [best_of(r for r in rows if r is not None) for rows in found]
         other._location.write(DISTILLED, _encode([r for r in best if r is not None]))
         other._refresh(force=True)
         return other

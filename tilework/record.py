@@ -13,8 +13,20 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-SCHEMA_VERSION = 1
-"""Version of the record's columns. Columns are only ever added, with a new version."""
+SCHEMA_VERSION = 2
+"""Version of the record's columns. Columns are only ever added, with a new version.
+
+1: all columns but those named below. 2: `purpose`.
+"""
+
+
+class Purpose(StrEnum):
+    """Why a candidate was measured."""
+
+    search = "search"
+    """To find out how fast it is, on its own."""
+    final = "final"
+    """To choose among the fastest: finalists of one round were timed in turns, and verified."""
 
 
 class Status(StrEnum):
@@ -82,6 +94,8 @@ class Record:
     # model
     predicted_score: float | None = None
     model_id: str = ""
+    # schema version 2
+    purpose: Purpose = Purpose.search
 
     @property
     def usable(self) -> bool:
@@ -98,7 +112,7 @@ class History(Protocol):
     """
 
     def best(self, workload_key: str, target: str) -> Record | None:
-        """The usable record of lowest latency, ties broken by `record_id`, or None."""
+        """The usable record that counts as the best, see `best_of`, or None."""
 
     def of(self, workload_key: str, target: str) -> list[Record]:
         """All records, failures included, in the order in which they were made."""
@@ -133,9 +147,42 @@ class WorkloadLog(History, Protocol):
 
 
 def best_of(records: Iterable[Record]) -> Record | None:
-    """The usable record of lowest latency, ties broken by `record_id`; None if there is none."""
-    usable = (record for record in records if record.usable)
-    return min(usable, key=lambda r: (r.latency_s, r.record_id), default=None)
+    """The best record: the winner of the last finals, unless a later record is faster.
+
+    The lowest of many single latencies is mostly a lucky one. Finals time the fastest candidates
+    in turns, and their verdict replaces what was measured before: of the records of the same
+    machine that are older than the last finals, only the winner counts. Without finals, the usable
+    record of lowest latency is the best. Ties are broken by `record_id`; None if none is usable.
+    """
+    return min(contenders(records), key=_rank, default=None)
+
+
+def contenders(records: Iterable[Record]) -> list[Record]:
+    """The usable records that `best_of` compares: those of the last finals, and later ones."""
+    usable = [record for record in records if record.usable]
+    last: dict[str, Record] = {}
+    for record in usable:
+        if record.purpose == Purpose.final:
+            known = last.get(record.host)
+            if known is None or record.created_at > known.created_at:
+                last[record.host] = record
+    if not last:
+        return usable
+    kept = []
+    for record in usable:
+        verdict = last.get(record.host)
+        later = verdict is None or record.created_at > verdict.created_at
+        if later or (record.purpose == Purpose.final and _round(record) == _round(verdict)):
+            kept.append(record)
+    return kept
+
+
+def _round(record: Record | None) -> tuple[str, int] | None:
+    return None if record is None else (record.run_id, record.round)
+
+
+def _rank(record: Record) -> tuple[float, str]:
+    return (math.inf if record.latency_s is None else record.latency_s, record.record_id)
 
 
 class MemoryHistory:

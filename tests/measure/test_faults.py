@@ -70,7 +70,7 @@ def test_a_good_candidate_has_every_number(results):
     _, good = results[Fault.wrong]
     assert good.error == ""
     assert 0 < good.latency_s < 1e-3
-    assert 3 <= len(good.latency_samples) <= 5
+    assert 3 <= len(good.latency_samples) <= 7
     assert good.latency_spread >= 0
     assert good.build_s > 0
     assert 0 <= good.max_rel_error < 1e-6

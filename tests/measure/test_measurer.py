@@ -13,7 +13,7 @@ import pytest
 
 from tests.measure.conftest import add_task, alive, candidate, new_measurer, wait_until_dead
 from tests.measure.faults import Fault
-from tilework.measure import to_records
+from tilework.measure import Measured, to_records
 from tilework.record import Status
 
 
@@ -32,24 +32,64 @@ def test_results_come_in_order_and_are_reported_as_they_come(measurer, task):
 
 
 def test_a_plainly_slower_candidate_gets_a_short_look(measurer, task):
-    slow = candidate(Fault.slow, 900)
-    for best, samples in ((None, 5), (9e-4, 5), (5.5e-4, 3), (1e-5, 1)):
+    for best, least, most in ((None, 5, 5), (9e-4, 5, 7), (5.5e-4, 2, 3), (1e-5, 1, 1)):
+        slow = candidate(Fault.slow, 900, len(str(best)))  # code that was not measured before
         (result,) = measurer.measure(task, [slow], best_latency_s=best)
         assert result.status == Status.ok
-        assert len(result.latency_samples) == samples
+        assert least <= len(result.latency_samples) <= most
 
 
 def test_the_best_falls_as_the_batch_goes_on(measurer, task):
-    candidates = [candidate(Fault.slow, us) for us in (5000, 100, 5000)]
-    results = measurer.measure(task, candidates, None)
-    assert [len(m.latency_samples) for m in results] == [5, 5, 1]
+    candidates = [candidate(Fault.slow, *row) for row in ((5000, 0), (100, 0), (5000, 1))]
+    first, _, last = measurer.measure(task, candidates, None)
+    assert len(first.latency_samples) > len(last.latency_samples) == 1
 
 
-def test_building_while_measuring_gives_the_same(task, ok):
-    with new_measurer(overlap=True, build_processes=2) as measurer:
+@pytest.mark.parametrize("overlap", ["between", "always"])
+def test_building_while_measuring_gives_the_same(task, ok, overlap):
+    with new_measurer(overlap=overlap, build_processes=2) as measurer:
         candidates = [ok, candidate(Fault.wrong), ok, candidate(Fault.build_error)] * 3
         results = measurer.measure(task, candidates)
     assert [m.status.value for m in results] == ["ok", "wrong_answer", "ok", "compile_error"] * 3
+
+
+def test_equal_code_is_measured_once(task):
+    with new_measurer(build_processes=2) as measurer:
+        rows = [(Fault.slow, 200), (Fault.slow, 200, 0), (Fault.wrong,), (Fault.slow, 100)]
+        one, two, wrong, other = measurer.measure(task, [candidate(*row) for row in rows])
+        (again,) = measurer.measure(task, [candidate(Fault.slow, 200, 0, 0)])
+        (elsewhere,) = measurer.measure(add_task(500), [candidate(Fault.slow, 200)])
+    assert one.latency_samples == two.latency_samples == again.latency_samples
+    assert one.code_hash == two.code_hash != other.code_hash
+    assert again.candidate.row == (Fault.slow, 200, 0, 0)
+    assert other.latency_samples != one.latency_samples != elsewhere.latency_samples
+    assert wrong.status == Status.wrong_answer
+
+
+def test_codes_of_earlier_runs_are_not_measured_again(task, ok):
+    known = Measured(ok, Status.ok, latency_s=0.5, latency_samples=(0.5,), code_hash="code-none")
+    with new_measurer() as measurer:
+        measurer.remember(task.workload_key, [known])
+        (result,) = measurer.measure(task, [candidate(Fault.none, 0)])
+        assert measurer.duel(task, [ok])[0].latency_s < 0.01  # finals measure in any case
+    assert result.latency_s == 0.5
+    assert result.candidate.row == (0, 0)
+
+
+def test_finalists_take_turns(measurer, task):
+    rows = [(Fault.slow, 300), (Fault.wrong,), (Fault.build_error,), (Fault.slow, 200)]
+    slow, wrong, broken, fast = measurer.duel(task, [candidate(*row) for row in rows])
+    assert len(slow.latency_samples) == len(fast.latency_samples) >= 1
+    assert slow.latency_s / fast.latency_s == pytest.approx(1.5, rel=0.3)
+    assert [wrong.status, broken.status] == [Status.wrong_answer, Status.compile_error]
+    assert fast.calibration_s
+
+
+def test_finalists_that_crash_cost_the_finals_only(measurer, task, ok):
+    rows = [(Fault.none,), (Fault.run_segfault,)]
+    results = measurer.duel(task, [candidate(*row) for row in rows])
+    assert {m.status for m in results} == {Status.crashed}
+    assert measurer.measure(task, [ok])[0].status == Status.ok
 
 
 def test_cold_cache_mode(task, ok):
@@ -65,10 +105,11 @@ def test_tasks_take_turns(measurer, task, ok):
 
 def test_builders_are_light_and_give_way_to_the_runner(measurer, task):
     (result,) = measurer.measure(task, [candidate(Fault.report)])
-    assert "nice=0 heavy=[]" in result.error
-    with new_measurer(overlap=True) as overlapping:
+    nice = os.nice(0)
+    assert f"nice={nice} heavy=[]" in result.error
+    with new_measurer(overlap="always") as overlapping:
         (result,) = overlapping.measure(task, [candidate(Fault.report)])
-    assert "nice=10 heavy=[]" in result.error
+    assert f"nice={min(nice + 10, 19)} heavy=[]" in result.error
     assert "main=<module '__main__' (built-in)>" in result.error
 
 
@@ -109,6 +150,37 @@ SCRIPT = textwrap.dedent("""
         print(*measurer.pids, flush=True)
         measurer.measure(task, [candidate(Fault.{fault})])
 """)
+
+
+def test_builders_that_stand_still_go_on_whatever_ends_the_runner(task):
+    """Killed while it times a kernel: by the parent's patience, or with the parent."""
+    with new_measurer(overlap="between", run_timeout_s=1.0, build_processes=2) as measurer:
+        rows = [(Fault.run_hang,), *[(Fault.slow, 50, i) for i in range(1, 7)]]
+        results = measurer.measure(task, [candidate(*row) for row in rows])
+        assert [m.status.value for m in results] == ["timeout"] + ["ok"] * 6
+
+
+def test_a_runner_whose_parent_ends_lets_the_builders_go_on():
+    code = textwrap.dedent("""
+        import os, sys, time
+        from tilework.measure import pause
+        with pause.holding([int(sys.argv[1])]):
+            for _ in range(500):
+                with open(f"/proc/{sys.argv[1]}/stat") as file:
+                    state = file.read().rpartition(")")[2].split()[0]
+                if state == "T":
+                    break
+                time.sleep(0.01)
+            print(state)
+            pause.release()
+            os._exit(0)
+    """)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as builder:
+        held = subprocess.run(
+            [sys.executable, "-c", code, str(builder.pid)], capture_output=True, text=True
+        )
+        builder.communicate(b"\n", timeout=5)  # it would not end if it stood still
+    assert held.stdout.strip() == "T"
 
 
 @pytest.mark.parametrize("fault", [Fault.run_hang, Fault.run_spin], ids=lambda f: f.name)

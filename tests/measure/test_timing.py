@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import subprocess
@@ -58,24 +59,38 @@ def test_samples_repeat_short_calls(delays):
     assert 1e-9 < samples.median < 1e-5
 
 
-def test_a_slow_call_is_given_up(delays):
-    samples = take_samples(
-        busy(1.5e-3),
-        repeats=9,
-        min_sample_s=1e-4,
-        budget_s=1.0,
-        short_look=2,
-        give_up_above_s=1e-3,
-    )
-    assert len(samples.seconds) == 2
-    samples = take_samples(
-        busy(3e-3), repeats=9, min_sample_s=1e-4, budget_s=1.0, short_look=2, give_up_above_s=1e-3
-    )
-    assert len(samples.seconds) == 1
-    samples = take_samples(
-        busy(1e-3), repeats=4, min_sample_s=1e-4, budget_s=1.0, short_look=2, give_up_above_s=1.0
-    )
-    assert len(samples.seconds) == 4
+def _number_of_samples(seconds, best_s, **options):
+    """Samples taken of calls that last exactly as told; the last one goes on for ever."""
+    turns = itertools.chain(seconds, itertools.repeat(seconds[-1]))
+    ticks = [0.0]
+
+    def call():
+        ticks[0] += next(turns)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing.time, "perf_counter", lambda: ticks[0])
+        found = take_samples(
+            call, repeats=20, min_sample_s=0, budget_s=9.0, best_s=best_s, **options
+        )
+    return len(found.seconds)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "samples"),
+    [(3.0, 1), (1.6, 2), (1.3, 3), (1.15, 4), (1.09, 6), (1.04, 8), (1.02, 20), (0.99, 20)],
+)
+def test_the_slower_a_call_the_sooner_it_is_given_up(delays, ratio, samples):
+    assert _number_of_samples([1e-3 * ratio], 1e-3) == samples
+
+
+def test_the_new_best_gets_more_samples(delays):
+    assert _number_of_samples([0.99e-3], 1e-3, extra=10) == 30
+    assert _number_of_samples([1.01e-3], 1e-3, extra=10) == 20
+    assert _number_of_samples([1e-3], math.inf, extra=10) == 20
+
+
+def test_single_long_samples_do_not_end_a_contender(delays):
+    assert _number_of_samples([2e-3, 1e-3, 2e-3, 1e-3, 1.5e-3, 1e-3], 1e-3) == 20
 
 
 def test_the_budget_ends_sampling_after_one_sample_at_least(delays):

@@ -159,6 +159,7 @@ class FakeMeasurer:
     def __init__(self, clock: FakeClock | None = None, seconds: float = 0.1, noise: float = 0.0):
         self.clock, self.seconds, self.noise = clock, seconds, noise
         self.rounds: list[tuple[str, list[Candidate]]] = []
+        self.duels: list[tuple[str, list[Candidate]]] = []
         self.interrupt_after: int | None = None
 
     def measure(self, task, candidates, best_latency_s):
@@ -168,6 +169,14 @@ class FakeMeasurer:
         if self.clock is not None:
             self.clock.now += self.seconds * len(candidates)
         return [self._one(task, candidate) for candidate in candidates]
+
+    def duel(self, task, candidates):
+        self.duels.append((task.workload_key, list(candidates)))
+        noise, self.noise = self.noise, 0.0
+        try:
+            return [self._one(task, candidate) for candidate in candidates]
+        finally:
+            self.noise = noise
 
     def _one(self, task, candidate):
         if task.fails:

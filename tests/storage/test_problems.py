@@ -15,6 +15,7 @@ import pytest
 from storage import RecordStore
 from storage.schema import SCHEMA, VERSION_KEY
 from tilework.errors import StoreError
+from tilework.record import Purpose
 
 FROZEN = Path(__file__).parent / "data" / "v1"
 TARGET = "llvm -mcpu=x -num-cores=2"
@@ -68,8 +69,8 @@ def test_a_foreign_table(folder):
 def test_a_newer_schema(folder):
     table = pq.read_table(folder / "round-run-000000.parquet")
     newer = table.append_column("energy_j", pa.array([1.0] * 3))
-    pq.write_table(newer.replace_schema_metadata({VERSION_KEY: b"2"}), folder / "new.parquet")
-    assert "schema version 2 and this Tilework reads up to 1: update" in only_problem(folder)
+    pq.write_table(newer.replace_schema_metadata({VERSION_KEY: b"3"}), folder / "new.parquet")
+    assert "schema version 3 and this Tilework reads up to 2: update" in only_problem(folder)
 
 
 def test_columns_of_other_types(folder):
@@ -86,6 +87,15 @@ def test_an_unknown_status(folder):
     bad = table.set_column(at, SCHEMA.field("status"), pa.array(["great"] * 3))
     pq.write_table(bad, folder / "bad.parquet")
     assert "status 'great' is unknown" in only_problem(folder)
+
+
+def test_files_of_the_first_schema_are_read(folder, make_record):
+    table = pq.read_table(folder / "round-run-000000.parquet").drop_columns(["purpose"])
+    table = table.replace_schema_metadata({VERSION_KEY: b"1"})
+    pq.write_table(table, folder / "round-run-000000.parquet")
+    store = RecordStore(folder)
+    assert store.problems == []
+    assert {record.purpose for record in store.read()} == {Purpose.search}
 
 
 def test_missing_values(folder):

@@ -1,5 +1,8 @@
 """The state of one batch: which candidate is where, and what became of it.
 
+A candidate whose generated code was measured before, in this batch or an earlier one, is not
+measured again: it gets the result of its equal.
+
 `Batch` decides; it starts no process and waits for nothing. `Measurer` tells it which workers are
 idle and what workers did.
 """
@@ -8,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tilework.measure.drift import slowdown
 from tilework.measure.process import Worker, WorkerDied
-from tilework.measure.timing import quantile, spread
+from tilework.measure.timing import Samples, paired_ratio, quantile, spread
 from tilework.measure.types import BuildReply, Candidate, Measured, RunReply, shorten
 from tilework.measure.verify import Answer
 from tilework.record import Status
@@ -26,7 +30,7 @@ JOBS = "tilework.measure.jobs"
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is doing: `stage` is build, prepare, calibrate or run; `index` a candidate."""
+    """What a worker is doing: build, prepare, calibrate, run or duel; `index` is a candidate."""
 
     stage: str
     index: int = -1
@@ -46,7 +50,21 @@ class Batch:
         task: bytes,
         candidates: Sequence[Candidate],
         best_latency_s: float | None,
+        codes: Mapping[str, Measured] | None = None,
+        calibrations: Sequence[float] = (),
+        duel: bool = False,
     ) -> None:
+        """Describes what is to be measured.
+
+        Args:
+            settings: how.
+            task: pickled.
+            candidates: of that task.
+            best_latency_s: the best latency known of the task.
+            codes: results of codes that were measured before.
+            calibrations: of earlier batches, seconds.
+            duel: time all candidates in turns once they are built, instead of one by one.
+        """
         self._settings = settings
         self._task = task
         self._candidates = list(candidates)
@@ -59,6 +77,11 @@ class Batch:
         self._answer: Answer | None = None
         self._calibration_s: float | None = None
         self._building = 0
+        self._codes = dict(codes or {})
+        self._equal: dict[str, list[int]] = {}  # code -> candidates that wait for its result
+        self._waiting: dict[int, BuildReply] = {}
+        self._calibrations = calibrations
+        self._duel = duel
         self.log: list[Measured] = []
         self.tainted = False
 
@@ -78,13 +101,19 @@ class Batch:
         index = self._to_build.popleft()
         candidate = self._candidates[index]
         self._building += 1
+        patience = self._settings.build_timeout_s
+        if self._settings.overlap == "between":
+            patience += self._settings.run_timeout_s  # it may be made to stand still so long
         worker.ask(
-            Job("build", index), self._settings.build_timeout_s, f"{JOBS}:build",
+            Job("build", index), patience, f"{JOBS}:build",
             self._settings.build_function, self._task, candidate.sketch_id, candidate.row,
         )  # fmt: skip
 
-    def feed_runner(self, worker: Worker[Job]) -> None:
-        """Gives the idle runner what is next: the reference, the calibration, a kernel."""
+    def feed_runner(self, worker: Worker[Job], builders: Sequence[int]) -> None:
+        """Gives the idle runner what is next: the reference, the calibration, a kernel.
+
+        `builders` are the processes that must not disturb it.
+        """
         settings = self._settings
         if self.done:
             return
@@ -93,16 +122,28 @@ class Batch:
             worker.ask(Job("prepare"), settings.reference_timeout_s, f"{JOBS}:prepare", *args)
             return
         building = bool(self._to_build) or self._building > 0
-        if not self._to_run or (building and not settings.overlap):
+        if not self._to_run or (building and (self._duel or settings.overlap == "never")):
             return
+        hold = tuple(builders) if building and settings.overlap == "between" else ()
         if self._calibration_s is None:
-            worker.ask(Job("calibrate"), settings.run_timeout_s, f"{JOBS}:calibrate")
+            worker.ask(Job("calibrate"), settings.run_timeout_s, f"{JOBS}:calibrate", hold)
+            return
+        common = (self._task, settings.seed)
+        if self._duel:
+            kernels = [self._to_run[index].kernel for index in sorted(self._to_run)]
+            limit = settings.run_timeout_s * len(kernels)
+            worker.ask(
+                Job("duel"), limit, f"{JOBS}:duel", *common, kernels, settings.load_function,
+                settings.run, settings.final_rounds,
+            )  # fmt: skip
             return
         index = min(self._to_run)
-        best = self._best_s if self._best_s < math.inf else None
+        best = None
+        if self._best_s < math.inf:
+            best = self._best_s * slowdown(self._calibration_s, self._calibrations)
         worker.ask(
-            Job("run", index), settings.run_timeout_s, f"{JOBS}:run", self._task, settings.seed,
-            self._to_run[index].kernel, settings.load_function, settings.run, best,
+            Job("run", index), settings.run_timeout_s, f"{JOBS}:run", *common,
+            self._to_run[index].kernel, settings.load_function, settings.run, best, hold,
         )  # fmt: skip
 
     def replied(self, job: Job, succeeded: bool, value: Any) -> None:
@@ -116,6 +157,8 @@ class Batch:
             self._prepared, self._answer = True, value
         elif job.stage == "calibrate":
             self._calibration_s = value
+        elif job.stage == "duel":
+            self._dueled(value)
         else:
             self._ran(job.index, value)
 
@@ -147,7 +190,7 @@ class Batch:
     def _failed(self, job: Job, status: Status, error: str) -> None:
         """Records a failed job; if it was for the whole task, no candidate can be measured."""
         indices = [job.index]
-        if job.stage in ("prepare", "calibrate"):
+        if job.stage in ("prepare", "calibrate", "duel"):
             indices = [i for i in range(len(self._candidates)) if i not in self._results]
             self._to_build.clear()
         for index in indices:
@@ -156,10 +199,18 @@ class Batch:
     def _built(self, index: int, reply: BuildReply) -> None:
         if index in self._results:
             return
-        if reply.status == Status.ok:
-            self._to_run[index] = reply
-        else:
+        if reply.status != Status.ok:
             self._finish(index, self._base(index, reply.status, reply.error))
+            return
+        self._to_run[index] = reply
+        known = None if self._duel else self._codes.get(reply.code_hash)
+        if known is not None:
+            self._finish(index, self._as_known(index, known))
+        elif not self._duel and reply.code_hash in self._equal:
+            self._equal[reply.code_hash].append(index)
+            self._waiting[index] = self._to_run.pop(index)
+        elif reply.code_hash:
+            self._equal[reply.code_hash] = []
 
     def _ran(self, index: int, reply: RunReply) -> None:
         self.tainted = reply.tainted
@@ -177,6 +228,36 @@ class Batch:
             )
         self._finish(index, result)
 
+    def _dueled(self, replies: Sequence[RunReply]) -> None:
+        """Latencies of finalists: the first one's median, times the others' paired ratios to it.
+
+        What the machine did during some rounds hits all of them, and drops out of the ratios.
+        """
+        indices = sorted(self._to_run)
+        valid = [reply.samples for reply in replies if reply.status == Status.ok]
+        for index, reply in zip(indices, replies, strict=True):
+            result = self._base(index, reply.status, reply.error)
+            if reply.status == Status.ok:
+                ratio = paired_ratio(Samples(reply.samples), Samples(valid[0]))
+                result = replace(
+                    result,
+                    latency_s=ratio * quantile(valid[0], 0.5),
+                    latency_samples=reply.samples,
+                    latency_spread=spread(reply.samples),
+                )
+            self._finish(index, replace(result, max_rel_error=reply.max_rel_error))
+        self.tainted = any(reply.tainted for reply in replies)
+
+    def _as_known(self, index: int, known: Measured) -> Measured:
+        """The result of a candidate whose code is that of a measured one."""
+        built = self._to_run[index]
+        return replace(
+            known,
+            candidate=self._candidates[index],
+            build_s=built.build_s,
+            calibration_s=self._calibration_s,
+        )
+
     def _base(self, index: int, status: Status, error: str) -> Measured:
         built = self._to_run.get(index, BuildReply(status))
         return Measured(
@@ -190,3 +271,17 @@ class Batch:
             return
         self._results[index] = result
         self.log.append(result)
+        if self._duel:
+            return
+        again = result.status == Status.worker_lost  # says nothing about its equals
+        if result.code_hash and not again:
+            self._codes[result.code_hash] = result
+        for other in self._equal.pop(result.code_hash, ()):
+            self._to_run[other] = self._waiting.pop(other)
+            if not again:
+                self._finish(other, self._as_known(other, result))
+
+    @property
+    def calibration_s(self) -> float | None:
+        """Time of the calibration loop before the first kernel; None if there was none."""
+        return self._calibration_s

@@ -9,7 +9,7 @@ import itertools
 import pickle
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from tilework.errors import ScheduleError
 from tilework.measure import timing
+from tilework.measure.pause import holding
 from tilework.measure.types import BuildReply, RunOptions, RunReply, describe_exception
 from tilework.measure.verify import Answer, Buffer, Reference, compare, make_reference
 from tilework.measure.worker import resolve
@@ -47,9 +48,10 @@ def build(function: str, task: bytes, sketch_id: int, row: tuple[int, ...]) -> B
     return BuildReply(Status.ok, "", pickled, kernel.code_hash, time.perf_counter() - began)
 
 
-def calibrate() -> float:
-    """See `timing.calibration_s`."""
-    return timing.calibration_s()
+def calibrate(hold: Sequence[int] = ()) -> float:
+    """See `timing.calibration_s`; the processes `hold` stand still meanwhile."""
+    with holding(hold):
+        return timing.calibration_s()
 
 
 def prepare(task: bytes, seed: int, answer: Answer | None) -> Answer:
@@ -74,16 +76,80 @@ def run(
     load_function: str,
     options: RunOptions,
     best_latency_s: float | None,
+    hold: Sequence[int] = (),
 ) -> RunReply:
-    """Verifies a pickled kernel against the reference of its task, then times it."""
+    """Verifies a pickled kernel against the reference of its task, then times it.
+
+    Args:
+        task, kernel: pickled.
+        seed: of the inputs.
+        load_function: "module:function" that makes a callable of the kernel.
+        options: how to time.
+        best_latency_s: the best latency known, as it would be measured now.
+        hold: processes that stand still while samples are taken.
+    """
+    trial = _load(kernel, load_function, _reference(task, seed), options)
+    if isinstance(trial, RunReply):
+        return trial
+    try:
+        reply = trial.verify()
+        return trial.sample(best_latency_s, hold) if reply.status == Status.ok else reply
+    except Exception as error:
+        return RunReply(Status.run_error, describe_exception("run", error))
+
+
+def duel(
+    task: bytes,
+    seed: int,
+    kernels: Sequence[bytes],
+    load_function: str,
+    options: RunOptions,
+    rounds: int,
+) -> list[RunReply]:
+    """Verifies kernels of one task, then times those that are right in turns, round by round.
+
+    The i-th samples of all of them were taken one right after the other. Kernels that fail have a
+    reply of their own and take no part.
+    """
     reference = _reference(task, seed)
+    loaded = [_load(kernel, load_function, reference, options) for kernel in kernels]
+    replies = [one if isinstance(one, RunReply) else _guarded(one.verify) for one in loaded]
+    trials = {
+        i: one
+        for i, (one, reply) in enumerate(zip(loaded, replies, strict=True))
+        if isinstance(one, _Trial) and reply.status == Status.ok
+    }
+    if not trials:
+        return replies
+    samples = timing.interleave(
+        {str(i): trial.bind(_new_pool) for i, trial in trials.items()},
+        rounds,
+        min_sample_s=0.0 if options.cold_cache_bytes else options.min_repeat_ms * 1e-3,
+        budget_s=rounds * len(trials) * max(options.time_budget_ms * 1e-3, 0.01),
+        before=_flush(options.cold_cache_bytes) if options.cold_cache_bytes else None,
+    )
+    for i, trial in trials.items():
+        replies[i] = trial.finish(samples[str(i)].seconds)
+    return replies
+
+
+def _load(
+    kernel: bytes, load_function: str, reference: Reference, options: RunOptions
+) -> _Trial | RunReply:
     try:
         plan = pickle.loads(kernel)
         loaded = resolve(load_function)(plan)
     except Exception as error:
         return RunReply(Status.launch_error, describe_exception("load", error))
     try:
-        return _Trial(plan, loaded, reference, options).measure(best_latency_s)
+        return _Trial(plan, loaded, reference, options)
+    except Exception as error:
+        return RunReply(Status.run_error, describe_exception("run", error))
+
+
+def _guarded(verify: Callable[[], RunReply]) -> RunReply:
+    try:
+        return verify()
     except Exception as error:
         return RunReply(Status.run_error, describe_exception("run", error))
 
@@ -114,30 +180,39 @@ class _Trial:
         self._buffers = [*self._inputs, *self._outputs]
         self._arrays = [buffer.array for buffer in self._buffers]
 
-    def measure(self, best_latency_s: float | None) -> RunReply:
-        """Verifies with all threads and, where cheap, with one; times; verifies once more."""
+    def verify(self) -> RunReply:
+        """Checks the outputs with all threads and, where cheap, with one."""
         options = self._options
         began = time.perf_counter()
         reply = self._verify(options.threads)
         elapsed = time.perf_counter() - began
         if reply.status == Status.ok and options.threads > 1 and elapsed < _CHEAP_CHECK_S:
             reply = self._verify(1)
-        if reply.status != Status.ok:
-            return reply
-        limit = options.give_up_ratio * best_latency_s if best_latency_s else float("inf")
-        samples = timing.take_samples(
-            self._bind(),
-            repeats=options.repeats,
-            min_sample_s=options.min_repeat_ms * 1e-3,
-            budget_s=options.time_budget_ms * 1e-3,
-            short_look=options.short_look,
-            give_up_above_s=limit,
-            before=_flush(options.cold_cache_bytes) if options.cold_cache_bytes else None,
-        )
-        after = self._check(f"after {options.threads}-thread timing")
+        return reply
+
+    def sample(self, best_latency_s: float | None, hold: Sequence[int]) -> RunReply:
+        """Times the kernel, and looks at its outputs once more."""
+        options = self._options
+        call = self.bind()
+        with holding(hold):
+            samples = timing.take_samples(
+                call,
+                repeats=options.repeats,
+                min_sample_s=options.min_repeat_ms * 1e-3,
+                budget_s=options.time_budget_ms * 1e-3,
+                short_look=options.short_look,
+                best_s=best_latency_s or float("inf"),
+                extra=options.repeats // 2,
+                before=_flush(options.cold_cache_bytes) if options.cold_cache_bytes else None,
+            )
+        return self.finish(samples.seconds)
+
+    def finish(self, seconds: tuple[float, ...]) -> RunReply:
+        """The reply with these samples, if the outputs are still right."""
+        after = self._check(f"after {self._options.threads}-thread timing")
         if after.status != Status.ok:
             return after
-        return RunReply(Status.ok, "", samples.seconds, after.max_rel_error)
+        return RunReply(Status.ok, "", seconds, after.max_rel_error)
 
     def _verify(self, threads: int) -> RunReply:
         """One call on poisoned outputs and workspace, then the comparison."""
@@ -156,15 +231,20 @@ class _Trial:
             return RunReply(Status.wrong_answer, error, max_rel_error=found.error)
         return RunReply(Status.ok, max_rel_error=found.error)
 
-    def _bind(self) -> Callable[[], object]:
-        """The call that is timed: all threads, arguments fixed."""
+    def bind(self, pool_of: Callable[[int], np.ndarray] | None = None) -> Callable[[], object]:
+        """The call that is timed: all threads, arguments fixed.
+
+        Args:
+            pool_of: gives memory for copies of large weights; None: what the last kernel used.
+        """
+        pool_of = pool_of or _pool
         if not hasattr(self._loaded, "bind"):
             return partial(
                 self._loaded, self._arrays, self._workspace.array, self._options.threads
             )
         calls = [
             self._loaded.bind(arrays, self._workspace.array, self._options.threads)
-            for arrays in self._copies()
+            for arrays in self._copies(pool_of)
         ]
         if len(calls) == 1:
             only: Callable[[], object] = calls[0]
@@ -172,7 +252,7 @@ class _Trial:
         turn = itertools.cycle(calls)
         return lambda: next(turn)()
 
-    def _copies(self) -> list[list[np.ndarray]]:
+    def _copies(self, pool_of: Callable[[int], np.ndarray]) -> list[list[np.ndarray]]:
         """Argument lists with large packed weights copied until they fill `rotate_bytes`."""
         large = [
             i
@@ -182,12 +262,14 @@ class _Trial:
         size = sum(self._arrays[i].nbytes for i in large)
         count = min(self._options.rotate_bytes // max(size, 1), _MAX_COPIES) if large else 1
         lists = [self._arrays]
+        pool = pool_of(self._options.rotate_bytes) if count > 1 else None
         offset = 0
         for _ in range(count - 1):
             arrays = list(self._arrays)
             for i in large:
                 end = offset + arrays[i].nbytes
-                view = _pool(self._options.rotate_bytes)[offset:end].view(arrays[i].dtype)
+                assert pool is not None
+                view = pool[offset:end].view(arrays[i].dtype)
                 arrays[i] = view.reshape(arrays[i].shape)
                 np.copyto(arrays[i], self._arrays[i])
                 offset += -(-(end - offset) // 4096) * 4096
@@ -195,14 +277,18 @@ class _Trial:
         return lists
 
 
-@lru_cache(maxsize=1)
-def _pool(size: int) -> np.ndarray:
-    """Memory for copies of weights, kept from one kernel to the next; 64-byte aligned."""
+def _new_pool(size: int) -> np.ndarray:
+    """Memory for copies of weights, 64-byte aligned."""
     raw = np.zeros(size + _MAX_COPIES * 4096 + 64, np.uint8)
     return raw[-raw.ctypes.data % 64 :]
 
 
+_pool = lru_cache(maxsize=1)(_new_pool)
+"""The same memory for one kernel after another."""
+
+
+@lru_cache(maxsize=1)
 def _flush(size: int) -> Callable[[], object]:
-    """A function that streams a buffer of `size` bytes through the caches."""
-    buffer = np.zeros(size // 8, np.int64)
-    return partial(np.add, buffer, 1, out=buffer)
+    """A function that reads a buffer of `size` bytes, so that the caches hold nothing else."""
+    buffer = np.ones(size // 8, np.int64)
+    return partial(np.bitwise_and.reduce, buffer)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tilework.measure.batch import Batch, Job
+from tilework.measure.pause import resume
 from tilework.measure.process import Worker, WorkerDied, wait_for
 from tilework.measure.types import Candidate, Measured, MeasureError, RunOptions
+from tilework.record import Status
 
 BUILDER_NICE = 10
 """Builders that work while the runner measures give way to it. Alone they need not."""
@@ -21,6 +25,10 @@ OPENMP = {"OMP_PROC_BIND": "true"}
 """The runner's threads keep to their cores. On a busy machine two of them can otherwise share one
 for seconds while the other core does something else: a kernel then takes ten times as long."""
 
+Overlap = Literal["never", "between", "always"]
+
+_CODES_KEPT = 50_000
+_CALIBRATIONS_KEPT = 64
 _RECYCLE_AFTER = 2000
 _MAX_FAILED_STARTS = 3
 
@@ -36,7 +44,8 @@ class Settings:
     build_function: str
     load_function: str
     seed: int
-    overlap: bool
+    overlap: Overlap
+    final_rounds: int
     run: RunOptions
 
 
@@ -48,9 +57,10 @@ class Measurer:
     candidate recorded, the others go on. Use it as a context manager: leaving it, by an exception
     or Ctrl-C too, ends every process; so does the end of this process, however it comes.
 
-    A batch is built first and run afterwards, so that building disturbs no measurement. With
-    `overlap`, which pays on machines with cores to spare, both happen at once, and the builders
-    have low priority.
+    Building overlaps measuring without disturbing it. Where cores stay free of the kernel,
+    builders of low priority work all the time (overlap "always"). Elsewhere they work while the
+    runner loads and verifies, and stand still while it takes samples ("between"). With "never", a
+    batch is built first and run afterwards.
     """
 
     def __init__(
@@ -64,10 +74,10 @@ class Measurer:
         min_repeat_ms: float = 1.0,
         repeats: int = 20,
         short_look: int = 3,
-        give_up_ratio: float = 1.5,
+        final_rounds: int = 25,
         time_budget_ms: float = 30.0,
         cold_cache: bool = False,
-        overlap: bool | None = None,
+        overlap: Overlap | None = None,
         build_function: str = "tilework.codegen:build",
         load_function: str = "tilework.codegen.jit:load_kernel",
         seed: int = 0,
@@ -76,26 +86,30 @@ class Measurer:
 
         Args:
             target: the target to measure on: its `num_cores` is the number of threads.
-            build_processes: default: the cores; with `overlap`, those that the runner leaves.
+            build_processes: default: the cores; with overlap "always", those that the runner
+                leaves.
             build_timeout_s: limit for building one candidate, in seconds.
             run_timeout_s: limit for verifying and timing one, in seconds.
             reference_timeout_s: limit for computing a task's reference output.
             min_repeat_ms: a sample repeats the kernel until it lasts about this long.
             repeats: samples of a contender, as far as `time_budget_ms` allows.
-            short_look: samples after which a candidate may be given up as slow.
-            give_up_ratio: how many times slower than the best that is.
+            short_look: samples of a candidate that is not given up, even if time is over.
+            final_rounds: samples of each finalist.
             time_budget_ms: no further sample of a candidate is begun after this long.
             cold_cache: empty the caches before every sample; a sample is then a single call.
-            overlap: build while measuring; default: if two cores stay free of the kernel.
+            overlap: when to build, see above; default: "always" if two cores stay free of the
+                kernel, else "between" (on Linux) or "never".
             build_function: "module:function" called as `function(task, sketch_id, row)`.
             load_function: "module:function" called with what the build function returned.
             seed: of the random inputs.
         """
         cores = available_cores()
         if overlap is None:
-            overlap = cores >= target.num_cores + 2
-        spare = max(1, cores - target.num_cores) if overlap else cores
-        flush = 2 * max(int(target.l3_bytes), int(target.l2_bytes), 8 << 20) if cold_cache else 0
+            between: Overlap = "between" if hasattr(signal, "SIGSTOP") else "never"
+            overlap = "always" if cores >= target.num_cores + 2 else between
+        spare = max(1, cores - target.num_cores) if overlap == "always" else cores
+        cache = max(int(target.l3_bytes), int(target.l2_bytes), 8 << 20)
+        flush = cache + cache // 4 if cold_cache else 0
         self.target = target
         self.settings = Settings(
             build_processes=build_processes or spare,
@@ -106,12 +120,12 @@ class Measurer:
             load_function=load_function,
             seed=seed,
             overlap=overlap,
+            final_rounds=final_rounds,
             run=RunOptions(
                 threads=target.num_cores,
                 min_repeat_ms=min_repeat_ms,
                 repeats=repeats,
                 short_look=short_look,
-                give_up_ratio=give_up_ratio,
                 time_budget_ms=time_budget_ms,
                 cold_cache_bytes=flush,
             ),
@@ -120,6 +134,8 @@ class Measurer:
         self._builders: list[Worker[Job]] = []
         self._runner: Worker[Job] | None = None
         self._failed_starts = 0
+        self._codes: OrderedDict[tuple[str, str], Measured] = OrderedDict()
+        self._calibrations: deque[float] = deque(maxlen=_CALIBRATIONS_KEPT)
 
     def __enter__(self) -> Measurer:
         self._start()
@@ -150,14 +166,53 @@ class Measurer:
         Raises:
             MeasureError: worker processes cannot be started at all; the message says why.
         """
+        key = str(task.workload_key)
+        codes = {code: found for (k, code), found in self._codes.items() if k == key}
+        batch = Batch(
+            self.settings, pickle.dumps(task), candidates, best_latency_s, codes,
+            self._calibrations,
+        )  # fmt: skip
+        results = self._measured(batch, progress)
+        self.remember(key, results)
+        return results
+
+    def duel(self, task: Any, candidates: Sequence[Candidate]) -> list[Measured]:
+        """Builds and verifies candidates of one task, then times them in turns.
+
+        Every candidate gets as many samples, and the i-th samples of all were taken one after the
+        other, so that what else the machine does hits all alike. Their latencies may be compared
+        with each other to about a percent, whatever the machine does.
+
+        Returns:
+            One result per candidate, in their order; failures among them take no part.
+
+        Raises:
+            MeasureError: see `measure`.
+        """
+        batch = Batch(self.settings, pickle.dumps(task), candidates, None, duel=True)
+        return self._measured(batch, None)
+
+    def remember(self, workload_key: str, results: Iterable[Measured]) -> None:
+        """Candidates whose code is that of one of these are not measured again."""
+        for one in results:
+            if one.code_hash and one.status in (Status.ok, Status.wrong_answer):
+                self._codes.setdefault((workload_key, one.code_hash), one)
+        while len(self._codes) > _CODES_KEPT:
+            self._codes.popitem(last=False)
+
+    def _measured(
+        self, batch: Batch, progress: Callable[[Measured], None] | None
+    ) -> list[Measured]:
         with self._lock:
             try:
                 self._start()
-                batch = Batch(self.settings, pickle.dumps(task), candidates, best_latency_s)
-                return self._run(batch, progress)
+                results = self._run(batch, progress)
             except BaseException:
                 self._stop()
                 raise
+        if batch.calibration_s is not None:
+            self._calibrations.append(batch.calibration_s)
+        return results
 
     def close(self) -> None:
         """Ends all processes. The measurer starts new ones if it is used again."""
@@ -186,7 +241,7 @@ class Measurer:
                     batch.feed_builder(builder)
             assert self._runner is not None
             if self._runner.idle:
-                batch.feed_runner(self._runner)
+                batch.feed_runner(self._runner, [builder.pid for builder in self._builders])
             replied, late = wait_for(self._workers())
             for worker in replied:
                 self._take_reply(batch, worker)
@@ -230,6 +285,7 @@ class Measurer:
     def _replace(self, batch: Batch, worker: Worker[Job]) -> None:
         worker.kill()
         if worker is self._runner:
+            resume(builder.pid for builder in self._builders)
             batch.runner_replaced()
             self._runner = self._new_runner()
         else:
@@ -244,7 +300,7 @@ class Measurer:
 
     def _new_builder(self) -> Worker[Job]:
         module = self.settings.build_function.partition(":")[0]
-        nice = BUILDER_NICE if self.settings.overlap else 0
+        nice = BUILDER_NICE if self.settings.overlap == "always" else 0
         return Worker(nice=nice, preload=["tilework.measure.jobs", module])
 
     def _new_runner(self) -> Worker[Job]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilework.measure.types import Measured
-from tilework.record import SCHEMA_VERSION, Record
+from tilework.record import SCHEMA_VERSION, Purpose, Record
 
 
 def to_records(
@@ -19,6 +19,7 @@ def to_records(
     run_id: str,
     round: int,
     network: str = "",
+    purpose: Purpose = Purpose.search,
     created_at: datetime | None = None,
 ) -> list[Record]:
     """The records of one round of one task, in the order of `measured`.
@@ -60,6 +61,7 @@ def to_records(
             max_rel_error=one.max_rel_error,
             predicted_score=one.candidate.predicted_score,
             model_id=one.candidate.model_id,
+            purpose=purpose,
         )
         for position, one in enumerate(measured)
     ]

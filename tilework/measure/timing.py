@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilework.measure.sequential import hopeless
+
 Call = Callable[[], object]
 
 DISTURBED_SHARE = 0.05
@@ -132,16 +134,14 @@ def take_samples(
     min_sample_s: float,
     budget_s: float,
     short_look: int = 3,
-    give_up_above_s: float = math.inf,
+    best_s: float = math.inf,
+    extra: int = 0,
     before: Call | None = None,
 ) -> Samples:
     """Times a function that has been called at least once before.
 
-    A function is given up, before its samples are complete, when it is plainly slower than a
-    limit: its first sample is more than twice the limit, or the median of its short look is above
-    it. Run-delay filtered samples of one kernel differ by a few percent; if as many as one in 50
-    were half too long, a function as fast as the best (the limit is 1.5 times the best latency)
-    would be given up by the median of three with probability 0.0012.
+    Samples of a function that is plainly slower than the best end early, by the test of
+    `tilework.measure.sequential`; one that looks like the new best gets some more.
 
     Args:
         call: the function.
@@ -150,8 +150,10 @@ def take_samples(
         budget_s: no further sample is begun after this long; on a busy machine it may take
             `PATIENCE` times as long to get a short look of undisturbed samples. If there is none
             at all by then, the least disturbed ones are returned.
-        short_look: number of samples after which the median is compared with the limit.
-        give_up_above_s: the limit.
+        short_look: number of samples that are wanted in any case.
+        best_s: the best latency known, as it would be measured now.
+        extra: samples beyond `repeats`, and as large a share of `budget_s` more, for a function
+            whose median is below `best_s`.
         before: called, untimed, before every sample; a sample is then a single call, and
             `budget_s` counts the samples alone.
     """
@@ -160,7 +162,7 @@ def take_samples(
     kept: list[float] = []
     disturbed: list[tuple[float, float]] = []  # (share that was waiting, seconds per call)
     with RunDelay() as delay:
-        while len(kept) < repeats:
+        while True:
             if before:
                 before()
             waited = delay.seconds()
@@ -172,14 +174,16 @@ def take_samples(
                 continue
             if waited <= DISTURBED_SHARE * elapsed:
                 kept.append(elapsed / number)
+                if hopeless(kept, best_s):
+                    break
             else:
                 disturbed.append((waited / max(elapsed, 1e-9), elapsed / number))
-            if len(kept) == 1 and kept[0] > 2 * give_up_above_s:
+            wanted, patience = repeats, budget_s
+            if extra and len(kept) >= short_look and quantile(kept, 0.5) < best_s < math.inf:
+                wanted, patience = repeats + extra, budget_s * (1 + extra / repeats)
+            if len(kept) >= wanted:
                 break
-            if len(kept) == short_look and quantile(kept, 0.5) > give_up_above_s:
-                break
-            patience = budget_s if len(kept) >= short_look else PATIENCE * budget_s
-            if spent >= patience:
+            if spent >= (patience if len(kept) >= short_look else PATIENCE * budget_s):
                 break
     if kept:
         return Samples(tuple(kept), len(disturbed))
@@ -195,6 +199,7 @@ def interleave(
     warmup: int = 1,
     settle_s: float = 0.0,
     budget_s: float = math.inf,
+    before: Call | None = None,
 ) -> dict[str, Samples]:
     """Times functions side by side, so that whatever the machine does hits all of them alike.
 
@@ -211,6 +216,7 @@ def interleave(
             call. Functions with thread pools need it: a pool spins for a while after its last
             call, on the cores of the function that comes next.
         budget_s: no further round is begun after this long; one is always run.
+        before: called, untimed, before every sample.
 
     Returns:
         Samples per name, all of the same number.
@@ -232,6 +238,8 @@ def interleave(
                 if settle_s:
                     time.sleep(settle_s)
                     functions[name]()
+                if before:
+                    before()
                 waited = delay.seconds()
                 elapsed = time_calls(functions[name], numbers[name])
                 good &= delay.seconds() - waited <= DISTURBED_SHARE * elapsed
@@ -253,6 +261,7 @@ def calibration_s() -> float:
 
     It fits the first-level cache and runs on one thread, so that it moves with the core's clock
     and with whatever shares the core, and with nothing of ours. The least of 7 runs, in seconds.
+    One is taken before every batch; `tilework.measure.drift` says what it is compared with.
     """
     import numpy as np
 

@@ -36,7 +36,8 @@ class Measured:
         latency_s: median of the samples, in seconds; None unless `status` is ok.
         latency_samples: seconds per call, one value per undisturbed sample.
         latency_spread: interquartile range of the samples divided by their median.
-        calibration_s: time of the fixed calibration loop before this batch, in seconds.
+        calibration_s: time of the fixed calibration loop before this batch, in seconds; see
+            `tilework.measure.drift`.
         build_s: time that building took, in seconds.
         max_rel_error: largest deviation from the reference, relative to its largest magnitude.
         code_hash: identity of the generated code; empty when none was generated.
@@ -87,12 +88,11 @@ class RunOptions:
     Attributes:
         threads: threads of the timed calls.
         min_repeat_ms: a sample repeats the call until it lasts about this long.
-        repeats: samples taken of a contender, if `time_budget_ms` allows.
-        short_look: samples taken of every candidate before it may be given up.
-        give_up_ratio: a candidate is given up when the median of its short look is longer than
-            this times the best latency, or its first sample longer than twice that.
+        repeats: samples taken of a contender, if `time_budget_ms` allows; half as many more of
+            what looks like the new best. Others end early: `tilework.measure.sequential`.
+        short_look: samples wanted of every candidate that is not given up.
         time_budget_ms: no further sample is begun after this long, once there is a short look.
-        cold_cache_bytes: if not 0, a buffer of this size is streamed before every sample, and a
+        cold_cache_bytes: if not 0, a buffer of this size is read before every sample, and a
             sample is one call.
         rotate_bytes: large constant weights are timed in as many copies as fill this many bytes,
             one after another, so that they come from memory as they do in a network whose other
@@ -103,7 +103,6 @@ class RunOptions:
     min_repeat_ms: float = 1.0
     repeats: int = 20
     short_look: int = 3
-    give_up_ratio: float = 1.5
     time_budget_ms: float = 30.0
     cold_cache_bytes: int = 0
     rotate_bytes: int = 96 << 20

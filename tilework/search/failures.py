@@ -30,17 +30,26 @@ class Cause:
 
 @dataclass(frozen=True)
 class TaskFailure:
-    """A task none of whose candidates was valid."""
+    """A task none of whose candidates was valid.
+
+    Attributes:
+        trials: candidates measured.
+        causes: the most frequent ones.
+        command: a command line that builds and runs the first candidate again; may be empty.
+    """
 
     task_index: int
     desc: str
     trials: int
     causes: tuple[Cause, ...]
+    command: str = ""
 
     def __str__(self) -> str:
-        causes = "; ".join(map(str, self.causes))
+        causes = "".join(f"\n  {cause}" for cause in self.causes)
+        again = f"\n  see the first again: {self.command}" if self.command else ""
         return (
-            f"task {self.task_index} ({self.desc}): all {self.trials} candidates failed: {causes}"
+            f"task {self.task_index} ({self.desc}): all {self.trials} candidates failed"
+            f"{causes}{again}"
         )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilework.model import Batch, Observation
 from tilework.model.metrics import pairwise_accuracy
-from tilework.record import Record, Status
+from tilework.record import Purpose, Record, Status
 from tilework.search.pool import PoolSpace
 
 RECENT = 48
@@ -99,19 +99,28 @@ class Known:
 
 
 def read_known(space: PoolSpace, records: Iterable[Record], rules_version: int) -> Known:
-    """Select the records of one version of the sketch rules and look up their programs."""
+    """Select the records of one version of the sketch rules and look up their programs.
+
+    What finals measured is no record of its own here: it replaces the latency of its program.
+    """
     positions = {sketch.id: index for index, sketch in enumerate(space.sketches)}
     kept: list[Record] = []
     sketches: list[int] = []
+    final: dict[tuple[int, tuple[int, ...]], float] = {}
     for record in records:
         index = positions.get(record.sketch_id)
         if index is None or record.rules_version != rules_version:
             continue
-        if len(record.decisions) == space.sketches[index].num_decisions:
+        if record.purpose == Purpose.final:
+            if record.usable and record.latency_s is not None:
+                final[record.sketch_id, record.decisions] = record.latency_s
+        elif len(record.decisions) == space.sketches[index].num_decisions:
             kept.append(record)
             sketches.append(index)
     sketch = np.array(sketches, dtype=np.int32)
-    latency = [r.latency_s if r.usable and r.latency_s is not None else np.inf for r in kept]
+    single = [r.latency_s if r.usable and r.latency_s is not None else np.inf for r in kept]
+    programs = [(r.sketch_id, r.decisions) for r in kept]
+    latency = [final.get(p, s) for p, s in zip(programs, single, strict=True)]
     known = Known(space, tuple(kept), sketch, np.array(latency), np.zeros(0, dtype=np.uint64))
     keys = np.zeros(len(kept), dtype=np.uint64)
     for index in range(len(space.sketches)):

@@ -77,6 +77,8 @@ class TuningOptions:
             candidates in its first round.
         min_gain: the run ends when the gain predicted for the next round falls below this share
             of the network's latency; 0 for never.
+        finalists: candidates of each task that are timed in turns before one is called the best;
+            below 2: none.
         policy: effort of one proposal step.
     """
 
@@ -88,6 +90,7 @@ class TuningOptions:
     warmup_measures: int | None = None
     min_share: float = 0.0
     min_gain: float = 0.0
+    finalists: int = 4
     policy: PolicyParams = field(default_factory=PolicyParams)
 
     def __post_init__(self) -> None:
@@ -105,6 +108,10 @@ class TuningOptions:
                 raise TuningError(f"{name} must be at least 1, not {value}")
         if self.seconds is not None and self.seconds <= 0:
             raise TuningError(f"seconds must be positive, not {self.seconds}")
+        if not 0 <= self.min_gain < 1:
+            raise TuningError(
+                f"min_gain is a share of the network's latency from 0 to 1, not {self.min_gain}"
+            )
 
     @property
     def first_round(self) -> int:
@@ -118,8 +125,9 @@ EFFORTS: dict[str, TuningOptions] = {
     "draft": TuningOptions(
         num_measure_trials=320,
         num_measures_per_round=8,
-        seconds=45,
+        seconds=42,
         min_share=0.006,
+        finalists=3,
         policy=PolicyParams(population=768, generations=2, neighbours=48),
     ),
     "quick": TuningOptions(
@@ -137,6 +145,7 @@ EFFORTS: dict[str, TuningOptions] = {
         warmup_measures=32,
         per_task_early_stopping=1200,
         min_gain=0.0001,
+        finalists=6,
         policy=PolicyParams(population=3072),
     ),
 }

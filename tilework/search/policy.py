@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilework.measure.types import Candidate
 from tilework.model import Batch, CostModel, DraftModel
-from tilework.record import History
+from tilework.record import History, Record
 from tilework.search.choose import at_random, diverse
 from tilework.search.evolve import evolve
 from tilework.search.known import Known, read_known
@@ -66,12 +66,18 @@ class SketchPolicy:
 
     # --- what is known -----------------------------------------------------------------------
 
+    def recorded(self, history: History) -> list[Record]:
+        """The task's records under the present rules, those of finals included."""
+        from tilework.space import RULES_VERSION
+
+        records = history.of(self.task.workload_key, str(self.task.target))
+        return [record for record in records if record.rules_version == RULES_VERSION]
+
     def known(self, history: History) -> Known:
         """The task's records that belong to its present space."""
         from tilework.space import RULES_VERSION
 
-        records = history.of(self.task.workload_key, str(self.task.target))
-        return read_known(self.space, records, RULES_VERSION)
+        return read_known(self.space, self.recorded(history), RULES_VERSION)
 
     @property
     def drafts(self) -> Pool:

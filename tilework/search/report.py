@@ -44,6 +44,9 @@ class Round:
         estimated_total_s: weighted sum of the tasks' latencies after the round.
         trials, elapsed_s: spent by the run so far.
         metrics: how well the candidates were ranked, see `tilework.model.metrics`.
+        final: whether finalists were timed in turns, and not new candidates.
+        drift: how much slower the machine was than usual in this run, by its calibration: 0.1 for
+            10 %; see `tilework.measure.drift`.
     """
 
     number: int
@@ -55,6 +58,8 @@ class Round:
     trials: int
     elapsed_s: float
     metrics: dict[str, float] = field(default_factory=dict)
+    final: bool = False
+    drift: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,9 @@ class TuneResult:
         trials, rounds, elapsed_s: spent by the run, restored rounds included.
         stopped: why the run ended.
         failures: tasks none of whose candidates was valid.
+        settled: tasks whose best was chosen by finals.
+        drifted_rounds: rounds measured while the machine ran noticeably faster or slower than
+            usual in this run.
     """
 
     run_id: str
@@ -82,3 +90,5 @@ class TuneResult:
     elapsed_s: float
     stopped: str
     failures: tuple[TaskFailure, ...] = ()
+    settled: int = 0
+    drifted_rounds: int = 0

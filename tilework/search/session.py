@@ -7,6 +7,8 @@
             measured = session.measure(index, candidates, measurer)
             session.commit(index, measured)
             session.refit()
+    while (index := session.next_final()) is not None:
+        session.settle(index, session.duel(index, measurer))
 
 The session keeps nothing that the history does not: a session made with the run id of an
 interrupted one goes on after the last round that was committed.
@@ -17,15 +19,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
+from tilework.measure.drift import drift, drifted
 from tilework.measure.records import to_records
 from tilework.measure.types import Candidate, Measured
 from tilework.model import CostModel, Observation, XGBModel
 from tilework.model.metrics import ranking_metrics
-from tilework.record import Record, RecordLog
+from tilework.record import Purpose, Record, RecordLog, best_of
 from tilework.search.budget import Budget
 from tilework.search.failures import TaskFailure, frequent_causes
+from tilework.search.finals import FINAL_SHARE, Judge, as_candidates, finalists
 from tilework.search.known import observations
 from tilework.search.options import TuningError, TuningOptions
 from tilework.search.policy import SketchPolicy
@@ -61,6 +66,8 @@ class TuningSession:
         space_of: search space of a task; the engine's if None.
         clock: seconds since some moment.
         warm: learn from the history's records of other networks first.
+        reproduce: command line that measures a record again, with `{record_id}` in it; for
+            messages about failures.
 
     Raises:
         TuningError: no task, or weights that do not match the tasks.
@@ -80,6 +87,7 @@ class TuningSession:
         space_of: Callable[[Any], Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
         warm: bool = True,
+        reproduce: str = "",
     ) -> None:
         if not tasks:
             raise TuningError("there is no task to tune")
@@ -91,6 +99,7 @@ class TuningSession:
         self.history, self.run_id = history, run_id
         self.model: CostModel = XGBModel(seed) if model is None else model
         self._network = network
+        self._reproduce = reproduce
         self._policies = [
             SketchPolicy(
                 task,
@@ -107,6 +116,9 @@ class TuningSession:
         self._stopped = ""
         self._failures: dict[int, TaskFailure] = {}
         self._learnt = [0] * len(self.tasks)
+        self._calibrations: list[float] = []
+        self._judged: set[int] = set()
+        self._finals_began: float | None = None
         self._warmth = self._other_workloads() if warm else []
         self._restore()
         self.refit()
@@ -163,16 +175,73 @@ class TuningSession:
         self._count(index, number, records)
         self.budget.end_step(len(records))
         self._stop_if_hopeless(HOPELESS_TRIALS)
+        return self._round(number, index, records, before)
+
+    def next_final(self) -> int | None:
+        """Index of the next task whose fastest candidates should be timed in turns; None: done.
+
+        The heaviest task comes first. Tasks that hardly matter have none, and with a budget in
+        seconds finals end after a share of it.
+        """
+        now = self.budget.elapsed_s
+        began = self._finals_began = now if self._finals_began is None else self._finals_began
+        seconds = self.budget.options.seconds
+        if seconds is not None and now - began > FINAL_SHARE * seconds:
+            return None
+        shares = self.scheduler.shares()
+        for index in sorted(range(len(self.tasks)), key=lambda i: (-shares[i], i)):
+            if index in self._judged or self.scheduler.negligible(index):
+                continue
+            if self._finalists(index):
+                return index
+        return None
+
+    def duel(self, index: int, measurer: Judge) -> list[Measured]:
+        """Time a task's finalists in turns."""
+        self._judged.add(index)
+        return measurer.duel(self.tasks[index], as_candidates(self._finalists(index)))
+
+    def settle(self, index: int, measured: Sequence[Measured]) -> Round | None:
+        """Keep the verdict of finals; None if there is none, since fewer than two could be timed.
+
+        Finals cost no trials: nothing new was measured.
+        """
+        valid = [one for one in measured if one.latency_s is not None]
+        if len(valid) < 2:
+            return None
+        number, before = self._rounds, self.scheduler.states[index].best_s
+        records = to_records(
+            self.tasks[index],
+            valid,
+            run_id=self.run_id,
+            round=number,
+            network=self._network,
+            purpose=Purpose.final,
+        )
+        self.history.append(records)
+        self._rounds = number + 1
+        self.scheduler.settle(index, _best_s(records))
+        return replace(self._round(number, index, records, before), final=True, metrics={})
+
+    def _finalists(self, index: int) -> list[Record]:
+        found = self._policies[index].recorded(self.history)
+        return finalists(found, self.budget.options.finalists)
+
+    def _round(self, number: int, index: int, records: Sequence[Record], before_s: float) -> Round:
+        readings = [r.calibration_s for r in records if r.calibration_s is not None]
+        off = drift(readings[0], self._calibrations) if readings else 0.0
+        self._calibrations += readings[:1]
         return Round(
             number,
             index,
             tuple(records),
-            before,
+            before_s,
             self.scheduler.states[index].best_s,
             self.scheduler.estimated_total_s(),
             self.budget.trials,
             self.budget.elapsed_s,
             _round_metrics(records),
+            drift=off,
         )
 
     def refit(self) -> None:
@@ -228,10 +297,11 @@ class TuningSession:
 
     def result(self) -> TuneResult:
         """What came of the run so far."""
+        best = tuple(self.history.best(t.workload_key, str(t.target)) for t in self.tasks)
         return TuneResult(
             run_id=self.run_id,
             rows=self.summary(),
-            best=tuple(self.history.best(t.workload_key, str(t.target)) for t in self.tasks),
+            best=best,
             estimated_total_s=self.scheduler.estimated_total_s(),
             complete=all(math.isfinite(state.best_s) for state in self.scheduler.states),
             trials=self.budget.trials,
@@ -239,6 +309,8 @@ class TuningSession:
             elapsed_s=self.budget.elapsed_s,
             stopped=self._stopped or self.budget.exhausted() or "not finished",
             failures=self.failures,
+            settled=sum(r is not None and r.purpose == Purpose.final for r in best),
+            drifted_rounds=drifted(self._calibrations),
         )
 
     def _other_workloads(self) -> list[Observation]:
@@ -263,6 +335,15 @@ class TuningSession:
                     self.scheduler.credit(index, len(records), _num_ok(records), _best_s(records))
         for number, (index, records) in sorted(own.items()):
             self._count(index, number, records)
+            readings = [r.calibration_s for r in records if r.calibration_s is not None]
+            self._calibrations += readings[:1]
+        for index, policy in enumerate(self._policies):
+            for record in policy.recorded(self.history):
+                if record.purpose == Purpose.final and record.run_id == self.run_id:
+                    self._rounds = max(self._rounds, record.round + 1)
+            best = best_of(policy.recorded(self.history))
+            if best is not None and best.latency_s is not None and best.purpose == Purpose.final:
+                self.scheduler.settle(index, best.latency_s)
         self.budget.restore_time(max(r.created_at for r in records) for _, records in own.values())
 
     def _count(self, index: int, number: int, records: Sequence[Record]) -> None:
@@ -276,7 +357,8 @@ class TuningSession:
             known = self._policies[index].known(self.history)
             causes = frequent_causes(known.records)
             desc = self.tasks[index].desc
-            self._failures[index] = TaskFailure(index, desc, len(known), causes)
+            command = self._reproduce.format(record_id=causes[0].first.record_id) if causes else ""
+            self._failures[index] = TaskFailure(index, desc, len(known), causes, command)
 
     def _stop_if_hopeless(self, least: int) -> None:
         """Raise when the run has measured ``least`` candidates or more and all of them failed."""
@@ -284,7 +366,7 @@ class TuningSession:
         trials = sum(state.trials for state in states)
         if any(state.ok for state in states) or trials < least or not self._failures:
             return
-        lines = "\n".join(f"  {failure}" for failure in self._failures.values())
+        lines = "\n".join(str(failure) for failure in self._failures.values())
         raise TuningError(
             f"tuning stops: all {trials} candidates measured so far failed\n{lines}\n"
             "mend the first cause, or check the machine with `tilework doctor`"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from tilework.model import CostModel
 from tilework.record import RecordLog
+from tilework.search.finals import Judge
 from tilework.search.options import TuningOptions
 from tilework.search.report import Round, TuneResult
 from tilework.search.session import MeasurerLike, TuningSession
@@ -67,9 +68,22 @@ def tune(
             if finished is not None:
                 for callback in callbacks:
                     callback(session, finished)
+        for finished in finals(session, measurer):
+            for callback in callbacks:
+                callback(session, finished)
     except KeyboardInterrupt:
         session.stop("interrupted")
     return session.result()
+
+
+def finals(session: TuningSession, measurer: MeasurerLike) -> Iterator[Round]:
+    """Times each task's fastest candidates in turns, if the measurer can; yields the verdicts."""
+    if not isinstance(measurer, Judge):
+        return
+    while (index := session.next_final()) is not None:
+        finished = session.settle(index, session.duel(index, measurer))
+        if finished is not None:
+            yield finished
 
 
 def run_round(session: TuningSession, index: int, measurer: MeasurerLike) -> Round | None:

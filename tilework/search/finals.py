@@ -1,0 +1,64 @@
+"""Finals: the fastest candidates of a task are timed in turns before one is called the best.
+
+Of hundreds of single latencies, each a percent or two off, the lowest is mostly a lucky one, and a
+busy machine makes it worse. The finalists are the lowest latencies recorded, of earlier runs too.
+What the finals say is recorded like any measurement (`Purpose.final`), and replaces what was
+measured before: see `tilework.record.best_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from tilework.measure.types import Candidate, Measured
+from tilework.record import Purpose, Record, best_of, contenders
+
+WITHIN = 0.06
+"""Finalists are at most this much slower than the fastest, by their records."""
+SETTLED = 0.02
+"""A winner of finals need not defend itself against later records that are not this close."""
+FINAL_SHARE = 0.15
+"""Share of a run's seconds that its finals may take on top; the heaviest tasks come first."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A measurer that can time candidates in turns; see `tilework.measure.Measurer.duel`."""
+
+    def duel(self, task: Any, candidates: Sequence[Candidate]) -> list[Measured]:
+        """One result per candidate, in order; their latencies may be compared closely."""
+
+
+def finalists(records: Iterable[Record], count: int) -> list[Record]:
+    """The records whose programs should be timed in turns, fastest first; none if it is settled.
+
+    Two programs with the same code are one. A single finalist has nothing to be compared with.
+    """
+    rows = list(records)
+    best = best_of(rows)
+    if best is None or best.latency_s is None:
+        return []
+    field = sorted(
+        (r for r in contenders(rows) if r.latency_s is not None),
+        key=lambda r: (r.latency_s, r.record_id),
+    )
+    newcomers = [r for r in field if r.purpose != Purpose.final]
+    if best.purpose == Purpose.final and not _within(newcomers, best.latency_s, SETTLED):
+        return []
+    chosen: dict[object, Record] = {}
+    for record in _within(field, best.latency_s, WITHIN):
+        chosen.setdefault(record.code_hash or (record.sketch_id, record.decisions), record)
+    found = list(chosen.values())[:count]
+    return found if len(found) > 1 else []
+
+
+def as_candidates(records: Iterable[Record]) -> list[Candidate]:
+    """The programs of records, to be measured again."""
+    return [
+        Candidate(r.sketch_id, r.decisions, r.predicted_score or 0.0, r.model_id) for r in records
+    ]
+
+
+def _within(records: Iterable[Record], best_s: float, share: float) -> list[Record]:
+    return [r for r in records if r.latency_s is not None and r.latency_s <= best_s * (1 + share)]
