@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,14 +57,17 @@ def tune_with_records(
             seed=settings.seed,
             label=network_label(settings.network),
             extend=settings.extend,
+            reproduce=f"tilework reproduce {{record_id}} --store {shlex.quote(settings.store)}",
         )
         for problem in store.problems:
             reporter.note(f"warning: {problem}")
         _introduce(run)
         reporter.stage("searching")
         _search(run, stages)
-        stopped, progress = run.session.result().stopped, run.progress()
-        reporter.stage(f"search over: {stopped}")
+        stopped = run.session.result().stopped
+        reporter.stage(f"search over: {stopped}; timing the fastest candidates in turns")
+        _finals(run, stages)
+        progress = run.progress()
     stages.distill(store)
     reporter.stage("compiling")
     compiled = stages.compile(found.network, target, settings.store, settings.output)
@@ -118,6 +122,7 @@ def _introduce(run: TuningRun) -> None:
 def _search(run: TuningRun, stages: Stages) -> None:
     """Rounds until the session says that the run is over."""
     reporter = current_reporter()
+    told = 0
     while (index := run.next_task()) is not None:
         number = run.session.rounds
         if not stages.propose(run, index, number):
@@ -125,7 +130,19 @@ def _search(run: TuningRun, stages: Stages) -> None:
         stages.measure(run, index, number)
         finished = stages.store(run, index, number)
         reporter.progress(run.progress(finished))
+        for failure in run.session.failures[told:]:
+            reporter.note(f"warning: {failure}")
+        told = len(run.session.failures)
         stages.refit(run, index, number)
+
+
+def _finals(run: TuningRun, stages: Stages) -> None:
+    """Choose the best of each task among its fastest candidates."""
+    reporter = current_reporter()
+    while (index := run.next_final()) is not None:
+        finished = stages.judge(run, index, run.session.rounds)
+        if finished is not None:
+            reporter.progress(run.progress(finished))
 
 
 def _failures(records: Iterable[Record]) -> dict[str, int]:

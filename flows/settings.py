@@ -36,6 +36,9 @@ class TuneSettings(BaseModel):
     seconds: float | None = Field(
         None, gt=0, description="Search time, instead of effort's budget"
     )
+    min_gain: float | None = Field(
+        None, ge=0, lt=1, description="Stop when a round promises a smaller share; none: effort's"
+    )
     extend: bool = Field(False, description="Spend the budget on top of what was spent before")
     threads: int | None = Field(None, ge=1, description="Threads of the network; none: all cores")
     store: str = Field("records", description="Record store: a directory or a URI")
@@ -58,6 +61,8 @@ class TuneSettings(BaseModel):
         from tilework.search import EFFORTS
 
         options = EFFORTS[self.effort]
+        if self.min_gain is not None:
+            options = replace(options, min_gain=self.min_gain)
         if self.trials is None and self.seconds is None:
             return options
         return replace(options, num_measure_trials=self.trials, seconds=self.seconds)

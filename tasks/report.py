@@ -19,6 +19,10 @@ class Progress:
         trials_budget, seconds_budget: what may be spent in all; None is no limit.
         current: ID of the task that was just measured, None before the first round.
         failed: measurements of that round that did not end in status ``ok``.
+        final: whether that round were finals: known candidates, timed in turns.
+        drift: how much slower than usual the machine was in that round; 0.1 is 10 %.
+        settled: tasks whose best schedule was chosen by finals.
+        drifted_rounds: rounds of the run in which the machine was noticeably off its usual speed.
     """
 
     rows: tuple[TaskRow, ...]
@@ -30,6 +34,10 @@ class Progress:
     seconds_budget: float | None
     current: int | None = None
     failed: int = 0
+    final: bool = False
+    drift: float = 0.0
+    settled: int = 0
+    drifted_rounds: int = 0
 
     @property
     def measured_tasks(self) -> int:

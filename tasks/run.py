@@ -37,15 +37,18 @@ class TuningRun:
         seed: int,
         label: str,
         extend: bool = False,
+        reproduce: str = "",
     ) -> None:
         """Open the run; rounds of ``run_id`` that the store holds are taken as done.
 
         Args:
             label: the network's name in the records.
             extend: spend the budget of ``options`` on top of what the run has spent before.
+            reproduce: command line that measures a record again, for messages.
         """
         from dataclasses import replace
 
+        from tilework.measure.records import from_records
         from tilework.search import TuningSession
 
         self.extracted = extracted
@@ -59,7 +62,11 @@ class TuningRun:
             run_id=run_id,
             seed=seed,
             network=label,
+            reproduce=reproduce,
         )
+        for task in extracted.tasks:
+            records = store.of(task.workload_key, str(task.target))
+            measurer.remember(task.workload_key, from_records(records))
         self.resumed_rounds = self.session.rounds
         if extend:
             trials, seconds = options.num_measure_trials, options.seconds
@@ -90,7 +97,15 @@ class TuningRun:
             seconds_budget=session.budget.options.seconds,
             current=None if last is None else last.task_index,
             failed=0 if last is None else sum(not r.usable for r in last.records),
+            final=last is not None and last.final,
+            drift=0.0 if last is None else last.drift,
+            settled=result.settled,
+            drifted_rounds=result.drifted_rounds,
         )
+
+    def next_final(self) -> int | None:
+        """Index of the next task whose fastest candidates are timed in turns; None: no more."""
+        return self.session.next_final()
 
 
 def propose(run: TuningRun, index: int, round: int) -> int:
@@ -108,6 +123,11 @@ def measure(run: TuningRun, index: int, round: int) -> int:
 def store(run: TuningRun, index: int, round: int) -> Round:
     """Append the round's records to the store as one file; then the round counts as done."""
     return run.session.commit(index, run._measured)
+
+
+def judge(run: TuningRun, index: int, round: int) -> Round | None:
+    """Time a task's fastest candidates in turns, and store the verdict; None if there is none."""
+    return run.session.settle(index, run.session.duel(index, run.measurer))
 
 
 def refit(run: TuningRun, index: int, round: int) -> None:

@@ -51,6 +51,7 @@ PREFECT = Stages(
     measure=_round_shell(PLAIN.measure, "measure"),
     store=_round_shell(PLAIN.store, "store"),
     refit=_round_shell(PLAIN.refit, "refit"),
+    judge=_round_shell(PLAIN.judge, "finals"),
     distill=_shell(PLAIN.distill, "distill"),
     compile=_shell(PLAIN.compile, "compile"),
     check=_shell(PLAIN.check, "check"),

@@ -11,13 +11,14 @@ from tasks import finish, network, run
 
 @dataclass(frozen=True)
 class Stages:
-    """What a pipeline calls, in this order; the four in the middle once per round."""
+    """What a pipeline calls, in this order; propose to judge once per round or task."""
 
     extract: Callable[..., Any]
     propose: Callable[..., Any]
     measure: Callable[..., Any]
     store: Callable[..., Any]
     refit: Callable[..., Any]
+    judge: Callable[..., Any]
     distill: Callable[..., Any]
     compile: Callable[..., Any]
     check: Callable[..., Any]
@@ -30,6 +31,7 @@ PLAIN = Stages(
     measure=run.measure,
     store=run.store,
     refit=run.refit,
+    judge=run.judge,
     distill=finish.distill,
     compile=finish.compile_modules,
     check=finish.check,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from flows.cli import bench, compile, doctor, networks, records, tune
+from flows.cli import bench, compile, doctor, explain, networks, records, tune
 from tilework.errors import TileworkError
 
 
@@ -71,6 +71,7 @@ app.command("extract")(networks.extract)
 app.command("tune")(tune.tune)
 app.command("compile")(compile.compile_network)
 app.command("bench")(bench.bench)
-app.command("explain")(networks.explain)
+app.command("explain")(explain.explain)
+app.command("reproduce")(explain.reproduce)
 app.add_typer(records.app, name="records")
 app.command("doctor")(doctor.doctor)

@@ -49,6 +49,15 @@ def total_text(progress: Progress) -> str:
     return text
 
 
+def drift_text(drift: float) -> str:
+    """A word on the machine's speed, if its calibration is noticeably off; else nothing."""
+    from tilework.measure.drift import LIMIT
+
+    if abs(drift) <= LIMIT:
+        return ""
+    return f"  [machine {abs(drift):.0%} {'slower' if drift > 0 else 'faster'} than usual]"
+
+
 class LineReporter(Reporter):
     """One plain line per event, for logs and pipes."""
 
@@ -65,10 +74,11 @@ class LineReporter(Reporter):
         if progress.current is None:
             return
         row = progress.rows[progress.current]
+        kind = "final" if progress.final else "round"
         typer.echo(
-            f"round {progress.rounds:3d}  task {row.id:2d} {row.desc[:28]:28s} "
+            f"{kind} {progress.rounds:3d}  task {row.id:2d} {row.desc[:28]:28s} "
             f"{show_ms(row.latency_ms):>9s} ms {number(row.gflops, 1):>7s} GFLOPS  "
-            f"{total_text(progress)}  ({budget_text(progress)})"
+            f"{total_text(progress)}  ({budget_text(progress)}){drift_text(progress.drift)}"
         )
 
 
@@ -128,6 +138,7 @@ class LiveReporter(Reporter):
                 )
             )
         footer = Text(f"{total_text(progress)}  ({budget_text(progress)})  {self._stage}")
+        footer.append(drift_text(progress.drift))
         return Group(task_table(progress, rows), footer)
 
 

@@ -27,6 +27,9 @@ app = typer.Typer(
 def show(
     store: options.Store = options.DEFAULT_STORE,
     network: Annotated[str | None, typer.Option("--network", help="Only this network.")] = None,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="List the most frequent causes of failures.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Count what a store holds: runs, trials, failures by kind.
@@ -44,7 +47,11 @@ def show(
         print_json({"store": store, "records": len(records), "runs": summaries})
         return
     out = console()
-    out.print(f"{store}: {len(records)} measurements, {len(runs)} run{plural(len(runs))}")
+    finals = sum(r.purpose == "final" for r in records)
+    out.print(
+        f"{store}: {len(records) - finals} measurements, {len(runs)} run{plural(len(runs))}"
+        + (f", and {finals} of finals" if finals else "")
+    )
     columns = ["Run", "Network", "Target", ">Rounds", ">Tasks", ">Trials", "Failed", "Last"]
     out.print(
         table(
@@ -59,6 +66,16 @@ def show(
             ],
         )
     )  # fmt: skip
+    if failures:
+        _print_failures(records, store)
+
+
+def _print_failures(records: list[Record], store: str) -> None:
+    """The ten most frequent causes, with a command that shows the first of each again."""
+    from tilework.search.failures import frequent_causes
+
+    for cause in frequent_causes(records, limit=10):
+        typer.echo(f"{cause}\n  tilework reproduce {cause.first.record_id} --store {store}")
 
 
 @app.command("best")
@@ -142,7 +159,8 @@ def _summary(rows: list[Record]) -> dict[str, Any]:
         "target": rows[0].target,
         "rounds": len({r.round for r in rows}),
         "tasks": len({r.workload_key for r in rows}),
-        "trials": len(rows),
+        "trials": sum(r.purpose == "search" for r in rows),
+        "finals": sum(r.purpose == "final" for r in rows),
         "failed": dict(failed),
         "first": min(r.created_at for r in rows),
         "last": max(r.created_at for r in rows),

@@ -35,6 +35,15 @@ def tune(
         float | None,
         typer.Option("--seconds", min=1, help="Search time, instead of effort's."),
     ] = None,
+    min_gain: Annotated[
+        float | None,
+        typer.Option(
+            "--min-gain",
+            min=0.0,
+            max=0.99,
+            help="Stop when a round promises less of the network's latency; 0.01 is 1 %.",
+        ),
+    ] = None,
     extend: Annotated[
         bool, typer.Option("--extend", help="Spend the budget on top of what was spent before.")
     ] = False,
@@ -78,6 +87,7 @@ def tune(
         effort=effort,
         trials=trials,
         seconds=seconds,
+        min_gain=min_gain,
         extend=extend,
         threads=threads,
         store=store,
@@ -155,6 +165,8 @@ def _document(report: TuneReport) -> dict[str, Any]:
         "failures": report.failures,
         "estimated_total_ms": progress.estimated_total_s * 1e3,
         "stopped": report.stopped,
+        "settled_tasks": progress.settled,
+        "drifted_rounds": progress.drifted_rounds,
         "before": report.before,
         "after": report.after,
         "speedup": report.speedup,
@@ -173,6 +185,17 @@ def print_report(report: TuneReport) -> None:
     out.print(task_table(progress))
     total = milliseconds(progress.estimated_total_s)
     out.print(f"Estimated total latency: {total} ms ({budget_text(progress)})")
+    if progress.settled:
+        out.print(
+            f"Best schedules chosen by finals, timed in turns: {progress.settled} of "
+            f"{len(progress.rows)} tasks"
+        )
+    if progress.drifted_rounds:
+        out.print(
+            f"[yellow]In {progress.drifted_rounds} of {progress.rounds} rounds the machine was "
+            "more than 5 % off its usual speed:[/] latencies of different rounds are less "
+            "comparable than those of finals"
+        )
     if report.failures:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.failures.items()))
         out.print(f"Failed measurements, kept as records: {kinds}")

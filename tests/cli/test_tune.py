@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -61,7 +59,7 @@ def test_tune_again_as_json_measures_nothing_more(cli, store, folder):
     assert found["check"]["max_rel_error"] < 1e-3
     assert found["after"]["median_ms"] > 0
     assert [task["id"] for task in found["tasks"]] == [0, 1, 2, 3]
-    assert len(pd.read_parquet(folder / "records")) == 16
+    assert (pd.read_parquet(folder / "records").purpose == "search").sum() == 16
 
 
 def test_compile_uses_the_records(cli, store, tmp_path):
@@ -91,14 +89,29 @@ def test_bench_compares_interleaved(cli, store):
     assert "mlp, 1 thread, 4 of 4 tasks tuned" in text
 
 
-def test_explain_shows_the_best_schedule(cli, store):
+def test_explain_shows_schedules_side_by_side(cli, store):
     found = cli.json("explain", "mlp:0", *THREADS, *store)
     assert found["measured"]["ok"] > 0
-    assert found["best"][0]["latency_s"] <= found["best"][-1]["latency_s"]
-    assert found["best"][0]["schedule"].strip()
-    text = cli("explain", "mlp:0", *THREADS, *store).stdout
-    assert "Best schedule:" in text
-    assert "p0 = PLACEHOLDER [1, 784]" in text
+    roles = [one["role"] for one in found["contestants"]]
+    assert roles[0] == "best" and roles[-1] == "default"
+    best = found["contestants"][0]
+    assert best["schedule"].strip() and best["draft_s"] > 0 and best["decisions"]
+    assert found["roofline"]["compute_s"] > 0 and found["roofline"]["memory_s"] > 0
+    text = cli("explain", "mlp:0", *THREADS, *store, "--measure").stdout
+    for said in ("Best schedule:", "p0 = PLACEHOLDER [1, 784]", "now, in turns", "of the bound"):
+        assert said in text
+    assert f"tilework reproduce {best['record_id']}" in text
+
+
+def test_reproduce_measures_a_record_again(cli, store):
+    best = cli.json("explain", "mlp:0", *THREADS, *store)["contestants"][0]["record_id"]
+    found = cli.json("reproduce", best, *store)
+    assert found["record"]["record_id"] == best
+    assert found["result"]["status"] == "ok"
+    text = cli("reproduce", best, *store).stdout
+    assert "then" in text and "now" in text and "split" in text
+    assert "no record 'nonsense'" in cli.error("reproduce", "nonsense", *store)
+    assert "give more of it" in cli.error("reproduce", best[:4], *store)
 
 
 def test_explain_of_an_unmeasured_task(cli):
@@ -107,9 +120,9 @@ def test_explain_of_an_unmeasured_task(cli):
 
 def test_records_show_and_best(cli, store):
     found = cli.json("records", "show", *store)
-    assert found["records"] == 16
+    assert found["runs"][0]["trials"] == 16 == found["records"] - found["runs"][0]["finals"]
     assert found["runs"][0]["network"] == "mlp"
-    assert "16 measurements, 1 run\n" in cli("records", "show", *store).stdout
+    assert "16 measurements, 1 run" in cli("records", "show", *store).stdout
     assert "0 measurements" in cli("records", "show", *store, "--network", "resnet-18").stdout
     best = cli.json("records", "best", *store)
     assert len(best) == len({(r["workload_key"], r["target"]) for r in best}) == 4
@@ -124,7 +137,8 @@ def test_records_distill_and_merge(cli, store, tmp_path):
     assert "rounds added, 0 were there already" in merged.stdout
     again = cli("records", "merge", source, "--store", "all")
     assert ": 0 rounds added" in again.stdout
-    assert json.loads(cli("records", "show", "--store", "all", "--json").stdout)["records"] == 16
+    (run,) = cli.json("records", "show", "--store", "all")["runs"]
+    assert run["trials"] == 16
 
 
 def test_merging_nothing_is_an_error(cli):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from tilework.measure.types import Measured
+from tilework.measure.types import Candidate, Measured
 from tilework.record import SCHEMA_VERSION, Purpose, Record
 
 
@@ -65,6 +65,19 @@ def to_records(
         )
         for position, one in enumerate(measured)
     ]
+
+
+def from_records(records: Iterable[Record]) -> list[Measured]:
+    """The measurements behind records of this machine's kind of processor, finals left out."""
+    return [
+        Measured(
+            Candidate(r.sketch_id, r.decisions, r.predicted_score or 0.0, r.model_id),
+            r.status, r.error, r.latency_s, r.latency_samples, r.latency_spread, r.calibration_s,
+            r.build_s, r.max_rel_error, r.code_hash,
+        )
+        for r in records
+        if r.purpose == Purpose.search and r.device == device_name()
+    ]  # fmt: skip
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,193 @@
+"""``tilework explain`` and ``reproduce``: one task, and one candidate, looked at closely."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli import options
+from flows.cli.networks import target_of
+from flows.cli.output import console, gflops, milliseconds, print_json, table
+from tilework.errors import NetworkError
+
+if TYPE_CHECKING:
+    from tasks.explanation import Contestant, Explanation, Roofline
+    from tasks.reproduce import Reproduced
+
+
+def explain(
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="NET:ID, with the ID that `extract` lists.")
+    ],
+    target: options.TargetText = options.DEFAULT_TARGET,
+    threads: options.Threads = None,
+    store: options.Store = options.DEFAULT_STORE,
+    batch: options.Batch = 1,
+    layout: options.Layout = "NHWC",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Time the schedules shown in turns, now.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Show what TASK computes, and its best, second and default schedule side by side.
+
+    The default is what an untuned compile chooses. Beside what was measured
+    stand what the models believed, and how far the machine's limits are.
+
+    [bold]Examples[/]
+
+      tilework explain resnet-18:3
+
+      tilework explain resnet-18:3 --measure     time the three again, in turns
+    """
+    from tasks.explanation import explain as explained
+    from tasks.finish import open_store
+    from tasks.network import extract as extract_network
+
+    network, _, number = task.rpartition(":")
+    if not network or not number.isdigit():
+        raise NetworkError(f"'{task}' names no task: write NET:ID, for instance resnet-18:3")
+    found = extract_network(network, target_of(target, threads), batch, layout)
+    if int(number) >= len(found.tasks):
+        raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
+    chosen = found.tasks[int(number)]
+    records = open_store(store)
+    for problem in records.problems:
+        typer.secho(f"warning: {problem}", fg="yellow", err=True)
+    document = explained(
+        chosen, records.of(chosen.workload_key, str(chosen.target)), measure=measure
+    )
+    if json:
+        print_json(document)
+        return
+    _print(document, store)
+
+
+def _print(document: Explanation, store: str) -> None:
+    out = console()
+    out.print(f"[bold]{document.description}[/]  {document.flops / 1e6:.1f} MFLOP")
+    typer.echo(f"workload {document.workload_key}\ntarget   {document.target}\n")
+    typer.echo(document.dag)
+    typer.echo("sketches:")
+    for sketch in document.sketches:
+        typer.echo(f"  {sketch['id']}  {sketch['name']} ({sketch['decisions']} decisions)")
+    measured = ", ".join(f"{n} {kind}" for kind, n in sorted(document.measured.items()))
+    out.print(f"measured: {measured or 'nothing yet (tilework tune makes records)'}")
+    _print_roofline(document.roofline)
+    shown = document.contestants
+    out.print(table(["", *(c.role for c in shown)], _rows(document)))
+    first = shown[0]
+    typer.echo(f"{first.role.capitalize()} schedule:\n{first.schedule}")
+    known = [c for c in shown if c.record_id]
+    if known:
+        typer.echo("Measure one again:")
+    for contestant in known:
+        typer.echo(
+            f"  tilework reproduce {contestant.record_id} --store {store}    {contestant.role}"
+        )
+
+
+def _rows(document: Explanation) -> list[list[str]]:
+    """Side by side: what was measured, what was believed, the roofline, the decisions."""
+    shown, flops, roof = document.contestants, document.flops, document.roofline
+
+    def row(name: str, *cells: str) -> list[str]:
+        return [name, *cells]
+
+    rows = [
+        row("measured ms", *(milliseconds(c.latency_s) for c in shown)),
+        row("how", *(c.measured for c in shown)),
+    ]
+    if any(c.now_s for c in shown):
+        rows.append(row("now, in turns, ms", *(milliseconds(c.now_s) for c in shown)))
+    rows += [
+        row("GFLOPS", *(gflops(flops, _seconds(c)) for c in shown)),
+        row("analytic model said ms", *(milliseconds(c.draft_s) for c in shown)),
+        row("score when proposed", *(_belief(c) for c in shown)),
+    ]
+    if roof is not None:
+        rows.append(row("share of FMA peak", *(_share(roof.compute_s, c) for c in shown)))
+        rows.append(row("share of the bound", *(_share(roof.bound_s, c) for c in shown)))
+    rows.append(row("sketch", *(f"{c.sketch_id}  {c.sketch}" for c in shown)))
+    names = dict.fromkeys(name for c in shown for name in c.decisions)
+    for name in names:
+        rows.append(row(f"  {name}", *(_decision(c, name) for c in shown)))
+    return rows
+
+
+def _seconds(contestant: Contestant) -> float | None:
+    return contestant.now_s or contestant.latency_s
+
+
+def _belief(contestant: Contestant) -> str:
+    if contestant.score is None:
+        return "-"
+    return f"{contestant.score:.3g} ({contestant.model_id})"
+
+
+def _share(least_s: float, contestant: Contestant) -> str:
+    seconds = _seconds(contestant)
+    return f"{least_s / seconds:.0%}" if seconds else "-"
+
+
+def _decision(contestant: Contestant, name: str) -> str:
+    values = contestant.decisions.get(name)
+    return "-" if values is None else " x ".join(map(str, values))
+
+
+def _print_roofline(roof: Roofline | None) -> None:
+    if roof is None:
+        typer.echo("roofline: this machine cannot run the target's code")
+        return
+    typer.echo(
+        f"roofline: {milliseconds(roof.compute_s)} ms of multiply-adds at the measured peak of "
+        f"{roof.peak_gflops:.0f} GFLOPS; {milliseconds(roof.memory_s)} ms for "
+        f"{roof.nbytes / 1e6:.2f} MB of arguments at {roof.gb_per_s:.0f} GB/s: "
+        f"bound by {roof.bound}"
+    )
+
+
+def reproduce(
+    record: Annotated[
+        str, typer.Argument(metavar="RECORD", help="A record's id, or how it begins.")
+    ],
+    store: options.Store = options.DEFAULT_STORE,
+    json: options.Json = False,
+) -> None:
+    """Build, verify and time one recorded candidate again, and show its error if it fails.
+
+    The store keeps all that is needed: no network file is read.
+
+    tilework reproduce 4fd88b144fb88518-000007-0003
+    """
+    from tasks.finish import open_store
+    from tasks.reproduce import reproduce as again
+
+    found = again(open_store(store), record)
+    if json:
+        print_json(found)
+    else:
+        _print_reproduced(found)
+    if found.result.latency_s is None:
+        raise typer.Exit(1)
+
+
+def _print_reproduced(found: Reproduced) -> None:
+    record, result = found.record, found.result
+    out = console()
+    typer.echo(f"{record.record_id}: {record.workload} for {record.target}")
+    typer.echo(f"sketch {record.sketch_id}, decisions {list(record.decisions)}\n")
+    typer.echo(found.schedule)
+    rows = [
+        ("then", str(record.status), milliseconds(record.latency_s),
+         gflops(record.flops, record.latency_s), record.error),
+        ("now", str(result.status), milliseconds(result.latency_s),
+         gflops(record.flops, result.latency_s), result.error),
+    ]  # fmt: skip
+    if found.best_s is not None:
+        best = (milliseconds(found.best_s), gflops(record.flops, found.best_s))
+        rows.append(("best of the task", "", *best, ""))
+    out.print(table(["", "Status", ">Latency (ms)", ">GFLOPS", "Error"], rows))
+    if found.traceback:
+        typer.echo(found.traceback)

@@ -1,0 +1,208 @@
+"""What is known about one task: its best, second and default schedule side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks.reproduce import measured_now
+from tilework.record import Record, best_of, contenders
+
+if TYPE_CHECKING:
+    from tilework.space import Sketch
+    from tilework.target import Target
+    from tilework.task import SearchTask
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The least time that a task can take on this machine, by two bounds; see `roofline`.
+
+    Attributes:
+        peak_gflops: measured multiply-add peak of the task's threads.
+        gb_per_s: measured bandwidth of the memory level that holds all arguments.
+        nbytes: size of the arguments: each is read or written once at least.
+        compute_s, memory_s: operations / peak, and bytes / bandwidth.
+    """
+
+    peak_gflops: float
+    gb_per_s: float
+    nbytes: int
+    compute_s: float
+    memory_s: float
+
+    @property
+    def bound_s(self) -> float:
+        """The larger of the two: no schedule of the direct form is faster."""
+        return max(self.compute_s, self.memory_s)
+
+    @property
+    def bound(self) -> str:
+        """Which of the two it is."""
+        return "compute" if self.compute_s >= self.memory_s else "memory"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One schedule of the task, and what was believed and measured of it.
+
+    Attributes:
+        role: best, runner-up or default (what an untuned compile chooses).
+        record_id: of the record that counts; empty if it was never measured.
+        latency_s: recorded latency; None if there is none.
+        measured: how it was measured, in words.
+        now_s: measured just now in turns with the others, if asked for.
+        draft_s: the analytic model's prediction.
+        score, model_id: what the model believed when it was proposed: speed relative to the best
+            known then.
+        decisions: numbers by name of the decision.
+        schedule: its steps and loops.
+    """
+
+    role: str
+    record_id: str
+    sketch_id: int
+    sketch: str
+    latency_s: float | None
+    measured: str
+    now_s: float | None
+    draft_s: float
+    score: float | None
+    model_id: str
+    decisions: dict[str, list[int]]
+    schedule: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything that `tilework explain` shows of a task."""
+
+    description: str
+    workload_key: str
+    target: str
+    flops: float
+    dag: str
+    sketches: list[dict[str, Any]]
+    measured: dict[str, int]
+    contestants: list[Contestant]
+    median_latency_s: float | None
+    roofline: Roofline | None
+
+
+def explain(task: SearchTask, records: list[Record], *, measure: bool = False) -> Explanation:
+    """What is known about a task.
+
+    Args:
+        task: the task.
+        records: all of it, in the order in which they were made.
+        measure: time the schedules in turns, now.
+    """
+    from tilework.space import RULES_VERSION, SearchSpace
+
+    space = SearchSpace.of(task)
+    present = [r for r in records if r.rules_version == RULES_VERSION]
+    chosen = _chosen(task, present)
+    now: list[float | None] = [None] * len(chosen)
+    if measure:
+        now = [m.latency_s for m in measured_now(task, [(s, row) for _, s, row, _ in chosen])]
+    latencies = sorted(r.latency_s for r in present if r.usable and r.latency_s is not None)
+    return Explanation(
+        description=task.desc,
+        workload_key=task.workload_key,
+        target=str(task.target),
+        flops=task.flops,
+        dag=str(task.compute_dag),
+        sketches=[
+            {"id": s.id, "name": s.name, "decisions": s.num_decisions} for s in space.sketches
+        ],
+        measured=dict(Counter(str(record.status) for record in records)),
+        contestants=[
+            _contestant(role, space.sketch(sketch_id), row, record, seconds)
+            for (role, sketch_id, row, record), seconds in zip(chosen, now, strict=True)
+        ],
+        median_latency_s=latencies[len(latencies) // 2] if latencies else None,
+        roofline=roofline(task),
+    )
+
+
+Chosen = tuple[str, int, tuple[int, ...], Record | None]
+
+
+def _chosen(task: SearchTask, records: list[Record]) -> list[Chosen]:
+    """Role, sketch, row and record of the schedules to show; all different programs."""
+    from tilework.runtime.choose import draft_schedule
+
+    out: list[Chosen] = []
+    best = best_of(records)
+    if best is not None:
+        out.append(("best", best.sketch_id, best.decisions, best))
+        others = [r for r in contenders(records) if _program(r) != _program(best)]
+        others = [r for r in others if not best.code_hash or r.code_hash != best.code_hash]
+        second = best_of(others)
+        if second is not None:
+            out.append(("runner-up", second.sketch_id, second.decisions, second))
+    choice = draft_schedule(task)
+    known = [r for r in records if _program(r) == (choice.sketch_id, choice.row) and r.usable]
+    out.append(("default", choice.sketch_id, choice.row, known[-1] if known else None))
+    return out
+
+
+def _program(record: Record) -> tuple[int, tuple[int, ...]]:
+    return record.sketch_id, record.decisions
+
+
+def _contestant(
+    role: str, sketch: Sketch, row: tuple[int, ...], record: Record | None, now_s: float | None
+) -> Contestant:
+    array = np.asarray(row, dtype=np.int32)
+    measured = "not measured"
+    if record is not None:
+        kind = "in finals" if record.purpose == "final" else "on its own"
+        count = len(record.latency_samples)
+        measured = f"{kind}, {count} samples, spread {record.latency_spread or 0:.1%}"
+    return Contestant(
+        role=role,
+        record_id=record.record_id if record else "",
+        sketch_id=sketch.id,
+        sketch=sketch.name,
+        latency_s=record.latency_s if record else None,
+        measured=measured,
+        now_s=now_s,
+        draft_s=float(sketch.draft(array[None, :])[0]),
+        score=record.predicted_score if record else None,
+        model_id=record.model_id if record else "",
+        decisions={d.name: [int(array[c]) for c in d.columns] for d in sketch.decisions},
+        schedule=sketch.describe(row),
+    )
+
+
+def roofline(task: SearchTask) -> Roofline | None:
+    """The bounds of a task, measured now; None if this machine cannot run the target's code.
+
+    Every argument is read or written once at least, and every operation of the direct form done.
+    A rewritten form (Winograd) does fewer, and may pass the bound.
+    """
+    from tilework.errors import TileworkError
+    from tilework.measure.bandwidth import read_bandwidth
+    from tilework.measure.peak import fma_peak_gflops
+
+    target: Target = task.target
+    threads = target.num_cores
+    nbytes = _argument_bytes(task)
+    try:
+        peak = fma_peak_gflops(target, threads=threads)
+        speed = read_bandwidth(target, threads, repeats=3).of(nbytes, target, threads)
+    except (TileworkError, OSError):
+        return None
+    return Roofline(peak, speed, nbytes, task.flops / peak / 1e9, nbytes / speed / 1e9)
+
+
+def _argument_bytes(task: SearchTask) -> int:
+    from tilework.te.expr import dtype_bytes
+
+    dag = task.compute_dag
+    tensors = (*dag.inputs, *dag.outputs)
+    return sum(int(np.prod(t.shape)) * dtype_bytes(t.dtype) for t in tensors)

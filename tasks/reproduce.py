@@ -1,0 +1,130 @@
+"""Build and measure one recorded candidate again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilework.errors import StoreError
+from tilework.record import Record, Status
+
+if TYPE_CHECKING:
+    from storage import RecordStore
+    from tilework.measure import Measured
+    from tilework.task import SearchTask
+
+Program = tuple[int, tuple[int, ...]]
+"""Sketch and decision row."""
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A record, and the same candidate measured now.
+
+    Attributes:
+        result: what came of it now.
+        traceback: where building failed; empty if it did not.
+        best_s: recorded latency of the task's best candidate, if there is one.
+    """
+
+    record: Record
+    schedule: str
+    result: Measured
+    traceback: str
+    best_s: float | None
+
+
+def measured_now(task: SearchTask, programs: Sequence[Program]) -> list[Measured]:
+    """Build, verify and time programs of a task in turns."""
+    from tilework.measure import Candidate, Measurer
+
+    candidates = [Candidate(sketch, tuple(row), 0.0, "") for sketch, row in programs]
+    with Measurer(task.target) as measurer:
+        return measurer.duel(task, candidates)
+
+
+def reproduce(store: RecordStore, record_id: str) -> Reproduced:
+    """Measure the candidate of a record again, from what the store keeps.
+
+    Raises:
+        StoreError: the record is not there, its schedule belongs to other rules, or the store does
+            not keep what its workload computes.
+    """
+    record = find_record(store, record_id)
+    task = task_of(store, record)
+    (result,) = measured_now(task, [(record.sketch_id, record.decisions)])
+    trace = _build_here(task, record) if result.status == Status.compile_error else ""
+    best = store.best(record.workload_key, record.target)
+    return Reproduced(
+        record, _schedule(task, record), result, trace, best.latency_s if best else None
+    )
+
+
+def find_record(store: RecordStore, record_id: str) -> Record:
+    """The record of this id, or of the only id that begins so.
+
+    Raises:
+        StoreError: there is none, or more than one.
+    """
+    found = {r.record_id: r for r in store.read() if r.record_id.startswith(record_id)}
+    if record_id in found:
+        return found[record_id]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise StoreError(
+            f"{len(found)} records of {store.path!r} begin with {record_id!r}: give more of it"
+        )
+    raise StoreError(
+        f"there is no record {record_id!r} in {store.path!r}: `tilework explain NET:ID` and "
+        "`tilework records show --failures` name some"
+    )
+
+
+def task_of(store: RecordStore, record: Record) -> SearchTask:
+    """The task that a record belongs to.
+
+    Raises:
+        StoreError: other rules made it, or what the workload computes is not kept.
+    """
+    from tilework.space import RULES_VERSION
+    from tilework.target import Target
+    from tilework.task import SearchTask
+    from tilework.te.serial import dag_from_json
+
+    if record.rules_version != RULES_VERSION:
+        raise StoreError(
+            f"record {record.record_id} was made by rules version {record.rules_version}, and "
+            f"this is {RULES_VERSION}: its decisions mean something else now"
+        )
+    document = store.workload(record.workload_key)
+    if document is None:
+        raise StoreError(
+            f"{store.path!r} does not keep what workload {record.workload_key} computes: tune the "
+            "network once more with this store"
+        )
+    return SearchTask(dag_from_json(document), Target(record.target), record.workload)
+
+
+def _schedule(task: SearchTask, record: Record) -> str:
+    from tilework.errors import TileworkError
+    from tilework.space import SearchSpace
+
+    try:
+        return SearchSpace.of(task).sketch(record.sketch_id).describe(record.decisions)
+    except TileworkError as error:
+        return f"not a schedule of this task: {error}\n"
+
+
+def _build_here(task: SearchTask, record: Record) -> str:
+    """Where building fails: the traceback of a build in this process; empty if it succeeds."""
+    import traceback
+
+    from tilework.codegen import build
+
+    try:
+        build(task, record.sketch_id, record.decisions)
+    except Exception:
+        return traceback.format_exc()
+    return ""
