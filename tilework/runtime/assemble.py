@@ -17,6 +17,7 @@ from tilework.runtime.driver import driver_object
 from tilework.runtime.guard import Guarded, guarded
 from tilework.runtime.history import as_history, current_history
 from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
+from tilework.runtime.inplace import replaceable_inputs
 from tilework.runtime.memory import Lifetime, aligned, place
 from tilework.runtime.module import Module
 from tilework.target import Target
@@ -73,7 +74,7 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
         chosen.append(made)
         if (key, made.choice) not in kernels:
             kernels[key, made.choice] = build(task, made.choice.sketch_id, made.choice.row)
-    memory = _Memory(plan)
+    memory = _Memory(plan, _overwritten(plan, tasks, chosen))
     report = _report(plan, chosen)
     called = [
         kernels[c.dag.workload_key, made.choice]
@@ -112,6 +113,20 @@ def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]
     return out
 
 
+def _overwritten(
+    plan: Plan, tasks: dict[str, SearchTask], chosen: Sequence[Guarded]
+) -> list[frozenset[int]]:
+    """Of each call, the positions of inputs that its kernel lets its output overwrite."""
+    found: dict[tuple[str, Choice], frozenset[int]] = {}
+    out = []
+    for call, made in zip(plan.calls, chosen, strict=True):
+        key = (call.dag.workload_key, made.choice)
+        if key not in found:
+            found[key] = replaceable_inputs(tasks[key[0]], made.choice.sketch_id, made.choice.row)
+        out.append(found[key])
+    return out
+
+
 def _steps(
     plan: Plan, kernels: Sequence[Kernel], memory: _Memory, report: Sequence[TaskReport]
 ) -> list[Step]:
@@ -139,18 +154,29 @@ def _steps(
 
 
 class _Memory:
-    """Where every value of a plan lives."""
+    """Where every value of a plan lives.
 
-    def __init__(self, plan: Plan) -> None:
+    Values of which one takes the other's place share its memory: they are a single *tenant*, named
+    after the first, and alive from the first's beginning to the last's end.
+
+    Args:
+        overwritten: of each call, the positions of inputs that its output may overwrite; by
+            default none.
+    """
+
+    def __init__(self, plan: Plan, overwritten: Sequence[frozenset[int]] = ()) -> None:
         self._plan = plan
+        self._overwritten = overwritten or [frozenset()] * len(plan.calls)
+        self._tenant: dict[str, str] = {}
         self._io = {name: i for i, name in enumerate(plan.inputs)}
         for name in plan.outputs:
             self._io.setdefault(self._root(name), len(self._io))
         self.inputs = tuple(self._value(n) for n in plan.inputs)
         self.outputs = tuple(self._value(n) for n in plan.outputs)
-        lifetimes = self._lifetimes()
+        lifetimes = self._share(self._lifetimes())
         offsets, self.arena_bytes = place(list(lifetimes.values()))
-        self._arena = dict(zip(lifetimes, offsets, strict=True))
+        places = dict(zip(lifetimes, offsets, strict=True))
+        self._arena = {name: places[tenant] for name, tenant in self._tenant.items()}
         self._constants: dict[tuple[str, object], tuple[int, NDArray[Any]]] = {}
         self._constant_bytes = 0
 
@@ -173,6 +199,27 @@ class _Memory:
                 kind = self._plan.values[root]
                 size = int(np.prod(kind.shape, dtype=np.int64)) * np.dtype(kind.dtype).itemsize
                 out[root] = Lifetime(size, i, i)
+        return out
+
+    def _share(self, lifetimes: dict[str, Lifetime]) -> dict[str, Lifetime]:
+        """Lifetimes of tenants: an output joins that of an input which dies where it is made."""
+        self._tenant = {name: name for name in lifetimes}
+        out = dict(lifetimes)
+        for i, call in enumerate(self._plan.calls):
+            new = self._root(call.output)
+            if new not in lifetimes:
+                continue
+            for old in dict.fromkeys(map(self._root, call.inputs)):
+                places = {k for k, v in enumerate(call.inputs) if self._root(v) == old}
+                if (
+                    old in lifetimes
+                    and lifetimes[old].last == i
+                    and lifetimes[old].size == lifetimes[new].size
+                    and places <= self._overwritten[i]
+                ):
+                    tenant = self._tenant[new] = self._tenant[old]
+                    out[tenant] = replace(out[tenant], last=out.pop(new).last)
+                    break
         return out
 
     def ref(self, name: str, arg: Any) -> Ref:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -61,20 +61,34 @@ class Executable:
         return self._bound(self._run, 0, buffers, threads)
 
     def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
-        """One kernel call of the run by itself, on what the last run left in its buffers."""
+        """One kernel call of the run by itself, on what the last run left in its buffers.
+
+        An output that takes an input's place in the network has memory of its own here, so that
+        the values stay what they are.
+        """
         steps = self._image.steps
         first = sum(len(s.args) for s in steps[:step])
         kernel = _RUN(self._code.address(steps[step].symbol))
-        return self._bound(kernel, first, buffers, threads)
+        *inputs, output = steps[step].args
+        spare = aligned_empty((self._image.arena_bytes,), "uint8") if output in inputs else None
+        changed = {} if spare is None else {first + len(inputs): spare}
+        return self._bound(kernel, first, buffers, threads, changed)
 
     def _bound(
-        self, run: Any, first: int, buffers: Sequence[Array], threads: int
+        self,
+        run: Any,
+        first: int,
+        buffers: Sequence[Array],
+        threads: int,
+        changed: Mapping[int, Array] | None = None,
     ) -> Callable[[], None]:
-        """A function with the argument table from entry ``first`` on."""
+        """A function with the argument table from entry ``first`` on, some entries replaced."""
         with self._lock:
             self._bind(buffers, threads)
             table, workspace = self._table.copy(), self._workspace
-        lock, keep = self._lock, list(buffers)
+        for entry, array in (changed or {}).items():
+            table[entry] = array.ctypes.data
+        lock, keep = self._lock, (*buffers, *(changed or {}).values())
         a = ctypes.c_void_p(table.ctypes.data + first * table.itemsize)
         b = ctypes.c_void_p(workspace.ctypes.data)
         n = ctypes.c_int32(threads)
