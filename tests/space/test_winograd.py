@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tilework import te
 from tilework.codegen import aligned_copy, aligned_empty, build, load_kernel
+from tilework.lower.transform import spread
 from tilework.ops.conv import output_size
 from tilework.ops.pad import pad
 from tilework.space import SearchSpace
@@ -228,3 +229,23 @@ def test_weights_are_transformed_before_they_are_cut():
     u = WeightTransform(2, (3, 3, 1, 1), (0, 1), (2, 3)).apply(weight)[:, :, 0, 0]
     column = np.array([0, 0.5, -0.5, 0], "float32")
     np.testing.assert_allclose(u, np.outer(column, column))
+
+
+def test_points_of_a_tile_do_not_share_few_cache_sets():
+    assert spread((6, 6, 1, 4, 4, 256), 2, "float32") == (6, 6, 1, 4, 4, 272)
+    assert spread((6, 6, 1, 7, 7, 128), 2, "float32") == (6, 6, 1, 7, 7, 128)
+    assert spread((6, 1, 4, 64), 1, "float32") == (6, 1, 4, 80)
+
+
+@pytest.mark.parametrize("size,channels", [(56, 64), (14, 256)])
+def test_the_draft_model_counts_what_transforms_save(size, channels):
+    """On a machine with one multiply-add per cycle: direct > F(2x2) > F(4x4)."""
+    task = SearchTask(conv(size, channels, channels), Target("llvm -mcpu=znver4 -num-cores=1"))
+    rng = np.random.default_rng(0)
+    best: dict[str, float] = {}
+    for sketch in SearchSpace.of(task).sketches:
+        form = sketch.name.split(";")[0] if sketch.transforms else "direct"
+        seconds = sketch.draft(sketch.sample(rng, 512)).min()
+        best[form] = min(best.get(form, np.inf), float(seconds))
+    assert best["winograd F(4x4, 3x3)"] < 0.9 * best["winograd F(2x2, 3x3)"]
+    assert best["winograd F(2x2, 3x3)"] < 0.7 * best["direct"]

@@ -22,6 +22,7 @@ from tilework.space.blocks import MULTI_LEVEL, Attached
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents
 from tilework.space.sketch import scratch_bytes
+from tilework.space.transforms import Transform, transform_of
 from tilework.te.expr import Axis, IfThenElse, reads, walk
 
 Floats = NDArray[np.float64]
@@ -92,6 +93,9 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
         )
     )
     compute = compute * points
+    transform = transform_of(block)
+    if transform is not None:
+        compute = shape.tiles * _transform_cycles(nest, transform, shape, machine)
     finish_ops = 2.0 * facts.finish_ops + facts.math_calls * _CALL_CYCLES
     tile_ops = shape.work * (1.0 + finish_ops / machine.load_ports) + _TILE_CYCLES
     respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
@@ -141,6 +145,21 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
             extra[f"traffic_{level}_{i}"] = into[i] if i < len(into) else np.zeros(count)
     extra |= _extents(nest, tiles)
     return Terms(compute, finish, attached, sums, chunks, balance, total / machine.clock_hz, extra)
+
+
+def _transform_cycles(
+    nest: BlockNest, transform: Transform, shape: _TileShape, machine: Machine
+) -> Floats:
+    """Cycles of one tile of a transform: its operations or loads, and conditions at the border."""
+    reads_, _ = transform.points()
+    per_vector = max(transform.operations() / machine.fma_ports, reads_ / machine.load_ports)
+    border = 0.0
+    if isinstance(transform.data, IfThenElse):
+        taps = {s.reduce for s in transform.stages}
+        dims = [d for a in block_facts(nest.block).accesses for d in a.dims if d and taps & set(d)]
+        counts = [a.extent for d in dims for a in d if a not in taps]
+        border = 1.0 - float(np.prod([max(n - 2, 0) / n for n in counts]))
+    return shape.vectors * (per_vector + _GUARD_LOAD_CYCLES * reads_ * border)
 
 
 class _TileShape:
@@ -430,6 +449,10 @@ def _traffic(
         whole = np.sum(now, axis=0)
         if axis.kind == "spatial" and level == (2 if block.structure == MULTI_LEVEL else 1):
             footprint = now
+    for access, from_memory in zip(facts.accesses, into[2], strict=True):
+        if access.fresh or access.store:
+            size = float(np.prod(access.shape, dtype=np.float64)) * access.element_bytes
+            from_memory *= size > machine.l3_bytes  # else the cache still holds it
     if block.attached_reductions:
         for per_access in into[1:]:  # a thread's buffer stays in its own caches
             for i in facts.local:

@@ -13,7 +13,7 @@ from tilework.lower.elementwise import lower_elementwise
 from tilework.lower.ir import Buffer, Program, Region
 from tilework.lower.packing import Packing
 from tilework.lower.reduction import lower_reduction
-from tilework.lower.transform import lower_transform
+from tilework.lower.transform import lower_transform, scattered_ops, spread
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
 from tilework.space.sketch import Sketch
@@ -46,11 +46,13 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
     for nest in nests:
         packed |= packings(sketch.blocks, nest)
     ctx = Context(_io_buffers(dag, packed), packed)
+    scattered = scattered_ops(sketch.blocks)
     for block in sketch.blocks:
-        if block.result not in ctx.buffers:
-            ctx.buffers[block.result] = ctx.temporary(
-                block.result.name, block.result.shape, block.result.dtype, "shared"
-            )
+        op = block.result
+        if op not in ctx.buffers:
+            points = scattered.get(op)
+            shape = op.shape if points is None else spread(op.shape, points, op.dtype)
+            ctx.buffers[op] = ctx.temporary(op.name, shape, op.dtype, "shared")
     regions = []
     for nest in nests:
         transform = transform_of(nest.block)

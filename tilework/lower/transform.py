@@ -16,15 +16,17 @@ A tile whose data lies inside the padding everywhere is computed without its con
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from tilework.lower.common import bind, const, load, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.context import Context
 from tilework.lower.elementwise import plain_read, versions
 from tilework.lower.ir import If, Load, Stmt, Store, seq
+from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
 from tilework.space.straightline import straight_line
-from tilework.space.transforms import Transform
+from tilework.space.transforms import Transform, transform_of
 from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
@@ -35,10 +37,15 @@ from tilework.te.expr import (
     Logic,
     Read,
     binary,
+    dtype_bytes,
+    reads,
     replace_axes,
 )
 from tilework.te.functions import all as te_all
 from tilework.te.tensor import Operation
+
+_LINE_BYTES = 64
+_SET_BYTES = 1024
 
 
 def lower_transform(
@@ -64,6 +71,30 @@ def lower_transform(
     axes = block.parallel_axes
     parallel = tuple(outer[a] for a in axes[:fused] if outer[a].extent > 1)
     return parallel, nest([(outer[a], outer[a].extent, "serial") for a in axes[fused:]], body)
+
+
+def scattered_ops(blocks: Sequence[Block]) -> dict[Operation, int]:
+    """Results that transforms write or read one point after the other; dimensions of the points."""
+    out: dict[Operation, int] = {}
+    for block in blocks:
+        transform = transform_of(block)
+        if transform is not None:
+            for op in (block.result, *(r.tensor.op for r in reads(transform.data))):
+                out[op] = len(transform.stages)
+    return out
+
+
+def spread(shape: tuple[int, ...], points: int, dtype: str) -> tuple[int, ...]:
+    """The shape with a longer last dimension where the points of a tile fall into few cache sets.
+
+    The first ``points`` dimensions number them, so that neighbours are a whole slice apart. A
+    cache looks only at some bits of the address: slices of a multiple of 1024 bytes evict each
+    other.
+    """
+    size = dtype_bytes(dtype)
+    if math.prod(shape[points:]) * size % _SET_BYTES == 0:
+        return (*shape[:-1], shape[-1] + _LINE_BYTES // size)
+    return shape
 
 
 class _Tile:
