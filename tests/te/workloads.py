@@ -141,8 +141,13 @@ def _matrix(rows, name):
     return te.compute((len(rows), len(rows[0])), body, name=name)
 
 
-def winograd(n=1, h=8, w=8, ci=8, co=8):
-    """F(2x2, 3x3) convolution with transformed weights [4, 4, co, ci] and ReLU."""
+def winograd(n=1, h=8, w=8, ci=8, co=8, *, const=False):
+    """F(2x2, 3x3) convolution with transformed weights [4, 4, co, ci] and ReLU.
+
+    ``const`` marks the axes of the constant matrices.
+    """
+    pack_axes = {"const_axes": ("eps", "nu", "r_a", "r_b")} if const else {}
+    inverse_axes = {"const_axes": ("vh", "vw", "r_a", "r_b")} if const else {}
     data = te.placeholder((n, h, w, ci), name="p0")
     weight = te.placeholder((4, 4, co, ci), name="p1")
     th, tw = -(-h // 2), -(-w // 2)
@@ -167,6 +172,7 @@ def winograd(n=1, h=8, w=8, ci=8, co=8):
             tile[ra, rb, p, ci] * bt[ra, eps] * bt[rb, nu], axis=[ra, rb]
         ),
         name="data_pack",
+        attrs=pack_axes,
     )
     k = te.reduce_axis(ci, "ci")
     gemm = te.compute(
@@ -181,6 +187,7 @@ def winograd(n=1, h=8, w=8, ci=8, co=8):
         (2, 2, tiles, co),
         lambda vh, vw, p, co: te.sum(gemm[ra, rb, p, co] * at[ra, vh] * at[rb, vw], axis=[ra, rb]),
         name="inverse",
+        attrs=inverse_axes,
     )
     conv = te.compute(
         (n, h, w, co),

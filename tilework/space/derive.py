@@ -110,6 +110,10 @@ class Branch(list[State]):
     """States that a rule offers beside those of the later rules: it does not end the visit."""
 
 
+class Later(Branch):
+    """A `Branch` whose states come after those of the later rules: sketches of special use."""
+
+
 Rule = Callable[[AccessAnalysis, State, Compute], list[State]]
 """``rule(facts, state, stage)``: successor states, see the module's text."""
 Rules = tuple[Rule, ...]
@@ -143,6 +147,7 @@ def derive(
 
 def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> list[State]:
     out: list[State] = []
+    late: list[State] = []
     for rule in rules:
         found = rule(state.facts, state, op)
         for new in found:
@@ -150,14 +155,14 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> list[State]:
                 raise ScheduleError(
                     f"rule {rule_name(rule)} leaves stage {op.name} as it was; return [] to pass"
                 )
-        out += found
+        (late if isinstance(found, Later) else out).extend(found)
         if found and not isinstance(found, Branch):
             break
-    if not out:
+    if not out and not late:
         raise ScheduleError(
             f"no rule applies to stage {op.name}; end the rules with tilework.space.rules.skip"
         )
-    return out
+    return out + late
 
 
 def rule_name(rule: Rule) -> str:

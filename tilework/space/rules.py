@@ -7,7 +7,7 @@ return. The rules here know nothing of a particular target.
 from __future__ import annotations
 
 from tilework.space.blocks import ELEMENTWISE, MULTI_LEVEL, REDUCTION, inline_body
-from tilework.space.derive import Branch, Rules, State
+from tilework.space.derive import Branch, Later, Rules, State
 from tilework.space.rfactor import add_rfactor
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
@@ -88,7 +88,7 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
         elif in_range(accesses[0]):
             places = [state.attach(op, reader, level) for level in (1, 2)]
     if op.reduce_axes:
-        return Branch(places)  # the rules of tiling say how it is computed at root
+        return Later(places)  # the rules of tiling say how it is computed at root
     return [state.root(op), *places]
 
 

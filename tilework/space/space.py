@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilework.errors import ScheduleError
-from tilework.space.blocks import Block
-from tilework.space.derive import Rule, State, derive
+from tilework.space.derive import Rule, derive
 from tilework.space.rules import TARGET_RULES
 from tilework.space.sketch import Sketch
 from tilework.space.winograd import Variant, winograd_variants
@@ -52,8 +51,7 @@ class SearchSpace:
         rules = TARGET_RULES[target.kind] if rules is None else rules
         sketches: list[Sketch] = []
         for variant in (Variant("", dag, {}), *winograd_variants(dag)):
-            derived = derive(AccessAnalysis(variant.dag), target, rules)
-            for blocks, state in sorted(derived, key=_departure):
+            for blocks, state in derive(AccessAnalysis(variant.dag), target, rules):
                 steps = (variant.name, *state.steps) if variant.name else state.steps
                 made = Sketch(
                     len(sketches),
@@ -78,9 +76,3 @@ class SearchSpace:
                 f"sketch {sketch_id} does not exist: the task has {len(self.sketches)} sketches"
             )
         return self.sketches[sketch_id]
-
-
-def _departure(derived: tuple[tuple[Block, ...], State]) -> int:
-    """How far a sketch is from the plain ones, which come first."""
-    blocks, state = derived
-    return len(state.prepared) + sum(len(b.attached_reductions) for b in blocks)
