@@ -123,7 +123,8 @@ class Target:
         """What this target's code may use and the host lacks: CPU features, or its platform."""
         if self.platform != HOST_PLATFORM:
             return [f"a machine with {self.platform}"]
-        used = {"avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "bmi2"}
+        used = {"avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "bmi2",
+                "avx512bf16"}  # fmt: skip
         return sorted((self.features & used) - _host()[1])
 
 
@@ -196,6 +197,9 @@ _X86: dict[str, frozenset[str]] = {
         ("x86-64-v4", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake",
          "icelake-client", "icelake-server", "tigerlake", "rocketlake", "sapphirerapids",
          "emeraldrapids", "graniterapids", "znver4", "znver5"), _AVX512),
+    **dict.fromkeys(
+        ("cooperlake", "sapphirerapids", "emeraldrapids", "graniterapids", "znver4", "znver5"),
+        _AVX512 | {"avx512bf16"}),
 }  # fmt: skip
 _ARM: dict[str, frozenset[str]] = dict.fromkeys(
     ("generic", "cortex-a53", "cortex-a72", "cortex-a76", "neoverse-n1", "neoverse-v1",

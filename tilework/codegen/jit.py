@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tilework.codegen.kernel import ALIGN, Kernel
 from tilework.codegen.llvm import _llvm
 from tilework.errors import ModuleError
+from tilework.te.dtypes import numpy_dtype
 
 _SPIN_COUNT = "2000"
 _TEAM = b"omp_get_thread_num"  # in every region that could run in parallel
@@ -123,7 +124,7 @@ class LoadedKernel:
             ValueError: an array has another size or type than the kernel expects.
         """
         for a, arg in zip(arrays, self.kernel.args, strict=True):
-            if a.shape != arg.shape or a.dtype != np.dtype(arg.dtype):
+            if a.shape != arg.shape or a.dtype != numpy_dtype(arg.dtype):
                 raise ValueError(
                     f"argument {arg.name}: expected {arg.dtype}{list(arg.shape)}, "
                     f"got {a.dtype}{list(a.shape)}"
@@ -167,7 +168,7 @@ def load_kernel(kernel: Kernel) -> LoadedKernel:
 
 def aligned_empty(shape: Sequence[int], dtype: str) -> NDArray[Any]:
     """An uninitialised array whose data is 64-byte aligned."""
-    kind = np.dtype(dtype)
+    kind = numpy_dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     raw = np.empty(size + ALIGN, np.uint8)
     start = -raw.ctypes.data % ALIGN

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilework.codegen.math_functions import MathLibrary
+from tilework.codegen.pairs import FEATURE
 from tilework.codegen.region import RegionCode, used_buffers
 from tilework.codegen.types import BYTES
 from tilework.errors import ScheduleError
@@ -96,6 +97,11 @@ def generate_program(
         if b.dtype not in BYTES:
             known = ", ".join(BYTES)
             raise ScheduleError(f"{b.name} has dtype {b.dtype}; kernels support {known}")
+        if b.dtype == "bfloat16" and FEATURE not in target.features:
+            raise ScheduleError(
+                f"{b.name} has dtype bfloat16, which needs a CPU with {FEATURE}: target '{target}' "
+                "has none"
+            )
     places, shared, per_thread = _place(program)
     regions: list[Module] = []
     body: list[str] = []

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 LLVM_TYPE = {
     "float32": "float",
     "float64": "double",
+    "bfloat16": "bfloat",
     "int8": "i8",
     "uint8": "i8",
     "int32": "i32",
     "int64": "i64",
     "bool": "i8",
 }
-BYTES = {"float32": 4, "float64": 8, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1}
+BYTES = {
+    "float32": 4, "float64": 8, "bfloat16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8,
+    "bool": 1,
+}  # fmt: skip
 SUFFIX = {"float32": "f32", "float64": "f64"}
 
 
@@ -43,12 +47,22 @@ class Value:
 
 def float_literal(value: float, dtype: str) -> str:
     """A floating-point literal in LLVM's exact hexadecimal form."""
-    if dtype == "float32":
+    if dtype in ("float32", "bfloat16"):
         try:
             value = struct.unpack("<f", struct.pack("<f", value))[0]
         except OverflowError:
             value = math.copysign(math.inf, value)
+    if dtype == "bfloat16":
+        return f"0xR{_bfloat16_bits(value):04X}"
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def _bfloat16_bits(value: float) -> int:
+    """The upper half of a float32, rounded to nearest, ties to even."""
+    bits = int(struct.unpack("<I", struct.pack("<f", value))[0])
+    if math.isnan(value):
+        return bits >> 16 | 0x40
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
 def pieces(extent: int, lanes: int) -> list[tuple[int, int]]:

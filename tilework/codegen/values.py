@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from tilework.codegen.arithmetic import Arithmetic
 from tilework.codegen.math_functions import MathLibrary
+from tilework.codegen.pairs import pair_dot
 from tilework.codegen.scalars import Lane, LaneDependent, Scalars
-from tilework.codegen.types import LLVM_TYPE, Value, float_literal, vector_type
+from tilework.codegen.types import BYTES, LLVM_TYPE, Value, float_literal, vector_type
 from tilework.errors import ScheduleError
-from tilework.lower.ir import Buffer, Load
+from tilework.lower.ir import PAIR_DOT, Buffer, Load
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -29,6 +30,8 @@ from tilework.te.expr import (
 
 _LoadKey = tuple[Buffer, tuple[tuple[str, int, int], ...], int, int, tuple[str, ...]]
 """Buffer, dynamic index terms, constant index, width, guards."""
+_PAIR = -2
+"""In place of a width: two elements as one integer."""
 
 
 class Values(Arithmetic):
@@ -76,6 +79,8 @@ class Values(Arithmetic):
                 return Value(float_literal(self._entry(e), e.dtype), 1, e.dtype)
             case Select() | IfThenElse():
                 return self._choose(e)
+            case Call(name=name) if name == PAIR_DOT:
+                return self._pair_dot(e)
             case Call():
                 return self.math.call(self, e.name, [self.value(a) for a in e.args])
             case Cast():
@@ -220,6 +225,8 @@ class Values(Arithmetic):
                 ssa, _ = self.scalars.int_value(e.a)
             except LaneDependent:
                 return self._by_lane(e)
+            if e.dtype == "bfloat16":
+                return self._convert(self._cast(Cast("float32", e.a)), e.dtype)
             if is_float(e.dtype):
                 if not ssa.startswith("%"):
                     return Value(float_literal(float(int(ssa)), e.dtype), 1, e.dtype)
@@ -229,21 +236,28 @@ class Values(Arithmetic):
         v = self.value(e.a)
         if e.dtype == "bool":
             return self.compare("!=", v, Value(self._literal(Const(v.dtype, 0)), 1, v.dtype))
-        target = Value("", v.width, e.dtype).type
+        narrow = "bfloat16" in (v.dtype, e.dtype)
+        if narrow and "float32" not in (v.dtype, e.dtype):
+            return self._convert(self._convert(v, "float32"), e.dtype)
+        return self._convert(v, e.dtype)
+
+    def _convert(self, v: Value, dtype: str) -> Value:
+        """``v`` as numbers of another type; bfloat16 only from and to float32."""
+        target = Value("", v.width, dtype).type
         unsigned = v.dtype == "bool" or v.dtype.startswith("u")
-        if is_float(v.dtype) and is_float(e.dtype):
-            kind = "fpext" if e.dtype == "float64" else "fptrunc"
+        if is_float(v.dtype) and is_float(dtype):
+            kind = "fpext" if BYTES[dtype] > BYTES[v.dtype] else "fptrunc"
         elif is_float(v.dtype):
-            kind = "fptoui" if e.dtype.startswith("u") else "fptosi"
-        elif is_float(e.dtype):
+            kind = "fptoui" if dtype.startswith("u") else "fptosi"
+        elif is_float(dtype):
             kind = "uitofp" if unsigned else "sitofp"
         else:
             bits = {"bool": 1, "int8": 8, "uint8": 8, "int32": 32, "int64": 64}
-            if bits[v.dtype] == bits[e.dtype]:
-                return Value(v.ssa, v.width, e.dtype)
-            wider = bits[e.dtype] > bits[v.dtype]
+            if bits[v.dtype] == bits[dtype]:
+                return Value(v.ssa, v.width, dtype)
+            wider = bits[dtype] > bits[v.dtype]
             kind = ("zext" if unsigned else "sext") if wider else "trunc"
-        return Value(self.fn.emit(f"{kind} {v.type} {v.ssa} to {target}"), v.width, e.dtype)
+        return Value(self.fn.emit(f"{kind} {v.type} {v.ssa} to {target}"), v.width, dtype)
 
     def _resize(self, ssa: str, dtype: str) -> Value:
         if dtype == "int64" or not ssa.startswith("%"):
@@ -268,6 +282,90 @@ class Values(Arithmetic):
                 ones = self.splat(Value("true", 1, "bool"), a.width)
                 return Value(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
         raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
+
+    # -- pairs of bfloat16 ------------------------------------------------------------------
+
+    def _pair_dot(self, e: Call) -> Value:
+        """A dot product of pairs; multiply-adds where the operands are no neighbours."""
+        acc = self.value(e.args[0])
+        a, b, c, d = e.args[1:]
+        found = [self._pair(x, y, acc.width) for x, y in ((a, c), (b, d))]
+        if found[0] and found[1]:
+            return pair_dot(self.fn, self.math, acc, found[0], found[1])
+        for x, y in ((a, b), (c, d)):
+            wide = [self._convert(self.value(v), "float32") for v in (x, y)]
+            acc = self.multiply_add(*wide, acc)
+        return acc
+
+    def _pair(self, first: Expr, second: Expr, width: int) -> str | None:
+        """The pairs of an operand: ``2 * width`` bfloat16; None if they lie in no such order."""
+        if isinstance(first, IfThenElse) and isinstance(second, IfThenElse):
+            try:
+                cond, _ = self.scalars.int_value(first.cond)
+            except LaneDependent:
+                return None
+            if cond in ("true", "false"):
+                taken = (first.a, second.a) if cond == "true" else (first.b, second.b)
+                return self._pair(*taken, width)
+            self._guards.append(cond)
+            try:
+                one = self._pair_scalar(first.a, second.a)
+            finally:
+                self._guards.pop()
+            if one is None:
+                return None
+            chosen = self.select(Value(cond, 1, "bool"), one, Value("0", 1, "int32"))
+            return self._repeated(chosen, width)
+        if isinstance(first, Const):
+            return "zeroinitializer" if first.value == 0 else None
+        if not (isinstance(first, Load) and isinstance(second, Load)):
+            return None
+        form = self.scalars.flat(first, first.buffer, first.indices)
+        if form is None:
+            return None
+        const, terms, lane_c, lane = self.scalars.split(form)
+        if lane is None or lane_c == 0:
+            one = self._pair_scalar(first, second)
+            return self._repeated(one, width) if one is not None else None
+        if lane_c != 2 or self._guards or not self._neighbours(first, second):
+            return None
+        key = (first.buffer, terms, const, 2 * width, ())
+        if key not in self._loads:
+            pointer = self.scalars.pointer(first.buffer, terms, const)
+            self._loads[key] = self._load_at(first.buffer, pointer, 2 * width)
+        return self._loads[key].ssa
+
+    def _pair_scalar(self, first: Expr, second: Expr) -> Value | None:
+        """Two neighbours as one 32-bit integer."""
+        if not (isinstance(first, Load) and isinstance(second, Load)):
+            return None
+        form = self.scalars.flat(first, first.buffer, first.indices)
+        if form is None or not self._neighbours(first, second):
+            return None
+        const, terms, lane_c, _ = self.scalars.split(form)
+        if lane_c:
+            return None
+        key = (first.buffer, terms, const, _PAIR, tuple(self._guards))
+        if key not in self._loads:
+            pointer = self._guarded_pointer(
+                first.buffer, self.scalars.pointer(first.buffer, terms, const)
+            )
+            ssa = self.fn.emit(f"load i32, ptr {pointer}, align 2")
+            self._loads[key] = Value(ssa, 1, "int32")
+        return self._loads[key]
+
+    def _neighbours(self, first: Load, second: Load) -> bool:
+        """Whether the second element follows the first in memory."""
+        a = self.scalars.flat(first, first.buffer, first.indices)
+        b = self.scalars.flat(second, second.buffer, second.indices)
+        if first.buffer is not second.buffer or a is None or b is None:
+            return False
+        return a.coefficients == b.coefficients and b.const == a.const + 1
+
+    def _repeated(self, pair: Value, width: int) -> str:
+        """One pair in every lane."""
+        v = self.splat(pair, width)
+        return self.fn.emit(f"bitcast {v.type} {v.ssa} to {vector_type('bfloat16', 2 * width)}")
 
     # -- memory -----------------------------------------------------------------------------
 
@@ -332,15 +430,20 @@ class Values(Arithmetic):
         return self._load_at(e.buffer, pointer, 1)
 
     def _load_at(self, buffer: Buffer, pointer: str, width: int) -> Value:
-        for guard in self._guards:
-            base = self.scalars.base[buffer]
-            pointer = self.fn.emit(f"select i1 {guard}, ptr {pointer}, ptr {base}")
+        pointer = self._guarded_pointer(buffer, pointer)
         kind = vector_type(buffer.dtype, width)
         ssa = self.fn.emit(f"load {kind}, ptr {pointer}, align {_align(buffer)}")
         if buffer.dtype == "bool":
             zero = "0" if width == 1 else "zeroinitializer"
             return Value(self.fn.emit(f"icmp ne {kind} {ssa}, {zero}"), width, "bool")
         return Value(ssa, width, buffer.dtype)
+
+    def _guarded_pointer(self, buffer: Buffer, pointer: str) -> str:
+        """The pointer, or the buffer's start where a guard does not hold."""
+        for guard in self._guards:
+            base = self.scalars.base[buffer]
+            pointer = self.fn.emit(f"select i1 {guard}, ptr {pointer}, ptr {base}")
+        return pointer
 
     def store(self, buffer: Buffer, indices: tuple[Expr, ...], key: object, v: Value) -> None:
         """Store a value at the current point(s) of the loops."""
@@ -372,7 +475,7 @@ class Values(Arithmetic):
 
 
 def _align(buffer: Buffer) -> int:
-    return {"float64": 8, "int64": 8, "int8": 1, "uint8": 1, "bool": 1}.get(buffer.dtype, 4)
+    return {"float64": 8, "int64": 8, "bfloat16": 2, "int8": 1, "uint8": 1, "bool": 1}.get(buffer.dtype, 4)
 
 
 def _deep(e: Expr) -> Iterator[Expr]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tilework import ops, te
 from tilework.graph.ir import Node, ValueType
 from tilework.graph.shapes import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, UNARY
+from tilework.ops.storage import stored
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 
@@ -15,7 +16,10 @@ _Lowering = Callable[[Node, Sequence[te.Tensor], bool], te.Tensor]
 
 
 def lower_nodes(
-    nodes: Sequence[Node], types: Mapping[str, ValueType], constants: frozenset[str]
+    nodes: Sequence[Node],
+    types: Mapping[str, ValueType],
+    constants: frozenset[str],
+    dtype: str = "float32",
 ) -> tuple[te.ComputeDAG, tuple[str, ...]]:
     """Declare what a group of nodes computes.
 
@@ -23,6 +27,7 @@ def lower_nodes(
         nodes: the group in execution order; the last one is its output.
         types: types of at least all values that the group reads.
         constants: names of values whose layout may be changed at compile time.
+        dtype: element type that the output is stored in.
 
     Returns:
         The DAG, whose placeholders ``p0, p1, ...`` are numbered in order of first use, and the
@@ -46,7 +51,7 @@ def lower_nodes(
         tensors = [tensor(v) for v in values]
         free = len(values) == 2 and values[1] in constants
         inner[node.name] = _LOWERINGS[node.op](node, tensors, free)
-    output = inner[nodes[-1].name]
+    output = stored(inner[nodes[-1].name], dtype)
     return te.ComputeDAG([*placeholders.values(), output]), tuple(placeholders)
 
 

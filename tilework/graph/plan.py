@@ -11,8 +11,10 @@ from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, ValueType, rewrite
 from tilework.graph.lower import lower_nodes
 from tilework.graph.passes import optimize
+from tilework.graph.precision import Precision, stored_types
 from tilework.graph.shapes import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS
-from tilework.te import ComputeDAG
+from tilework.te import ComputeDAG, Tensor
+from tilework.te.dtypes import numpy_dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,42 +61,48 @@ class Plan:
     views: dict[str, str]
 
 
-_PLANS: WeakKeyDictionary[Network, Plan] = WeakKeyDictionary()
+_PLANS: WeakKeyDictionary[Network, dict[Precision, Plan]] = WeakKeyDictionary()
 
 
-def plan(net: Network) -> Plan:
+def plan(net: Network, precision: Precision = "f32") -> Plan:
     """Optimise ``net``, fuse its operators, and declare what each fused call computes.
 
     The plan of a network is computed once and kept as long as the network.
 
+    Args:
+        net: the network.
+        precision: of intermediate values and weights; see `tilework.graph.precision`.
+
     Raises:
         NetworkError: the network does not type-check or cannot be lowered.
     """
-    if net not in _PLANS:
-        _PLANS[net] = _plan(net)
-    return _PLANS[net]
+    plans = _PLANS.setdefault(net, {})
+    if precision not in plans:
+        plans[precision] = _plan(net, precision)
+    return plans[precision]
 
 
-def _plan(net: Network) -> Plan:
+def _plan(net: Network, precision: Precision) -> Plan:
     net = _outputs_computed(optimize(net))
-    types = net.types
+    groups = fuse(net)
+    types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     calls: list[Call] = []
     views: dict[str, str] = {}
-    for group in fuse(net):
+    for group in groups:
         node = group[-1]
         if node.op == "reshape":
             source = node.inputs[0]
             views[node.name] = views.get(source, source)
             continue
-        dag, inputs = lower_nodes(group, types, names)
+        dag, inputs = lower_nodes(group, types, names, types[node.name].dtype)
         calls.append(
             Call(
                 dag,
                 inputs,
                 node.name,
                 "_".join(n.op for n in group),
-                _describe(group, types),
+                _describe(group, types) + " bf16" * any(_narrow(t) for t in dag.tensors),
                 any(op.reduce_axes for op in dag.compute_ops),
             )
         )
@@ -103,12 +111,20 @@ def _plan(net: Network) -> Plan:
     return Plan(
         net.name,
         {v: t for v, t in types.items() if v in used},
-        {n: np.asarray(a, order="C") for n, a in net.constants.items() if n in used},
+        {
+            n: np.asarray(a, numpy_dtype(types[n].dtype), order="C")
+            for n, a in net.constants.items()
+            if n in used
+        },
         tuple(net.inputs),
         net.outputs,
         tuple(calls),
         views,
     )
+
+
+def _narrow(tensor: Tensor) -> bool:
+    return tensor.dtype == "bfloat16"
 
 
 def _outputs_computed(net: Network) -> Network:

@@ -16,7 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.lower.ir import Buffer, For, If, Let, Load, Program, Region, Seq, Stmt, Store
+from tilework.lower.ir import (
+    PAIR_DOT,
+    Buffer,
+    For,
+    If,
+    Let,
+    Load,
+    Program,
+    Region,
+    Seq,
+    Stmt,
+    Store,
+)
+from tilework.te.dtypes import is_float_array, numpy_dtype
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -67,7 +80,7 @@ def interpret(
     """
     memory: dict[Buffer, Array] = {}
     for buffer, array in zip(program.inputs, inputs, strict=True):
-        if tuple(array.shape) != buffer.shape or array.dtype != np.dtype(buffer.dtype):
+        if tuple(array.shape) != buffer.shape or array.dtype != numpy_dtype(buffer.dtype):
             raise ValueError(
                 f"input {buffer.name}: expected {buffer.dtype}{list(buffer.shape)}, "
                 f"got {array.dtype}{list(array.shape)}"
@@ -90,8 +103,8 @@ def interpret(
 
 def poisoned(shape: Sequence[int], dtype: str) -> Array:
     """An array full of values that spoil every result they reach: NaN, or a large odd integer."""
-    kind = np.dtype(dtype)
-    if kind.kind == "f":
+    kind = numpy_dtype(dtype)
+    if is_float(dtype):
         return np.full(tuple(shape), np.nan, kind)
     return np.full(tuple(shape), 1 if kind.kind == "b" else np.iinfo(kind).max // 3, kind)
 
@@ -181,7 +194,7 @@ class _Machine:
             at = where()
             result = value()
             kind = np.asarray(result).dtype
-            if kind.kind != array.dtype.kind or (kind.kind == "f" and kind != array.dtype):
+            if kind.kind != array.dtype.kind or (is_float_array(array) and kind != array.dtype):
                 raise ProgramError(f"store to {s.buffer.name} of {kind}, not {array.dtype}")
             owner = self.owners.get(s.buffer)
             if owner is not None:
@@ -248,7 +261,7 @@ class _Machine:
         env = self.env
         match e:
             case Const():
-                literal = np.dtype(e.dtype).type(e.value) if is_float(e.dtype) else e.value
+                literal = numpy_dtype(e.dtype).type(e.value) if is_float(e.dtype) else e.value
                 return lambda: literal
             case Axis():
                 return lambda: env[e]
@@ -263,21 +276,21 @@ class _Machine:
                 return lambda: np.logical_not(a())
             case Select():
                 c, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
-                kind = np.dtype(e.dtype)
+                kind = numpy_dtype(e.dtype)
                 return lambda: np.asarray(np.where(c(), a(), b())).astype(kind)[()]
             case IfThenElse():
                 return self._choose(e)
             case Cast():
-                a, kind = self.value(e.a), np.dtype(e.dtype)
+                a, kind = self.value(e.a), numpy_dtype(e.dtype)
                 return lambda: np.asarray(a()).astype(kind)[()]
             case Lookup():
                 at = [self.value(x) for x in e.indices]
-                table = np.array(e.values, np.dtype(e.dtype)).reshape(e.shape)
+                table = np.array(e.values, numpy_dtype(e.dtype)).reshape(e.shape)
                 return lambda: table[tuple(x() for x in at)]
             case Call():
                 args = [self.value(x) for x in e.args]
                 call = _CALLS[e.name]
-                kind = np.dtype(e.dtype)
+                kind = numpy_dtype(e.dtype)
                 return lambda: np.asarray(call(*(x() for x in args))).astype(kind)[()]
         raise TypeError(f"cannot interpret {type(e).__name__}")
 
@@ -296,7 +309,7 @@ class _Machine:
                 self.env[var] = int(lanes[i])
                 out.append(a() if cond[i] else b())
             self.env[var] = lanes
-            return np.array(out, np.dtype(e.dtype))
+            return np.array(out, numpy_dtype(e.dtype))
 
         return choose
 
@@ -354,7 +367,13 @@ def _erf(x: Any) -> Any:
     return np.frompyfunc(math.erf, 1, 1)(x)
 
 
+def _pair_dot(acc: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    first = np.asarray(a, np.float32) * np.asarray(b, np.float32)
+    return acc + first + np.asarray(c, np.float32) * np.asarray(d, np.float32)
+
+
 _CALLS: dict[str, Callable[..., Any]] = {
+    PAIR_DOT: _pair_dot,
     "exp": np.exp,
     "log": np.log,
     "sqrt": np.sqrt,

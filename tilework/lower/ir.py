@@ -9,6 +9,9 @@ Grammar::
     kind     = serial | unroll | vector
     value    = te expression whose reads are Load(buffer, indices) and whose axes are loop vars
 
+A call of `PAIR_DOT` with (acc, a, b, c, d) is ``acc + a * b + c * d`` in float32, where a and c
+are neighbours in memory, and so are b and d.
+
 A ``vector`` loop is executed for all its points at once; an ``unroll`` loop is expanded. A buffer
 of scope ``register`` is indexed by expanded loops only: its elements live in registers, across
 serial loops as well.
@@ -22,6 +25,7 @@ from dataclasses import dataclass
 
 from tilework.te.expr import Axis, Expr
 
+PAIR_DOT = "pair_dot"
 SCOPES = ("input", "output", "shared", "thread", "register")
 
 

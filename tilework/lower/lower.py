@@ -16,6 +16,7 @@ from tilework.lower.reduction import lower_reduction
 from tilework.lower.transform import lower_transform, scattered_ops, spread
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
+from tilework.space.pairs import pair_axis
 from tilework.space.sketch import Sketch
 from tilework.space.transforms import transform_of
 from tilework.te import ComputeDAG
@@ -105,12 +106,18 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
         ):
             continue
         loops = [(a, level) for a, level in block.loops if a in axes]
+        pair = pair_axis(block)
+        if pair in axes and pair is not None:
+            loops.append((pair, block.reduce_levels))  # the two elements of a pair: innermost
         tiles: list[tuple[int, ...]] = []
         slots: list[tuple[Axis | None, int]] = []
         for axis, size in zip(axes, op.shape, strict=True):
             if isinstance(axis, Axis):
-                tiles.append(tuple(int(t[0]) for t in nest.tiles[axis]))
-                slots += [(axis, level) for level in range(len(nest.tiles[axis]))]
+                cut = [int(t[0]) for t in nest.tiles[axis]]
+                if axis is pair:
+                    cut[-1:] = [cut[-1] // 2, 2]
+                tiles.append(tuple(cut))
+                slots += [(axis, level) for level in range(len(cut))]
             else:
                 tiles.append((size,))
                 slots.append((None, 0))

@@ -32,12 +32,14 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import Context
 from tilework.lower.elementwise import inner_loops, versions
-from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
+from tilework.lower.ir import PAIR_DOT, Buffer, If, Load, Stmt, Store, seq
 from tilework.space.blocks import Attached, Block
 from tilework.space.canonical import EXPANDED_LANES
 from tilework.space.nest import BlockNest
+from tilework.space.pairs import pair_axis, product
 from tilework.te.expr import (
     Axis,
+    Call,
     Const,
     Expr,
     Read,
@@ -194,25 +196,31 @@ def _one_tile(
         return Store(acc, acc_at(point), value)
 
     unrolled = _unrolled_reduce(loops, sizes)
-    red_index = {
-        a: weighted_sum(
-            [(loops.index(a, lv), loops.stride(a, lv)) for lv in range(last_level)]
-            + [(unrolled.index[a], 1)]
-        )
-        for a in block.reduce
-    }
+    pair = pair_axis(block)
 
-    def update(point: dict[Axis, Expr]) -> Stmt:
+    def source(point: dict[Axis, Expr], second: int = 0) -> Expr:
+        """What a reduction step adds; of a pair, the first or the second term."""
+        inner = {a: binary("+", i, const(second if a is pair else 0))
+                 for a, i in unrolled.index.items()}  # fmt: skip
+        red_index = {
+            a: weighted_sum(
+                [(loops.index(a, lv), loops.stride(a, lv)) for lv in range(last_level)]
+                + [(inner[a], 1)]
+            )
+            for a in block.reduce
+        }
         at = {a: binary("+", base[a], point[a]) for a in block.spatial} | red_index
 
         def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
             for attached, local in locals_.items():
                 if attached.op is op:
-                    return local.read(read, point, unrolled.index)
+                    return local.read(read, point, inner)
             if op in ctx.packed:
                 packing, packed_loops = ctx.packed[op]
                 index = [
-                    unrolled.index[a]
+                    const(second)
+                    if lv > last_level and a is pair
+                    else (unrolled.pair if a is pair else unrolled.index[a])
                     if a.kind == "reduce" and lv == last_level
                     else point[a]
                     if a.kind == "spatial" and lv == block.spatial_levels - 1
@@ -223,9 +231,18 @@ def _one_tile(
                 return load(ctx.buffers[op], [ZERO] * lead + index)
             return load(ctx.buffers[op], indices)
 
-        value = bind(reduce_node.source, at, resolve)
+        return bind(reduce_node.source, at, resolve)
+
+    def update(point: dict[Axis, Expr]) -> Stmt:
         before = Load(acc.dtype, acc, acc_at(point))
-        return Store(acc, acc_at(point), binary(COMBINE[reduce_node.kind], before, value))
+        if pair is not None:
+            first, second = product(source(point)), product(source(point, 1))
+            assert first is not None
+            assert second is not None
+            value: Expr = Call(acc.dtype, PAIR_DOT, (before, *first, *second))
+        else:
+            value = binary(COMBINE[reduce_node.kind], before, source(point))
+        return Store(acc, acc_at(point), value)
 
     def finish(point: dict[Axis, Expr]) -> Stmt:
         at = {a: binary("+", base[a], point[a]) for a in block.spatial}
@@ -296,10 +313,15 @@ def _and(a: Expr, b: Expr) -> Expr:
 
 @dataclass
 class _Unrolled:
-    """The innermost reduce level: its loops (partly expanded) and the index of each axis."""
+    """The innermost reduce level: its loops (partly expanded) and the index of each axis.
+
+    Where an axis is taken in pairs, its index is that of a pair's first point, and ``pair`` is the
+    pair's number.
+    """
 
     loops: list[tuple[Axis, int | Expr, str]]
     index: dict[Axis, Expr]
+    pair: Expr = ZERO
 
 
 def _unrolled_reduce(loops: Loops, sizes: dict[Axis, int]) -> _Unrolled:
@@ -318,9 +340,11 @@ def _unrolled_reduce(loops: Loops, sizes: dict[Axis, int]) -> _Unrolled:
     room = max(limit // max(work, 1), 1)
     out: list[tuple[Axis, int | Expr, str]] = []
     index: dict[Axis, Expr] = {}
+    pair = pair_axis(block)
+    number: Expr = ZERO
     for axis in reversed(block.reduce):
         var = loops.vars[axis, level]
-        extent = var.extent
+        extent = var.extent // 2 if axis is pair else var.extent
         if axis in block.const_axes:
             out = [(var, extent, "unroll"), *out]
             index[axis] = var_or_zero(var)
@@ -331,7 +355,10 @@ def _unrolled_reduce(loops: Loops, sizes: dict[Axis, int]) -> _Unrolled:
         outer = loop_var(var.name, extent // factor)
         out = [(outer, outer.extent, "serial"), (inner, factor, "unroll"), *out]
         index[axis] = weighted_sum([(var_or_zero(outer), factor), (var_or_zero(inner), 1)])
+        if axis is pair:
+            number = index[axis]
+            index[axis] = binary("*", number, const(2))
     # All serial parts go outside all expanded parts: the expanded body is one basic block.
     serial = [lp for lp in out if lp[2] == "serial"]
     expanded = [lp for lp in out if lp[2] == "unroll"]
-    return _Unrolled(serial + expanded, index)
+    return _Unrolled(serial + expanded, index, number)

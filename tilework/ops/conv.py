@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.ops.pad import pad
+from tilework.ops.storage import computed
 
 MAX_SPATIAL = 3
 _POSITIONS = ("zz", "yy", "xx")
@@ -75,11 +76,13 @@ def conv(
 
     def last(*at: te.Expr) -> te.Expr:
         where = _window(at[1:-1], taps, strides, dilation)
-        return te.sum(padded[(at[0], *where, rc)] * weight[(*taps, rc, at[-1])], axis=[*taps, rc])
+        element = computed(padded[(at[0], *where, rc)])
+        return te.sum(element * computed(weight[(*taps, rc, at[-1])]), axis=[*taps, rc])
 
     def first(*at: te.Expr) -> te.Expr:
         where = _window(at[2:], taps, strides, dilation)
-        return te.sum(padded[(at[0], rc, *where)] * weight[(at[1], rc, *taps)], axis=[rc, *taps])
+        element = computed(padded[(at[0], rc, *where)])
+        return te.sum(element * computed(weight[(at[1], rc, *taps)]), axis=[rc, *taps])
 
     letters = "".join(_LETTERS[-rank:])
     return te.compute(
@@ -121,7 +124,8 @@ def depthwise_conv(
         where = _window(at[1:-1], taps, strides, dilation)
         zero = te.const(0, "int32")
         return te.sum(
-            padded[(at[0], *where, at[-1])] * weight[(*taps, zero, at[-1])], axis=[*taps]
+            computed(padded[(at[0], *where, at[-1])]) * computed(weight[(*taps, zero, at[-1])]),
+            axis=[*taps],
         )
 
     return te.compute(
@@ -163,7 +167,8 @@ def grouped_conv(
     def body(*at: te.Expr) -> te.Expr:
         where = _window(at[1:-2], taps, strides, dilation)
         return te.sum(
-            padded[(at[0], *where, at[-2], rc)] * weight[(*taps, rc, at[-2], at[-1])],
+            computed(padded[(at[0], *where, at[-2], rc)])
+            * computed(weight[(*taps, rc, at[-2], at[-1])]),
             axis=[*taps, rc],
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilework import te
+from tilework.ops.storage import computed
 
 
 def matmul(
@@ -26,7 +27,9 @@ def matmul(
     return te.compute(
         (m, n),
         lambda i, j: te.sum(
-            (a[k, i] if transpose_a else a[i, k]) * (b[j, k] if transpose_b else b[k, j]), axis=k
+            computed(a[k, i] if transpose_a else a[i, k])
+            * computed(b[j, k] if transpose_b else b[k, j]),
+            axis=k,
         ),
         name=f"T_matmul_{'T' if transpose_a else 'N'}{'T' if transpose_b else 'N'}",
         attrs={"layout_free": (b.name,)} if layout_free else {},

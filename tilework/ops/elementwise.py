@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilework import te
+from tilework.ops.storage import computed
 
 _Binary = Callable[[te.Expr, te.Expr], te.Expr]
 
@@ -48,14 +49,17 @@ def _binary(a: te.Tensor, b: te.Tensor, fn: _Binary, name: str) -> te.Tensor:
     shape = broadcast_shape(a.shape, b.shape)
     return te.compute(
         shape,
-        lambda *ax: fn(broadcast_index(a, ax, shape), broadcast_index(b, ax, shape)),
+        lambda *ax: fn(
+            computed(broadcast_index(a, ax, shape)), computed(broadcast_index(b, ax, shape))
+        ),
         name=name,
         axis_names=axis_names(len(shape)),
     )
 
 
 def _map(x: te.Tensor, fn: Callable[[te.Expr], te.Expr], name: str) -> te.Tensor:
-    return te.compute(x.shape, lambda *ax: fn(x[ax]), name=name, axis_names=axis_names(x.ndim))
+    names = axis_names(x.ndim)
+    return te.compute(x.shape, lambda *ax: fn(computed(x[ax])), name=name, axis_names=names)
 
 
 def add(a: te.Tensor, b: te.Tensor) -> te.Tensor:
@@ -97,7 +101,7 @@ def clip(x: te.Tensor, low: float, high: float) -> te.Tensor:
     """``x`` limited to the closed interval from ``low`` to ``high``."""
 
     def body(v: te.Expr) -> te.Expr:
-        return te.maximum(te.minimum(v, te.const(high, x.dtype)), te.const(low, x.dtype))
+        return te.maximum(te.minimum(v, te.const(high, v.dtype)), te.const(low, v.dtype))
 
     return _map(x, body, "T_clip")
 
@@ -111,4 +115,4 @@ def unary(x: te.Tensor, function: str) -> te.Tensor:
 
 def copy(x: te.Tensor) -> te.Tensor:
     """``x`` itself, in its own memory."""
-    return _map(x, lambda v: v, "T_copy")
+    return te.compute(x.shape, lambda *ax: x[ax], name="T_copy", axis_names=axis_names(x.ndim))

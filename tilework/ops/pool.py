@@ -9,8 +9,9 @@ from tilework import te
 from tilework.ops.conv import output_sizes
 from tilework.ops.elementwise import axis_names
 from tilework.ops.pad import pad
+from tilework.ops.storage import computed
+from tilework.te.expr import reduce_identity
 
-LOWEST_FLOAT32 = -3.4028234663852886e38
 
 
 def max_pool(
@@ -30,14 +31,14 @@ def max_pool(
         dilation: distance between taps along each spatial axis.
     """
     n, *size, c = data.shape
-    padded = _padded(data, pads, LOWEST_FLOAT32)
+    padded = _padded(data, pads, reduce_identity("max", data.dtype))
     taps = _taps(kernel)
 
     def body(*at: te.Expr) -> te.Expr:
         where = [
             i * s + r * d for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
         ]
-        return te.max(padded[(at[0], *where, at[-1])], axis=[*taps])
+        return te.max(computed(padded[(at[0], *where, at[-1])]), axis=[*taps])
 
     out = output_sizes(size, kernel, strides, pads, dilation)
     return te.compute((n, *out, c), body, name="pool_max", axis_names=axis_names(data.ndim))
@@ -63,7 +64,7 @@ def avg_pool(
 
     def summed(*at: te.Expr) -> te.Expr:
         where = [i * s + r for i, r, s in zip(at[1:-1], taps, strides, strict=True)]
-        return te.sum(padded[(at[0], *where, at[-1])], axis=[*taps])
+        return te.sum(computed(padded[(at[0], *where, at[-1])]), axis=[*taps])
 
     names = axis_names(data.ndim)
     total = te.compute((n, *out, c), summed, name="pool_sum", axis_names=names)
@@ -78,7 +79,7 @@ def avg_pool(
         taps_inside = count(0, ax[1])
         for d in range(1, rank):
             taps_inside = taps_inside * count(d, ax[1 + d])
-        return total[ax] / te.cast(data.dtype, taps_inside)
+        return total[ax] / te.cast(total.dtype, taps_inside)
 
     return te.compute(total.shape, body, name="pool_avg", axis_names=names)
 
@@ -93,7 +94,7 @@ def global_avg_pool(data: te.Tensor) -> te.Tensor:
 
     def summed(*at: te.Expr) -> te.Expr:
         where = [i * extent + r for i, r, extent in zip(at[1:-1], taps, size, strict=True)]
-        return te.sum(data[(at[0], *where, at[-1])], axis=[*taps])
+        return te.sum(computed(data[(at[0], *where, at[-1])]), axis=[*taps])
 
     shape = (n, *(1 for _ in size), c)
     names = axis_names(data.ndim)
@@ -102,7 +103,7 @@ def global_avg_pool(data: te.Tensor) -> te.Tensor:
 
     def extent_of(axis: te.Expr, extent: int) -> te.Expr:
         end = (axis + 1) * extent
-        return te.cast(data.dtype, te.select(exact, end, end + 1) - axis * extent)
+        return te.cast(total.dtype, te.select(exact, end, end + 1) - axis * extent)
 
     def mean(*at: te.Expr) -> te.Expr:
         count = extent_of(at[1], size[0])

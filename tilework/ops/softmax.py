@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilework import te
+from tilework.ops.storage import computed
 
 
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
@@ -24,13 +25,13 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     k = te.reduce_axis(x.shape[axis], "k")
     top = te.compute(
         outer,
-        lambda *i: te.max(x[at(i, k)], axis=k),
+        lambda *i: te.max(computed(x[at(i, k)]), axis=k),
         name="T_softmax_maxelem",
         axis_names=outer_names,
     )
     powers = te.compute(
         x.shape,
-        lambda *i: te.exp(x[i] - top[others(i)]),
+        lambda *i: te.exp(computed(x[i]) - top[others(i)]),
         name="T_softmax_exp",
         axis_names=names,
     )

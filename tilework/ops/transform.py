@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.ops.elementwise import axis_names
+from tilework.ops.storage import computed
 
 
 def transpose(x: te.Tensor, perm: Sequence[int]) -> te.Tensor:
@@ -29,7 +30,8 @@ def concatenate(parts: Sequence[te.Tensor], axis: int) -> te.Tensor:
     def body(*ax: te.Expr) -> te.Expr:
         def read(i: int) -> te.Expr:
             start = ends[i] - parts[i].shape[axis]
-            return parts[i][(*ax[:axis], ax[axis] - start, *ax[axis + 1 :])]
+            element = parts[i][(*ax[:axis], ax[axis] - start, *ax[axis + 1 :])]
+            return element if len({p.dtype for p in parts}) == 1 else computed(element)
 
         value = read(len(parts) - 1)
         for i in range(len(parts) - 2, -1, -1):

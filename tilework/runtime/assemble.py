@@ -22,10 +22,12 @@ from tilework.runtime.memory import Lifetime, aligned, place
 from tilework.runtime.module import Module
 from tilework.target import Target
 from tilework.task import SearchTask
+from tilework.te.expr import dtype_bytes
 
 if TYPE_CHECKING:
     from tilework.graph import Network, Plan
     from tilework.graph.plan import Call
+    from tilework.graph.precision import Precision
 
 
 def compile(
@@ -33,6 +35,7 @@ def compile(
     target: Target | str,
     records: History | None = None,
     num_threads: int | None = None,
+    precision: Precision = "f32",
 ) -> Module:
     """Compile a network with the best schedules on record.
 
@@ -42,18 +45,22 @@ def compile(
         records: where to look for measured schedules; by default those of the `ApplyHistoryBest`
             around the call. A task without a record takes the draft model's best schedule.
         num_threads: default number of threads of a run; by default the target's cores.
+        precision: of weights and intermediate values: ``"f32"``, or ``"bf16"`` with sums in f32.
+            Inputs and outputs are float32 in either case.
 
     Raises:
         NetworkError: the network cannot be lowered.
-        TargetError: the target text makes no sense.
+        TargetError: the target text makes no sense, or the target lacks what the precision needs.
         ModuleError: ``num_threads`` is below 1, or above 1 for a target with a single core.
         TileworkError: ``records`` is not a record history.
     """
     from tilework.graph import plan
+    from tilework.graph.precision import require_precision
 
     where = target if isinstance(target, Target) else Target(target)
+    require_precision(where, precision)
     history = current_history() if records is None else as_history(records)
-    module = Module(_assemble(plan(net), where, history))
+    module = Module(_assemble(plan(net, precision), where, history))
     if num_threads is not None:
         module.set_threads(num_threads)
     return module
@@ -197,7 +204,7 @@ class _Memory:
             root = self._root(call.output)
             if root not in self._io:
                 kind = self._plan.values[root]
-                size = int(np.prod(kind.shape, dtype=np.int64)) * np.dtype(kind.dtype).itemsize
+                size = int(np.prod(kind.shape, dtype=np.int64)) * dtype_bytes(kind.dtype)
                 out[root] = Lifetime(size, i, i)
         return out
 

@@ -16,6 +16,7 @@ from tilework.runtime.choose import Choice, choose_schedule
 from tilework.runtime.history import as_history, current_history
 from tilework.runtime.timing import BenchmarkResult
 from tilework.task import SearchTask
+from tilework.te.dtypes import numpy_dtype
 
 Array = NDArray[Any]
 
@@ -57,7 +58,7 @@ class TaskFunction:
         """Time the kernel on random inputs; weights are packed before."""
         rng = np.random.default_rng(0)
         count = threads or self.task.target.num_cores
-        inputs = [rng.random(t.shape).astype(t.dtype) for t in self.task.compute_dag.inputs]
+        inputs = [rng.random(t.shape).astype(numpy_dtype(t.dtype)) for t in self.task.compute_dag.inputs]
         call = self._loaded.bind(self._arrays(inputs), self._workspace(count), count)
         call()
         samples = take_samples(
@@ -78,7 +79,7 @@ class TaskFunction:
         arrays = []
         for tensor, arg, given in zip(tensors, self.kernel.args, inputs, strict=False):
             array = np.asarray(given)
-            if array.shape != tensor.shape or array.dtype != np.dtype(tensor.dtype):
+            if array.shape != tensor.shape or array.dtype != numpy_dtype(tensor.dtype):
                 raise ModuleError(
                     f"input {tensor.name}: expected {tensor.dtype}{list(tensor.shape)}, "
                     f"got {array.dtype}{list(array.shape)}"

@@ -14,6 +14,7 @@ from tilework.errors import ScheduleError
 from tilework.space.blocks import MULTI_LEVEL, Attached, Block
 from tilework.space.canonical import canonical
 from tilework.space.nest import BlockNest
+from tilework.space.pairs import pair_axis
 from tilework.space.tables import (
     divisors,
     reduce_table,
@@ -300,6 +301,8 @@ def _block_decisions(
     for axis in block.reduce:
         if levels > 0:
             table = reduce_table(axis.extent, levels)
+            if axis is pair_axis(block):
+                table = table[table[:, -1] % 2 == 0]
             cols = tuple(range(col, col + levels))
             out.append(Decision(prefix + axis.name, cols, table, "tile"))
             col += levels
@@ -329,6 +332,8 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
             covered = covered * extent
         if axis.kind == "reduce":
             ok &= covered * extents[0] == axis.extent
+            if axis is pair_axis(block):
+                ok &= extents[-1] % 2 == 0
         else:
             ok &= covered < 2 * max(axis.extent, target.lanes())
     ok &= nest.parallel <= len(block.parallel_axes)

@@ -6,6 +6,8 @@ of products goes through BLAS.
 
 An operation is evaluated over a *grid* with one dimension per axis (spatial axes first, then
 reduce axes); every sub-expression is an array over the grid with extent 1 where it does not vary.
+
+Values of bfloat16 are held as float32: conversions to bfloat16 round to nearest, ties to even.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tilework.te.dag import ComputeDAG
+from tilework.te.dtypes import numpy_dtype, round_bfloat16
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -53,10 +56,11 @@ def evaluate(
         dag: the computation.
         inputs: one array per placeholder, in the order of ``dag.inputs``.
         dtype: compute all floating-point values in this type (for example ``"float64"`` for a
-            reference of higher precision) instead of the declared ones.
+            reference of higher precision) instead of the declared ones; nothing is then rounded
+            to bfloat16.
 
     Returns:
-        One array per output, of the declared dtype or ``dtype``.
+        One array per output, of the declared dtype (float32 for bfloat16) or ``dtype``.
 
     Raises:
         ValueError: the inputs do not match the placeholders.
@@ -81,7 +85,13 @@ def evaluate(
 def _numpy_type(dtype: str, override: str | None) -> np.dtype[Any]:
     if is_float(dtype):
         return np.dtype(override or ("float32" if dtype == "bfloat16" else dtype))
-    return np.dtype(dtype)
+    return numpy_dtype(dtype)
+
+
+def _rounded(value: Any, dtype: str, override: str | None) -> Any:
+    """``value`` as an element of ``dtype`` holds it."""
+    exact = dtype != "bfloat16" or override is not None
+    return value if exact else round_bfloat16(np.asarray(value))
 
 
 @dataclass(frozen=True)
@@ -105,7 +115,7 @@ def _evaluate_op(
     for ranges in _pieces(op, full):
         grid = _Grid(ranges, values, dtype)
         value = _reduce(grid, op.body, op) if isinstance(op.body, Reduce) else grid(op.body)
-        value = np.asarray(value)
+        value = np.asarray(_rounded(value, op.dtype, dtype))
         if value.ndim:
             value = value.reshape(value.shape[: len(op.axes)])
         where = tuple(slice(ranges[a].start, ranges[a].start + ranges[a].count) for a in op.axes)
@@ -250,7 +260,8 @@ class _Grid:
         """Value of ``e``; ``guarded`` reads are clamped into their tensor."""
         match e:
             case Const():
-                return _numpy_type(e.dtype, self.dtype).type(e.value)
+                literal = _numpy_type(e.dtype, self.dtype).type(e.value)
+                return _rounded(literal, e.dtype, self.dtype)
             case Axis():
                 return self._axis(e)
             case Read():
@@ -275,7 +286,8 @@ class _Grid:
                     return self(e.b, guarded)
                 return np.where(cond, self(e.a, True), self(e.b, True))
             case Cast():
-                return np.asarray(self(e.a, guarded)).astype(_numpy_type(e.dtype, self.dtype))
+                value = np.asarray(self(e.a, guarded)).astype(_numpy_type(e.dtype, self.dtype))
+                return _rounded(value, e.dtype, self.dtype)
             case Lookup():
                 table = np.array(e.values, _numpy_type(e.dtype, self.dtype)).reshape(e.shape)
                 return table[tuple(np.broadcast_arrays(*(self(i) for i in e.indices)))]

@@ -282,6 +282,8 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     a, b = wrap(a, dtype), wrap(b, dtype)
     if a.dtype != b.dtype:
         raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
+    if a.dtype == "bfloat16" and op not in ("max", "min"):
+        raise TypeError(f"'{op}' is not defined for bfloat16, a type to store: te.cast to float32")
     if op == "/" and not is_float(a.dtype):
         raise TypeError(f"'/' is not defined for {a.dtype}; use // or te.cast")
     if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype) and op in _FOLD:

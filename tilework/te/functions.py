@@ -33,6 +33,8 @@ def _reduce(kind: str, expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
     if not axes or builtins.any(a.kind != "reduce" for a in axes):
         raise ValueError(f"te.{kind} needs reduce axes made by te.reduce_axis")
     source = wrap(expr, "float32")
+    if kind == "sum" and source.dtype == "bfloat16":
+        raise TypeError("te.sum is not defined for bfloat16, a type to store: te.cast to float32")
     return Reduce(source.dtype, kind, source, axes)
 
 
@@ -148,7 +150,7 @@ def call(name: str, *args: ExprLike) -> Expr:
         raise ValueError(f"unknown math function {name!r}; known: {', '.join(MATH_FUNCTIONS)}")
     dtype = next((a.dtype for a in args if isinstance(a, Expr)), "float32")
     exprs = tuple(wrap(a, dtype) for a in args)
-    if not is_float(dtype):
+    if not is_float(dtype) or dtype == "bfloat16":
         raise TypeError(f"te.{name} needs floating-point arguments, got {dtype}; use te.cast")
     return Call(dtype, name, exprs)
 

@@ -1,0 +1,111 @@
+"""In which element type each value of a network is stored: float32, or bfloat16 where it pays.
+
+In precision ``bf16``, what passes from one fused call to the next is bfloat16, and so are the
+weights that are multiplied by such values. Everything is computed in float32: sums of products,
+biases, scales, residual additions, pooling; a value is rounded once, when its call stores it.
+Float32 remain
+
+- the network's inputs and outputs,
+- biases and other parameters of epilogues, depthwise filters (each is read once),
+- what a softmax reads: differences of its inputs become factors of its outputs,
+- what enters a convolution or product that cannot take its channels in pairs: an odd number of
+  channels, or two computed operands.
+
+Accuracy: rounding changes an element by at most 2^-8 of itself, usually less than half of that,
+and independently of others. Outputs of ImageNet networks differ from float32 by 2e-3 to 2e-2 of the
+largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from tilework.errors import NetworkError, TargetError
+from tilework.graph.ir import Network, Node, ValueType
+from tilework.graph.shapes import CONVOLUTIONS, GROUPED
+from tilework.target import Target
+
+Precision = Literal["f32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+_FEATURE = "avx512bf16"
+
+
+def require_precision(target: Target, precision: str) -> None:
+    """Refuse a precision that does not exist, or that the target has no instructions for.
+
+    Raises:
+        NetworkError: no such precision.
+        TargetError: the target's CPU lacks the feature, which the message names.
+    """
+    if precision not in PRECISIONS:
+        raise NetworkError(f"precision '{precision}' is unknown; known: {', '.join(PRECISIONS)}")
+    if precision == "bf16" and _FEATURE not in target.features:
+        raise TargetError(
+            f"precision bf16 needs a CPU with {_FEATURE}, which target '{target}' lacks: use "
+            "precision f32, or name a target that has it (sapphirerapids, znver4 or newer)"
+        )
+
+
+def stored_types(
+    net: Network, groups: Sequence[tuple[Node, ...]], precision: Precision
+) -> dict[str, ValueType]:
+    """Type of every value as it is stored; values inside a group keep float32.
+
+    Args:
+        net: the network.
+        groups: its fused calls; see `tilework.graph.fuse`.
+        precision: what to store.
+    """
+    types = dict(net.types)
+    if precision == "f32":
+        return types
+    kept = _kept(net)
+    for group in groups:
+        node = group[-1]
+        source = node.inputs[0]
+        if node.op == "reshape":
+            dtype = types[source].dtype
+        else:
+            dtype = "float32" if node.name in kept else "bfloat16"
+        types[node.name] = ValueType(types[node.name].shape, dtype)
+    weights = {
+        node.inputs[1]
+        for node in net.nodes
+        if _pairs(net, node) and types[node.inputs[0]].dtype == "bfloat16"
+    }
+    for name in weights:
+        readers = net.consumers[name]
+        if all(_pairs(net, n) and types[n.inputs[0]].dtype == "bfloat16" for n in readers):
+            types[name] = ValueType(types[name].shape, "bfloat16")
+    return types
+
+
+def _kept(net: Network) -> set[str]:
+    """Values that stay float32, and those that they are views of."""
+    kept = set(net.outputs)
+    for node in net.nodes:
+        if node.op == "softmax":
+            kept.update(node.inputs)
+        elif _multiplies(net, node) and not _pairs(net, node):
+            kept.update(node.inputs[:2])
+    for node in reversed(net.nodes):
+        if node.op == "reshape" and node.name in kept:
+            kept.update(node.inputs)
+    return kept
+
+
+def _multiplies(net: Network, node: Node) -> bool:
+    """Whether the node sums products over channels."""
+    if node.op in CONVOLUTIONS:
+        return bool(node.attrs.get("groups", 1) == 1)
+    return node.op in (*GROUPED, "dense", "matmul")
+
+
+def _pairs(net: Network, node: Node) -> bool:
+    """Whether the node sums products of constant weights over an even number of channels."""
+    if not _multiplies(net, node) or node.inputs[1] not in net.constants:
+        return False
+    if node.attrs.get("transpose_a"):
+        return False
+    return net.types[node.inputs[0]].shape[-1] % 2 == 0
