@@ -46,6 +46,7 @@ class Values(Arithmetic):
         self._guards: list[str] = []
         self._products: dict[int, tuple[Expr, list[Lookup], list[Expr]]] = {}
         self._integers: dict[int, tuple[Expr, bool]] = {}
+        self._repeats: dict[tuple[str, str], str] = {}
 
     # -- state of straight-line code --------------------------------------------------------
 
@@ -53,6 +54,7 @@ class Values(Arithmetic):
         """Start of a new basic block: nothing loaded so far may be reused."""
         super().forget()
         self._loads.clear()
+        self._repeats.clear()
 
     def invalidate(self, buffer: Buffer) -> None:
         """A store to ``buffer`` makes earlier loads of it stale."""
@@ -291,7 +293,11 @@ class Values(Arithmetic):
         a, b, c, d = e.args[1:]
         found = [self._pair(x, y, acc.width) for x, y in ((a, c), (b, d))]
         if found[0] and found[1]:
-            return pair_dot(self.fn, self.math, acc, found[0], found[1])
+            # A pair repeated in all lanes comes last: there it may be read by the instruction.
+            left, right = found
+            if left in self._repeats.values():
+                left, right = right, left
+            return pair_dot(self.fn, self.math, acc, left, right)
         for x, y in ((a, b), (c, d)):
             wide = [self._convert(self.value(v), "float32") for v in (x, y)]
             acc = self.multiply_add(*wide, acc)
@@ -365,7 +371,11 @@ class Values(Arithmetic):
     def _repeated(self, pair: Value, width: int) -> str:
         """One pair in every lane."""
         v = self.splat(pair, width)
-        return self.fn.emit(f"bitcast {v.type} {v.ssa} to {vector_type('bfloat16', 2 * width)}")
+        kind = vector_type("bfloat16", 2 * width)
+        key = (v.ssa, kind)
+        if key not in self._repeats:
+            self._repeats[key] = self.fn.emit(f"bitcast {v.type} {v.ssa} to {kind}")
+        return self._repeats[key]
 
     # -- memory -----------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from tilework.features.access import LINE_BYTES, Access, BlockFacts, block_facts
 from tilework.features.machine import Machine
 from tilework.space.blocks import MULTI_LEVEL, Attached
 from tilework.space.nest import BlockNest
+from tilework.space.pairs import pair_axis
 from tilework.space.regions import attached_extents
 from tilework.space.sketch import scratch_bytes
 from tilework.space.transforms import Transform, transform_of
@@ -75,8 +76,9 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
     points = np.ones(count)
     inner_points = np.ones(count)
     for a in block.reduce:
-        points *= a.extent
-        inner_points *= tiles[a][-1]
+        together = 2 if a is pair_axis(block) else 1  # points that one step takes
+        points *= a.extent / together
+        inner_points *= tiles[a][-1] / together
     visits = points / inner_points
     base, stalls, loads, guarded = _step_cycles(facts, shape, machine)
     room = np.maximum(np.floor(nest.unroll / np.maximum(shape.work, 1.0)), 1.0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilework.space.blocks import Attached, Block
 from tilework.space.nest import BlockNest
+from tilework.space.pairs import pair_axis
 from tilework.space.regions import attached_extents
 from tilework.te.expr import Axis, Reduce, reads
 from tilework.te.tensor import Placeholder
@@ -107,7 +108,14 @@ def _packed(sketch: Sketch, nest: BlockNest) -> Iterator[tuple[str, tuple[int, .
     from tilework.lower.lower import packings
 
     for op, (packing, loops) in packings(sketch.blocks, nest).items():
-        order = [_loop_name(a, lv) for a, lv in loops if _extents(nest, a)[lv] > 1]
+        pair = pair_axis(nest.block)
+        order = []
+        for axis, level in loops:
+            extents = _extents(nest, axis)
+            if level == len(extents):
+                order.append(f"{axis.name}.pair")
+            elif extents[level] // (2 if axis is pair and level == len(extents) - 1 else 1) > 1:
+                order.append(_loop_name(axis, level))
         yield op.name, packing.shape, order
 
 
@@ -166,7 +174,9 @@ def _tree(nest: BlockNest) -> Iterator[str]:
                     yield from _attached_tree(nest, attached, depth)
         if innermost:
             assert isinstance(block.body, Reduce)
-            yield from register_tile(f"{block.op.name} {_UPDATE[block.body.kind]} ...")
+            pair = pair_axis(block)
+            what = f"..., {pair.name} in pairs" if pair is not None else "..."
+            yield from register_tile(f"{block.op.name} {_UPDATE[block.body.kind]} {what}")
             depth = outside
     if not block.reduce or block.epilogue is not None:
         late = " (last visit)" if _revisited(nest) else ""
