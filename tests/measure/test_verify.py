@@ -108,3 +108,20 @@ def test_error_texts_are_short_lines():
         raise KeyError("k")
     except KeyError as error:
         assert describe_exception("build", error).startswith("build: KeyError: 'k' (test_verify")
+
+
+def test_bfloat16_may_be_off_by_its_rounding_alone():
+    x = te.placeholder((64,), "x", "bfloat16")
+    third = te.compute((64,), lambda i: te.cast("float32", x[i]) * te.const(1 / 3), name="third")
+    dag = te.ComputeDAG(
+        [x, te.compute((64,), lambda i: te.cast("bfloat16", third[i]), name="out")]
+    )
+    found = make_reference(dag, 0)
+    (want,) = found.answer.outputs
+    assert want.dtype == np.float32
+    narrow = found.inputs[0].dtype
+    assert not np.array_equal(want, want.astype(narrow))  # the answer itself is not rounded
+    assert not compare([want.astype(narrow)], found).text
+    off = want.astype(narrow)
+    off[np.argmax(np.abs(want))] *= np.array(1 + 2**-6, narrow)
+    assert "differs" in compare([off], found).text

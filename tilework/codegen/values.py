@@ -291,16 +291,15 @@ class Values(Arithmetic):
         """A dot product of pairs; multiply-adds where the operands are no neighbours."""
         acc = self.value(e.args[0])
         a, b, c, d = e.args[1:]
-        found = [self._pair(x, y, acc.width) for x, y in ((a, c), (b, d))]
-        if found[0] and found[1]:
+        left, right = self._pair(a, c, acc.width), self._pair(b, d, acc.width)
+        if left and right:
             # A pair repeated in all lanes comes last: there it may be read by the instruction.
-            left, right = found
             if left in self._repeats.values():
                 left, right = right, left
             return pair_dot(self.fn, self.math, acc, left, right)
         for x, y in ((a, b), (c, d)):
-            wide = [self._convert(self.value(v), "float32") for v in (x, y)]
-            acc = self.multiply_add(*wide, acc)
+            left_wide = self._convert(self.value(x), "float32")
+            acc = self.multiply_add(left_wide, self._convert(self.value(y), "float32"), acc)
         return acc
 
     def _pair(self, first: Expr, second: Expr, width: int) -> str | None:
@@ -485,7 +484,9 @@ class Values(Arithmetic):
 
 
 def _align(buffer: Buffer) -> int:
-    return {"float64": 8, "int64": 8, "bfloat16": 2, "int8": 1, "uint8": 1, "bool": 1}.get(buffer.dtype, 4)
+    return {"float64": 8, "int64": 8, "bfloat16": 2, "int8": 1, "uint8": 1, "bool": 1}.get(
+        buffer.dtype, 4
+    )
 
 
 def _deep(e: Expr) -> Iterator[Expr]:

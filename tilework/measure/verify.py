@@ -6,8 +6,8 @@ of a float32 sum of K products stay ten times below that; a single wrong or miss
 usual reduction is above it. Outputs of integers must be equal.
 
 An output of bfloat16 is compared with what is rounded to it: beside the above, each element may
-differ by 2^-8 of itself, which is the largest rounding error of 8 bits. Inputs of bfloat16 are drawn
-rounded, and their products are exact in float32, so that nothing else differs.
+differ by 2^-8 of itself, which is the largest rounding error of 8 bits. Inputs of bfloat16 are
+drawn rounded, and their products are exact in float32, so that nothing else differs.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Answer:
 class Reference:
     """Inputs of a task, the right outputs, and how far an output may be off, relatively.
 
-    ``tolerance`` is relative to the largest magnitude of an output; ``rounding`` has, per output, what
-    an element may be off in addition, relative to itself.
+    ``tolerance`` is relative to the largest magnitude of an output; ``rounding`` has, per output,
+    what an element may be off in addition, relative to itself.
     """
 
     inputs: tuple[np.ndarray, ...]

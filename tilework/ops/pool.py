@@ -13,7 +13,6 @@ from tilework.ops.storage import computed
 from tilework.te.expr import reduce_identity
 
 
-
 def max_pool(
     data: te.Tensor,
     kernel: Sequence[int],

@@ -15,6 +15,4 @@ def stored(x: te.Tensor, dtype: str) -> te.Tensor:
     if x.dtype == dtype:
         return x
     names = [f"ax{d}" for d in range(x.ndim)]
-    return te.compute(
-        x.shape, lambda *ax: te.cast(dtype, x[ax]), name="T_cast", axis_names=names
-    )
+    return te.compute(x.shape, lambda *ax: te.cast(dtype, x[ax]), name="T_cast", axis_names=names)

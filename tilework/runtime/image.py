@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
+
+from tilework.te.expr import dtype_bytes
 
 RUN_SYMBOL = "tilework_run"
 PROFILE_SYMBOL = "tilework_profile"
@@ -36,7 +37,7 @@ class Value:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        size = np.dtype(self.dtype).itemsize
+        size = dtype_bytes(self.dtype)
         for extent in self.shape:
             size *= extent
         return size

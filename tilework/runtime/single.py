@@ -58,7 +58,9 @@ class TaskFunction:
         """Time the kernel on random inputs; weights are packed before."""
         rng = np.random.default_rng(0)
         count = threads or self.task.target.num_cores
-        inputs = [rng.random(t.shape).astype(numpy_dtype(t.dtype)) for t in self.task.compute_dag.inputs]
+        inputs = [
+            rng.random(t.shape).astype(numpy_dtype(t.dtype)) for t in self.task.compute_dag.inputs
+        ]
         call = self._loaded.bind(self._arrays(inputs), self._workspace(count), count)
         call()
         samples = take_samples(
