@@ -29,6 +29,15 @@ def check(
     assert relative_error(np.nan_to_num(got), np.nan_to_num(want)) < 1e-5
 
 
+def check_export(tmp_path: Path, x: np.ndarray) -> None:
+    """What `check` imported last means the same as an ONNX file written again."""
+    net = from_onnx(tmp_path / "op.onnx")
+    net.to_onnx(tmp_path / "again.onnx")
+    (want,) = run_onnxruntime(tmp_path / "op.onnx", x)
+    (got,) = run_onnxruntime(tmp_path / "again.onnx", x)
+    assert relative_error(got, want) < 1e-6
+
+
 def _signs(shape: tuple[int, ...]) -> np.ndarray:
     return RNG.choice(np.array([-1, 1], np.float32), shape)
 
@@ -73,7 +82,9 @@ def test_conv_of_any_rank_and_groups(rank: int, kind: str, trial: int, tmp_path:
     weight, bias = (g.weight(f32(groups * co, *s)) for s in ((ci, *kernel), ()))
     y = g.node("Conv", g.batch_norm("x", groups * ci), weight, bias, **attrs)
     g.node("Relu", g.batch_norm(y, groups * co))
-    check(tmp_path, g, {"x": (2, groups * ci, *(int(v) for v in r.integers(7, 12, rank)))})
+    shape = (2, groups * ci, *(int(v) for v in r.integers(7, 12, rank)))
+    check(tmp_path, g, {"x": shape})
+    check_export(tmp_path, f32(*shape))
 
 
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"])
@@ -92,7 +103,9 @@ def test_pool_of_any_rank(op: str, rank: int, trial: int, tmp_path: Path) -> Non
         }
     g = GraphMaker()
     g.node(op, g.node("Mul", "x", g.weight(f32(3, *(1 for _ in range(rank))))), **attrs)
-    check(tmp_path, g, {"x": (2, 3, *(int(v) for v in r.integers(7, 10, rank)))})
+    shape = (2, 3, *(int(v) for v in r.integers(7, 10, rank)))
+    check(tmp_path, g, {"x": shape})
+    check_export(tmp_path, f32(*shape))
 
 
 def test_mean_over_time(tmp_path: Path) -> None:
