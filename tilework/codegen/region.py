@@ -6,6 +6,7 @@ import math
 
 from tilework.codegen.function import Function
 from tilework.codegen.math_functions import MathLibrary
+from tilework.codegen.order import by_element
 from tilework.codegen.scalars import Dynamic, Lane, Scalars
 from tilework.codegen.types import BYTES, Value, pieces
 from tilework.codegen.values import Values
@@ -102,9 +103,7 @@ class RegionCode:
             case Store():
                 self.values.store(s.buffer, s.indices, s, self.values.value(s.value))
             case For(kind="unroll"):
-                for i in range(_static(s.extent)):
-                    self.scalars.env[s.var] = i
-                    self._stmt(s.body)
+                self._expanded(s)
             case For(kind="vector"):
                 self._vector(s)
             case For():
@@ -116,6 +115,18 @@ class RegionCode:
                 known = not ssa.startswith("%")
                 self.scalars.env[s.var] = int(ssa) if known else Dynamic(ssa, depth)
                 self._stmt(s.body)
+
+    def _expanded(self, s: For) -> None:
+        ordered = by_element(s, self.scalars)
+        if ordered is None:
+            for i in range(_static(s.extent)):
+                self.scalars.env[s.var] = i
+                self._stmt(s.body)
+            return
+        body, points = ordered
+        for point in points:
+            self.scalars.env.update(point)
+            self._stmt(body)
 
     def _vector(self, s: For) -> None:
         lanes = self._lanes(s)
