@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -64,6 +65,18 @@ class Access:
         return int(total) // LINE_BYTES if total and total % LINE_BYTES == 0 else 1
 
     @property
+    def tensor_bytes(self) -> int:
+        """Size of the whole tensor."""
+        return math.prod(self.shape) * self.element_bytes
+
+    @property
+    def slides(self) -> bool:
+        """Whether a dimension is read at spatial position plus tap: windows overlap."""
+        return any(
+            d is not None and {a.kind for a in d} == {"spatial", "reduce"} for d in self.dims
+        )
+
+    @property
     def axes(self) -> frozenset[Axis]:
         """Axes that the address depends on."""
         return frozenset(a for d in self.dims if d is not None for a in d)
@@ -85,6 +98,12 @@ class BlockFacts:
     finish_ops: float
     math_calls: float
     local: tuple[int, ...] = ()
+
+    @property
+    def windows(self) -> bool:
+        """Whether the update is a window sum of vectors: `codegen.order` applies to it."""
+        used = [a for a in self.accesses if not a.once and not a.store]
+        return any(a.slides for a in used) and all(a.lane_stride == 1 for a in used)
 
     def update_ops_rate(self, machine: Machine) -> float:
         """Cycles per vector of the register tile and reduction step, ports permitting."""

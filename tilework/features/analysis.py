@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from tilework.features.access import LINE_BYTES, Access, BlockFacts, block_facts, plain_access
 from tilework.features.machine import Machine
 from tilework.space.blocks import MULTI_LEVEL, Attached
+from tilework.space.canonical import EXPANDED_LANES
 from tilework.space.nest import BlockNest
 from tilework.space.pairs import pair_axis
 from tilework.space.regions import attached_extents
 from tilework.space.sketch import scratch_bytes
+from tilework.space.tables import divisors
 from tilework.space.transforms import Transform, transform_of
 from tilework.te.expr import Axis, IfThenElse, reads, walk
 
@@ -32,6 +34,7 @@ _CONFLICT_CYCLES = 1.5
 _CALL_CYCLES = 14.0
 _TILE_CYCLES = 14.0
 _LOOP_CYCLES = 1.5
+_COLD_WEIGHT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +83,16 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
         points *= a.extent / together
         inner_points *= tiles[a][-1] / together
     visits = points / inner_points
-    base, stalls, loads, guarded = _step_cycles(facts, shape, machine)
-    room = np.maximum(np.floor(nest.unroll / np.maximum(shape.work, 1.0)), 1.0)
-    if block.const_axes:
-        room = inner_points
-    steps_unrolled = np.minimum(room, inner_points)
+    unrolled = _unrolled(nest, tiles)
+    steps_unrolled = np.ones(count)
+    for a in block.reduce:
+        steps_unrolled = steps_unrolled * unrolled[a]
+    base, stalls, loads, guarded = _step_cycles(facts, shape, unrolled, machine)
     loop = _LOOP_CYCLES / steps_unrolled
     step = base + stalls + loop
     compute = shape.sum_over_versions(
         lambda pixels, vectors: (
-            _version_cycles(facts, pixels, vectors, machine, base)
+            _version_cycles(facts, pixels, vectors, machine, base, shape.work)
             + stalls * pixels / shape.pixels
             + loop
         )
@@ -225,29 +228,85 @@ def _register_count(size: Floats, lanes: int) -> Floats:
     return whole + bits
 
 
+def _unrolled(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[Axis, Floats]:
+    """How far the innermost loop of each reduce axis is expanded, as the lowering does it."""
+    work = np.ones(len(nest.parallel))
+    for a in nest.block.spatial:
+        size = tiles[a][-1]
+        work = work * (np.ceil(size / EXPANDED_LANES) if a is nest.block.spatial[-1] else size)
+    room = np.maximum(np.floor(nest.unroll / np.maximum(work, 1.0)), 1.0)
+    out: dict[Axis, Floats] = {}
+    for a in reversed(nest.block.reduce):
+        extent = tiles[a][-1]
+        if a in nest.block.const_axes:
+            out[a] = extent
+            continue
+        factor = np.ones(len(room))
+        for n in np.unique(extent):
+            at = extent == n
+            table = np.array(divisors(int(n)))
+            factor[at] = table[np.searchsorted(table, room[at], side="right") - 1]
+        out[a] = factor
+        room = np.where(factor == extent, np.floor(room / factor), 1.0)
+    return out
+
+
+def _elements(access: Access, shape: _TileShape, unrolled: dict[Axis, Floats]) -> Floats:
+    """Elements (of vectors: vectors) that an expanded body reads through ``access``, each once.
+
+    Where windows overlap, several taps of several pixels read the same element.
+    """
+    spatial = shape.nest.block.spatial
+    sizes = dict(zip(spatial[:-1], shape.sizes[:-1], strict=True)) | unrolled
+    total = np.ones(len(shape.pixels))
+    for dim in access.dims:
+        choices, reach = np.ones(len(total)), np.ones(len(total))
+        for a, c in (dim or {}).items():
+            if a in sizes:
+                choices = choices * sizes[a]
+                reach = reach + c * (sizes[a] - 1)
+        total = total * np.minimum(choices, reach)
+    return total
+
+
 def _step_cycles(
-    facts: BlockFacts, shape: _TileShape, machine: Machine
+    facts: BlockFacts, shape: _TileShape, unrolled: dict[Axis, Floats], machine: Machine
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Cycles of one reduction step of the full register tile, and stalls that come on top.
 
-    Also returns the number of its loads, and of the guarded ones.
+    Also returns the number of its loads, and of the guarded ones. A load of a whole vector takes
+    as long as a multiply-add of one; scalars, which are broadcast, ``load_ports`` at a time.
     """
     loads = np.zeros(len(shape.pixels))
+    cycles = np.zeros(len(shape.pixels))
     guarded = np.zeros(len(shape.pixels))
     conflicts = np.zeros(len(shape.pixels))
     spatial = shape.nest.block.spatial
+    steps = np.ones(len(shape.pixels))
+    for factor in unrolled.values():
+        steps = steps * factor
+    windows = facts.windows
     for access in facts.accesses:
         if access.once or (access.store and shape.nest.block.reduce):
             continue
-        n = np.ones(len(shape.pixels))
-        for a, size in zip(spatial[:-1], shape.sizes[:-1], strict=True):
-            if a in access.axes:
-                n = n * size
+        if windows and access.slides:
+            n = _elements(access, shape, unrolled) / steps
+        else:
+            n = np.ones(len(shape.pixels))
+            for a, size in zip(spatial[:-1], shape.sizes[:-1], strict=True):
+                if a in access.axes:
+                    n = n * size
+            if windows:  # what finds no register is read again for every use
+                fits = shape.work + steps * shape.vectors < machine.registers
+                n = np.where(fits, n, shape.pixels)
         if access.lane_stride == 1:
             n = n * shape.vectors
         elif access.lane_stride:
             n = n * shape.sizes[-1] * 2.0
         loads = loads + n
+        cycles = cycles + n / (
+            machine.fma_ports if access.lane_stride == 1 else machine.load_ports
+        )
         if not access.packed and not access.lane_stride:
             conflicts = conflicts + np.where(_thrashes(access, shape, machine), n, 0.0)
         if access.guarded:
@@ -256,7 +315,7 @@ def _step_cycles(
     per_step = np.maximum.reduce(
         [
             shape.work * facts.update_ops_rate(machine),
-            (loads + 2.0 * pressure) / machine.load_ports,
+            cycles + 2.0 * pressure / machine.load_ports,
             np.full(len(loads), machine.latency if shape.nest.block.reduce else 0.5),
         ]
     )
@@ -282,11 +341,23 @@ def _thrashes(access: Access, shape: _TileShape, machine: Machine) -> NDArray[np
 
 
 def _version_cycles(
-    facts: BlockFacts, pixels: Floats, vectors: Floats, machine: Machine, base: Floats
+    facts: BlockFacts,
+    pixels: Floats,
+    vectors: Floats,
+    machine: Machine,
+    base: Floats,
+    full: Floats,
 ) -> Floats:
-    """Cycles per reduction step of a tile version, without stalls; at most the full tile's."""
-    busy = pixels * vectors * facts.update_ops_rate(machine)
-    loads = (pixels + vectors) / machine.load_ports
+    """Cycles per reduction step of a tile version, without stalls; at most the full tile's.
+
+    ``base`` and ``full`` are the cycles and the registers of the full tile.
+    """
+    work = pixels * vectors
+    busy = work * facts.update_ops_rate(machine)
+    if facts.windows:
+        loads = base * work / full
+    else:
+        loads = pixels / machine.load_ports + vectors / machine.fma_ports
     return np.minimum(np.maximum.reduce([busy, loads, np.full(len(busy), machine.latency)]), base)
 
 
@@ -431,6 +502,7 @@ def _traffic(
     into = [[f.copy() for f in now] for _ in sizes]
     whole = np.sum(now, axis=0)
     footprint = now
+    warm = _warm(facts, machine)
     for axis, level in reversed(block.loops):
         trips = tiles[axis][level]
         if (trips == 1).all():
@@ -451,10 +523,8 @@ def _traffic(
         whole = np.sum(now, axis=0)
         if axis.kind == "spatial" and level == (2 if block.structure == MULTI_LEVEL else 1):
             footprint = now
-    for access, from_memory in zip(facts.accesses, into[2], strict=True):
-        if access.fresh or access.store:
-            size = float(np.prod(access.shape, dtype=np.float64)) * access.element_bytes
-            from_memory *= size > machine.l3_bytes  # else the cache still holds it
+    for i in warm:  # what a producer has left in L3 need not come from memory
+        into[2][i] = np.maximum(into[2][i] - now[i], 0.0)
     if block.attached_reductions:
         for per_access in into[1:]:  # a thread's buffer stays in its own caches
             for i in facts.local:
@@ -462,6 +532,20 @@ def _traffic(
         for per_access, more in zip(into, _local_traffic(nest, sizes), strict=True):
             per_access += more
     return Traffic(into, footprint)
+
+
+def _warm(facts: BlockFacts, machine: Machine) -> list[int]:
+    """Accesses whose tensors are in L3 when the block starts.
+
+    In a network these are the results of the layer before; large weights come from memory.
+    """
+    found = [
+        i
+        for i, a in enumerate(facts.accesses)
+        if not (a.packed and a.tensor_bytes >= _COLD_WEIGHT_BYTES)
+    ]
+    total = sum(facts.accesses[i].tensor_bytes for i in found)
+    return found if total <= machine.l3_bytes * machine.cores else []
 
 
 def _extents(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[str, Floats]:
