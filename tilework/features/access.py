@@ -25,7 +25,7 @@ from tilework.te.expr import (
     is_float,
     walk,
 )
-from tilework.te.tensor import Compute, Placeholder
+from tilework.te.tensor import Placeholder
 
 LINE_BYTES = 64
 
@@ -42,8 +42,6 @@ class Access:
         lane_stride: elements between neighbours along the vectorised axis (0: the same element).
         guarded: whether the read is conditional.
         once: whether it is touched only when a register tile is finished.
-        fresh: whether it holds what another nest of the same kernel has computed, so that it
-            comes from a cache, if one is large enough, and not from memory.
     """
 
     dims: tuple[dict[Axis, float] | None, ...]
@@ -54,7 +52,6 @@ class Access:
     lane_stride: int
     guarded: bool
     once: bool
-    fresh: bool = False
 
     def stride_lines(self, axis: Axis) -> int:
         """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
@@ -215,8 +212,7 @@ def _make(
     once: bool,
 ) -> Access:
     size = dtype_bytes(read.tensor.dtype)
-    fresh = isinstance(read.tensor.op, Compute)
-    return Access(dims, read.tensor.shape, size, packed, store, stride, guarded, once, fresh)
+    return Access(dims, read.tensor.shape, size, packed, store, stride, guarded, once)
 
 
 def _ops(e: Expr) -> float:

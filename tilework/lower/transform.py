@@ -74,7 +74,7 @@ def lower_transform(
 
 
 def scattered_ops(blocks: Sequence[Block]) -> dict[Operation, int]:
-    """Results that transforms write or read one point after the other; dimensions of the points."""
+    """Results that transforms write or read point by point, and the dimensions of the points."""
     out: dict[Operation, int] = {}
     for block in blocks:
         transform = transform_of(block)
