@@ -99,8 +99,8 @@ def generate_program(
             raise ScheduleError(f"{b.name} has dtype {b.dtype}; kernels support {known}")
         if b.dtype == "bfloat16" and FEATURE not in target.features:
             raise ScheduleError(
-                f"{b.name} has dtype bfloat16, which needs a CPU with {FEATURE}: target '{target}' "
-                "has none"
+                f"{b.name} has dtype bfloat16, which needs a CPU with {FEATURE}; target "
+                f"'{target}' has none"
             )
     places, shared, per_thread = _place(program)
     regions: list[Module] = []

@@ -12,8 +12,8 @@ Float32 remain
   channels, or two computed operands.
 
 Accuracy: rounding changes an element by at most 2^-8 of itself, usually less than half of that,
-and independently of others. Outputs of ImageNet networks differ from float32 by 2e-3 to 2e-2 of the
-largest.
+and independently of others. Outputs of ImageNet networks differ from float32 by 2e-3 to 2e-2 of
+the largest.
 """
 
 from __future__ import annotations
