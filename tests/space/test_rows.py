@@ -192,3 +192,22 @@ class TestRefusals:
     def test_unknown_sketch(self):
         with pytest.raises(ScheduleError, match="sketch 9 does not exist: the task has 2"):
             self.space.sketch(9)
+
+
+def test_rows_move_between_places_of_computation():
+    """What both sketches decide is kept."""
+    space = SearchSpace.derive(te.ComputeDAG(conv2d_relu(1, 14, 14, 32, 48)), TARGETS[0])
+    rng = np.random.default_rng(9)
+    root, at, *_ = space.sketches
+    for source, target in ((root, at), (at, root)):
+        rows = source.sample(rng, 60)
+        moved = target.moved(rng, source, rows)
+        assert len(moved) > 10
+        assert target.valid(moved).all()
+        keys = {d.key: d for d in source.decisions}
+        kept = [d for d in target.decisions if d.key in keys]
+        assert {"conv2d_nhwc.xx", "conv2d_nhwc.parallel"} <= {d.key for d in kept}
+        columns = [c for d in kept for c in d.columns]
+        theirs = [c for d in kept for c in keys[d.key].columns]
+        known = {tuple(r) for r in rows[:, theirs].tolist()}
+        assert {tuple(r) for r in moved[:, columns].tolist()} <= known

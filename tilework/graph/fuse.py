@@ -6,8 +6,10 @@ patterns on all paths between them allow it. A group holds at most one *anchor*:
 dense, pooling, softmax. So a convolution takes the bias, residual addition and ReLU behind it, and
 nothing in front.
 
-One rule is narrower here: operators that move data (transpose, concatenation) never join a group
-that has an anchor, so that layout changes at a network's boundary stay out of its heavy kernels.
+One rule is wider here: a depthwise and a pointwise convolution in a row may share a group
+(`tilework.graph.chains`). One is narrower: operators that move data (transpose, concatenation)
+never join a group that has an anchor, so that layout changes at a network's boundary stay out of
+its heavy kernels.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tilework.graph.chains import fuse_chains
 from tilework.graph.ir import Network, Node
 from tilework.graph.shapes import AVG_POOLS, BINARY, CONVOLUTIONS, GROUPED, MAX_POOLS, UNARY
 
@@ -89,7 +92,8 @@ def fuse(net: Network) -> list[tuple[Node, ...]]:
     groups: dict[int, list[int]] = {}
     for i in range(len(items)):
         groups.setdefault(_find(items, i), []).append(i)
-    return [tuple(items[i].node for i in groups[last]) for last in sorted(groups)]
+    found = [tuple(items[i].node for i in groups[last]) for last in sorted(groups)]
+    return fuse_chains(net, found)
 
 
 def _items(net: Network) -> list[_Item]:

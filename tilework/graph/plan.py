@@ -164,7 +164,7 @@ def _describe(group: tuple[Node, ...], types: dict[str, ValueType]) -> str:
             parts.append(f"d{_extents(attrs['dilation'])}")
         if attrs.get("groups", 1) > 1:
             parts.append(f"g{attrs['groups']}")
-        parts.append(f"-> {types[node.name].shape[-1]}")
+        parts.append(f"-> {types[group[-1].name].shape[-1]}")
     elif node.op in (*MAX_POOLS, *AVG_POOLS):
         parts += [f"k{_extents(attrs['kernel'])}", f"s{_extents(attrs['strides'])}"]
     elif node.op in ("dense", "matmul"):

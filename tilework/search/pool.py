@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+LOCATION_SHARE = 0.05
+"""Parents that also get a child in another sketch: a change of where a stage is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,12 @@ class PoolSpace:
     def __init__(self, space: Any) -> None:
         self.sketches: tuple[Any, ...] = tuple(space.sketches)
         self.width = max((sketch.num_decisions for sketch in self.sketches), default=0)
+        # Sketches of one DAG differ in where stages are computed.
+        dags = [getattr(sketch, "dag", None) for sketch in self.sketches]
+        self._places = [
+            [j for j, d in enumerate(dags) if d is dag and dag is not None and j != i]
+            for i, dag in enumerate(dags)
+        ]
 
     def pool(self, index: int, rows: Any) -> Pool:
         """Valid rows of one sketch as an unscored pool, without repetition."""
@@ -130,7 +138,10 @@ class PoolSpace:
     def offspring(
         self, rng: np.random.Generator, parents: Pool, crossover: float, mutation: float
     ) -> Pool:
-        """One child per parent, with a second parent of the same sketch for some."""
+        """One child per parent, with a second parent of the same sketch for some.
+
+        A few parents have one more child, in which a stage is computed at another place.
+        """
         parts = [self.empty()]
         for index, sketch in enumerate(self.sketches):
             _, rows = self.rows_of(parents, index)
@@ -148,4 +159,19 @@ class PoolSpace:
             if change.any():
                 children[change] = sketch.mutate(rng, children[change])
             parts.append(self.pool(index, children))
+            parts += self._moved(rng, index, rows)
         return concatenate(parts)
+
+    def _moved(self, rng: np.random.Generator, index: int, rows: NDArray[np.int32]) -> list[Pool]:
+        """Some rows of a sketch in one that computes a stage at another place."""
+        others = self._places[index]
+        chosen = rows[rng.random(len(rows)) < LOCATION_SHARE] if others else rows[:0]
+        parts = []
+        to = rng.integers(0, max(1, len(others)), len(chosen))
+        for i in np.unique(to):
+            there = others[i]
+            sketch = self.sketches[there]
+            parts.append(
+                self.pool(there, sketch.moved(rng, self.sketches[index], chosen[to == i]))
+            )
+        return parts

@@ -77,7 +77,8 @@ def _steps(sketch: Sketch, nest: BlockNest) -> Iterator[str]:
         yield f"  fuse {names} -> {total}, parallel"
     for attached in block.attached:
         region = [int(e[0]) for e in attached_extents(nest, attached)]
-        yield f"  compute {attached.op.name} at {_attach_loop(block, attached)}, region {region}"
+        where = _attach_loop(block, attached)
+        yield f"  compute {attached.op.name} at {where}, region {region}{_local_tile(nest, attached)}"
     if block.epilogue is not None:
         yield f"  compute {block.epilogue.name} at the register tile"
     partial = _revisited(nest)
@@ -122,6 +123,19 @@ def _packed(sketch: Sketch, nest: BlockNest) -> Iterator[tuple[str, tuple[int, .
 def _attach_loop(block: Block, attached: Attached) -> str:
     """The innermost spatial loop outside the attached producer."""
     return _loop_name(block.spatial[-1], attached.level - 1)
+
+
+def _local_tile(nest: BlockNest, attached: Attached) -> str:
+    """The register tile of an attached reduction."""
+    if attached.block is None:
+        return ""
+    extents = attached_extents(nest, attached)
+    tile = [
+        min(int(t[0]), int(e[0]))
+        for t, e in zip(reversed(nest.local[attached]), reversed(extents), strict=False)
+    ]
+    taps = " ".join(a.name for a in attached.block.reduce)
+    return f", register tile {tile[::-1]}, over {taps}"
 
 
 def _tree(nest: BlockNest) -> Iterator[str]:
@@ -178,7 +192,7 @@ def _tree(nest: BlockNest) -> Iterator[str]:
             what = f"..., {pair.name} in pairs" if pair is not None else "..."
             yield from register_tile(f"{block.op.name} {_UPDATE[block.body.kind]} {what}")
             depth = outside
-    if not block.reduce or block.epilogue is not None:
+    if not block.reduce or block.epilogue is not None or block.write_level:
         late = " (last visit)" if _revisited(nest) else ""
         yield from register_tile(f"{block.result.name} = ...{late}")
 
@@ -188,4 +202,8 @@ def _attached_tree(nest: BlockNest, attached: Attached, depth: int) -> Iterator[
         if int(extent[0]) > 1:
             yield "  " * depth + f"for {axis.name} (0,{int(extent[0])})"
             depth += 1
+    if attached.block is not None and attached.block.op is not attached.op:
+        body = attached.block.body
+        assert isinstance(body, Reduce)
+        yield "  " * depth + f"{attached.block.op.name} {_UPDATE[body.kind]} ..."
     yield "  " * depth + f"{attached.op.name} = ..."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,12 +38,16 @@ _MAX_SAMPLING_ROUNDS = 12
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """One open decision: ``columns`` of the row take together one row of ``choices``."""
+    """One open decision: ``columns`` of the row take together one row of ``choices``.
+
+    ``key`` is equal for the same decision in different sketches of a task.
+    """
 
     name: str
     columns: tuple[int, ...]
     choices: Rows
     kind: str
+    key: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,7 @@ class Sketch:
         for b, block in enumerate(self.blocks):
             prefix = f"{block.op.name}." if len(self.blocks) > 1 else ""
             made, col = _block_decisions(block, self.target, col, prefix, b)
-            out += made
+            out += [replace(d, key=f"{block.op.name}.{d.name.removeprefix(prefix)}") for d in made]
         return tuple(out)
 
     @cached_property
@@ -163,6 +167,21 @@ class Sketch:
         bad = ~self.valid(out)
         out[bad] = a[bad]
         return out
+
+    def moved(self, rng: np.random.Generator, other: Sketch, rows: Rows) -> Rows:
+        """Rows of this sketch like ``rows`` of another one: computed at another place.
+
+        Decisions that both sketches have are kept, the others are drawn; invalid rows are dropped.
+        """
+        out = np.empty((len(rows), self.num_decisions), np.int32)
+        theirs = {d.key: d for d in other.decisions}
+        for d in self.decisions:
+            same = theirs.get(d.key)
+            if same is not None and len(same.columns) == len(d.columns):
+                out[:, d.columns] = rows[:, same.columns]
+            else:
+                out[:, d.columns] = d.choices[rng.integers(len(d.choices), size=len(rows))]
+        return out[self.valid(out)]
 
     def neighbours(self, row: Rows) -> Rows:
         """All valid rows that differ from ``row`` in exactly one decision."""

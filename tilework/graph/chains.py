@@ -1,0 +1,83 @@
+"""Depthwise and pointwise convolutions in a row share a group, so that the search may fuse them.
+
+Such a group's space holds both forms: two nests in sequence, and the first convolution computed
+per tile of the second, where its result never leaves a thread's own cache. The search compares
+them by time. Other convolutions in a row stay apart: computing a tile's input again for its
+neighbours, or for each tile of channels, costs more there than the traffic that it saves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tilework.graph.ir import Network, Node
+
+_FINISH = frozenset({"add", "subtract", "multiply", "maximum", "minimum", "relu", "clip"})
+_MAX_CHANNELS = 1024
+_MAX_TAPS = 25
+_MIN_PIXELS = 16
+
+Group = tuple[Node, ...]
+
+
+def fuse_chains(net: Network, groups: Sequence[Group]) -> list[Group]:
+    """Merge neighbours of kind depthwise, pointwise; what is left, also pointwise, depthwise.
+
+    Args:
+        net: the network that the groups partition.
+        groups: in execution order; the last node of each is its output.
+    """
+    uses = Counter(v for n in net.nodes for v in n.inputs)
+    uses.update(net.outputs)
+    out = list(groups)
+    for first_is_depthwise in (True, False):
+        by_output = {g[-1].name: g for g in out}
+        merged: dict[str, Group] = {}
+        gone: set[str] = set()
+        for second in out:
+            first = by_output.get(second[0].inputs[0])
+            if first is None or first[-1].name in gone or first[-1].name in merged:
+                continue
+            order = (_depthwise, _pointwise) if first_is_depthwise else (_pointwise, _depthwise)
+            kinds = order[0](net, first[0]) and order[1](net, second[0])
+            if kinds and uses[first[-1].name] == 1 and _finishes(net, first) and _single(second):
+                merged[second[-1].name] = (*first, *second)
+                gone.add(first[-1].name)
+        out = [merged.get(g[-1].name, g) for g in out if g[-1].name not in gone]
+    return out
+
+
+def _depthwise(net: Network, node: Node) -> bool:
+    """A 2-D depthwise convolution of few taps, whose map is large enough to be cut into tiles."""
+    if node.op != "conv2d" or node.attrs.get("groups", 1) == 1:
+        return False
+    shape, kernel = net.types[node.name].shape, net.types[node.inputs[1]].shape[:2]
+    small = shape[-1] <= _MAX_CHANNELS and math.prod(kernel) <= _MAX_TAPS
+    return small and math.prod(shape[1:3]) >= _MIN_PIXELS
+
+
+def _pointwise(net: Network, node: Node) -> bool:
+    """A 1x1 convolution that reads every pixel once."""
+    if node.op != "conv2d" or node.attrs.get("groups", 1) != 1:
+        return False
+    plain = tuple(node.attrs["strides"]) == (1, 1) and not any(node.attrs["pads"])
+    kernel = net.types[node.inputs[1]].shape[:2]
+    return plain and tuple(kernel) == (1, 1) and node.attrs["layout"] == "NHWC"
+
+
+def _finishes(net: Network, group: Group) -> bool:
+    """Whether all behind the convolution is cheap, and reads constants besides the node before."""
+    return all(
+        node.op in _FINISH
+        and node.inputs.count(before.name) == 1
+        and all(v == before.name or v in net.constants for v in node.inputs)
+        for before, node in pairwise(group)
+    )
+
+
+def _single(group: Group) -> bool:
+    """Whether the group holds no further convolution: it was not merged before."""
+    return not any(n.op == "conv2d" for n in group[1:])
