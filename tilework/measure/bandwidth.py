@@ -13,7 +13,7 @@ from tilework.measure.timing import time_calls
 from tilework.target import Target
 
 _STREAMS = 8
-_SAMPLE_BYTES = 128 << 20
+_SAMPLE_BYTES = 384 << 20
 
 
 @dataclass(frozen=True)
