@@ -46,7 +46,9 @@ def tune_with_records(
     store.check_writable()
     _check_output(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
-    found = stages.extract(settings.network, target, settings.batch, settings.layout)
+    found = stages.extract(
+        settings.network, target, settings.batch, settings.layout, settings.precision
+    )
     with settings.measurer() as measurer:
         run = TuningRun(
             found,
@@ -70,7 +72,9 @@ def tune_with_records(
         progress = run.progress()
     stages.distill(store)
     reporter.stage("compiling")
-    compiled = stages.compile(found.network, target, settings.store, settings.output)
+    compiled = stages.compile(
+        found.network, target, settings.store, settings.output, settings.precision
+    )
     reporter.stage("checking the output")
     checked = stages.check(compiled)
     reporter.stage("timing the network, untuned and tuned in turns")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Effort = Literal["draft", "quick", "full"]
 Layout = Literal["NHWC", "NCHW"]
+Precision = Literal["f32", "bf16"]
 
 
 class TuneSettings(BaseModel):
@@ -45,6 +46,7 @@ class TuneSettings(BaseModel):
     seed: int = Field(0, ge=0, description="Same seed and records give the same candidates")
     batch: int = Field(1, ge=1, description="Batch size of a built-in network")
     layout: Layout = Field("NHWC", description="Input layout of a built-in network")
+    precision: Precision = Field("f32", description="Weights and values between kernels")
     output: str = Field("", description="File for the compiled module; empty: not kept")
 
     def resolved_target(self) -> Target:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tasks.peers import load_peer
-from tasks.report import Timing
+from tasks.report import CheckResult, Timing
 
 if TYPE_CHECKING:
     from tasks.peers import Engine
     from tilework.graph import Network
+    from tilework.graph.precision import Precision
     from tilework.measure.timing import Samples
     from tilework.runtime import KernelTime
     from tilework.target import Target
@@ -40,7 +41,8 @@ class Comparison:
     """Engines on one network and one number of threads, timed interleaved in one run.
 
     ``schedules`` says how many of the tasks were tuned; ``profile`` has a row per kernel call, if
-    it was asked for, and ``gap`` what adds to the tasks' records, if much does.
+    it was asked for, and ``gap`` what adds to the tasks' records, if much does. ``accuracy`` is
+    how far the network is from float32, where it is compiled in another precision.
     """
 
     network: str
@@ -52,6 +54,8 @@ class Comparison:
     schedules: str = ""
     profile: tuple[KernelTime, ...] = ()
     gap: tuple[str, ...] = ()
+    precision: str = "f32"
+    accuracy: CheckResult | None = None
 
 
 def random_inputs(net: Network, seed: int = 0) -> dict[str, np.ndarray]:
@@ -103,6 +107,7 @@ def compare_engines(
     peers: Sequence[str],
     seconds: float = 5.0,
     profile: bool = False,
+    precision: Precision = "f32",
 ) -> Comparison:
     """Compile ``net`` with a store's best records and time it beside other engines.
 
@@ -111,22 +116,23 @@ def compare_engines(
         peers: names from `tasks.peers.PEERS`.
         seconds: measured time per engine.
         profile: also time every kernel call within the network.
+        precision: of the compiled network, and of the peers that have it.
 
     Raises:
         TileworkError: a peer is unknown or not installed, or the network cannot be exported.
     """
-    from tasks.finish import compile_with_records, gap_lines
+    from tasks.finish import check_output, compile_with_records, gap_lines
     from tilework.measure.timing import paired_ratio
 
     inputs = random_inputs(net)
-    module = compile_with_records(net, target, store)
+    module = compile_with_records(net, target, store, precision)
     engines: dict[str, Engine] = {"tilework": module}
     with tempfile.TemporaryDirectory() as folder:
         if peers:
             path = str(Path(folder) / "network.onnx")
             net.to_onnx(path)
             for peer in peers:
-                loaded = load_peer(peer, path, target.num_cores)
+                loaded = load_peer(peer, path, target.num_cores, precision)
                 engines[loaded.name] = loaded
         outputs = {name: [np.array(o) for o in e.run(inputs)] for name, e in engines.items()}
         samples = time_engines(engines, inputs, seconds)
@@ -154,4 +160,6 @@ def compare_engines(
         schedules,
         tuple(module.profile(repeat=30)) if profile else (),
         gap_lines(module, 1e3 * ours.median) if profile else (),
+        precision,
+        None if precision == "f32" else check_output(module, net, precision),
     )

@@ -10,12 +10,13 @@ import numpy as np
 
 from tasks.compare import max_rel_error, random_inputs, time_engines, timing_of
 from tasks.peers import Engine, load_peer
-from tasks.report import CheckResult, Timing
+from tasks.report import TOLERANCES, CheckResult, Timing
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
     from storage import RecordStore
     from tilework.graph import Network
+    from tilework.graph.precision import Precision
     from tilework.runtime import Module
     from tilework.target import Target
 
@@ -29,8 +30,11 @@ class Compiled:
     Not a dataclass, see `tasks.run.TuningRun`.
     """
 
-    def __init__(self, network: Network, tuned: Module, untuned: Module) -> None:
+    def __init__(
+        self, network: Network, tuned: Module, untuned: Module, precision: Precision = "f32"
+    ) -> None:
         self.network = network
+        self.precision = precision
         self.tuned = tuned
         self.untuned = untuned
 
@@ -53,44 +57,57 @@ def distill(store: RecordStore) -> str:
     return store.distill(f"{path.rstrip('/')}/{BEST}{question}{query}").path
 
 
-def compile_with_records(network: Network, target: Target, store: str) -> Module:
+def compile_with_records(
+    network: Network, target: Target, store: str, precision: Precision = "f32"
+) -> Module:
     """Compile a network with the best records of a store."""
     import tilework as tw
 
-    return tw.compile(network, target, records=open_store(store))
+    return tw.compile(network, target, records=open_store(store), precision=precision)
 
 
-def compile_modules(network: Network, target: Target, store: str, output: str = "") -> Compiled:
+def compile_modules(
+    network: Network,
+    target: Target,
+    store: str,
+    output: str = "",
+    precision: Precision = "f32",
+) -> Compiled:
     """Compile with the best records and without; save the tuned module to ``output`` if given."""
     import tilework as tw
 
-    tuned = compile_with_records(network, target, store)
+    tuned = compile_with_records(network, target, store, precision)
     if output:
         tuned.save(output)
-    return Compiled(network, tuned, tw.compile(network, target, records=None))
+    untuned = tw.compile(network, target, records=None, precision=precision)
+    return Compiled(network, tuned, untuned, precision)
 
 
 def check(compiled: Compiled) -> CheckResult:
     """Compare the tuned module's output with a reference's; see `check_output`."""
-    return check_output(compiled.tuned, compiled.network)
+    return check_output(compiled.tuned, compiled.network, compiled.precision)
 
 
-def check_output(module: Module, network: Network) -> CheckResult:
+def check_output(module: Module, network: Network, precision: Precision = "f32") -> CheckResult:
     """Compare a module's output on random input with ONNX Runtime's, or with NumPy's.
+
+    The reference is in float32, whatever the module's precision: what differs is its accuracy.
 
     ONNX Runtime is used where it is installed; otherwise the network's calls are evaluated one by
     one from their compute definitions, which is slower and shares the graph passes.
     """
     inputs = random_inputs(network)
     outputs = [np.array(o) for o in module.run(inputs)]
+    tolerance = TOLERANCES[precision]
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "network.onnx")
         network.to_onnx(path)
         try:
             peer = load_peer("onnxruntime", path, threads=1)
         except TileworkError:
-            return CheckResult("NumPy", max_rel_error(outputs, _evaluate(network, inputs)))
-        return CheckResult(peer.name, max_rel_error(outputs, peer.run(inputs)))
+            expected = _evaluate(network, inputs)
+            return CheckResult("NumPy", max_rel_error(outputs, expected), tolerance)
+        return CheckResult(peer.name, max_rel_error(outputs, peer.run(inputs)), tolerance)
 
 
 def _evaluate(network: Network, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -11,6 +11,7 @@ from tilework.errors import NetworkError
 
 if TYPE_CHECKING:
     from tilework.graph import Network
+    from tilework.graph.precision import Precision
     from tilework.target import Target
     from tilework.task import SearchTask
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class Extracted:
     """A network and its search tasks; ``weights[i]`` counts the calls of ``tasks[i]``.
 
-    ``fingerprint`` identifies the network's content, whatever its file is called.
+    ``fingerprint`` identifies the network's content, whatever its file is called, and its
+    precision.
     """
 
     network: Network
@@ -62,14 +64,24 @@ def fingerprint(network: str, batch: int, layout: str) -> str:
     return hashlib.sha256(Path(network).read_bytes()).hexdigest()[:16]
 
 
-def extract(network: str, target: Target, batch: int = 1, layout: str = "NHWC") -> Extracted:
+def extract(
+    network: str,
+    target: Target,
+    batch: int = 1,
+    layout: str = "NHWC",
+    precision: Precision = "f32",
+) -> Extracted:
     """Load ``network`` and list its distinct tasks, in the order in which they first run.
 
     Raises:
         NetworkError: see `load_network`.
+        TargetError: the target lacks what ``precision`` needs.
     """
     import tilework as tw
 
     net = load_network(network, batch, layout)
-    tasks, weights = tw.extract_tasks(net, target)
-    return Extracted(net, fingerprint(network, batch, layout), tasks, weights)
+    tasks, weights = tw.extract_tasks(net, target, precision=precision)
+    identity = fingerprint(network, batch, layout)
+    if precision != "f32":
+        identity += f"-{precision}"
+    return Extracted(net, identity, tasks, weights)

@@ -59,17 +59,24 @@ def require_peers(engines: Sequence[str]) -> None:
             raise TileworkError(f"{engine} is not installed: pip install {engine}")
 
 
-def load_peer(engine: str, path: str, threads: int) -> Peer:
-    """Load an ONNX file into ``engine``, float32, tuned for the latency of single requests.
+def load_peer(engine: str, path: str, threads: int, precision: str = "f32") -> Peer:
+    """Load an ONNX file into ``engine``, tuned for the latency of single requests.
+
+    Args:
+        engine: one of `PEERS`.
+        path: the ONNX file.
+        threads: that it may use.
+        precision: ``"bf16"`` has OpenVINO compute in bfloat16; ONNX Runtime stays in float32, as
+            its name then says.
 
     Raises:
         TileworkError: the engine is unknown or not installed.
     """
     require_peers([engine])
-    return _LOADERS[engine](path, threads)
+    return _LOADERS[engine](path, threads, precision)
 
 
-def _onnxruntime(path: str, threads: int) -> Peer:
+def _onnxruntime(path: str, threads: int, precision: str) -> Peer:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -91,10 +98,11 @@ def _onnxruntime(path: str, threads: int) -> Peer:
             binding.bind_ortvalue_output(out.name, value)  # the same memory at every call
         return lambda: session.run_with_iobinding(binding)
 
-    return Peer(f"onnxruntime {ort.__version__}", lambda x: session.run(None, dict(x)), bound)
+    name = f"onnxruntime {ort.__version__}" + " f32" * (precision != "f32")
+    return Peer(name, lambda x: session.run(None, dict(x)), bound)
 
 
-def _openvino(path: str, threads: int) -> Peer:
+def _openvino(path: str, threads: int, precision: str) -> Peer:
     import openvino as ov
 
     compiled = ov.Core().compile_model(
@@ -103,7 +111,7 @@ def _openvino(path: str, threads: int) -> Peer:
         {
             "INFERENCE_NUM_THREADS": threads,
             "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": precision,
         },
     )
     request = compiled.create_infer_request()
@@ -118,7 +126,8 @@ def _openvino(path: str, threads: int) -> Peer:
             own.set_tensor(name, ov.Tensor(array, shared_memory=True))
         return lambda: own.infer(share_outputs=True)
 
-    return Peer(f"openvino {ov.__version__.split('-')[0]}", call, bound)
+    name = f"openvino {ov.__version__.split('-')[0]}"
+    return Peer(name + f" {precision}" * (precision != "f32"), call, bound)
 
 
 _LOADERS = {"onnxruntime": _onnxruntime, "openvino": _openvino}

@@ -56,6 +56,15 @@ class Timing:
     std_ms: float
 
 
+TOLERANCES = {"f32": 1e-3, "bf16": 0.1}
+"""What a network's output may differ from float32, by precision.
+
+A value in bfloat16 is off by 2^-8 of itself or less. Over the tens of layers of a network such
+errors, independent of each other, grow to 2e-3 to 2e-2 of the largest output; a kernel that
+computes something else is off by its whole size. Kernels themselves are checked far closer when
+they are measured."""
+
+
 @dataclass(frozen=True)
 class CheckResult:
     """How far the compiled network's outputs are from the reference's.
@@ -65,7 +74,7 @@ class CheckResult:
 
     reference: str
     max_rel_error: float
-    tolerance: float = 1e-3
+    tolerance: float = TOLERANCES["f32"]
 
     @property
     def passed(self) -> bool:

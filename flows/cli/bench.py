@@ -33,6 +33,7 @@ def bench(
     store: options.Store = options.DEFAULT_STORE,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    precision: options.Precision = "f32",
     seconds: Annotated[
         float,
         typer.Option("--seconds", min=0.1, help="Measured time per engine and thread count."),
@@ -58,6 +59,8 @@ def bench(
       tilework bench resnet-18 --compare onnxruntime --threads 1,2
 
       tilework bench resnet-18 --threads 1 --profile
+
+      tilework bench resnet-50 --precision bf16 --compare openvino     both in bfloat16
     """
     from flows.cli.networks import target_of
     from tasks.compare import compare_engines
@@ -68,7 +71,10 @@ def bench(
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
     net = load_network(network, batch, layout)
-    found = [compare_engines(net, where, store, engines, seconds, profile) for where in targets]
+    found = [
+        compare_engines(net, where, store, engines, seconds, profile, precision)
+        for where in targets
+    ]
     if json:
         print_json(found)
         return
@@ -88,6 +94,7 @@ def _counts(text: str) -> list[int | None]:
 
 def _print(comparison: Comparison) -> None:
     out = console()
+    precision = "" if comparison.precision == "f32" else f"{comparison.precision}, "
     threads = "1 thread" if comparison.threads == 1 else f"{comparison.threads} threads"
     rows = [
         (
@@ -101,9 +108,14 @@ def _print(comparison: Comparison) -> None:
         table(
             ["Engine", ">median ms", ">mean", ">min", ">std", ">ratio", ">difference"],
             rows,
-            title=f"{comparison.network}, {threads}, {comparison.schedules}",
+            title=f"{comparison.network}, {precision}{threads}, {comparison.schedules}",
         )
     )
+    if comparison.accuracy is not None:
+        error, reference = comparison.accuracy.max_rel_error, comparison.accuracy.reference
+        out.print(
+            f"Largest difference from float32 ({reference}): {error:.1e} of the largest output"
+        )
     if comparison.profile:
         out.print(_profile_table(comparison.profile))
     for line in comparison.gap:

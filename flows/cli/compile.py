@@ -23,6 +23,7 @@ def compile_network(
     store: options.Store = options.DEFAULT_STORE,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    precision: options.Precision = "f32",
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -38,8 +39,8 @@ def compile_network(
     from tasks.network import load_network, network_label
 
     net = load_network(network, batch, layout)
-    module = compile_with_records(net, target_of(target, threads), store)
-    check = check_output(module, net)
+    module = compile_with_records(net, target_of(target, threads), store, precision)
+    check = check_output(module, net, precision)
     path = str(output) if output else f"{network_label(network)}.tw"
     module.save(path)
     if json:

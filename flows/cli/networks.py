@@ -43,6 +43,7 @@ def extract(
     threads: options.Threads = None,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    precision: options.Precision = "f32",
     show: Annotated[
         bool, typer.Option("--show", help="Print what each task computes, not only its name.")
     ] = False,
@@ -58,7 +59,7 @@ def extract(
     """
     from tasks.network import extract as extract_network
 
-    found = extract_network(network, target_of(target, threads), batch, layout)
+    found = extract_network(network, target_of(target, threads), batch, layout, precision)
     if json:
         print_json(
             [

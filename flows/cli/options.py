@@ -30,6 +30,13 @@ Layout = Annotated[
     Literal["NHWC", "NCHW"],
     typer.Option("--layout", help="Input layout of a built-in network; kernels use NHWC."),
 ]
+Precision = Annotated[
+    Literal["f32", "bf16"],
+    typer.Option(
+        "--precision",
+        help="Weights and values between kernels; bf16 needs AVX512_BF16, sums in float32.",
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")
 ]

@@ -52,6 +52,7 @@ def tune(
     seed: options.Seed = 0,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    precision: options.Precision = "f32",
     output: options.Output = None,
     prefect: Annotated[
         bool | None,
@@ -94,6 +95,7 @@ def tune(
         seed=seed,
         batch=batch,
         layout=layout,
+        precision=precision,
         output=str(output) if output else f"{network_label(network)}.tw",
     )
     settings.resolved_target()  # a bad target ends here, before anything is loaded

@@ -25,6 +25,9 @@ from tilework.target import HOST_PLATFORM, Target
 Array = NDArray[Any]
 
 
+_NARROW = ("  precision bf16: weights and intermediate values, sums in float32",)
+
+
 class Module:
     """A compiled network: NumPy arrays in, NumPy arrays out.
 
@@ -187,6 +190,7 @@ class Module:
         code = sum(map(len, self.image.code.values()))
         lines = [
             f"{self.name} for {self.target}, {threads}",
+            *_NARROW * any(s.desc.endswith(" bf16") for s in self.image.steps),
             *(f"  input  {v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs),
             *(f"  output {v.name} {v.dtype}{list(v.shape)}" for v in self.image.outputs),
             f"  {len(self.image.steps)} kernel calls; {tuned_text(self.report)}",

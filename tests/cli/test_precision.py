@@ -1,0 +1,46 @@
+"""``--precision bf16``: tasks, modules and comparisons in bfloat16, and CPUs that cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilework.target import Target
+
+needs_bf16 = pytest.mark.skipif(
+    "avx512bf16" not in Target("llvm").features, reason="this CPU lacks avx512bf16"
+)
+ZEN4 = ("--precision", "bf16", "--target", "llvm -mcpu=znver4 -num-cores=1")
+
+
+def test_extract_lists_the_tasks_of_a_precision(cli):
+    narrow, wide = cli.json("extract", "mlp", *ZEN4), cli.json("extract", "mlp")
+    assert [t["description"] for t in narrow[:3]] == [f"{t['description']} bf16" for t in wide[:3]]
+    assert "bfloat16" in narrow[0]["dag"]
+    assert narrow[0]["workload_key"] != wide[0]["workload_key"]
+
+
+@pytest.mark.parametrize("command", ["extract", "compile", "bench", "tune"])
+def test_a_cpu_without_the_instructions_is_refused(cli, command):
+    told = cli.error(
+        command, "mlp", "--precision", "bf16", "--target", "llvm -mcpu=core-avx2 -num-cores=1"
+    )
+    assert "avx512bf16" in told
+
+
+@needs_bf16
+def test_a_module_is_checked_against_float32(cli):
+    found = cli.json("compile", "mlp", "--precision", "bf16", "--threads", 1)
+    assert 1e-5 < found["check"]["max_rel_error"] < found["check"]["tolerance"] == 0.1
+
+
+@needs_bf16
+def test_tune_and_bench_in_bfloat16(cli):
+    budget = ("--trials", 8, "--seconds", 20, "--threads", 1, "--no-prefect")
+    report = cli.json("tune", "mlp", "--precision", "bf16", *budget)
+    assert not report["failures"]
+    assert 1e-5 < report["check"]["max_rel_error"] < 0.1
+    assert any("bf16" in str(row) for row in report["tasks"])
+    (found,) = cli.json("bench", "mlp", "--precision", "bf16", "--threads", 1, "--seconds", 0.1)
+    assert found["precision"] == "bf16"
+    assert found["tuned_tasks"] > 0
+    assert found["accuracy"]["max_rel_error"] < 0.1
