@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tilework import te
+from tilework import ops, te
 
 SIZES = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 19, 24, 31, 32, 33])
 SMALL = st.integers(1, 9)
@@ -176,6 +176,50 @@ def depthwise_convolutions(draw):
     )
     inputs = [data, weight]
     out = draw(epilogues(conv, inputs))
+    return te.ComputeDAG([*inputs, out])
+
+
+@st.composite
+def windows(draw):
+    """The operators with windows, over one to three axes: convolutions of all kinds, pooling."""
+    rank = draw(st.integers(1, 3))
+    most = {1: 9, 2: 4, 3: 3}[rank]
+
+    def each(low, high):
+        return tuple(draw(st.integers(low, high)) for _ in range(rank))
+
+    kernel, strides, dilation = each(1, {1: 5, 2: 3, 3: 2}[rank]), each(1, 3), each(1, 2)
+    kind = draw(st.sampled_from(["conv", "depthwise", "depthwise", "grouped", "max", "avg"]))
+    if kind == "avg":
+        dilation = (1,) * rank
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    pads = [draw(st.integers(0, min(r - 1, 2))) for r in (*reach, *reach)]
+    room = zip(each(1, most), strides, reach, pads[:rank], pads[rank:], strict=True)
+    size = [max((n - 1) * s + r - before - after, 1) for n, s, r, before, after in room]
+    window = (strides, tuple(pads), dilation)
+    free = draw(st.booleans())
+    c = draw(CHANNELS)
+    data = te.placeholder((draw(st.integers(1, 2)), *size, c), name="data")
+    if kind in ("max", "avg"):
+        out = ops.max_pool(data, kernel, *window) if kind == "max" else None
+        inputs = [data]
+        if out is None:
+            out = ops.avg_pool(data, kernel, strides, pads, count_include_pad=draw(st.booleans()))
+        out = draw(epilogues(out, inputs))
+        return te.ComputeDAG([*inputs, out])
+    if kind == "conv":
+        weight = te.placeholder((*kernel, c, draw(CHANNELS)), name="weight")
+        out = ops.conv(data, weight, *window, layout_free=free)
+    elif kind == "depthwise":
+        weight = te.placeholder((*kernel, 1, c), name="weight")
+        out = ops.depthwise_conv(data, weight, *window, layout_free=free)
+    else:
+        groups, ci, co = draw(st.integers(2, 3)), draw(st.integers(1, 4)), draw(CHANNELS)
+        data = te.placeholder((1, *size, groups, ci), name="data")
+        weight = te.placeholder((*kernel, ci, groups, co), name="weight")
+        out = ops.grouped_conv(data, weight, *window, layout_free=free)
+    inputs = [data, weight]
+    out = draw(epilogues(out, inputs))
     return te.ComputeDAG([*inputs, out])
 
 

@@ -20,8 +20,8 @@ from tilework.target import Target
 
 SEEDS = st.integers(0, 2**31)
 ANY = st.one_of(
-    c.convolutions(), c.depthwise_convolutions(), c.products(), c.pools(), c.reductions(),
-    c.elementwise(), c.networks(),
+    c.convolutions(), c.depthwise_convolutions(), c.windows(), c.products(), c.pools(),
+    c.reductions(), c.elementwise(), c.networks(),
 )  # fmt: skip
 
 
@@ -75,6 +75,18 @@ def test_matrix_products(dag, seed):
 @given(c.products(dtype="int32"), SEEDS)
 def test_integer_matrix_products(dag, seed):
     check_dag(dag, seed, sketches=1, rows=1)
+
+
+@examples(24)
+@given(c.windows(), SEEDS)
+def test_windows_of_any_rank(dag, seed):
+    check_dag(dag, seed, sketches=1, rows=1)
+
+
+@examples(8)
+@given(c.windows(), SEEDS)
+def test_windows_with_strange_tiles(dag, seed):
+    check_dag(dag, seed, sketches=1, rows=1, strange=True, with_interpreter=False)
 
 
 @examples(10)
@@ -133,6 +145,15 @@ def test_other_cpus(cpu):
         )
 
     every()
+
+    @examples(8)
+    @given(c.windows(), SEEDS)
+    def windows(dag, seed):
+        check_dag(
+            dag, seed, sketches=1, rows=1, target=f"llvm -mcpu={cpu}", with_interpreter=False
+        )
+
+    windows()
 
 
 def test_mixed_types_share_a_nest():
