@@ -34,6 +34,7 @@ _CONFLICT_CYCLES = 1.5
 _CALL_CYCLES = 14.0
 _TILE_CYCLES = 14.0
 _LOOP_CYCLES = 1.5
+_WINDOW_LOAD_CYCLES = 1.4  # rows of a window come from L2 more often than not
 _COLD_WEIGHT_BYTES = 1 << 20
 
 
@@ -304,9 +305,10 @@ def _step_cycles(
         elif access.lane_stride:
             n = n * shape.sizes[-1] * 2.0
         loads = loads + n
-        cycles = cycles + n / (
-            machine.fma_ports if access.lane_stride == 1 else machine.load_ports
-        )
+        if access.lane_stride == 1:
+            cycles = cycles + n * (_WINDOW_LOAD_CYCLES if windows else 1.0) / machine.fma_ports
+        else:
+            cycles = cycles + n / machine.load_ports
         if not access.packed and not access.lane_stride:
             conflicts = conflicts + np.where(_thrashes(access, shape, machine), n, 0.0)
         if access.guarded:
