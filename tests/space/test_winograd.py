@@ -232,9 +232,9 @@ def test_weights_are_transformed_before_they_are_cut():
 
 
 def test_points_of_a_tile_do_not_share_few_cache_sets():
-    assert spread((6, 6, 1, 4, 4, 256), 2, "float32") == (6, 6, 1, 4, 4, 272)
-    assert spread((6, 6, 1, 7, 7, 128), 2, "float32") == (6, 6, 1, 7, 7, 128)
-    assert spread((6, 1, 4, 64), 1, "float32") == (6, 1, 4, 80)
+    assert spread((1, 4, 6, 6, 4, 256), "float32") == (1, 4, 6, 6, 4, 272)
+    assert spread((1, 7, 6, 6, 7, 128), "float32") == (1, 7, 6, 6, 7, 128)
+    assert spread((1, 6, 4, 64), "float32") == (1, 6, 4, 80)
 
 
 @pytest.mark.parametrize("size,channels", [(56, 64), (14, 256)])

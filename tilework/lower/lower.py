@@ -51,8 +51,7 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
     for block in sketch.blocks:
         op = block.result
         if op not in ctx.buffers:
-            points = scattered.get(op)
-            shape = op.shape if points is None else spread(op.shape, points, op.dtype)
+            shape = spread(op.shape, op.dtype) if op in scattered else op.shape
             ctx.buffers[op] = ctx.temporary(op.name, shape, op.dtype, "shared")
     regions = []
     for nest in nests:

@@ -73,26 +73,24 @@ def lower_transform(
     return parallel, nest([(outer[a], outer[a].extent, "serial") for a in axes[fused:]], body)
 
 
-def scattered_ops(blocks: Sequence[Block]) -> dict[Operation, int]:
-    """Results that transforms write or read point by point, and the dimensions of the points."""
-    out: dict[Operation, int] = {}
+def scattered_ops(blocks: Sequence[Block]) -> set[Operation]:
+    """Results that transforms write or read at all points of a tile, one vector at each."""
+    out: set[Operation] = set()
     for block in blocks:
         transform = transform_of(block)
         if transform is not None:
-            for op in (block.result, *(r.tensor.op for r in reads(transform.data))):
-                out[op] = len(transform.stages)
+            out |= {block.result, *(r.tensor.op for r in reads(transform.data))}
     return out
 
 
-def spread(shape: tuple[int, ...], points: int, dtype: str) -> tuple[int, ...]:
+def spread(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
     """The shape with a longer last dimension where the points of a tile fall into few cache sets.
 
-    The first ``points`` dimensions number them, so that neighbours are a whole slice apart. A
-    cache looks only at some bits of the address: slices of a multiple of 1024 bytes evict each
-    other.
+    Neighbouring points are a slice of the last two dimensions apart. A cache looks only at some
+    bits of the address: slices of a multiple of 1024 bytes evict each other.
     """
     size = dtype_bytes(dtype)
-    if math.prod(shape[points:]) * size % _SET_BYTES == 0:
+    if math.prod(shape[-2:]) * size % _SET_BYTES == 0:
         return (*shape[:-1], shape[-1] + _LINE_BYTES // size)
     return shape
 

@@ -2,10 +2,10 @@
 
 For two dimensions, with ``alpha = m + 2`` and the matrices of `tilework.space.winograd.matrices`::
 
-    data_pack(eps, nu, n, th, tw, c) = sum over (ra, rb) data[n, m*th + ra, m*tw + rb, c]
+    data_pack(n, th, eps, nu, tw, c) = sum over (ra, rb) data[n, m*th + ra, m*tw + rb, c]
                                                           * B[ra, eps] * B[rb, nu]
-    bgemm(eps, nu, n, th, tw, f)     = sum over c data_pack[...] * U[eps, nu, c, f]
-    out(n, y, x, f) = sum over (ra, rb) bgemm[ra, rb, n, y // m, x // m, f]
+    bgemm(n, th, eps, nu, tw, f)     = sum over c data_pack[...] * U[eps, nu, c, f]
+    out(n, y, x, f) = sum over (ra, rb) bgemm[n, y // m, ra, rb, x // m, f]
                                         * A[ra, y % m] * A[rb, x % m]
 
 with U = G g G^T computed when the weights are packed. For m = 4 a point of the output costs
@@ -13,15 +13,19 @@ with U = G g G^T computed when the weights are packed. For m = 4 a point of the 
 has no ``nu`` and ``rb``: 1.5 instead of 3. Other windows are not transformed; their taps are
 summed with the channels, as the first dimension of a 3x3x3 window::
 
-    bgemm(eps, nu, n, d, th, tw, f) = sum over (rd, c) data_pack[eps, nu, n, d + rd, th, tw, c]
+    bgemm(n, d, th, eps, nu, tw, f) = sum over (rd, c) data_pack[n, d + rd, th, eps, nu, tw, c]
                                                        * U[eps, nu, rd, c, f]
+
+The points stand behind the rows of tiles: threads that share out the rows find in their own cache
+what they need of the step before. A schedule whose outermost loop over rows has one iteration
+takes the points first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tilework.space.straightline import Matrix
 from tilework.space.winograd.match import Conv, match
@@ -46,6 +50,7 @@ from tilework.te.functions import if_then_else
 from tilework.te.functions import sum as te_sum
 from tilework.te.tensor import Compute, Placeholder, Tensor, compute, make_compute, reduce_axis
 
+_T = TypeVar("_T")
 _LARGEST_SHARE = 0.9
 """Most multiplications, relative to the direct form, at which a form is worth trying."""
 _POINTS = ("eps", "nu")
@@ -125,17 +130,18 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
     axes = [reduce_axis(m + TAPS - 1, name) for name in sums]
 
     def body(*at: Axis) -> Expr:
-        index: list[Expr] = list(at[count:])
+        here, rest = _apart(at, count)
+        index: list[Expr] = list(rest)
         for axis, d in zip(axes, _transformed(conv), strict=True):
             index[d] = index[d] * m + axis
         value: Expr = data[tuple(index)]
-        for axis, point in zip(axes, at[:count], strict=True):
+        for axis, point in zip(axes, here, strict=True):
             value = value * _matrix("B", B_T[m], axis, point)
         return te_sum(value, axis=axes)
 
-    names = [*points, *(n for n in _names(conv)[:-1]), "c"]
+    names = _joined(points, [*_names(conv)[:-1], "c"])
     return compute(
-        (*(m + TAPS - 1 for _ in points), *cut),
+        _joined([m + TAPS - 1 for _ in points], cut),
         body,
         "data_pack",
         {"const_axes": (*points, *sums)},
@@ -145,6 +151,17 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
 
 def _transformed(conv: Conv) -> list[int]:
     return [d for d, w in enumerate(conv.windows) if w.transformed]
+
+
+def _joined(points: Sequence[_T], others: Sequence[_T]) -> tuple[_T, ...]:
+    """Dimensions in order: the points go before the last two of the others."""
+    return (*others[:-2], *points, *others[-2:])
+
+
+def _apart(at: Sequence[_T], count: int) -> tuple[tuple[_T, ...], tuple[_T, ...]]:
+    """The points and the others, of dimensions in order."""
+    first = len(at) - 2 - count
+    return tuple(at[first : first + count]), (*at[:first], *at[first + count :])
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -164,7 +181,8 @@ def _bgemm(conv: Conv, pack: Tensor, weight: Tensor) -> Tensor:
 
     def body(*at: Axis) -> Expr:
         index: list[Expr] = []
-        for w, here in zip(conv.windows, (*at[count:-1], None), strict=True):
+        points, rest = _apart(at, count)
+        for w, here in zip(conv.windows, (*rest[:-1], None), strict=True):
             tap = fresh.get(w.tap) if w.tap is not None else None
             if here is None:
                 assert tap is not None
@@ -174,20 +192,21 @@ def _bgemm(conv: Conv, pack: Tensor, weight: Tensor) -> Tensor:
             else:
                 moved: Expr = here if w.stride == 1 else here * w.stride
                 index.append(moved if tap is None else moved + tap * w.step)
-        value = pack[(*at[:count], *index)] * weight[(*at[:count], *fresh.values(), at[-1])]
+        value = pack[_joined(points, index)] * weight[(*points, *fresh.values(), at[-1])]
         return te_sum(value, axis=list(fresh.values()))
 
+    points, packed = _apart(pack.shape, count)
     tiles = [
-        pack.shape[count + d] if w.transformed else w.output.extent
+        packed[d] if w.transformed else w.output.extent
         for d, w in enumerate(conv.windows)
         if w.output is not None
     ]
     return compute(
-        (*pack.shape[:count], *tiles, conv.op.axes[-1].extent),
+        _joined(points, [*tiles, conv.op.axes[-1].extent]),
         body,
         "bgemm",
         {"layout_free": (weight.name,)},
-        axis_names=[*_POINTS[:count], *_names(conv)],
+        axis_names=_joined(_POINTS[:count], _names(conv)),
     )
 
 
@@ -199,7 +218,7 @@ def _output(conv: Conv, gemm: Tensor, m: int) -> Tensor:
 
     def body(*at: Axis) -> Expr:
         index: list[Expr] = [a // m if d in cut else a for d, a in enumerate(at)]
-        value: Expr = gemm[(*sums, *index)]
+        value: Expr = gemm[_joined(sums, index)]
         for axis, d in zip(sums, cut, strict=True):
             value = value * _matrix("A", A_T[m], axis, at[d] % m)
         return te_sum(value, axis=sums)
