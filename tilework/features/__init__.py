@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.features.analysis import Terms, analyse
+from tilework.features.handover import handover_cycles
 from tilework.features.machine import Machine
 
 if TYPE_CHECKING:
@@ -25,7 +27,12 @@ def terms(sketch: Sketch, rows: Rows) -> list[Terms]:
     if known is not None and known[0] is sketch and np.array_equal(known[1], rows):
         return known[2]
     machine = Machine.of(sketch.target)
-    found = [analyse(nest, machine) for nest in sketch.nests(rows)]
+    nests = sketch.nests(rows)
+    waits = handover_cycles(nests, machine)
+    found = [
+        replace(t, seconds=t.seconds + wait / machine.clock_hz)
+        for t, wait in zip((analyse(nest, machine) for nest in nests), waits, strict=True)
+    ]
     _last = (sketch, np.array(rows), found)
     return found
 

@@ -114,6 +114,7 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
     busy = compute + finish + attached
     slowest = np.maximum.reduce([busy, *memory])
     cycles = slowest + 0.25 * (busy + memory[0] + memory[1] + memory[2] - slowest)
+    cycles += _first_pass(facts, traffic, busy, machine)
     chunks = np.ones(count)
     for i, a in enumerate(block.parallel_axes):
         chunks = np.where(nest.parallel > i, chunks * tiles[a][0], chunks)
@@ -151,6 +152,21 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
             extra[f"traffic_{level}_{i}"] = into[i] if i < len(into) else np.zeros(count)
     extra |= _extents(nest, tiles)
     return Terms(compute, finish, attached, sums, chunks, balance, total / machine.clock_hz, extra)
+
+
+def _first_pass(facts: BlockFacts, traffic: Traffic, busy: Floats, machine: Machine) -> Floats:
+    """Cycles lost because weights come from memory during the first of several passes over them.
+
+    Only that pass's share of the instructions can hide them.
+    """
+    packed = [i for i, a in enumerate(facts.accesses) if a.packed]
+    near, far = (
+        np.sum([traffic.into[level][i] for i in packed], axis=0) + np.zeros(len(busy))
+        for level in (0, 2)
+    )
+    passes = np.maximum(near / np.maximum(far, 1.0), 1.0)
+    memory = far / machine.memory_rate
+    return np.maximum(memory - busy / passes, 0.0) - np.maximum(memory - busy, 0.0)
 
 
 def _transform_cycles(
