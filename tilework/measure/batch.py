@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.measure.drift import slowdown
 from tilework.measure.process import Worker, WorkerDied
-from tilework.measure.timing import Samples, paired_ratio, quantile, spread
+from tilework.measure.timing import quantile, spread
+from tilework.measure.turns import Turns, latencies
 from tilework.measure.types import BuildReply, Candidate, Measured, RunReply, shorten
 from tilework.measure.verify import Answer
 from tilework.record import Status
@@ -229,21 +230,19 @@ class Batch:
         self._finish(index, result)
 
     def _dueled(self, replies: Sequence[RunReply]) -> None:
-        """Latencies of finalists: the first one's median, times the others' paired ratios to it.
-
-        What the machine did during some rounds hits all of them, and drops out of the ratios.
-        """
-        indices = sorted(self._to_run)
-        valid = [reply.samples for reply in replies if reply.status == Status.ok]
-        for index, reply in zip(indices, replies, strict=True):
+        """Latencies of finalists; see `tilework.measure.turns.latencies`."""
+        pairs = list(zip(sorted(self._to_run), replies, strict=True))
+        turns = {i: Turns(r.samples, r.disturbed) for i, r in pairs if r.status == Status.ok}
+        found = dict(zip(turns, latencies(list(turns.values())), strict=True))
+        for index, reply in pairs:
             result = self._base(index, reply.status, reply.error)
-            if reply.status == Status.ok:
-                ratio = paired_ratio(Samples(reply.samples), Samples(valid[0]))
+            if index in turns:
+                samples = turns[index].good or turns[index].seconds
                 result = replace(
                     result,
-                    latency_s=ratio * quantile(valid[0], 0.5),
-                    latency_samples=reply.samples,
-                    latency_spread=spread(reply.samples),
+                    latency_s=found[index],
+                    latency_samples=samples,
+                    latency_spread=spread(samples),
                 )
             self._finish(index, replace(result, max_rel_error=reply.max_rel_error))
         self.tainted = any(reply.tainted for reply in replies)

@@ -18,6 +18,7 @@ import numpy as np
 from tilework.errors import ScheduleError
 from tilework.measure import timing
 from tilework.measure.pause import holding
+from tilework.measure.turns import take_turns
 from tilework.measure.types import BuildReply, RunOptions, RunReply, describe_exception
 from tilework.measure.verify import Answer, Buffer, Reference, compare, make_reference
 from tilework.measure.worker import resolve
@@ -27,6 +28,7 @@ _CACHE_BYTES = 512 << 20
 _CHEAP_CHECK_S = 0.02
 _ROTATE_FROM = 1 << 20
 _MAX_COPIES = 64
+_DUEL_SAMPLE = 0.5  # of the usual length: shorter samples more often pass undisturbed
 _references: OrderedDict[tuple[str, int], Reference] = OrderedDict()
 
 
@@ -121,15 +123,15 @@ def duel(
     }
     if not trials:
         return replies
-    samples = timing.interleave(
-        {str(i): trial.bind(_new_pool) for i, trial in trials.items()},
+    turns = take_turns(
+        [trial.bind(_new_pool) for trial in trials.values()],
         rounds,
-        min_sample_s=0.0 if options.cold_cache_bytes else options.min_repeat_ms * 1e-3,
+        min_sample_s=options.min_repeat_ms * _DUEL_SAMPLE * 1e-3,
         budget_s=rounds * len(trials) * max(options.time_budget_ms * 1e-3, 0.01),
         before=_flush(options.cold_cache_bytes) if options.cold_cache_bytes else None,
     )
-    for i, trial in trials.items():
-        replies[i] = trial.finish(samples[str(i)].seconds)
+    for (i, trial), taken in zip(trials.items(), turns, strict=True):
+        replies[i] = trial.finish(taken.seconds, taken.disturbed)
     return replies
 
 
@@ -207,12 +209,12 @@ class _Trial:
             )
         return self.finish(samples.seconds)
 
-    def finish(self, seconds: tuple[float, ...]) -> RunReply:
+    def finish(self, seconds: tuple[float, ...], disturbed: tuple[bool, ...] = ()) -> RunReply:
         """The reply with these samples, if the outputs are still right."""
         after = self._check(f"after {self._options.threads}-thread timing")
         if after.status != Status.ok:
             return after
-        return RunReply(Status.ok, "", seconds, after.max_rel_error)
+        return RunReply(Status.ok, "", seconds, after.max_rel_error, disturbed=disturbed)
 
     def _verify(self, threads: int) -> RunReply:
         """One call on poisoned outputs and workspace, then the comparison."""

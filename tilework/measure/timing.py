@@ -199,7 +199,6 @@ def interleave(
     warmup: int = 1,
     settle_s: float = 0.0,
     budget_s: float = math.inf,
-    before: Call | None = None,
 ) -> dict[str, Samples]:
     """Times functions side by side, so that whatever the machine does hits all of them alike.
 
@@ -216,7 +215,6 @@ def interleave(
             call. Functions with thread pools need it: a pool spins for a while after its last
             call, on the cores of the function that comes next.
         budget_s: no further round is begun after this long; one is always run.
-        before: called, untimed, before every sample.
 
     Returns:
         Samples per name, all of the same number.
@@ -238,8 +236,6 @@ def interleave(
                 if settle_s:
                     time.sleep(settle_s)
                     functions[name]()
-                if before:
-                    before()
                 waited = delay.seconds()
                 elapsed = time_calls(functions[name], numbers[name])
                 good &= delay.seconds() - waited <= DISTURBED_SHARE * elapsed

@@ -71,6 +71,8 @@ class RunReply:
     """What a runner returns for one kernel.
 
     Attributes:
+        disturbed: which of the samples say something about the machine's other work; only of
+            kernels timed in turns.
         tainted: the kernel wrote where it must not; the worker's memory cannot be trusted.
     """
 
@@ -79,6 +81,7 @@ class RunReply:
     samples: tuple[float, ...] = ()
     max_rel_error: float | None = None
     tainted: bool = False
+    disturbed: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)
