@@ -16,7 +16,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from flows.convergence import convergence, plot_png
+from flows.convergence import convergence, plot_png, task_curves
 from flows.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def publish_summary(
     curve = convergence(records, weights)
     text = _summary_text(report)
     if curve.trials:
-        picture = base64.b64encode(plot_png(curve, report.network)).decode()
+        curves = task_curves(records, weights)
+        picture = base64.b64encode(plot_png(curve, report.network, curves)).decode()
         text += f"\n\n![convergence](data:image/png;base64,{picture})"
     create_markdown_artifact(
         text,

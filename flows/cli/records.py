@@ -103,6 +103,46 @@ def best(
     )  # fmt: skip
 
 
+@app.command("plot")
+def plot(
+    network: options.Network,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="PNG file; default: NET.png here.")
+    ] = None,
+    target: options.TargetText = options.DEFAULT_TARGET,
+    threads: options.Threads = None,
+    store: options.Store = options.DEFAULT_STORE,
+    batch: options.Batch = 1,
+    layout: options.Layout = "NHWC",
+) -> None:
+    """Draw how the search for NET converged: speed against trials and against time.
+
+    One panel for the network and one for each task, with every measurement.
+
+    tilework records plot resnet-18 -o resnet-18.png
+    """
+    from flows.cli.networks import target_of
+    from flows.convergence import convergence, plot_png, task_curves
+    from tasks.network import extract, network_label
+
+    found = extract(network, target_of(target, threads), batch, layout)
+    weights = {
+        task.workload_key: float(weight)
+        for task, weight in zip(found.tasks, found.weights, strict=True)
+    }
+    wanted = str(found.tasks[0].target) if found.tasks else ""
+    records = [r for r in _open(store).read() if r.target == wanted]
+    curve = convergence(records, weights)
+    if not curve.trials:
+        raise StoreError(f"{store!r} holds no measurement of {network} for {wanted}")
+    place = output or Path(f"{network_label(network)}.png")
+    try:
+        place.write_bytes(plot_png(curve, network_label(network), task_curves(records, weights)))
+    except OSError as error:
+        raise StoreError(f"cannot write the picture {str(place)!r}: {error}") from error
+    typer.echo(f"{place}: {curve.trials[-1]} trials of {len(weights)} tasks")
+
+
 @app.command("distill")
 def distill(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Store for the best records.")],
