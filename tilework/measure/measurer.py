@@ -72,7 +72,7 @@ class Measurer:
         run_timeout_s: float = 10.0,
         reference_timeout_s: float = 120.0,
         min_repeat_ms: float = 1.0,
-        repeats: int = 20,
+        repeats: int = 12,
         short_look: int = 3,
         final_rounds: int = 25,
         time_budget_ms: float = 30.0,
@@ -300,7 +300,7 @@ class Measurer:
 
     def _new_builder(self) -> Worker[Job]:
         module = self.settings.build_function.partition(":")[0]
-        nice = BUILDER_NICE if self.settings.overlap == "always" else 0
+        nice = BUILDER_NICE if self.settings.overlap != "never" else 0
         return Worker(nice=nice, preload=["tilework.measure.jobs", module])
 
     def _new_runner(self) -> Worker[Job]:

@@ -104,7 +104,7 @@ class RunOptions:
 
     threads: int
     min_repeat_ms: float = 1.0
-    repeats: int = 20
+    repeats: int = 12
     short_look: int = 3
     time_budget_ms: float = 30.0
     cold_cache_bytes: int = 0
