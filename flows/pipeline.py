@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.reporting import current_reporter
-from tasks.finish import gap_lines, open_store
+from tasks.finish import gap_lines, open_store, other_targets
 from tasks.network import network_label
 from tasks.report import TuneReport
 from tasks.run import TuningRun
@@ -63,6 +63,8 @@ def tune_with_records(
         )
         for problem in store.problems:
             reporter.note(f"warning: {problem}")
+        for other, count in other_targets(store, found.tasks).items():
+            reporter.note(f"{settings.store}: {count} rows not used: they are of target {other}")
         _introduce(run)
         reporter.stage("searching")
         _search(run, stages)

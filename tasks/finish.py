@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tilework.graph.precision import Precision
     from tilework.runtime import Module
     from tilework.target import Target
+    from tilework.task import SearchTask
 
 BEST = "_best"
 """Folder of the distilled records inside a store; its name hides it from readers of the store."""
@@ -40,15 +43,30 @@ class Compiled:
 
 
 def open_store(path: str) -> RecordStore:
-    """A store whose schedules belong to the present sketch rules.
+    """A store of which only records of this engine and its present sketch rules are used.
+
+    The others stay where they are; `RecordStore.problems` counts them.
 
     Raises:
         StoreError: the URI cannot be opened.
     """
+    import tilework
     from storage import RecordStore
     from tilework.space import RULES_VERSION
 
-    return RecordStore(path, rules_version=RULES_VERSION)
+    return RecordStore(path, rules_version=RULES_VERSION, engine_version=tilework.__version__)
+
+
+def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, int]:
+    """How many records of these tasks' workloads are of other targets, by target."""
+    wanted = {(task.workload_key, str(task.target)) for task in tasks}
+    keys = {key for key, _ in wanted}
+    found = Counter(
+        record.target
+        for record in store.read()
+        if record.workload_key in keys and (record.workload_key, record.target) not in wanted
+    )
+    return dict(found)
 
 
 def distill(store: RecordStore) -> str:

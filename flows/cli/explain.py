@@ -43,7 +43,7 @@ def explain(
       tilework explain resnet-18:3 --measure     time the three again, in turns
     """
     from tasks.explanation import explain as explained
-    from tasks.finish import open_store
+    from tasks.finish import open_store, other_targets
     from tasks.network import extract as extract_network
 
     network, _, number = task.rpartition(":")
@@ -56,6 +56,8 @@ def explain(
     records = open_store(store)
     for problem in records.problems:
         typer.secho(f"warning: {problem}", fg="yellow", err=True)
+    for other, count in other_targets(records, [chosen]).items():
+        typer.secho(f"{store}: {count} rows not shown: they are of target {other}", err=True)
     document = explained(
         chosen, records.of(chosen.workload_key, str(chosen.target)), measure=measure
     )
