@@ -36,7 +36,7 @@ def new_measurer(**options):
         "min_repeat_ms": 0.1,
         "repeats": 5,
         "time_budget_ms": 100.0,
-        "overlap": "never",
+        "overlap": False,
         "build_function": "tests.measure.faults:build",
         "load_function": "tests.measure.faults:load",
     }

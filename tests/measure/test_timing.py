@@ -85,6 +85,13 @@ def test_the_slower_a_call_the_sooner_it_is_given_up(delays, ratio, samples):
     assert _number_of_samples([1e-3 * ratio], 1e-3) == samples
 
 
+def test_disturbed_samples_end_what_is_far_too_slow_even_so(delays):
+    delays.extend([5e-4] * 40)
+    assert _sampled([5e-3], 1e-3).discarded == 0  # one sample, and nothing better
+    delays[:] = [4e-3] * 8
+    assert _sampled([5e-3], 1e-3).discarded == 8  # most of it may have been waiting
+
+
 def test_the_new_best_gets_more_samples(delays):
     assert _number_of_samples([0.99e-3], 1e-3, extra=10) == 30
     assert _number_of_samples([1.01e-3], 1e-3, extra=10) == 20

@@ -102,19 +102,13 @@ class Batch:
         index = self._to_build.popleft()
         candidate = self._candidates[index]
         self._building += 1
-        patience = self._settings.build_timeout_s
-        if self._settings.overlap == "between":
-            patience += self._settings.run_timeout_s  # it may be made to stand still so long
         worker.ask(
-            Job("build", index), patience, f"{JOBS}:build",
+            Job("build", index), self._settings.build_timeout_s, f"{JOBS}:build",
             self._settings.build_function, self._task, candidate.sketch_id, candidate.row,
         )  # fmt: skip
 
-    def feed_runner(self, worker: Worker[Job], builders: Sequence[int]) -> None:
-        """Gives the idle runner what is next: the reference, the calibration, a kernel.
-
-        `builders` are the processes that must not disturb it.
-        """
+    def feed_runner(self, worker: Worker[Job]) -> None:
+        """Gives the idle runner what is next: the reference, the calibration, a kernel."""
         settings = self._settings
         if self.done:
             return
@@ -123,11 +117,10 @@ class Batch:
             worker.ask(Job("prepare"), settings.reference_timeout_s, f"{JOBS}:prepare", *args)
             return
         building = bool(self._to_build) or self._building > 0
-        if not self._to_run or (building and (self._duel or settings.overlap == "never")):
+        if not self._to_run or (building and (self._duel or not settings.overlap)):
             return
-        hold = tuple(builders) if building and settings.overlap == "between" else ()
         if self._calibration_s is None:
-            worker.ask(Job("calibrate"), settings.run_timeout_s, f"{JOBS}:calibrate", hold)
+            worker.ask(Job("calibrate"), settings.run_timeout_s, f"{JOBS}:calibrate")
             return
         common = (self._task, settings.seed)
         if self._duel:
@@ -144,7 +137,7 @@ class Batch:
             best = self._best_s * slowdown(self._calibration_s, self._calibrations)
         worker.ask(
             Job("run", index), settings.run_timeout_s, f"{JOBS}:run", *common,
-            self._to_run[index].kernel, settings.load_function, settings.run, best, hold,
+            self._to_run[index].kernel, settings.load_function, settings.run, best,
         )  # fmt: skip
 
     def replied(self, job: Job, succeeded: bool, value: Any) -> None:

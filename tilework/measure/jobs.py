@@ -17,7 +17,6 @@ import numpy as np
 
 from tilework.errors import ScheduleError
 from tilework.measure import timing
-from tilework.measure.pause import holding
 from tilework.measure.turns import take_turns
 from tilework.measure.types import BuildReply, RunOptions, RunReply, describe_exception
 from tilework.measure.verify import Answer, Buffer, Reference, compare, make_reference
@@ -50,10 +49,9 @@ def build(function: str, task: bytes, sketch_id: int, row: tuple[int, ...]) -> B
     return BuildReply(Status.ok, "", pickled, kernel.code_hash, time.perf_counter() - began)
 
 
-def calibrate(hold: Sequence[int] = ()) -> float:
-    """See `timing.calibration_s`; the processes `hold` stand still meanwhile."""
-    with holding(hold):
-        return timing.calibration_s()
+def calibrate() -> float:
+    """See `timing.calibration_s`."""
+    return timing.calibration_s()
 
 
 def prepare(task: bytes, seed: int, answer: Answer | None) -> Answer:
@@ -78,7 +76,6 @@ def run(
     load_function: str,
     options: RunOptions,
     best_latency_s: float | None,
-    hold: Sequence[int] = (),
 ) -> RunReply:
     """Verifies a pickled kernel against the reference of its task, then times it.
 
@@ -88,14 +85,13 @@ def run(
         load_function: "module:function" that makes a callable of the kernel.
         options: how to time.
         best_latency_s: the best latency known, as it would be measured now.
-        hold: processes that stand still while samples are taken.
     """
     trial = _load(kernel, load_function, _reference(task, seed), options)
     if isinstance(trial, RunReply):
         return trial
     try:
         reply = trial.verify()
-        return trial.sample(best_latency_s, hold) if reply.status == Status.ok else reply
+        return trial.sample(best_latency_s) if reply.status == Status.ok else reply
     except Exception as error:
         return RunReply(Status.run_error, describe_exception("run", error))
 
@@ -192,21 +188,20 @@ class _Trial:
             reply = self._verify(1)
         return reply
 
-    def sample(self, best_latency_s: float | None, hold: Sequence[int]) -> RunReply:
+    def sample(self, best_latency_s: float | None) -> RunReply:
         """Times the kernel, and looks at its outputs once more."""
         options = self._options
         call = self.bind()
-        with holding(hold):
-            samples = timing.take_samples(
-                call,
-                repeats=options.repeats,
-                min_sample_s=options.min_repeat_ms * 1e-3,
-                budget_s=options.time_budget_ms * 1e-3,
-                short_look=options.short_look,
-                best_s=best_latency_s or float("inf"),
-                extra=options.repeats // 2,
-                before=_flush(options.cold_cache_bytes) if options.cold_cache_bytes else None,
-            )
+        samples = timing.take_samples(
+            call,
+            repeats=options.repeats,
+            min_sample_s=options.min_repeat_ms * 1e-3,
+            budget_s=options.time_budget_ms * 1e-3,
+            short_look=options.short_look,
+            best_s=best_latency_s or float("inf"),
+            extra=options.repeats // 2,
+            before=_flush(options.cold_cache_bytes) if options.cold_cache_bytes else None,
+        )
         return self.finish(samples.seconds)
 
     def finish(self, seconds: tuple[float, ...], disturbed: tuple[bool, ...] = ()) -> RunReply:

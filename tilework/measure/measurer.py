@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import signal
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from tilework.measure.batch import Batch, Job
-from tilework.measure.pause import resume
 from tilework.measure.process import Worker, WorkerDied, wait_for
 from tilework.measure.types import Candidate, Measured, MeasureError, RunOptions
 from tilework.record import Status
@@ -24,8 +22,6 @@ BUILDER_NICE = 10
 OPENMP = {"OMP_PROC_BIND": "true"}
 """The runner's threads keep to their cores. On a busy machine two of them can otherwise share one
 for seconds while the other core does something else: a kernel then takes ten times as long."""
-
-Overlap = Literal["never", "between", "always"]
 
 _CODES_KEPT = 50_000
 _CALIBRATIONS_KEPT = 64
@@ -44,7 +40,7 @@ class Settings:
     build_function: str
     load_function: str
     seed: int
-    overlap: Overlap
+    overlap: bool
     final_rounds: int
     run: RunOptions
 
@@ -57,10 +53,10 @@ class Measurer:
     candidate recorded, the others go on. Use it as a context manager: leaving it, by an exception
     or Ctrl-C too, ends every process; so does the end of this process, however it comes.
 
-    Building overlaps measuring without disturbing it. Where cores stay free of the kernel,
-    builders of low priority work all the time (overlap "always"). Elsewhere they work while the
-    runner loads and verifies, and stand still while it takes samples ("between"). With "never", a
-    batch is built first and run afterwards.
+    A batch is built first and run afterwards, so that building disturbs no measurement. With
+    `overlap`, which pays on machines with cores to spare, both happen at once, and the builders
+    have low priority. (Without such cores there is nothing to gain: builders that stand still
+    while samples are taken, and work in between, made a run 10 % slower.)
     """
 
     def __init__(
@@ -77,7 +73,7 @@ class Measurer:
         final_rounds: int = 25,
         time_budget_ms: float = 30.0,
         cold_cache: bool = False,
-        overlap: Overlap | None = None,
+        overlap: bool | None = None,
         build_function: str = "tilework.codegen:build",
         load_function: str = "tilework.codegen.jit:load_kernel",
         seed: int = 0,
@@ -86,8 +82,7 @@ class Measurer:
 
         Args:
             target: the target to measure on: its `num_cores` is the number of threads.
-            build_processes: default: the cores; with overlap "always", those that the runner
-                leaves.
+            build_processes: default: the cores; with `overlap`, those that the runner leaves.
             build_timeout_s: limit for building one candidate, in seconds.
             run_timeout_s: limit for verifying and timing one, in seconds.
             reference_timeout_s: limit for computing a task's reference output.
@@ -97,17 +92,15 @@ class Measurer:
             final_rounds: samples of each finalist.
             time_budget_ms: no further sample of a candidate is begun after this long.
             cold_cache: empty the caches before every sample; a sample is then a single call.
-            overlap: when to build, see above; default: "always" if two cores stay free of the
-                kernel, else "between" (on Linux) or "never".
+            overlap: build while measuring; default: if two cores stay free of the kernel.
             build_function: "module:function" called as `function(task, sketch_id, row)`.
             load_function: "module:function" called with what the build function returned.
             seed: of the random inputs.
         """
         cores = available_cores()
         if overlap is None:
-            between: Overlap = "between" if hasattr(signal, "SIGSTOP") else "never"
-            overlap = "always" if cores >= target.num_cores + 2 else between
-        spare = max(1, cores - target.num_cores) if overlap == "always" else cores
+            overlap = cores >= target.num_cores + 2
+        spare = max(1, cores - target.num_cores) if overlap else cores
         cache = max(int(target.l3_bytes), int(target.l2_bytes), 8 << 20)
         flush = cache + cache // 4 if cold_cache else 0
         self.target = target
@@ -241,7 +234,7 @@ class Measurer:
                     batch.feed_builder(builder)
             assert self._runner is not None
             if self._runner.idle:
-                batch.feed_runner(self._runner, [builder.pid for builder in self._builders])
+                batch.feed_runner(self._runner)
             replied, late = wait_for(self._workers())
             for worker in replied:
                 self._take_reply(batch, worker)
@@ -285,7 +278,6 @@ class Measurer:
     def _replace(self, batch: Batch, worker: Worker[Job]) -> None:
         worker.kill()
         if worker is self._runner:
-            resume(builder.pid for builder in self._builders)
             batch.runner_replaced()
             self._runner = self._new_runner()
         else:
@@ -300,7 +292,7 @@ class Measurer:
 
     def _new_builder(self) -> Worker[Job]:
         module = self.settings.build_function.partition(":")[0]
-        nice = BUILDER_NICE if self.settings.overlap != "never" else 0
+        nice = BUILDER_NICE if self.settings.overlap else 0
         return Worker(nice=nice, preload=["tilework.measure.jobs", module])
 
     def _new_runner(self) -> Worker[Job]:

@@ -178,6 +178,8 @@ def take_samples(
                     break
             else:
                 disturbed.append((waited / max(elapsed, 1e-9), elapsed / number))
+                if not kept and hopeless([(elapsed - waited) / number], best_s):
+                    break  # the waiting left out, it is far too long all the same
             wanted, patience = repeats, budget_s
             if extra and len(kept) >= short_look and quantile(kept, 0.5) < best_s < math.inf:
                 wanted, patience = repeats + extra, budget_s * (1 + extra / repeats)

@@ -16,7 +16,6 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-from tilework.measure.pause import release
 from tilework.measure.types import describe_exception
 
 
@@ -60,7 +59,6 @@ def _receive(connection: Connection, requests: SimpleQueue[tuple[str, tuple[Any,
         try:
             requests.put(connection.recv())
         except (EOFError, OSError):
-            release()
             os._exit(0)
 
 
