@@ -189,3 +189,21 @@ def test_other_cpus_are_refused_by_the_name_of_what_they_lack():
     row = sketch.sample(np.random.default_rng(0), 1)[0]
     with pytest.raises(ScheduleError, match="avx512bf16"):
         generate(task, sketch.id, row)
+
+
+@needs_bf16
+def test_winograd_forms_transform_in_float32():
+    data = te.placeholder((1, 9, 8, 16), "data", NARROW)
+    weight = te.placeholder((3, 3, 16, 24), "weight", NARROW)
+    conv = ops.conv2d_nhwc(data, weight, (1, 1), (1, 1, 1, 1), layout_free=True)
+    dag = te.ComputeDAG([data, weight, stored(ops.relu(conv), NARROW)])
+    task = task_of(dag)
+    rng = np.random.default_rng(3)
+    inputs = random_inputs(dag, rng)
+    want = reference(dag, inputs)
+    forms = [s for s in SearchSpace.of(task).sketches if s.transforms]
+    assert forms
+    for sketch in forms[::2]:
+        (row,) = sketch.sample(rng, 1)
+        assert {t.dtype for t in sketch.dag.tensors if t.name == "weight"} == {"float32"}
+        check_row(task, sketch, row, inputs, want, threads=(2,))

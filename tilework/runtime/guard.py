@@ -54,7 +54,10 @@ def guarded(
         return Guarded(choice)
     from tilework.space.winograd.error import rounding_error
 
-    error = max(rounding_error(t, weight.reshape(t.source)) for t, weight in known)
+    error = max(
+        rounding_error(t, weight.reshape(t.source).astype("float32", copy=False))
+        for t, weight in known
+    )
     if error <= _SAMPLE_SHARE * ERROR_BOUND:
         return Guarded(choice, error)
     return Guarded(choose_schedule(task, history, direct=True), error, refused=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tilework.space.winograd.matrices import TAPS
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG
-from tilework.te.expr import Axis, Binary, Read, Reduce, reads
+from tilework.te.expr import Axis, Binary, Cast, Expr, Read, Reduce, reads
 from tilework.te.tensor import Compute, Placeholder, Tensor
 
 _MIN_CHANNELS = 16
@@ -70,7 +70,7 @@ def _match(dag: ComputeDAG, op: Compute) -> Conv | None:
     source = body.source
     if not (isinstance(source, Binary) and source.op == "*"):
         return None
-    data, weight = source.a, source.b
+    data, weight = _stored(source.a), _stored(source.b)
     if isinstance(data, Read) and data.tensor.name in op.attrs.get("layout_free", ()):
         data, weight = weight, data
     if not (isinstance(data, Read) and isinstance(weight, Read)) or not op.axes:
@@ -86,6 +86,11 @@ def _match(dag: ComputeDAG, op: Compute) -> Conv | None:
     if min(channels.extent, op.axes[-1].extent) < _MIN_CHANNELS:
         return None
     return Conv(op, data.tensor, weight.tensor, windows, axes)
+
+
+def _stored(e: Expr) -> Expr:
+    """A factor as it lies in memory: bfloat16 is converted where it is read."""
+    return e.a if isinstance(e, Cast) and e.a.dtype == "bfloat16" else e
 
 
 def _weights(dag: ComputeDAG, op: Compute, weight: Read) -> tuple[Axis, ...] | None:

@@ -46,7 +46,7 @@ from tilework.te.expr import (
     substitute,
 )
 from tilework.te.functions import all as te_all
-from tilework.te.functions import if_then_else
+from tilework.te.functions import cast, if_then_else
 from tilework.te.functions import sum as te_sum
 from tilework.te.tensor import Compute, Placeholder, Tensor, compute, make_compute, reduce_axis
 
@@ -83,7 +83,7 @@ def _matrix(name: str, rows: Matrix, i: Expr, j: Expr) -> Lookup:
 def _rewrite(dag: ComputeDAG, conv: Conv, m: int) -> Variant:
     transform = _weight_transform(conv, m)
     pack = _data_pack(conv, m)
-    weight = Tensor(Placeholder(conv.weight.name, transform.shape, conv.weight.dtype))
+    weight = Tensor(Placeholder(conv.weight.name, transform.shape, conv.op.dtype))
     gemm = _bgemm(conv, pack, weight)
     replaced = {conv.op: _output(conv, gemm, m), conv.weight.op: weight}
     taps = [w.tap.extent for w in conv.windows[:-1] if w.tap is not None]
@@ -134,7 +134,7 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
         index: list[Expr] = list(rest)
         for axis, d in zip(axes, _transformed(conv), strict=True):
             index[d] = index[d] * m + axis
-        value: Expr = data[tuple(index)]
+        value = cast(conv.op.dtype, data[tuple(index)])
         for axis, point in zip(axes, here, strict=True):
             value = value * _matrix("B", B_T[m], axis, point)
         return te_sum(value, axis=axes)

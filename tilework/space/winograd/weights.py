@@ -34,7 +34,10 @@ class WeightTransform:
         return (*points, *(self.source[d] for d in self.rest))
 
     def apply(self, weight: NDArray[Any]) -> NDArray[Any]:
-        """``U[e1, .., rest] = sum over i1, .. of G[e1, i1] .. weight``, summed in double."""
+        """``U[e1, .., rest] = sum over i1, .. of G[e1, i1] .. weight``, summed in double.
+
+        Weights of bfloat16 become float32.
+        """
         import numpy as np
 
         gone = [d for d in range(weight.ndim) if d not in (*self.window, *self.rest)]
@@ -47,4 +50,4 @@ class WeightTransform:
         g = np.array(G[self.tile])
         for i in range(len(self.window)):
             u = np.moveaxis(np.tensordot(g, u, axes=(1, i)), 0, i)
-        return u.astype(weight.dtype)
+        return u.astype("float32" if str(weight.dtype) == "bfloat16" else weight.dtype)
