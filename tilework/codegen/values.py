@@ -28,6 +28,8 @@ from tilework.te.expr import (
     walk,
 )
 
+_LINE_BYTES = 64
+_PREFETCH_BYTES = 8192
 _LoadKey = tuple[Buffer, tuple[tuple[str, int, int], ...], int, int, tuple[str, ...]]
 """Buffer, dynamic index terms, constant index, width, guards."""
 _PAIR = -2
@@ -438,8 +440,16 @@ class Values(Arithmetic):
             return self._by_lane(e)
         return self._load_at(e.buffer, pointer, 1)
 
+    def _prefetch(self, pointer: str) -> None:
+        """Ask L2 for the line that a stream of loads reaches some hundred cycles later."""
+        self.math.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {_PREFETCH_BYTES}")
+        self.fn.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
+
     def _load_at(self, buffer: Buffer, pointer: str, width: int) -> Value:
         pointer = self._guarded_pointer(buffer, pointer)
+        if buffer.streamed and width * BYTES[buffer.dtype] == _LINE_BYTES:
+            self._prefetch(pointer)
         kind = vector_type(buffer.dtype, width)
         ssa = self.fn.emit(f"load {kind}, ptr {pointer}, align {_align(buffer)}")
         if buffer.dtype == "bool":

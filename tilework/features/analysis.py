@@ -122,7 +122,8 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
     balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
     parallel = (nest.parallel > 0) & (machine.cores > 1)
     share = np.where(parallel, balance / machine.cores, 1.0)
-    total = cycles * share + np.where(parallel, machine.fork_cycles, 0.0) + 200.0
+    shared = np.maximum(cycles * share, memory[2] / min(machine.cores, machine.memory_cores))
+    total = shared + np.where(parallel, machine.fork_cycles, 0.0) + 200.0
     extra = {
         "pixels": shape.pixels,
         "vectors": shape.vectors,

@@ -24,6 +24,7 @@ class Machine:
         l1_bytes, l2_bytes, l3_bytes: usable cache sizes (L3: the share of one core).
         l1_ways: lines that one of the 64 sets of L1 holds.
         l2_rate, l3_rate, memory_rate: bytes per cycle that L2, L3 and memory deliver.
+        memory_cores: what memory delivers to all cores together, relative to one core.
         fork_cycles: cost of starting and joining a parallel region.
         cores: threads of a parallel region.
     """
@@ -41,6 +42,7 @@ class Machine:
     l2_rate: float = 48.0
     l3_rate: float = 28.0
     memory_rate: float = 9.0
+    memory_cores: float = 1.1
     fork_cycles: float = 8000.0
     cores: int = 1
 

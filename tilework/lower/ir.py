@@ -31,12 +31,19 @@ SCOPES = ("input", "output", "shared", "thread", "register")
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A dense row-major array. ``scope``: see `SCOPES`; ``thread`` buffers exist once a thread."""
+    """A dense row-major array.
+
+    Attributes:
+        scope: see `SCOPES`; ``thread`` buffers exist once a thread.
+        streamed: whether it is read in order and comes from memory, so that it pays to ask for
+            its elements ahead of time.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     scope: str
+    streamed: bool = False
 
     @property
     def strides(self) -> tuple[int, ...]:

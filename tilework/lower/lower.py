@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,8 +21,10 @@ from tilework.space.pairs import pair_axis
 from tilework.space.sketch import Sketch
 from tilework.space.transforms import transform_of
 from tilework.te import ComputeDAG
-from tilework.te.expr import Axis, linear_axes, reads
+from tilework.te.expr import Axis, dtype_bytes, linear_axes, reads
 from tilework.te.tensor import Operation, Placeholder
+
+_STREAMED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,12 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
     dag = sketch.dag
     nests = sketch.nests(rows)
     packed: dict[Operation, Packed] = {}
+    streamed: set[Operation] = set()
     for nest in nests:
-        packed |= packings(sketch.blocks, nest)
-    ctx = Context(_io_buffers(dag, packed), packed)
+        found_here = packings(sketch.blocks, nest)
+        packed |= found_here
+        streamed |= {op for op, p in found_here.items() if _streamed(nest, op, p)}
+    ctx = Context(_io_buffers(dag, packed, streamed), packed)
     scattered = scattered_ops(sketch.blocks)
     for block in sketch.blocks:
         op = block.result
@@ -78,11 +84,13 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
     return Lowered(program, packing)
 
 
-def _io_buffers(dag: ComputeDAG, packed: dict[Operation, Packed]) -> dict[Operation, Buffer]:
+def _io_buffers(
+    dag: ComputeDAG, packed: dict[Operation, Packed], streamed: set[Operation]
+) -> dict[Operation, Buffer]:
     out: dict[Operation, Buffer] = {}
     for t in dag.inputs:
         shape = packed[t.op][0].packed_shape if t.op in packed else t.shape
-        out[t.op] = Buffer(t.name, shape, t.dtype, "input")
+        out[t.op] = Buffer(t.name, shape, t.dtype, "input", t.op in streamed)
     for t in dag.outputs:
         out[t.op] = Buffer(t.name, t.shape, t.dtype, "output")
     return out
@@ -124,6 +132,22 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
         rest = tuple(i for i in range(len(slots)) if i not in order)
         out[op] = (Packing(op.shape, tuple(tiles), (*rest, *order)), tuple(loops))
     return out
+
+
+def _streamed(nest: BlockNest, weight: Operation, packed: Packed) -> bool:
+    """Whether it pays to ask for packed weights ahead of time.
+
+    Weights of a megabyte come from memory in every run, for other layers' weights pass through the
+    caches between two. While they are used for the first of several register tiles, the processor
+    itself does not fetch them far enough ahead. Weights that are read only once keep memory busy
+    as it is; asking for them then only costs.
+    """
+    packing, loops = packed
+    if math.prod(packing.packed_shape) * dtype_bytes(weight.dtype) < _STREAMED_BYTES:
+        return False
+    used = {axis for axis, _ in loops}
+    others = [a for a in nest.block.spatial if a not in used]
+    return any(a.extent > int(nest.tiles[a][-1][0]) for a in others)
 
 
 def _uses(blocks: Sequence[Block], op: Operation) -> int:
