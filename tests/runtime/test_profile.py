@@ -70,6 +70,9 @@ def test_records_slower_than_the_network_make_no_gap(mlp, target):
     gap = explain_gap(tuned(mlp, target, 1.0), 5e-2, threads=1)
     assert not gap.large and gap.gap_ms < 0
     assert all(r.why == "as recorded" for r in gap.rows)
+    assert gap.lines() == [
+        f"end to end 0.050 ms is 100% below the sum of the tasks, {gap.tasks_ms:.3f} ms"
+    ]
 
 
 def test_without_records_there_is_nothing_to_compare(mlp_module):
@@ -84,7 +87,7 @@ def test_without_records_there_is_nothing_to_compare(mlp_module):
         ({}, 1.0, 1.0, 1.2, r"weights \(8.0 MiB\) come from memory"),
         ({"constant_bytes": 0}, 1.0, 1.0, 1.2, "inputs lie in another cache"),
         ({}, None, 1.0, 1.0, "no record"),
-        ({"task": None}, None, 1.0, 1.0, "no task"),
+        ({"task": None}, None, 1.0, 1.0, "not tuned"),
     ],
 )
 def test_causes(mlp_module, change, recorded, alone, network, why):

@@ -79,11 +79,14 @@ class Gap:
 
     def lines(self, most: int = 6) -> list[str]:
         """The gap in words: a line for the network, and one per kernel that matters."""
+        side = "above" if self.gap_ms > 0 else "below"
         out = [
-            f"end to end {self.end_to_end_ms:.3f} ms is {self.share:.0%} above the sum of the "
-            f"tasks, {self.tasks_ms:.3f} ms"
+            f"end to end {self.end_to_end_ms:.3f} ms is {abs(self.share):.0%} {side} the sum of "
+            f"the tasks, {self.tasks_ms:.3f} ms"
         ]
-        matter = [r for r in self.rows if r.extra_ms > 0.02 * max(self.gap_ms, 0.0)]
+        if self.gap_ms <= 0:
+            return out
+        matter = [r for r in self.rows if r.extra_ms > 0.02 * self.gap_ms]
         for row in matter[:most]:
             times = f" x{row.calls}" if row.calls > 1 else ""
             out.append(f"{row.extra_ms:+.3f} ms {row.desc}{times}: {row.why}")
@@ -140,7 +143,11 @@ def _why(
 ) -> str:
     """The larger of two causes: the machine since tuning, or what the network does to caches."""
     if recorded_ms is None:
-        return "no record" if step.task is not None else "no task: it moves or adapts data"
+        return (
+            "no record of it"
+            if step.task is not None
+            else "not tuned: it only moves or adapts data"
+        )
     since, inside = alone_ms - recorded_ms, network_ms - alone_ms
     if max(since, inside) <= 0.02 * recorded_ms:
         return "as recorded"
