@@ -13,7 +13,7 @@ from tilework.space import SearchSpace
 class Nets:
     """Small networks of convolutions in NHWC."""
 
-    def __init__(self, channels: int = 8, size: int = 9) -> None:
+    def __init__(self, channels: int = 8, size: int = 48) -> None:
         self.rng = np.random.default_rng(0)
         self.b = Builder("net")
         self.x = self.b.input("x", (1, size, size, channels))
@@ -43,18 +43,18 @@ def names(net: Network) -> list[str]:
 
 def test_depthwise_takes_the_pointwise_behind_it():
     n = Nets()
-    x = n.relu(n.conv(n.x, 16))
-    x = n.relu(n.depthwise(x, 2))
+    x = n.relu(n.conv(n.x, 128, 3))
+    x = n.relu(n.depthwise(x))
     net = n.finish(n.conv(x, 24))
     assert names(net) == ["conv2d_relu", "conv2d_relu_conv2d"]
-    data = n.rng.uniform(-1, 1, (1, 9, 9, 8)).astype("float32")
+    data = n.rng.uniform(-1, 1, (1, 48, 48, 8)).astype("float32")
     (got,) = run_plan(net, data)
-    assert got.shape == (1, 5, 5, 24)
+    assert got.shape == (1, 48, 48, 24)
 
 
 def test_pointwise_takes_the_depthwise_behind_it():
     n = Nets()
-    net = n.finish(n.relu(n.depthwise(n.relu(n.conv(n.x, 16)))))
+    net = n.finish(n.relu(n.depthwise(n.relu(n.conv(n.x, 128)))))
     assert names(net) == ["conv2d_relu_conv2d_relu"]
     (task,), _ = extract_tasks(net, "llvm -num-cores=1")
     found = SearchSpace.of(task).sketches
@@ -62,9 +62,9 @@ def test_pointwise_takes_the_depthwise_behind_it():
     assert any(not b.attached_reductions for s in found for b in s.blocks)
 
 
-@pytest.mark.parametrize("kind", ["two readers", "output", "3x3", "strided", "tiny"])
+@pytest.mark.parametrize("kind", ["two readers", "output", "3x3", "strided", "small"])
 def test_what_stays_apart(kind):
-    n = Nets(size=3 if kind == "tiny" else 9)
+    n = Nets(128, 24 if kind == "small" else 48)
     x = n.relu(n.depthwise(n.x))
     y = n.conv(x, 24, 3 if kind == "3x3" else 1, 2 if kind == "strided" else 1)
     outputs = [y]

@@ -115,6 +115,8 @@ def test_create_task_takes_rules():
 def test_a_rule_that_decides_nothing_is_named():
     with pytest.raises(ScheduleError, match="rule forgets leaves stage T_relu as it was"):
         SearchSpace.of(task(user_rules.forgets))
+    with pytest.raises(ScheduleError, match="rule says_nothing returns None for stage T_relu"):
+        SearchSpace.of(task(user_rules.says_nothing))
     dag = te.ComputeDAG(matmul(8, 8, 8))
     with pytest.raises(ScheduleError, match="no rule applies to stage C"):
         SearchSpace.derive(dag, TARGET, (user_rules.keep_bias,))

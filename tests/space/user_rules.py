@@ -33,6 +33,10 @@ def forgets(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     return [state]
 
 
+def says_nothing(facts: AccessAnalysis, state: State, op: Compute) -> None:
+    """Wrong: a rule returns a list."""
+
+
 class Holder:
     """A rule may be a static method."""
 

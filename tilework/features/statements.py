@@ -54,8 +54,9 @@ def statements(nest: BlockNest) -> list[Statement]:
     limits: dict[Hashable, float] = {a: float(a.extent) for a in (*block.spatial, *block.reduce)}
     unroll = nest.unroll.astype(np.float64)
     found = [
-        _attached(nest, attached, facts.attached[i], loops, limits)
-        for i, attached in enumerate(block.attached)
+        _attached(nest, attached, own, loops, limits)
+        for attached, parts in zip(block.attached, facts.attached, strict=True)
+        for own in parts
     ]
     split = _first_reduce(block) if block.reduce else len(loops)
     alloc = None
@@ -128,7 +129,7 @@ def _attached(
     loops: tuple[Loop, ...],
     limits: dict[Hashable, float],
 ) -> Statement:
-    """A producer over its region, inside the loops outside its level."""
+    """One statement of a producer over its region, inside the loops outside its level."""
     seen, position = 0, 0
     for letter in nest.block.structure:
         if seen == attached.level:
@@ -136,10 +137,16 @@ def _attached(
         seen += letter == "S"
         position += len(nest.block.spatial if letter == "S" else nest.block.reduce)
     extents = [e.astype(np.float64) for e in attached_extents(nest, attached)]
-    own = tuple(
-        Loop(axis, extent, vector=np.ones(len(extent), bool) if i == len(extents) - 1 else None)
-        for i, (axis, extent) in enumerate(zip(attached.op.axes, extents, strict=True))
+    count = len(nest.parallel)
+    reduced = attached.block.reduce if attached.block is not None and facts.update else ()
+    own = (
+        *(Loop(a, np.full(count, float(a.extent)), True) for a in reduced),
+        *(
+            Loop(axis, extent, vector=np.ones(count, bool) if i == len(extents) - 1 else None)
+            for i, (axis, extent) in enumerate(zip(attached.axes, extents, strict=True))
+        ),
     )
+    limits = limits | {a: float(a.extent) for a in (*reduced, *attached.axes)}
     size: Floats = np.full(len(nest.parallel), float(dtype_bytes(attached.op.dtype)))
     for extent in extents:
         size = size * extent
@@ -156,13 +163,14 @@ class _Facts:
 
     accesses: tuple[BufferAccess, ...]
     ops: dict[str, float]
+    update: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class _BlockFacts:
     anchor: _Facts
     epilogue: _Facts | None
-    attached: tuple[_Facts, ...]
+    attached: tuple[tuple[_Facts, ...], ...]
 
 
 @lru_cache(maxsize=512)
@@ -172,8 +180,16 @@ def _facts(block: Block) -> _BlockFacts:
     if block.epilogue is not None and block.epilogue_body is not None:
         rename = dict(zip(block.epilogue.axes, block.spatial, strict=True))
         epilogue = _statement_facts(block.epilogue, block.epilogue_body, rename, False)
-    attached = tuple(_statement_facts(a.op, a.body, {}, False) for a in block.attached)
+    attached = tuple(_attached_facts(a) for a in block.attached)
     return _BlockFacts(anchor, epilogue, attached)
+
+
+def _attached_facts(attached: Attached) -> tuple[_Facts, ...]:
+    """The copy of an elementwise producer; the update of a reduction, and what finishes it."""
+    if attached.block is None:
+        return (_statement_facts(attached.op, attached.body, {}, False),)
+    own = _facts(attached.block)
+    return (own.anchor,) if own.epilogue is None else (own.anchor, own.epilogue)
 
 
 def _statement_facts(op: Compute, body: Expr, rename: dict[Axis, Axis], update: bool) -> _Facts:
@@ -198,7 +214,7 @@ def _statement_facts(op: Compute, body: Expr, rename: dict[Axis, Axis], update: 
         )
         for source, group in groups.items()
     ]
-    return _Facts((store, *read_accesses), count_ops(body))
+    return _Facts((store, *read_accesses), count_ops(body), update)
 
 
 def _index(positions: list[Expr], rename: dict[Axis, Axis]) -> Index:

@@ -3,7 +3,8 @@
 Such a group's space holds both forms: two nests in sequence, and the first convolution computed
 per tile of the second, where its result never leaves a thread's own cache. The search compares
 them by time. Other convolutions in a row stay apart: computing a tile's input again for its
-neighbours, or for each tile of channels, costs more there than the traffic that it saves.
+neighbours, or for each tile of channels, costs more there than the traffic that it saves. So do
+small maps, which stay in the second-level cache from one kernel to the next.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tilework.graph.ir import Network, Node
 _FINISH = frozenset({"add", "subtract", "multiply", "maximum", "minimum", "relu", "clip"})
 _MAX_CHANNELS = 1024
 _MAX_TAPS = 25
-_MIN_PIXELS = 16
+_MIN_BYTES = 1 << 20
 
 Group = tuple[Node, ...]
 
@@ -43,7 +44,14 @@ def fuse_chains(net: Network, groups: Sequence[Group]) -> list[Group]:
                 continue
             order = (_depthwise, _pointwise) if first_is_depthwise else (_pointwise, _depthwise)
             kinds = order[0](net, first[0]) and order[1](net, second[0])
-            if kinds and uses[first[-1].name] == 1 and _finishes(net, first) and _single(second):
+            large = 4 * math.prod(net.types[first[-1].name].shape) >= _MIN_BYTES
+            if (
+                kinds
+                and large
+                and uses[first[-1].name] == 1
+                and _finishes(net, first)
+                and _single(second)
+            ):
                 merged[second[-1].name] = (*first, *second)
                 gone.add(first[-1].name)
         out = [merged.get(g[-1].name, g) for g in out if g[-1].name not in gone]
@@ -51,12 +59,11 @@ def fuse_chains(net: Network, groups: Sequence[Group]) -> list[Group]:
 
 
 def _depthwise(net: Network, node: Node) -> bool:
-    """A 2-D depthwise convolution of few taps, whose map is large enough to be cut into tiles."""
+    """A 2-D depthwise convolution of few taps."""
     if node.op != "conv2d" or node.attrs.get("groups", 1) == 1:
         return False
     shape, kernel = net.types[node.name].shape, net.types[node.inputs[1]].shape[:2]
-    small = shape[-1] <= _MAX_CHANNELS and math.prod(kernel) <= _MAX_TAPS
-    return small and math.prod(shape[1:3]) >= _MIN_PIXELS
+    return shape[-1] <= _MAX_CHANNELS and math.prod(kernel) <= _MAX_TAPS
 
 
 def _pointwise(net: Network, node: Node) -> bool:

@@ -79,7 +79,8 @@ class AttachedBuffer:
         self.shift: list[Expr] = []
         for dim, (extent, size) in enumerate(zip(self.extents, attached.op.shape, strict=True)):
             raw = self._raw_start(dim, others)
-            clipped = attached.block is None and attached.reader is None
+            last = dim == len(self.extents) - 1  # vectors are never clipped
+            clipped = attached.block is None and attached.reader is None and not last
             inside = clipped or _bounded(raw, size - extent)
             self.start.append(raw if inside else self._moved(dim, raw, size - extent))
             self.shift.append(ZERO if inside else self._let(dim, "shift", raw, self.start[-1]))
@@ -142,31 +143,44 @@ class AttachedBuffer:
         return load(self.buffer, local)
 
     def _copy(self, resolve: Resolver) -> Stmt:
-        """An elementwise region, clipped to the producer's shape where it may reach over it."""
+        """An elementwise region, clipped to the producer's shape where it may reach over it.
+
+        The last axis is never clipped: it is copied in vectors.
+        """
         op = self.attached.op
         loop_list: list[tuple[Axis, int | Expr, str]] = []
-        at: dict[Axis, Expr] = {}
-        where: list[Expr] = []
-        last = len(op.shape) - 1
-        for d, axis in enumerate(op.axes):
-            extent, size, start = self.extents[d], axis.extent, self.start[d]
-            whole = self.attached.reader is not None
-            whole |= isinstance(start, Const) and int(start.value) + extent <= size
-            if d == last and whole and extent % min(extent, _PAD_VECTOR) == 0:
-                width = min(extent, _PAD_VECTOR)
-                outer = loop_var(f"{axis.name}.o", extent // width)
-                inner = loop_var(f"{axis.name}.v", width)
-                loop_list += [(outer, outer.extent, "serial"), (inner, width, "vector")]
-                point = weighted_sum([(var_or_zero(outer), width), (var_or_zero(inner), 1)])
+        points: list[Expr] = []
+        for axis, extent, start in zip(op.axes[:-1], self.extents, self.start, strict=False):
+            var = loop_var(f"{axis.name}.p", extent)
+            if self.attached.reader is not None or _bounded(start, axis.extent - extent):
+                loop_list.append((var, extent, "serial"))
+                points.append(var_or_zero(var))
             else:
-                var = loop_var(f"{axis.name}.p", extent)
-                left = binary("-", const(size), start)
-                loop_list.append((var, extent if whole else _least(extent, left), "serial"))
-                point = var if not whole else var_or_zero(var)
-            where.append(point)
-            at[axis] = binary("+", start, point)
-        value = bind(self.attached.body, at, resolve)
-        return nest(loop_list, Store(self.buffer, tuple(where), value))
+                left = binary("-", const(axis.extent), start)
+                loop_list.append((var, binary("min", const(extent), left), "serial"))
+                points.append(var)
+
+        def store(*last: Expr) -> Stmt:
+            where = (*points, *last)
+            at = {a: binary("+", s, p) for a, s, p in zip(op.axes, self.start, where, strict=True)}
+            return Store(self.buffer, where, bind(self.attached.body, at, resolve))
+
+        if not op.axes:
+            return store()
+        whole, rest = divmod(self.extents[-1], _PAD_VECTOR)
+        parts = []
+        for count, width, first in ((whole, _PAD_VECTOR, 0), (1, rest, whole * _PAD_VECTOR)):
+            if not count * width:
+                continue
+            outer = loop_var(f"{op.axes[-1].name}.o", count)
+            inner = loop_var(f"{op.axes[-1].name}.v", width)
+            point = weighted_sum(
+                [(var_or_zero(outer), width), (var_or_zero(inner), 1), (const(first), 1)]
+            )
+            vectors: list[tuple[Axis, int | Expr, str]]
+            vectors = [(outer, count, "serial"), (inner, width, "vector")]
+            parts.append(nest(vectors, store(point)))
+        return nest(loop_list, seq(*parts))
 
     def _reduce(self, block: Block, resolve: Resolver) -> Stmt:
         """A reduction's region in register tiles, full ones and the shorter ones at its end."""
@@ -261,10 +275,6 @@ def _bounded(start: Expr, last: int) -> bool:
         return False
     high = form.const + sum(c * (v.extent - 1) for v, c in form.coefficients.items())
     return form.const >= 0 and high <= last
-
-
-def _least(extent: int, left: Expr) -> Expr:
-    return binary("min", const(extent), left)
 
 
 def expanded_loops(

@@ -150,6 +150,11 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> list[State]:
     late: list[State] = []
     for rule in rules:
         found = rule(state.facts, state, op)
+        if not isinstance(found, list):
+            raise ScheduleError(
+                f"rule {rule_name(rule)} returns {found!r} for stage {op.name}; "
+                "return a list of states, [] to pass"
+            )
         for new in found:
             if not new.decided(op) and new.prepared == state.prepared:
                 raise ScheduleError(

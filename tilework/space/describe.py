@@ -78,7 +78,8 @@ def _steps(sketch: Sketch, nest: BlockNest) -> Iterator[str]:
     for attached in block.attached:
         region = [int(e[0]) for e in attached_extents(nest, attached)]
         where = _attach_loop(block, attached)
-        yield f"  compute {attached.op.name} at {where}, region {region}{_local_tile(nest, attached)}"
+        tile = _local_tile(nest, attached)
+        yield f"  compute {attached.op.name} at {where}, region {region}{tile}"
     if block.epilogue is not None:
         yield f"  compute {block.epilogue.name} at the register tile"
     partial = _revisited(nest)
