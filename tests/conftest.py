@@ -7,7 +7,9 @@ either option everything runs, with everything importable.
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
@@ -32,6 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What was measured on this machine must not decide what a test sees.
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tilework-tests-")
     if config.getoption("--engine-only"):
         loaded = [name for name in BLOCKED if name in sys.modules]
         if loaded:

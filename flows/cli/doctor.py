@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from flows.cli import options
 from flows.cli.output import console, print_json, table
@@ -14,9 +16,19 @@ _LIBRARIES = (
 )  # fmt: skip
 
 
-def doctor(json: options.Json = False) -> None:
-    """Describe this machine and installation; the first lines of a good problem report."""
-    document = examine()
+def doctor(
+    json: options.Json = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the machine again, even if it was before.")
+    ] = False,
+) -> None:
+    """Describe this machine and installation; the first lines of a good problem report.
+
+    The first run on a machine measures what the analytic model needs to know (clock, multiply-adds
+    and loads per cycle, bandwidth of each cache, cost of starting threads) in about a second, and
+    keeps it in the user's cache folder. Nothing else should run meanwhile.
+    """
+    document = examine(measure)
     if json:
         print_json(document)
         return
@@ -25,9 +37,42 @@ def doctor(json: options.Json = False) -> None:
         out.print(table([title, ""], list(facts.items())))
 
 
-def examine() -> dict[str, dict[str, Any]]:
-    """Everything that `doctor` shows, by heading."""
-    return {"Machine": _machine(), "Libraries": _libraries(), "Prefect": _prefect()}
+def examine(measure: bool = False) -> dict[str, dict[str, Any]]:
+    """Everything that `doctor` shows, by heading; ``measure``: the parameters once more."""
+    return {
+        "Machine": _machine(),
+        "Analytic model": _parameters(measure),
+        "Libraries": _libraries(),
+        "Prefect": _prefect(),
+    }
+
+
+def _parameters(again: bool) -> dict[str, Any]:
+    """The measured parameters of this machine; measured now if they never were."""
+    from tilework.features import Machine
+    from tilework.features.parameters import default_path, measured, save
+    from tilework.measure.machine import measure_machine
+    from tilework.target import Target
+
+    target = Target("llvm -mcpu=native")
+    path = str(default_path())
+    if again or measured(target) is None:
+        try:
+            save(target, measure_machine(target))
+        except OSError as error:
+            path = f"cannot be written: {path} ({error}); typical numbers are used"
+    machine, found = Machine.of(target), measured(target)
+    return {
+        "clock": f"{machine.clock_hz * 1e-9:.2f} GHz",
+        "per cycle": f"{machine.fma_ports:.2f} vector multiply-adds, {machine.load_ports:.2f} "
+        f"vector loads, {machine.broadcast_ports:.2f} broadcasts",
+        "multiply-add latency": f"{machine.latency:.1f} cycles",
+        "bytes per cycle": f"L2 {machine.l2_rate:.0f}, L3 {machine.l3_rate:.0f}, memory "
+        f"{machine.memory_rate:.1f}, each of {machine.cores} threads",
+        "starting threads": f"{machine.fork_cycles:.0f} cycles",
+        "measured": found.measured_at if found else "never",
+        "kept in": path,
+    }
 
 
 def _machine() -> dict[str, Any]:

@@ -120,7 +120,7 @@ def test_a_full_memory_keeps_each_tasks_best_and_latest():
     sketch = FakeSketch("small", 0)
     rows = sketch.sample(np.random.default_rng(0), 10)
     model.update([observation(FakeTask("small"), sketch, rows)])
-    packs, labels = model._training_set()
+    packs, labels, _ = model._training_set()
     assert len(packs) == 60
     assert labels.max() == 1.0
     assert model.num_observations > 100

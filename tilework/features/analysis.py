@@ -292,8 +292,7 @@ def _step_cycles(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Cycles of one reduction step of the full register tile, and stalls that come on top.
 
-    Also returns the number of its loads, and of the guarded ones. A load of a whole vector takes
-    as long as a multiply-add of one; scalars, which are broadcast, ``load_ports`` at a time.
+    Also returns the number of its loads, and of the guarded ones.
     """
     loads = np.zeros(len(shape.pixels))
     cycles = np.zeros(len(shape.pixels))
@@ -323,9 +322,9 @@ def _step_cycles(
             n = n * shape.sizes[-1] * 2.0
         loads = loads + n
         if access.lane_stride == 1:
-            cycles = cycles + n * (_WINDOW_LOAD_CYCLES if windows else 1.0) / machine.fma_ports
+            cycles = cycles + n * (_WINDOW_LOAD_CYCLES if windows else 1.0) / machine.load_ports
         else:
-            cycles = cycles + n / machine.load_ports
+            cycles = cycles + n / machine.broadcast_ports
         if not access.packed and not access.lane_stride:
             conflicts = conflicts + np.where(_thrashes(access, shape, machine), n, 0.0)
         if access.guarded:
@@ -376,7 +375,7 @@ def _version_cycles(
     if facts.windows:
         loads = base * work / full
     else:
-        loads = pixels / machine.load_ports + vectors / machine.fma_ports
+        loads = pixels / machine.broadcast_ports + vectors / machine.load_ports
     return np.minimum(np.maximum.reduce([busy, loads, np.full(len(busy), machine.latency)]), base)
 
 

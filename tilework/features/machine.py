@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tilework.features.parameters import measured
 from tilework.target import Target
 
 _TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
@@ -17,7 +18,8 @@ class Machine:
     Attributes:
         clock_hz: cycles per second.
         fma_ports: vector multiply-adds per cycle at full vector width.
-        load_ports: vector loads per cycle.
+        load_ports: loads of whole vectors per cycle.
+        broadcast_ports: loads of one element into all lanes per cycle.
         latency: cycles from one multiply-add to the next that depends on it.
         lanes: float32 elements per vector.
         registers: vector registers.
@@ -32,6 +34,7 @@ class Machine:
     clock_hz: float = 3.8e9
     fma_ports: float = 2.0
     load_ports: float = 2.0
+    broadcast_ports: float = 2.0
     latency: float = 4.0
     lanes: int = 16
     registers: int = 32
@@ -48,11 +51,16 @@ class Machine:
 
     @staticmethod
     def of(target: Target) -> Machine:
-        """Typical numbers for a target, with its own cache sizes, lanes and registers."""
+        """What `tilework doctor` measured here for the target's CPU, or typical numbers.
+
+        Cache sizes, lanes and registers are the target's own.
+        """
         wide = target.vector_bits == 512
-        ports = 2.0 if not wide or target.mcpu in _TWO_PORTS else 1.0
-        return Machine(
-            fma_ports=ports,
+        halved = wide and target.mcpu not in _TWO_PORTS
+        base = Machine(
+            fma_ports=1.0 if halved else 2.0,
+            load_ports=1.0 if halved else 2.0,
+            l2_rate=32.0 if halved else 48.0,
             lanes=target.lanes(),
             registers=target.num_vector_registers,
             l1_bytes=0.8 * target.l1_bytes,
@@ -60,4 +68,20 @@ class Machine:
             l2_bytes=0.8 * target.l2_bytes,
             l3_bytes=0.8 * target.l3_bytes / target.num_cores,
             cores=target.num_cores,
+        )
+        found = measured(target)
+        if found is None:
+            return base
+        shared = found.shared(target.num_cores)
+        return replace(
+            base,
+            clock_hz=found.clock_hz,
+            fma_ports=found.fma_ports,
+            load_ports=found.load_ports,
+            broadcast_ports=found.broadcast_ports,
+            latency=found.latency,
+            l2_rate=found.l2_rate,
+            l3_rate=shared.l3_rate,
+            memory_rate=shared.memory_rate,
+            fork_cycles=shared.fork_cycles,
         )

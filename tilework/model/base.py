@@ -50,12 +50,15 @@ class Batch:
         flops: floating-point operations of the task.
         sketch: the sketch whose decisions ``rows`` holds.
         rows: int32, P x D.
+        reference_s: drafted seconds that count as relative throughput 1 where a model has seen no
+            candidate of the task; the fastest of the batch if None.
     """
 
     workload_key: str
     flops: float
     sketch: Scorable
     rows: Rows
+    reference_s: float | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -11,7 +11,13 @@ WARM_UP = 100
 """Observations before the trees have a say."""
 
 PLAIN = XGBParams(
-    trees=200, max_depth=10, eta=0.2, max_bin=256, subsample=1.0, min_weight=0.0, min_records=1
+    trees=200,
+    max_depth=10,
+    max_bin=256,
+    subsample=1.0,
+    min_weight=0.0,
+    min_records=1,
+    on_draft=False,
 )
 """The published settings; 200 trees stand for the early stopping on the training error."""
 

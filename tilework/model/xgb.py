@@ -1,11 +1,13 @@
 """The learned cost model: gradient-boosted trees over store features, one model for all tasks.
 
-A program is a *pack* of rows, one per store; its score is the sum of the rows' predictions. The
-target of a program is its throughput relative to the best one measured for its task, and the
-weight of a program is that same number: the model is to be right about fast programs. Labels of
-old observations change as faster programs appear, so they are recomputed at each refit; features
-are kept. A refit starts from the loaded model, if any, and is a pure function of the observations
-and the seed: a resumed run sees the same model as one that was never interrupted.
+A program is a *pack* of rows, one per block; its score is the sum of the rows' predictions and of
+the throughput that the draft model predicts, relative to the task's best draft. So the trees learn
+where the draft errs, and a task that was never measured is ranked by the draft, corrected by what
+other tasks taught. The target of a program is its throughput relative to the best one measured for
+its task, and the weight of a program is that same number: the model is to be right about fast
+programs. Labels of old observations change as faster programs appear, so they are recomputed at
+each refit; features are kept. A refit starts from the loaded model, if any, and is a pure function
+of the observations and the seed: a resumed run sees the same model as one never interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.model.base import Batch, CostModelError, Floats, Observation
-from tilework.model.metrics import labels_of
+from tilework.model.memory import TaskMemory
+from tilework.model.ranking import RankingLog
 
 EXTRA_FEATURES = ("draft.log2_seconds", "draft.log2_flops_per_second")
-FORMAT = "tilework-xgb-1"
+FORMAT = "tilework-xgb-2"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class XGBParams:
         max_records: observations that a refit looks at; a full memory keeps each task's best and
             latest, so that a refit does not grow slower from round to round.
         min_records: valid observations before the first fit.
+        on_draft: whether the trees correct the draft's throughput, or predict on their own.
         nthread: threads of XGBoost.
     """
 
@@ -53,29 +57,8 @@ class XGBParams:
     min_weight: float = 0.3
     max_records: int = 6000
     min_records: int = 8
+    on_draft: bool = True
     nthread: int = 1
-
-
-@dataclass(eq=False)
-class _TaskMemory:
-    """Observations of one task; a candidate measured twice keeps its better latency."""
-
-    packs: list[NDArray[np.float32]] = field(default_factory=list)
-    latency_s: list[float] = field(default_factory=list)
-    order: list[int] = field(default_factory=list)
-    index: dict[tuple[int, bytes], int] = field(default_factory=dict)
-
-    def add(
-        self, key: tuple[int, bytes], pack: NDArray[np.float32], latency: float, order: int
-    ) -> None:
-        known = self.index.get(key)
-        if known is not None:
-            self.latency_s[known] = min(self.latency_s[known], latency)
-            return
-        self.index[key] = len(self.packs)
-        self.packs.append(pack)
-        self.latency_s.append(latency)
-        self.order.append(order)
 
 
 class XGBModel:
@@ -84,12 +67,14 @@ class XGBModel:
     def __init__(self, seed: int = 0, params: XGBParams | None = None) -> None:
         self.params = params or XGBParams()
         self._seed = seed
-        self._tasks: dict[str, _TaskMemory] = {}
+        self._tasks: dict[str, TaskMemory] = {}
         self._columns: tuple[str, ...] | None = None
         self._loaded: Any = None  # the booster that every refit starts from
         self._loaded_id = ""
         self._booster: Any = None
         self._model_id = "draft"
+        self._reference_s: dict[str, float] = {}
+        self._ranking = RankingLog()
 
     @property
     def model_id(self) -> str:
@@ -122,7 +107,22 @@ class XGBModel:
         packs = self._packs(batch)
         count, stores, columns = packs.shape
         rows = self._booster.inplace_predict(packs.reshape(count * stores, columns))
-        return rows.reshape(count, stores).sum(axis=1, dtype=np.float64)
+        score: Floats = rows.reshape(count, stores).sum(axis=1, dtype=np.float64)
+        return score + self._drafted(batch) if self.params.on_draft else score
+
+    def _drafted(self, batch: Batch) -> Floats:
+        """Throughput by the draft model, relative to the task's best draft."""
+        reference = self._reference_s.get(batch.workload_key, batch.reference_s)
+        return (batch.draft_s.min() if reference is None else reference) / batch.draft_s
+
+    @property
+    def ranking(self) -> dict[str, dict[str, Any]]:
+        """By workload: how the model and the draft ranked candidates that they had not seen.
+
+        ``{"records": n, "learned": metrics, "draft": metrics}`` of the latest predictions made
+        before each update, for tasks with a few of them.
+        """
+        return self._ranking.table()
 
     def _packs(self, batch: Batch) -> NDArray[np.float32]:
         """Features and the two draft columns, P x S x (F + 2), contiguous float32."""
@@ -154,6 +154,10 @@ class XGBModel:
     def update(self, observations: Sequence[Observation]) -> None:
         """Remember the observations and refit on everything remembered."""
         for observation in observations:
+            batch = observation.batch
+            if self.trained and len(batch):
+                latency = np.asarray(observation.latency_s, np.float64)
+                self._ranking.add(batch.workload_key, self.predict(batch), batch.draft_s, latency)
             self.observe(observation)
         self.fit()
 
@@ -163,7 +167,7 @@ class XGBModel:
         if len(batch) == 0:
             return
         packs = self._packs(batch)
-        memory = self._tasks.setdefault(batch.workload_key, _TaskMemory())
+        memory = self._tasks.setdefault(batch.workload_key, TaskMemory())
         order = observation.order
         if order is None:
             order = np.arange(len(memory.packs), len(memory.packs) + len(batch))
@@ -171,11 +175,13 @@ class XGBModel:
         for index, pack in enumerate(packs):
             row = np.ascontiguousarray(batch.rows[index], dtype=np.int32)
             key = (batch.sketch.id, row.tobytes())
-            memory.add(key, pack, float(latencies[index]), int(order[index]))
+            memory.add(
+                key, pack, float(batch.draft_s[index]), float(latencies[index]), int(order[index])
+            )
 
     def fit(self) -> None:
         """Train from the loaded model (or nothing) on the remembered observations."""
-        packs, labels = self._training_set()
+        packs, labels, drafted = self._training_set()
         if int((labels > 0).sum()) < self.params.min_records:
             return
         import xgboost
@@ -188,24 +194,23 @@ class XGBModel:
             self._xgb_params(),
             matrix,
             num_boost_round=self.params.trees,
-            obj=_pack_objective(labels, sizes, self.params.min_weight),
+            obj=_pack_objective(
+                labels, drafted if self.params.on_draft else 0.0, sizes, self.params.min_weight
+            ),
             xgb_model=self._loaded,
         )
+        self._reference_s = {key: memory.reference_s for key, memory in self._tasks.items()}
         self._model_id = f"xgb-{len(packs)}-{self._digest(labels, packs)}"
 
-    def _training_set(self) -> tuple[list[NDArray[np.float32]], Floats]:
-        """Packs and labels, by task and then by order of measurement."""
-        packs: list[NDArray[np.float32]] = []
-        labels: list[Floats] = []
+    def _training_set(self) -> tuple[list[NDArray[np.float32]], Floats, Floats]:
+        """Packs, labels and drafted throughputs, by task and then by order of measurement."""
         quota = self._quota()
-        for key in sorted(self._tasks):
-            memory = self._tasks[key]
-            order = np.argsort(memory.order, kind="stable")
-            label = labels_of(memory.latency_s)[order]
-            keep = _best_and_latest(label, quota)
-            packs += [memory.packs[index] for index in order[keep]]
-            labels.append(label[keep])
-        return packs, np.concatenate(labels) if labels else np.zeros(0)
+        chosen = [self._tasks[key].selected(quota) for key in sorted(self._tasks)]
+        if not chosen:
+            return [], np.zeros(0), np.zeros(0)
+        packs = [pack for found, _, _ in chosen for pack in found]
+        labels, drafted = (np.concatenate([c[i] for c in chosen]) for i in (1, 2))
+        return packs, labels, drafted
 
     def _quota(self) -> int:
         """Largest number of records per task such that all of them fit into max_records."""
@@ -243,64 +248,88 @@ class XGBModel:
 
     # --- persistence -------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the trees as XGBoost JSON, with what is needed to refuse other features.
+    def to_json(self) -> str:
+        """The trees as XGBoost's JSON, with the feature columns and the ranking metrics.
 
         Raises:
             CostModelError: nothing was trained yet.
         """
         if self._booster is None or self._columns is None:
             raise CostModelError("the cost model has not been trained: there is nothing to save")
-        facts = {"format": FORMAT, "model_id": self._model_id, "columns": list(self._columns)}
-        self._booster.set_attr(tilework=json.dumps(facts))
-        target = Path(path)
-        partial = target.with_name(f".{target.name}.part.json")
-        self._booster.save_model(partial)
-        partial.replace(target)
+        document = {
+            "format": FORMAT,
+            "model_id": self._model_id,
+            "columns": list(self._columns),
+            "reference_s": self._reference_s,
+            "ranking": self.ranking,
+            "trees": json.loads(bytes(self._booster.save_raw("json"))),
+        }
+        return json.dumps(document)
 
     @classmethod
-    def load(cls, path: str | Path, seed: int = 0, params: XGBParams | None = None) -> XGBModel:
-        """Read a saved model; later fits add trees to it.
+    def from_json(cls, text: str, seed: int = 0, params: XGBParams | None = None) -> XGBModel:
+        """The model that `to_json` wrote; later fits add trees to it.
 
         Raises:
-            CostModelError: not a model file of this format.
+            CostModelError: the text is no model of this format.
         """
         import xgboost
 
         model = cls(seed, params)
         booster = xgboost.Booster()
         try:
-            booster.load_model(str(path))
-            facts = json.loads(booster.attr("tilework") or "{}")
-        except (xgboost.core.XGBoostError, ValueError, OSError) as error:
-            reason = str(error).strip().splitlines()[-1:] or ["unreadable"]
-            raise CostModelError(f"cannot read the cost model {path}: {reason[0]}") from error
-        if facts.get("format") != FORMAT:
-            raise CostModelError(f"{path} is not a cost model of this version ({FORMAT})")
+            facts = json.loads(text)
+            if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+                raise CostModelError(f"it is not a cost model of this version ({FORMAT})")
+            booster.load_model(bytearray(json.dumps(facts["trees"]).encode()))
+            model._model_id = model._loaded_id = str(facts["model_id"])
+            model._columns = tuple(map(str, facts["columns"]))
+            model._reference_s = {str(k): float(v) for k, v in facts["reference_s"].items()}
+            model._ranking.restore(dict(facts["ranking"]))
+        except (xgboost.core.XGBoostError, ValueError, KeyError, TypeError, AttributeError) as e:
+            reason = str(e).strip().splitlines()[-1:] or ["unreadable"]
+            raise CostModelError(f"cannot read the cost model: {reason[0]}") from e
         booster.set_param({"nthread": model.params.nthread})
         model._booster = model._loaded = booster
-        model._model_id = model._loaded_id = str(facts["model_id"])
-        model._columns = tuple(facts["columns"])
         return model
 
+    def save(self, path: str | Path) -> None:
+        """Write `to_json` to a file, whole or not at all.
 
-def _best_and_latest(labels: Floats, quota: int) -> NDArray[np.intp]:
-    """Indices of at most ``quota`` records: the better half by label, then the newest others."""
-    if len(labels) <= quota:
-        return np.arange(len(labels))
-    best = np.argsort(-labels, kind="stable")[: quota - quota // 2]
-    others = np.setdiff1d(np.arange(len(labels)), best)
-    return np.union1d(best, others[len(others) - quota // 2 :])
+        Raises:
+            CostModelError: nothing was trained yet.
+        """
+        target = Path(path)
+        partial = target.with_name(f".{target.name}.part")
+        partial.write_text(self.to_json(), encoding="utf-8")
+        partial.replace(target)
+
+    @classmethod
+    def load(cls, path: str | Path, seed: int = 0, params: XGBParams | None = None) -> XGBModel:
+        """Read a saved model; see `from_json`.
+
+        Raises:
+            CostModelError: not a model file of this format.
+        """
+        try:
+            return cls.from_json(Path(path).read_text(encoding="utf-8"), seed, params)
+        except (OSError, UnicodeDecodeError, CostModelError) as error:
+            raise CostModelError(f"{path}: {error}") from error
 
 
-def _pack_objective(labels: Floats, sizes: NDArray[Any], min_weight: float) -> Any:
-    """Squared error of pack sums, weighted by throughput: g = (sum - y) w, h = w on every row."""
+def _pack_objective(
+    labels: Floats, drafted: Floats | float, sizes: NDArray[Any], min_weight: float
+) -> Any:
+    """Squared error of pack sums, weighted by throughput.
+
+    g = (sum + draft - y) w and h = w on every row of a pack.
+    """
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     weights = np.maximum(labels, min_weight)
     hessian = np.repeat(weights, sizes).astype(np.float32)
 
     def objective(predicted: Any, _: Any) -> tuple[Any, Any]:
-        error = np.add.reduceat(predicted.ravel(), starts) - labels
+        error = np.add.reduceat(predicted.ravel(), starts) + drafted - labels
         return np.repeat(error * weights, sizes).astype(np.float32), hessian
 
     return objective

@@ -17,6 +17,10 @@ from tilework.search.pool import PoolSpace
 
 RECENT = 48
 """Latest records that decide whether the model misleads."""
+FEWEST = 16
+"""Records that a judgement takes at least."""
+RETRY = 16
+"""Records made without the model after which it is asked again."""
 LEARNED = "xgb"
 """How the ids of learned models begin."""
 
@@ -79,23 +83,32 @@ class Known:
         return float(np.median(self.latency_s[ok] / self.draft_s[ok])) if ok.any() else 1.0
 
     def model_misleads(self) -> bool:
-        """Whether the latest learned predictions ordered the candidates wrongly, the draft not.
+        """Whether the latest learned predictions ordered candidates worse than the draft model.
 
-        The batch was chosen by those predictions, so that little of their merit shows in it: only
-        a model that does worse than chance is told apart from a useful one.
+        Records keep what was predicted before they were measured. The learned model is set aside
+        when its pairwise accuracy on the latest of them falls short of the draft's by more than
+        chance explains; it gets another try when `RETRY` candidates were measured without it, from
+        which it has learnt since. A batch is chosen by these predictions, so that little of their
+        merit shows in it: the test errs on the side of the draft.
         """
-        recent = [
-            index
-            for index, record in enumerate(self.records)
-            if record.model_id.startswith(LEARNED)
-            and record.predicted_score is not None
-            and np.isfinite(self.latency_s[index])
-        ][-RECENT:]
-        if len(recent) < 16:
+        valid = np.flatnonzero(np.isfinite(self.latency_s))
+        learned = np.array([self._predicted_by_model(int(i)) for i in valid], dtype=np.bool_)
+        recent = valid[learned][-RECENT:]
+        if len(recent) < FEWEST or int((valid > recent[-1]).sum()) >= RETRY:
             return False
         latency = self.latency_s[recent]
-        learned = pairwise_accuracy([self.records[i].predicted_score for i in recent], latency)
-        return learned < 0.45 and pairwise_accuracy(-self.draft_s[recent], latency) > 0.6
+        scores = [self.records[i].predicted_score for i in recent]
+        by_draft = pairwise_accuracy(-self.draft_s[recent], latency)
+        return pairwise_accuracy(scores, latency) < by_draft - _chance(len(recent))
+
+    def _predicted_by_model(self, index: int) -> bool:
+        record = self.records[index]
+        return record.model_id.startswith(LEARNED) and record.predicted_score is not None
+
+
+def _chance(count: int) -> float:
+    """Standard deviation of the pairwise accuracy of a random order (Kendall's tau, halved)."""
+    return float(np.sqrt((2 * count + 5) / (18 * count * (count - 1))))
 
 
 def read_known(space: PoolSpace, records: Iterable[Record], rules_version: int) -> Known:

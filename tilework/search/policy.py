@@ -113,7 +113,8 @@ class SketchPolicy:
             wanted = max(least, round(self.params.eps_greedy * count))
             chance = self._at_random(rng, known, trust, wanted)
         return self._candidates(
-            self._batch(found, near, chance, count, trust if len(known) else 0.0)
+            self._batch(found, near, chance, count, trust if len(known) else 0.0),
+            "draft" if trust == 1 else self.model.model_id,
         )
 
     def _draft_trust(self, known: Known) -> float:
@@ -125,7 +126,7 @@ class SketchPolicy:
             return 0.0
         seen = (known.num_ok + weight / 2) / weight
         trust = 1 / (1 + seen**2)
-        return max(trust, 0.6) if known.model_misleads() else trust
+        return 1.0 if known.model_misleads() else trust
 
     def _neighbours(self, rng: np.random.Generator, known: Known) -> Pool:
         """Single-decision changes of the fastest measured candidates."""
@@ -182,8 +183,7 @@ class SketchPolicy:
         missing = pool.without(batch.key).best(max(0, count - len(batch)))
         return concatenate([batch, missing]).best(count)
 
-    def _candidates(self, pool: Pool) -> list[Candidate]:
-        model_id = self.model.model_id if self.model.trained else "draft"
+    def _candidates(self, pool: Pool, model_id: str) -> list[Candidate]:
         found = []
         for index, row, score in zip(pool.sketch, pool.rows, pool.score, strict=True):
             sketch = self.space.sketches[index]
@@ -222,7 +222,9 @@ class SketchPolicy:
     def _of_sketch(self, pool: Pool, index: int) -> tuple[NDArray[np.intp], Batch]:
         where, rows = self.space.rows_of(pool, index)
         task = self.task
-        return where, Batch(task.workload_key, task.flops, self.space.sketches[index], rows)
+        best = float(self._drafts.draft_s[0]) if self._drafts else None
+        sketch = self.space.sketches[index]
+        return where, Batch(task.workload_key, task.flops, sketch, rows, best)
 
     # --- helpers -----------------------------------------------------------------------------
 
