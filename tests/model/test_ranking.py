@@ -77,7 +77,7 @@ def test_a_task_never_seen_is_ranked_by_the_draft_and_what_others_taught():
     _rounds(model, TASKS[0], 6)
     sketch = TASKS[1].space.sketches[0]
     fresh = observation(TASKS[1], sketch, sketch.sample(np.random.default_rng(3), 300))
-    alone = XGBModel(params=XGBParams(on_draft=False))
+    alone = XGBModel(params=XGBParams(draft_share=0.0))
     _rounds(alone, TASKS[0], 6)
     on_draft = ranking_metrics(model.predict(fresh.batch), fresh.latency_s)
     plain = ranking_metrics(alone.predict(fresh.batch), fresh.latency_s)

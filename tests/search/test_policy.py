@@ -142,8 +142,8 @@ def test_a_candidate_lost_with_its_worker_may_be_tried_once_more():
     assert not {c.row for c in policy.propose(history, 4)} & {c.row for c in batch}
 
 
-@pytest.mark.parametrize(("sign", "trust"), [(-1, 0.1), (1, 0.6)])
-def test_a_model_that_ranks_backwards_loses_its_weight(sign, trust):
+@pytest.mark.parametrize(("sign", "trust"), [(-1, 0.1), (1, 1.0)])
+def test_a_model_that_ranks_backwards_is_set_aside(sign, trust):
     model = XGBModel()
     policy = _policy(model=model)
     sketch = TASK.space.sketches[0]

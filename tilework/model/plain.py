@@ -17,7 +17,7 @@ PLAIN = XGBParams(
     subsample=1.0,
     min_weight=0.0,
     min_records=1,
-    on_draft=False,
+    draft_share=0.0,
 )
 """The published settings; 200 trees stand for the early stopping on the training error."""
 
