@@ -28,7 +28,7 @@ def test_the_order_turns(waits):
     order = []
     calls = [lambda name=name: order.append(name) for name in "abc"]
     turns = take_turns(calls, 3, min_sample_s=0, budget_s=9)
-    assert "".join(order[3:]) == "abcbcacab"  # after one call each to see how long it takes
+    assert "".join(order[3:]) == "aabbccbbccaaccaabb"  # after one each: how long it takes
     assert [len(one.seconds) for one in turns] == [3, 3, 3]
 
 

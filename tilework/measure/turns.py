@@ -60,13 +60,16 @@ def take_turns(
 ) -> list[Turns]:
     """Samples of functions, one of each per round; the order turns by one from round to round.
 
+    An untimed call comes before every sample, so that functions find the caches as they do when
+    they are timed alone.
+
     Args:
         calls: functions that have been called before.
         rounds: undisturbed samples wanted of every function; disturbed ones are taken again, but
             at most `PATIENCE` times as many rounds are run.
         min_sample_s: a sample repeats the call until it lasts about this long.
         budget_s: no further round is begun after this long; one is always run.
-        before: called, untimed, before every sample; a sample is then a single call.
+        before: called, untimed, before every sample instead; a sample is then a single call.
     """
     began = time.perf_counter()
     numbers = [1 if before else calls_per_sample(call, min_sample_s) for call in calls]
@@ -78,6 +81,8 @@ def take_turns(
                 i = (place + turn) % len(calls)
                 if before:
                     before()
+                else:
+                    calls[i]()  # the others have taken the caches
                 waited = delay.seconds()
                 elapsed = time_calls(calls[i], numbers[i])
                 bad = delay.seconds() - waited > DISTURBED_SHARE * elapsed
