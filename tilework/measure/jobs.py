@@ -10,6 +10,7 @@ import pickle
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -106,8 +107,9 @@ def duel(
 ) -> list[RunReply]:
     """Verifies kernels of one task, then times those that are right in turns, round by round.
 
-    The i-th samples of all of them were taken one right after the other. Kernels that fail have a
-    reply of their own and take no part.
+    The i-th samples of all of them were taken one right after the other. Large weights lie in the
+    same memory for all: pages differ (huge ones are not always to be had), and with them the time
+    by a half. Kernels that fail have a reply of their own and take no part.
     """
     reference = _reference(task, seed)
     loaded = [_load(kernel, load_function, reference, options) for kernel in kernels]
@@ -120,14 +122,17 @@ def duel(
     if not trials:
         return replies
     turns = take_turns(
-        [trial.bind(_new_pool) for trial in trials.values()],
+        [trial.bind() for trial in trials.values()],
         rounds,
         min_sample_s=options.min_repeat_ms * _DUEL_SAMPLE * 1e-3,
         budget_s=rounds * len(trials) * max(options.time_budget_ms * 1e-3, 0.01),
         before=_flush(options.cold_cache_bytes) if options.cold_cache_bytes else None,
     )
     for (i, trial), taken in zip(trials.items(), turns, strict=True):
-        replies[i] = trial.finish(taken.seconds, taken.disturbed)
+        again = _guarded(trial.verify)  # what the copies of weights held was the last one's
+        if again.status == Status.ok:
+            again = replace(again, samples=taken.seconds, disturbed=taken.disturbed)
+        replies[i] = again
     return replies
 
 
@@ -209,7 +214,7 @@ class _Trial:
         after = self._check(f"after {self._options.threads}-thread timing")
         if after.status != Status.ok:
             return after
-        return RunReply(Status.ok, "", seconds, after.max_rel_error, disturbed=disturbed)
+        return RunReply(Status.ok, "", seconds, after.max_rel_error)
 
     def _verify(self, threads: int) -> RunReply:
         """One call on poisoned outputs and workspace, then the comparison."""
@@ -228,20 +233,15 @@ class _Trial:
             return RunReply(Status.wrong_answer, error, max_rel_error=found.error)
         return RunReply(Status.ok, max_rel_error=found.error)
 
-    def bind(self, pool_of: Callable[[int], np.ndarray] | None = None) -> Callable[[], object]:
-        """The call that is timed: all threads, arguments fixed.
-
-        Args:
-            pool_of: gives memory for copies of large weights; None: what the last kernel used.
-        """
-        pool_of = pool_of or _pool
+    def bind(self) -> Callable[[], object]:
+        """The call that is timed: all threads, arguments fixed."""
         if not hasattr(self._loaded, "bind"):
             return partial(
                 self._loaded, self._arrays, self._workspace.array, self._options.threads
             )
         calls = [
             self._loaded.bind(arrays, self._workspace.array, self._options.threads)
-            for arrays in self._copies(pool_of)
+            for arrays in self._copies()
         ]
         if len(calls) == 1:
             only: Callable[[], object] = calls[0]
@@ -249,7 +249,7 @@ class _Trial:
         turn = itertools.cycle(calls)
         return lambda: next(turn)()
 
-    def _copies(self, pool_of: Callable[[int], np.ndarray]) -> list[list[np.ndarray]]:
+    def _copies(self) -> list[list[np.ndarray]]:
         """Argument lists with large packed weights copied until they fill `rotate_bytes`."""
         large = [
             i
@@ -259,7 +259,7 @@ class _Trial:
         size = sum(self._arrays[i].nbytes for i in large)
         count = min(self._options.rotate_bytes // max(size, 1), _MAX_COPIES) if large else 1
         lists = [self._arrays]
-        pool = pool_of(self._options.rotate_bytes) if count > 1 else None
+        pool = _pool(self._options.rotate_bytes) if count > 1 else None
         offset = 0
         for _ in range(count - 1):
             arrays = list(self._arrays)
@@ -274,14 +274,11 @@ class _Trial:
         return lists
 
 
-def _new_pool(size: int) -> np.ndarray:
-    """Memory for copies of weights, 64-byte aligned."""
+@lru_cache(maxsize=1)
+def _pool(size: int) -> np.ndarray:
+    """Memory for copies of weights, the same for all kernels; 64-byte aligned."""
     raw = np.zeros(size + _MAX_COPIES * 4096 + 64, np.uint8)
     return raw[-raw.ctypes.data % 64 :]
-
-
-_pool = lru_cache(maxsize=1)(_new_pool)
-"""The same memory for one kernel after another."""
 
 
 @lru_cache(maxsize=1)
