@@ -62,10 +62,12 @@ def test_pointwise_takes_the_depthwise_behind_it():
     assert any(not b.attached_reductions for s in found for b in s.blocks)
 
 
-@pytest.mark.parametrize("kind", ["two readers", "output", "3x3", "strided", "small"])
+@pytest.mark.parametrize(
+    "kind", ["two readers", "output", "3x3", "strided", "strided depthwise", "small"]
+)
 def test_what_stays_apart(kind):
-    n = Nets(128, 24 if kind == "small" else 48)
-    x = n.relu(n.depthwise(n.x))
+    n = Nets(128, {"small": 24, "strided depthwise": 96}.get(kind, 48))
+    x = n.relu(n.depthwise(n.x, 2 if kind == "strided depthwise" else 1))
     y = n.conv(x, 24, 3 if kind == "3x3" else 1, 2 if kind == "strided" else 1)
     outputs = [y]
     if kind == "two readers":

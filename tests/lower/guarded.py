@@ -87,10 +87,11 @@ def main(seed: int, examples: int) -> None:
     from hypothesis import strategies as st
 
     from tests.lower import computations as c
+    from tests.lower.chains import separables
 
     families = st.one_of(
         c.convolutions(), c.depthwise_convolutions(), c.products(), c.pools(), c.reductions(),
-        c.elementwise(), c.elementwise(), c.networks(), c.winograd_convolutions(),
+        c.elementwise(), c.elementwise(), c.networks(), c.winograd_convolutions(), separables(),
     )  # fmt: skip
     targets = st.sampled_from(["llvm", "llvm -mcpu=core-avx2"])
 

@@ -4,7 +4,8 @@ Such a group's space holds both forms: two nests in sequence, and the first conv
 per tile of the second, where its result never leaves a thread's own cache. The search compares
 them by time. Other convolutions in a row stay apart: computing a tile's input again for its
 neighbours, or for each tile of channels, costs more there than the traffic that it saves. So do
-small maps, which stay in the second-level cache from one kernel to the next.
+small maps, which stay in the second-level cache from one kernel to the next, and strided
+depthwise convolutions, which read several times what they write.
 """
 
 from __future__ import annotations
@@ -59,11 +60,12 @@ def fuse_chains(net: Network, groups: Sequence[Group]) -> list[Group]:
 
 
 def _depthwise(net: Network, node: Node) -> bool:
-    """A 2-D depthwise convolution of few taps."""
+    """A 2-D depthwise convolution of few taps and stride 1."""
     if node.op != "conv2d" or node.attrs.get("groups", 1) == 1:
         return False
     shape, kernel = net.types[node.name].shape, net.types[node.inputs[1]].shape[:2]
-    return shape[-1] <= _MAX_CHANNELS and math.prod(kernel) <= _MAX_TAPS
+    few = shape[-1] <= _MAX_CHANNELS and math.prod(kernel) <= _MAX_TAPS
+    return few and tuple(node.attrs["strides"]) == (1, 1)
 
 
 def _pointwise(net: Network, node: Node) -> bool:
