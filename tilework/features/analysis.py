@@ -345,17 +345,20 @@ def _thrashes(access: Access, shape: _TileShape, machine: Machine) -> NDArray[np
     """Whether the pixels of a register tile compete for too few sets of L1.
 
     Neighbours a power of two apart fall into few of its 64 sets; with more of them than these
-    sets hold, every reduction step misses.
+    sets hold, every reduction step misses. A row of pixels reaches no more sets than it has
+    pixels, so that a few long strides suffice.
     """
     spatial = shape.nest.block.spatial
     common = np.full(len(shape.pixels), 64, np.int64)
     pixels = np.ones(len(shape.pixels))
+    reached = np.ones(len(shape.pixels))
     for a, size in zip(spatial[:-1], shape.sizes[:-1], strict=True):
         if a in access.axes:
             lines = access.stride_lines(a)
             common = np.where(size > 1, np.gcd(common, lines), common)
+            reached = reached * np.minimum(size, 64 // np.gcd(64, lines))
             pixels = pixels * size
-    return pixels >= machine.l1_ways * (64 // common)
+    return pixels >= machine.l1_ways * np.minimum(64 // common, reached)
 
 
 def _version_cycles(
