@@ -3,7 +3,8 @@
     Network = inputs (name -> type), constants (name -> array), nodes (in execution order), outputs
     Node    = op, inputs (value names), name (of the node and of its one output), attrs
 
-Values are float32 tensors. The operators and their attributes (``layout`` is ``NHWC`` with HWIO
+Values are float32 tensors; in which type a compiled network stores them is decided later
+(`tilework.graph.precision`). The operators and their attributes (``layout`` is ``NHWC`` with HWIO
 weights or ``NCHW`` with OIHW weights, also where there are one or three spatial axes; ``pads``
 are those at the start of each spatial axis, then those at the ends):
 
