@@ -1,11 +1,14 @@
-"""Speed of the search on one core: scoring candidates and compiling them.
+"""The search: how fast it thinks, how many trials it needs, how well its models rank.
 
-    python benchmarks/search.py [--json FILE]
+    python benchmarks/search.py [--measure] [--json FILE]
 
-Scoring is features, draft model and XGBoost prediction of a population of a 3x3 convolution with
-a fused epilogue; proposing is one whole step of the search; compiling is lowering, code generation
-and assembly of the candidates it proposes. CPU time of this process is counted, so that other work
-on the machine disturbs little; medians are printed.
+Speeds are CPU time of one core, so that other work on the machine disturbs little; medians are
+printed. Scoring is features, draft model and XGBoost prediction of a population of a 3x3
+convolution with a fused epilogue; evolving adds the operators; proposing is one whole step of the
+search; compiling is lowering, code generation and assembly of the candidates it proposes. Trials
+and rankings come from a replay of the recorded dataset (`record_replay.py`): ours beside the plain
+Ansor policy, and models on tasks that they have not seen. ``--measure`` adds what takes a machine
+to itself: trials per second, failures, and the time to 220 GFLOP/s on one layer.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _tasks import conv2d_task
+from _replay import DATASET, STRATEGIES, geomean, open_replay, ranking, trials_needed
+from _tasks import conv2d_task, replay_tasks
 
 from tilework.codegen import build
 from tilework.model import Batch, Observation, XGBModel
 from tilework.record import MemoryHistory
-from tilework.search import SketchPolicy
+from tilework.search import PolicyParams, SketchPolicy
+from tilework.search.evolve import evolve
+from tilework.search.pool import Pool, PoolSpace
 from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
@@ -60,10 +66,92 @@ def scoring(task: SearchTask, population: int = 8192, repeat: int = 9) -> dict[s
     both = median_seconds(
         lambda: model.predict(Batch(task.workload_key, task.flops, sketch, fresh())), repeat
     )
+    stores = median_seconds(lambda: sketch.store_features(fresh()), repeat)
     return {
         "features_per_s": population / features,
+        "store_features_per_s": population / stores,
         "features_and_prediction_per_s": population / both,
+        "evolution_per_s": evolving(task, model),
     }
+
+
+def evolving(task: SearchTask, model: XGBModel, population: int = 2048) -> float:
+    """Candidates per second through operators, features and prediction: evolution alone."""
+    space = PoolSpace(SearchSpace.of(task))
+
+    def evaluate(pool: Pool) -> Pool:
+        draft_s, score = np.zeros(len(pool)), np.zeros(len(pool))
+        for index, sketch in enumerate(space.sketches):
+            where, rows = space.rows_of(pool, index)
+            if len(where):
+                batch = Batch(task.workload_key, task.flops, sketch, rows)
+                draft_s[where], score[where] = batch.draft_s, model.predict(batch)
+        return pool.with_scores(draft_s, score)
+
+    params = PolicyParams(population=population, generations=4)
+    counts = []
+
+    def run() -> None:
+        rng = np.random.default_rng(0)
+        found = evolve(rng, space, space.sample(rng, population), evaluate, params)
+        counts.append(len(found))
+
+    seconds = median_seconds(run, 3)
+    return counts[-1] / seconds
+
+
+def refitting(records: int = 200) -> dict[str, float]:
+    """Seconds of one core for a refit on 25 tasks with 200 records each."""
+    import tilework as tw
+
+    model, rng = XGBModel(seed=0), np.random.default_rng(0)
+    tasks, _ = tw.extract_tasks(tw.zoo.get("resnet-50"), Target("llvm -num-cores=1"))
+    for task in tasks[:25]:
+        sketches = SearchSpace.of(task).sketches
+        for sketch in sketches:
+            rows = sketch.sample(rng, -(-records // len(sketches)))
+            batch = Batch(task.workload_key, task.flops, sketch, rows)
+            noise = rng.lognormal(sigma=0.2, size=len(rows))
+            model.observe(Observation(batch, batch.draft_s * noise))
+    return {"records": model.num_observations, "refit_s": median_seconds(model.fit, 5)}
+
+
+def measuring(seconds: float = 30.0) -> dict[str, float]:
+    """Trials per second, failures, and the seconds to 220 GFLOP/s on two threads."""
+    from tilework.measure import Measurer
+    from tilework.search import TuningOptions, TuningSession
+    from tilework.search.tune import run_round
+
+    target = Target("llvm -num-cores=2")
+    small = [t for t in replay_tasks(target) if t.flops < 2.4e8]
+    trials = failed = 0
+    with Measurer(target) as measurer:
+        began = time.perf_counter()
+        session = TuningSession(
+            small, None, TuningOptions(seconds=seconds, num_measures_per_round=32),
+            MemoryHistory(), run_id="benchmark",
+        )  # fmt: skip
+        while (index := session.next_task()) is not None:
+            done = run_round(session, index, measurer)
+            if done is not None:
+                trials += len(done.records)
+                failed += sum(not r.usable for r in done.records)
+        spent = time.perf_counter() - began
+        layer = conv2d_task(14, 256, 256, 3, 1, target)
+        began, reached = time.perf_counter(), float("nan")
+        session = TuningSession(
+            [layer], None, TuningOptions(seconds=seconds, num_measures_per_round=16),
+            MemoryHistory(), run_id="benchmark",
+        )  # fmt: skip
+        while (index := session.next_task()) is not None:
+            run_round(session, index, measurer)
+            if layer.flops / session.scheduler.states[0].best_s > 220e9:
+                reached = time.perf_counter() - began
+                break
+    return {
+        "trials_per_s": trials / spent, "trials": trials, "failed_share": failed / max(trials, 1),
+        "seconds_to_220_gflops": reached,
+    }  # fmt: skip
 
 
 def compiling(task: SearchTask, count: int = 64) -> dict[str, float]:
@@ -87,25 +175,54 @@ def proposing(task: SearchTask) -> dict[str, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", action="store_true", help="also what needs quiet cores")
+    parser.add_argument("--seeds", type=int, default=3, help="replayed searches of each task")
+    parser.add_argument("--dataset", type=Path, default=DATASET, help="what is replayed")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     target = Target("llvm")
-    out = {}
+    speed = {}
     for size, channels, kernel in ((56, 64, 3), (14, 256, 3), (56, 64, 1)):
         task = conv2d_task(size, channels, channels, kernel, 1, target)
-        out[task.desc] = scoring(task) | proposing(task) | compiling(task)
+        speed[task.desc] = scoring(task) | proposing(task) | compiling(task)
     print(
-        f"{'task':28s} {'features/s':>11s} {'+ XGBoost/s':>11s} {'propose s':>9s} "
-        f"{'compile ms':>10s} {'max':>5s}"
+        f"{'one core':28s} {'features/s':>11s} {'store f./s':>11s} {'+ XGBoost/s':>11s} "
+        f"{'+ evolution':>11s} {'propose s':>9s} {'compile ms':>10s} {'max':>5s}"
     )
-    for desc, row in out.items():
+    for desc, row in speed.items():
         print(
-            f"{desc:28s} {row['features_per_s']:11,.0f} "
-            f"{row['features_and_prediction_per_s']:11,.0f} {row['propose_s']:9.2f} "
-            f"{row['compile_median_ms']:10.1f} {row['compile_max_ms']:5.0f}"
+            f"{desc:28s} {row['features_per_s']:11,.0f} {row['store_features_per_s']:11,.0f} "
+            f"{row['features_and_prediction_per_s']:11,.0f} {row['evolution_per_s']:11,.0f} "
+            f"{row['propose_s']:9.2f} {row['compile_median_ms']:10.1f} "
+            f"{row['compile_max_ms']:5.0f}"
         )
+    refit = refitting()
+    print(f"\nrefit on {refit['records']:.0f} records of 25 tasks: {refit['refit_s']:.2f} s")
+    replay = open_replay(args.dataset)
+    needed = {name: trials_needed(replay, name, args.seeds) for name in STRATEGIES}
+    ranked = ranking(replay)
+    print("\ntrials to within 5 % of the dataset's best, and peak-score@5 on a task not seen")
+    columns = [*STRATEGIES, "draft", "learned"]
+    print(f"{'replay':28s} " + " ".join(f"{c:>20s}" for c in columns))
+    for desc in ranked:
+        counts = [f"{needed[name][desc]:20.0f}" for name in STRATEGIES]
+        scores = [f"{ranked[desc][name]:20.3f}" for name in ("draft", "learned")]
+        print(f"{desc:28s} " + " ".join(counts + scores))
+    total = [f"{geomean(list(needed[name].values())):20.1f}" for name in STRATEGIES]
+    total += [
+        f"{statistics.fmean(row[name] for row in ranked.values()):20.3f}"
+        for name in ("draft", "learned")
+    ]
+    print(f"{'geomean; mean':28s} " + " ".join(total))
+    live = measuring() if args.measure else {}
+    for name, value in live.items():
+        print(f"{name:28s} {value:.3g}")
     if args.json:
-        args.json.write_text(json.dumps({"target": str(target), "tasks": out}, indent=1))
+        document = {
+            "target": str(target), "speed": speed, "refit": refit, "trials": needed,
+            "peak_score_5": ranked, "measured": live,
+        }  # fmt: skip
+        args.json.write_text(json.dumps(document, indent=1))
 
 
 if __name__ == "__main__":

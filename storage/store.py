@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from storage.files import Location
+from storage.models import ModelFiles
 from storage.schema import NotRecords, check_schema, from_table, to_table
 from storage.workloads import WorkloadFiles
 from tilework.errors import StoreError
@@ -68,6 +69,7 @@ class RecordStore:
         """
         self._location = Location.of(path, filesystem)
         self._workloads = WorkloadFiles(self._location)
+        self._models = ModelFiles(self._location)
         self._rules_version = rules_version
         self._engine_version = engine_version
         self._lock = threading.RLock()
@@ -98,7 +100,7 @@ class RecordStore:
             self._refresh()
             unused = [f"{self.path}: {n} rows {why}" for why, n in sorted(self._refuse.items())]
             bad = [self._bad[name] for name in sorted(self._bad)]
-            return bad + unused + self._workloads.problems
+            return bad + unused + self._workloads.problems + self._models.problems
 
     def check_writable(self) -> None:
         """Creates the directory and proves that records can be appended.
@@ -162,6 +164,20 @@ class RecordStore:
         """See `tilework.record.WorkloadLog.workload`."""
         with self._lock:
             return self._workloads.document(workload_key)
+
+    def keep_model(self, target: str, document: str) -> None:
+        """Keep the learned cost model of a target (`XGBModel.to_json`), in place of an older one.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._lock:
+            self._models.keep(target, document)
+
+    def model(self, target: str) -> str | None:
+        """The document of the learned cost model of a target, or None."""
+        with self._lock:
+            return self._models.document(target)
 
     def workload_keys(self, target: str) -> list[str]:
         """See `tilework.record.WorkloadLog.workload_keys`."""

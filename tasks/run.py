@@ -81,7 +81,18 @@ class TuningRun:
 
     def next_task(self) -> int | None:
         """Index of the task that gets the next round; None when the search is over."""
-        return self.session.next_task()
+        index = self.session.next_task()
+        if index is None:
+            self._keep_model()
+        return index
+
+    def _keep_model(self) -> None:
+        """Put the learned model beside the records, with how well it ranked."""
+        from tilework.model import XGBModel
+
+        model = self.session.model
+        if isinstance(model, XGBModel) and model.trained:
+            self.store.keep_model(str(self.session.tasks[0].target), model.to_json())
 
     def progress(self, last: Round | None = None) -> Progress:
         """Where the run stands, after the round ``last``."""

@@ -77,6 +77,21 @@ def test_the_best_records_are_distilled_out_of_the_readers_sight(finished):
     assert len(best) == len(measured)
 
 
+def test_what_the_run_learnt_is_kept_beside_the_records(finished):
+    from tilework.model import XGBModel
+    from tilework.te.serial import dag_from_json
+
+    settings, _, _ = finished
+    store = RecordStore(settings.store)
+    target = str(settings.resolved_target())
+    document = store.model(target)
+    assert document is not None
+    model = XGBModel.from_json(document)
+    assert model.model_id.startswith("xgb-")
+    for key in store.workload_keys(target):
+        assert dag_from_json(store.workload(key)).workload_key == key
+
+
 def test_the_module_runs_elsewhere(finished):
     settings, _, _ = finished
     (output,) = tw.load_module(settings.output).run({"data": np.ones((1, 28, 28, 1), np.float32)})
