@@ -12,9 +12,10 @@ import pytest
 
 from tests.lower.check import assert_close, random_inputs, reference, run_kernel, task_of
 from tests.te.workloads import conv2d_relu, matmul, softmax
-from tilework import te
+from tilework import ops, te
 from tilework.codegen import aligned_copy, aligned_empty, build, generate, load_kernel
 from tilework.codegen.llvm import emit_assembly
+from tilework.codegen.types import pieces
 from tilework.errors import ModuleError, ScheduleError
 from tilework.space import SearchSpace
 from tilework.space.sketch import UNROLL_LIMITS
@@ -205,3 +206,28 @@ class TestRefusals:
         task = task_of(te.ComputeDAG(softmax(4, 8)))
         with pytest.raises(ScheduleError, match="takes 14 decisions"):
             build(task, 0, [1, 2])
+
+
+def test_ends_of_vector_loops_are_masked_where_that_saves_vectors():
+    assert pieces(29, 16, masked=True) == [(0, 16, 16), (16, 16, 13)]
+    assert pieces(19, 16, masked=True) == [(0, 16, 16), (16, 4, 3)]
+    assert pieces(24, 16, masked=True) == [(0, 16, 16), (16, 8, 8)]
+    assert pieces(13, 8, masked=False) == [(0, 8, 8), (8, 4, 4), (12, 1, 1)]
+    row = [1, 1, 4, 1, 1, 13, 32, 0, 0]
+    for cpu, masked in (("x86-64-v4", True), ("core-avx2", False)):
+        task = task_of(te.ComputeDAG(matmul(8, 13, 32)), f"llvm -mcpu={cpu}")
+        assert ("llvm.masked.store" in generate(task, 0, row).text) is masked
+
+
+def test_window_sums_read_each_element_once():
+    """An expanded 3x3 depthwise tile of 2 x 4 pixels reads 4 x 6 vectors, and its 9 weights."""
+    data, weight = te.placeholder((1, 6, 10, 16), "x"), te.placeholder((3, 3, 1, 16), "w")
+    out = ops.depthwise_conv(data, weight, (1, 1), (0,) * 4, (1, 1), layout_free=True)
+    task = task_of(te.ComputeDAG([data, weight, out]), "llvm -mcpu=x86-64-v4")
+    sketch = next(s for s in SearchSpace.of(task).sketches if "inline pad_temp" in s.name)
+    row = [1, 1, 1, 1, 1, 2, 1, 1, 4, 1, 1, 16, 3, 3, 0, 192]
+    assert sketch.valid(np.array([row], np.int32))[0]
+    source = generate(task, sketch.id, row)
+    assert len(re.findall(r"= load <16 x float>", source.text)) == 4 * 6 + 9
+    assembly = region_assembly(source, task)
+    assert not re.search(r"vmovups\s+%zmm\d+, -?\d*\(%rsp\)", assembly), "a spill"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tilework.codegen.function import Function
+from tilework.codegen.masks import maskable
 from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.order import by_element
 from tilework.codegen.scalars import Dynamic, Lane, Scalars
@@ -29,6 +30,7 @@ class RegionCode:
         self.values = Values(self.scalars, math_library)
         self._registers: dict[int, tuple[Stmt, set[Buffer]]] = {}
         self._lane_counts: dict[int, tuple[For, int]] = {}
+        self._masked = vector_bits == 512 and maskable(region.body)
         self._bind_buffers()
 
     def text(self) -> str:
@@ -131,8 +133,8 @@ class RegionCode:
     def _vector(self, s: For) -> None:
         lanes = self._lanes(s)
         outer, self.values.lane_var = self.values.lane_var, s.var
-        for offset, width in pieces(_static(s.extent), lanes):
-            self.scalars.env[s.var] = Lane(offset, width) if width > 1 else offset
+        for offset, width, active in pieces(_static(s.extent), lanes, self._masked):
+            self.scalars.env[s.var] = Lane(offset, width, active) if width > 1 else offset
             self._stmt(s.body)
         self.values.lane_var = outer
 

@@ -34,10 +34,15 @@ class Dynamic:
 
 @dataclass(frozen=True)
 class Lane:
-    """A vector loop variable: ``offset + 0, offset + 1, ..., offset + width - 1``."""
+    """A vector loop variable: ``offset + 0, offset + 1, ..., offset + width - 1``.
+
+    Only the first ``active`` lanes count; the others hold anything and are neither loaded nor
+    stored.
+    """
 
     offset: int
     width: int
+    active: int
 
 
 Binding = int | Dynamic | Lane

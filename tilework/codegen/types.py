@@ -65,13 +65,22 @@ def _bfloat16_bits(value: float) -> int:
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
-def pieces(extent: int, lanes: int) -> list[tuple[int, int]]:
-    """Cut a vector loop into (offset, width): whole registers, then halving widths, no masks."""
+def pieces(extent: int, lanes: int, masked: bool) -> list[tuple[int, int, int]]:
+    """Cut a vector loop into (offset, width, active lanes).
+
+    Whole registers first. What is left is cut into halving widths; with ``masked``, the last
+    piece is a vector with idle lanes where that saves one or more others: 13 elements of 16
+    lanes are 8 + 4 + 1, or 16 with 3 idle.
+    """
     out = []
     offset, width = 0, lanes
     while offset < extent:
-        while width > extent - offset:
+        rest = extent - offset
+        while width > rest:
             width //= 2
-        out.append((offset, width))
+        if masked and width < rest < lanes:
+            out.append((offset, 1 << rest.bit_length(), rest))
+            break
+        out.append((offset, width, width))
         offset += width
     return out

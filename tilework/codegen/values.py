@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilework.codegen.arithmetic import Arithmetic
+from tilework.codegen.masks import masked_load, masked_store
 from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.pairs import pair_dot
 from tilework.codegen.scalars import Lane, LaneDependent, Scalars
@@ -30,8 +31,8 @@ from tilework.te.expr import (
 
 _LINE_BYTES = 64
 _PREFETCH_BYTES = 8192
-_LoadKey = tuple[Buffer, tuple[tuple[str, int, int], ...], int, int, tuple[str, ...]]
-"""Buffer, dynamic index terms, constant index, width, guards."""
+_LoadKey = tuple[Buffer, tuple[tuple[str, int, int], ...], int, int, int, tuple[str, ...]]
+"""Buffer, dynamic index terms, constant index, width, active lanes, guards."""
 _PAIR = -2
 """In place of a width: two elements as one integer."""
 
@@ -205,7 +206,7 @@ class Values(Arithmetic):
         lane = self.scalars.env[var]
         assert isinstance(lane, Lane)
         out: Value | None = None
-        for i in range(lane.width):
+        for i in range(lane.active):
             self.scalars.env[var] = lane.offset + i
             part = self.value(e)
             into = Value("poison" if out is None else out.ssa, lane.width, part.dtype)
@@ -336,10 +337,10 @@ class Values(Arithmetic):
             return self._repeated(one, width) if one is not None else None
         if lane_c != 2 or self._guards or not self._neighbours(first, second):
             return None
-        key = (first.buffer, terms, const, 2 * width, ())
+        key: _LoadKey = (first.buffer, terms, const, 2 * width, 2 * width, ())
         if key not in self._loads:
             pointer = self.scalars.pointer(first.buffer, terms, const)
-            self._loads[key] = self._load_at(first.buffer, pointer, 2 * width)
+            self._loads[key] = self._load_at(first.buffer, pointer, 2 * width, 2 * width)
         return self._loads[key].ssa
 
     def _pair_scalar(self, first: Expr, second: Expr) -> Value | None:
@@ -352,7 +353,7 @@ class Values(Arithmetic):
         const, terms, lane_c, _ = self.scalars.split(form)
         if lane_c:
             return None
-        key = (first.buffer, terms, const, _PAIR, tuple(self._guards))
+        key = (first.buffer, terms, const, _PAIR, 1, tuple(self._guards))
         if key not in self._loads:
             pointer = self._guarded_pointer(
                 first.buffer, self.scalars.pointer(first.buffer, terms, const)
@@ -391,13 +392,14 @@ class Values(Arithmetic):
             return self._register(e.buffer, const, width)
         if lane is not None and lane_c not in (0, 1):
             return self._by_lane(e)
-        if self._guards and width > e.buffer.size:
+        active = lane.active if lane is not None and lane_c == 1 else 1
+        if self._guards and active > e.buffer.size:
             return self._by_lane(e)  # a whole vector would not even fit where a guard sends it
         found = self._known(e)
         if found is None:
             pointer = self.scalars.pointer(e.buffer, terms, const)
-            key = (e.buffer, terms, const, width, tuple(self._guards))
-            found = self._loads[key] = self._load_at(e.buffer, pointer, width)
+            key = (e.buffer, terms, const, width, active, tuple(self._guards))
+            found = self._loads[key] = self._load_at(e.buffer, pointer, width, active)
         return found
 
     def _register(self, buffer: Buffer, element: int, width: int) -> Value:
@@ -426,9 +428,11 @@ class Values(Arithmetic):
         const, terms, lane_c, lane = self.scalars.split(form)
         if lane is not None and lane_c not in (0, 1):
             return None
-        width = lane.width if lane is not None and lane_c == 1 else 1
+        vector = lane is not None and lane_c == 1
+        width, active = (lane.width, lane.active) if lane is not None and vector else (1, 1)
         for depth in range(len(self._guards) + 1):
-            found = self._loads.get((e.buffer, terms, const, width, tuple(self._guards[:depth])))
+            guards = tuple(self._guards[:depth])
+            found = self._loads.get((e.buffer, terms, const, width, active, guards))
             if found is not None:
                 return found
         return None
@@ -438,7 +442,7 @@ class Values(Arithmetic):
             pointer = self.scalars.element(e.buffer, e.indices)
         except LaneDependent:
             return self._by_lane(e)
-        return self._load_at(e.buffer, pointer, 1)
+        return self._load_at(e.buffer, pointer, 1, 1)
 
     def _prefetch(self, pointer: str) -> None:
         """Ask L2 for the line that a stream of loads reaches some hundred cycles later."""
@@ -446,11 +450,14 @@ class Values(Arithmetic):
         ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {_PREFETCH_BYTES}")
         self.fn.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
 
-    def _load_at(self, buffer: Buffer, pointer: str, width: int) -> Value:
+    def _load_at(self, buffer: Buffer, pointer: str, width: int, active: int) -> Value:
         pointer = self._guarded_pointer(buffer, pointer)
         if buffer.streamed and width * BYTES[buffer.dtype] == _LINE_BYTES:
             self._prefetch(pointer)
         kind = vector_type(buffer.dtype, width)
+        if active < width:
+            ssa = self.fn.emit(masked_load(self.math, kind, width, active, pointer))
+            return Value(ssa, width, buffer.dtype)
         ssa = self.fn.emit(f"load {kind}, ptr {pointer}, align {_align(buffer)}")
         if buffer.dtype == "bool":
             zero = "0" if width == 1 else "zeroinitializer"
@@ -478,12 +485,16 @@ class Values(Arithmetic):
             self.registers[buffer, const] = self.splat(v, width)
             return
         if lane is not None and lane_c != 1:
-            for i in range(width):
+            for i in range(lane.active):
                 one = self.fn.emit(f"extractelement {v.type} {v.ssa}, i32 {i}")
                 p = self.scalars.pointer(buffer, terms, const + i * lane_c)
                 self._store_at(buffer, p, Value(one, 1, v.dtype))
         else:
-            self._store_at(buffer, self.scalars.pointer(buffer, terms, const), v)
+            pointer = self.scalars.pointer(buffer, terms, const)
+            if lane is not None and lane.active < v.width:
+                self.fn.line(masked_store(self.math, v, lane.active, pointer))
+            else:
+                self._store_at(buffer, pointer, v)
         self.invalidate(buffer)
 
     def _store_at(self, buffer: Buffer, pointer: str, v: Value) -> None:

@@ -34,6 +34,7 @@ _CONFLICT_CYCLES = 1.5
 _CALL_CYCLES = 14.0
 _TILE_CYCLES = 14.0
 _LOOP_CYCLES = 1.5
+_MASKED_LANES = 16  # vectors this wide may leave lanes idle
 _WINDOW_LOAD_CYCLES = 1.4  # rows of a window come from L2 more often than not
 _COLD_WEIGHT_BYTES = 1 << 20
 
@@ -238,6 +239,8 @@ def _register_count(size: Floats, lanes: int) -> Floats:
     """Registers (whole and partial) that a vector loop of ``size`` elements takes."""
     whole = np.floor(size / lanes)
     rest = (size - whole * lanes).astype(np.int64)
+    if lanes >= _MASKED_LANES:
+        return whole + (rest > 0)
     bits = np.zeros(len(size))
     width = lanes // 2
     while width:
