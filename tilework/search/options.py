@@ -125,7 +125,7 @@ EFFORTS: dict[str, TuningOptions] = {
     "draft": TuningOptions(
         num_measure_trials=320,
         num_measures_per_round=8,
-        seconds=42,
+        seconds=37,
         min_share=0.006,
         finalists=3,
         policy=PolicyParams(population=768, generations=2, neighbours=48),
