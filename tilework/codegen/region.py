@@ -11,6 +11,7 @@ from tilework.codegen.order import by_element
 from tilework.codegen.scalars import Dynamic, Lane, Scalars
 from tilework.codegen.types import BYTES, Value, pieces
 from tilework.codegen.values import Values
+from tilework.errors import ScheduleError
 from tilework.lower.ir import Buffer, For, If, Let, Load, Region, Seq, Stmt, Store, walk_stmts
 from tilework.te.expr import Expr, children, walk
 
@@ -163,19 +164,23 @@ class RegionCode:
     def _serial(self, s: For) -> None:
         """A loop; register elements that its body updates are carried in phis."""
         fn, values = self.fn, self.values
-        fixed = isinstance(s.extent, int)
-        stop = str(s.extent) if isinstance(s.extent, int) else self.scalars.int_value(s.extent)[0]
+        start, stop = (
+            str(x) if isinstance(x, int) else self.scalars.int_value(x)[0]
+            for x in (s.start, s.extent)
+        )
+        known = not start.startswith("%") and not stop.startswith("%")
+        if known and int(start) >= int(stop):
+            return
         stored = self._stored_registers(s.body)
         carried = [k for k in values.registers if k[0] in stored]
         before = {k: values.registers[k] for k in carried}
         head, done = fn.label("loop"), fn.label("done")
         origin = fn.block.label
-        if fixed:
+        if known:
             fn.line(f"br label %{head}")
         else:
-            some = fn.emit(f"icmp sgt i64 {stop}, 0")
+            some = fn.emit(f"icmp sgt i64 {stop}, {start}")
             fn.line(f"br i1 {some}, label %{head}, label %{done}")
-            assert not carried, "a clipped loop never carries registers"
         block = fn.open_loop(head)
         i, following = fn.name(), fn.name()
         self.scalars.env[s.var] = Dynamic(i, fn.depth)
@@ -187,14 +192,22 @@ class RegionCode:
         more = fn.emit(f"icmp slt i64 {following}, {stop}")
         latch = fn.block.label
         fn.line(f"br i1 {more}, label %{head}, label %{done}")
-        block.phis.append(f"  {i} = phi i64 [0, %{origin}], [{following}, %{latch}]")
+        block.phis.append(f"  {i} = phi i64 [{start}, %{origin}], [{following}, %{latch}]")
         for k in carried:
             v, after = inside[k], values.registers[k]
             block.phis.append(
                 f"  {v.ssa} = phi {v.type} [{before[k].ssa}, %{origin}], [{after.ssa}, %{latch}]"
             )
         fn.close_loop()
-        fn.begin(done)
+        end = fn.begin(done)
+        if not known:  # without an iteration, registers keep what they held
+            for k in carried:
+                kept, after = before[k], values.registers[k]
+                v = Value(fn.name(), kept.width, kept.dtype)
+                end.phis.append(
+                    f"  {v.ssa} = phi {v.type} [{kept.ssa}, %{origin}], [{after.ssa}, %{latch}]"
+                )
+                values.registers[k] = v
         values.forget()
 
     def _if(self, s: If) -> None:
@@ -205,6 +218,9 @@ class RegionCode:
             if chosen is not None:
                 self._stmt(chosen)
             return
+        stored = self._stored_registers(s)
+        if any(k[0] in stored for k in values.registers):
+            raise ScheduleError("a register is updated under a condition that is not known here")
         then, other, done = fn.label("then"), fn.label("else"), fn.label("fi")
         fn.line(f"br i1 {cond}, label %{then}, label %{other if s.orelse is not None else done}")
         kept = dict(values.registers)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from tilework.lower.borders import Span, dispatch, tile_spans
 from tilework.lower.common import (
     Resolver,
     bind,
-    const,
     load,
     loop_var,
     nest,
@@ -15,9 +13,9 @@ from tilework.lower.common import (
     weighted_sum,
 )
 from tilework.lower.context import Context
-from tilework.lower.ir import If, Stmt, Store
+from tilework.lower.ir import Stmt, Store
 from tilework.space.nest import BlockNest
-from tilework.te.expr import Axis, Expr, Read, binary, compare
+from tilework.te.expr import Axis, Expr, Read, binary
 from tilework.te.tensor import Operation
 
 
@@ -41,14 +39,15 @@ def lower_elementwise(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, 
     tile = {a: int(block_nest.tiles[a][1][0]) for a in block.spatial}
     base = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in block.spatial}
 
-    def inner(sizes: dict[Axis, int]) -> Stmt:
-        vars_ = {a: loop_var(f"{a.name}.1", sizes[a]) for a in block.spatial}
+    def inner(spans: dict[Axis, Span]) -> Stmt:
+        vars_ = {a: loop_var(f"{a.name}.1", spans[a].size) for a in block.spatial}
         at = {a: binary("+", base[a], var_or_zero(vars_[a])) for a in block.spatial}
         value = bind(block.body, at, plain_read(ctx))
         store = Store(ctx.buffers[block.op], tuple(at[a] for a in block.spatial), value)
         return nest(inner_loops(vars_), store)
 
-    body = versions(list(block.spatial), base, tile, inner)
+    spans = {a: tile_spans(a, tile[a]) for a in block.spatial}
+    body = dispatch(list(block.spatial), base, tile, spans, inner)
     fused = int(block_nest.parallel[0])
     parallel = tuple(outer[a] for a in block.spatial[:fused] if outer[a].extent > 1)
     rest = [(outer[a], outer[a].extent, "serial") for a in block.spatial[fused:]]
@@ -61,31 +60,3 @@ def inner_loops(vars_: dict[Axis, Axis]) -> list[tuple[Axis, int | Expr, str]]:
     return [
         (v, v.extent, "vector" if i == len(items) - 1 else "unroll") for i, v in enumerate(items)
     ]
-
-
-def versions(
-    axes: list[Axis],
-    base: dict[Axis, Expr],
-    tile: dict[Axis, int],
-    inner: Callable[[dict[Axis, int]], Stmt],
-) -> Stmt:
-    """Copies of the inner tile for full and for shorter last tiles, chosen by position."""
-
-    def build(i: int, sizes: dict[Axis, int]) -> Stmt:
-        if i == len(axes):
-            return inner(dict(sizes))
-        axis = axes[i]
-        count = -(-axis.extent // tile[axis])
-        rest = axis.extent - (count - 1) * tile[axis]
-        if rest == tile[axis]:
-            return build(i + 1, {**sizes, axis: tile[axis]})
-        if count == 1:
-            return build(i + 1, {**sizes, axis: rest})
-        full = compare("<=", binary("+", base[axis], const(tile[axis])), const(axis.extent))
-        return If(
-            full,
-            build(i + 1, {**sizes, axis: tile[axis]}),
-            build(i + 1, {**sizes, axis: rest}),
-        )
-
-    return build(0, {})

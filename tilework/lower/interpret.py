@@ -170,12 +170,15 @@ class _Machine:
     def _loop(self, s: For) -> _Run:
         env, body = self.env, self.stmt(s.body)
         stop: _Eval = (lambda: s.extent) if isinstance(s.extent, int) else self.value(s.extent)
+        start: _Eval = (lambda: s.start) if isinstance(s.start, int) else self.value(s.start)
 
         def serial() -> None:
-            count = int(stop())
+            first, count = int(start()), int(stop())
             if count > s.var.extent:
                 raise ProgramError(f"loop {s.var.name}: {count} > {s.var.extent} iterations")
-            for i in range(count):
+            if first < 0:
+                raise ProgramError(f"loop {s.var.name} starts at {first}")
+            for i in range(first, count):
                 env[s.var] = i
                 body()
 

@@ -4,7 +4,7 @@ Grammar::
 
     program  = buffers, regions
     region   = parallel loops (fused, may be none) around a statement
-    stmt     = Seq(stmts) | For(var, extent, kind, body) | If(cond, then, orelse)
+    stmt     = Seq(stmts) | For(var, extent, kind, body, start) | If(cond, then, orelse)
              | Store(buffer, indices, value) | Let(var, value, body)
     kind     = serial | unroll | vector
     value    = te expression whose reads are Load(buffer, indices) and whose axes are loop vars
@@ -78,12 +78,16 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """``for var in range(extent)``; an expression extent must not exceed ``var.extent``."""
+    """``for var in range(start, extent)``; expressions must stay within ``0 .. var.extent``.
+
+    Only serial loops have another start than 0.
+    """
 
     var: Axis
     extent: int | Expr
     kind: str
     body: Stmt
+    start: int | Expr = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,9 +19,10 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
+from tilework.lower.borders import Span, dispatch, tile_spans
 from tilework.lower.common import bind, const, load, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.context import Context
-from tilework.lower.elementwise import plain_read, versions
+from tilework.lower.elementwise import plain_read
 from tilework.lower.ir import If, Load, Stmt, Store, seq
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
@@ -57,7 +58,8 @@ def lower_transform(
     outer = {a: loop_var(f"{a.name}.0", int(block_nest.tiles[a][0][0])) for a in block.spatial}
     base = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in block.spatial}
 
-    def inner(sizes: dict[Axis, int]) -> Stmt:
+    def inner(spans: dict[Axis, Span]) -> Stmt:
+        sizes = {a: s.size for a, s in spans.items()}
         whole = _Tile(ctx, block_nest, transform, base, sizes, transform.data).code()
         data = transform.data
         inside = _inside(data, block.reduce)
@@ -66,7 +68,8 @@ def lower_transform(
         plain = _Tile(ctx, block_nest, transform, base, sizes, data.a).code()
         return If(bind(inside, base, plain_read(ctx)), plain, whole)
 
-    body = versions(list(block.spatial), base, tile, inner)
+    served = {a: tile_spans(a, tile[a]) for a in block.spatial}
+    body = dispatch(block.spatial, base, tile, served, inner)
     fused = int(block_nest.parallel[0])
     axes = block.parallel_axes
     parallel = tuple(outer[a] for a in axes[:fused] if outer[a].extent > 1)

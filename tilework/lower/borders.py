@@ -1,0 +1,233 @@
+"""Which tiles of an axis touch the border, and which taps are computed there.
+
+Before, every load of every tile asks whether it falls on padding::
+
+    for x.0: for rx: for rc:  acc[0:8] += (inside ? data[...] : 0) * w
+
+After, position decides which version of the tile runs, and taps on the border are left out::
+
+    for x.0:
+      if 0 < x.0 < last:  for rx: for rc:  acc[0:8] += data[...] * w
+      elif x.0 == 0:      for rc:  acc[1:8] += ...       (rx = 0)
+                          for rx in 1..2: for rc:  acc[0:8] += ...
+      else:               ...
+
+A tile of one row needs no versions: the loop over its taps is clipped,
+``for ry in max(0, 1 - y) .. min(3, H + 1 - y)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilework.lower.common import const, weighted_sum
+from tilework.lower.ir import If, Stmt
+from tilework.space.guards import Bound, conjunction
+from tilework.te.expr import Axis, Expr, binary, compare
+
+_MOST_FIXED = 6
+_FEW = 0.4
+_MOST_BODIES = 24
+
+
+@dataclass(frozen=True)
+class Span:
+    """Tiles ``first <= i < stop`` of one axis, which one version of the code serves.
+
+    Attributes:
+        size: points of the axis that each of them has.
+        share: their part of all tiles of the axis.
+        kind: ``inside`` (no bound can fail), ``fixed`` (one tile, whose position is known when the
+            code is generated), ``clip`` (one point; loops over taps are clipped), ``rows`` (as
+            ``clip``, in a loop over the tile's points), or ``checked`` (bounds are tested where
+            the loads are).
+    """
+
+    first: int
+    stop: int
+    size: int
+    share: float
+    kind: str = "inside"
+
+
+def tile_spans(
+    axis: Axis, tile: int, bounds: Sequence[Bound] = (), clip: str = "no"
+) -> list[Span]:
+    """Spans of an axis in the order in which they are tested: the first that fits serves a tile.
+
+    Args:
+        axis: the axis.
+        tile: points of its innermost tile; the last one may be shorter.
+        bounds: the axis's bounds.
+        clip: for tiles of one point: whether loops over taps are clipped in all tiles (``all``),
+            in those on the border (``border``), or cannot be (``no``).
+    """
+    count = -(-axis.extent // tile)
+    if bounds and clip == "all":
+        return [Span(0, count, tile, 1.0, "clip")]
+    rest = axis.extent - (count - 1) * tile
+    low, high = _inside(axis, tile, bounds)
+    full = min(high, count - (rest < tile))
+    spans: list[Span] = []
+    if low < full:
+        spans.append(Span(low, full, tile, (full - low) / count))
+    if low < high and full < high:
+        spans.append(Span(count - 1, count, rest, 1 / count))
+    edge = [*range(low), *range(high, count)]
+    if not edge:
+        return spans
+    if clip == "border":
+        return [*spans, Span(0, count, tile, len(edge) / count, "clip")]
+    if len(edge) > _MOST_FIXED:
+        return checked(spans, axis, tile)
+    for i in edge:
+        spans.append(Span(i, i + 1, rest if i == count - 1 else tile, 1 / count, "fixed"))
+    return spans
+
+
+def checked(spans: Sequence[Span], axis: Axis, tile: int) -> list[Span]:
+    """The spans with one that tests its bounds in place of all tiles of known position."""
+    count = -(-axis.extent // tile)
+    rest = axis.extent - (count - 1) * tile
+    out = [s for s in spans if s.kind == "inside"]
+    covered = sum(s.stop - s.first for s in out)
+    if rest < tile and not any(s.stop == count for s in out):
+        out.append(Span(count - 1, count, rest, 1 / count, "checked"))
+        covered += 1
+    if covered < count:
+        out.append(Span(0, count - (rest < tile), tile, 1 - covered / count, "checked"))
+    return out
+
+
+def _inside(axis: Axis, tile: int, bounds: Sequence[Bound]) -> tuple[int, int]:
+    """The range of tiles in which every bound holds for every point and every tap."""
+    first = np.arange(0, axis.extent, tile)
+    last = np.minimum(first + tile, axis.extent) - 1
+    holds = np.ones(len(first), bool)
+    for b in bounds:
+        low = np.minimum(b.slope * first, b.slope * last)
+        taps = b.tap.extent - 1 if b.tap is not None else 0
+        holds &= low + min(0, b.step * taps) + b.const >= 0
+    found = np.flatnonzero(holds)
+    return (int(found[0]), int(found[-1]) + 1) if len(found) else (len(first), len(first))
+
+
+def clippable(bounds: Sequence[Bound]) -> bool:
+    """Whether clipped loops over taps leave out what these bounds exclude."""
+    return bool(bounds) and all(b.skips and b.tap is not None for b in bounds)
+
+
+def fewer(
+    spans: dict[Axis, list[Span]], tile: dict[Axis, int], bounds: Sequence[Bound]
+) -> dict[Axis, list[Span]]:
+    """The spans with less code for tiles of two axes, whose borders multiply.
+
+    Where few tiles of one axis touch the border, these are computed row by row. If there still is
+    too much code, axes take turns, outermost first, in testing their bounds at the loads.
+    """
+    out = dict(spans)
+    fixed = [a for a, found in out.items() if any(s.kind == "fixed" for s in found)]
+    for axis in fixed:
+        border = [s for s in out[axis] if s.kind == "fixed"]
+        share = sum(s.share for s in border)
+        own = [b for b in bounds if b.axis is axis]
+        if len(fixed) > 1 and share <= _FEW and tile[axis] > 1 and clippable(own):
+            rows = Span(0, -(-axis.extent // tile[axis]), tile[axis], share, "rows")
+            out[axis] = [*(s for s in out[axis] if s.kind == "inside"), rows]
+            break
+    for axis in fixed:
+        bodies = 1
+        for a, found in out.items():
+            own = [b for b in bounds if b.axis is a]
+            bodies *= sum(len(segments(s, own, tile[a])[1]) for s in found)
+        if bodies > _MOST_BODIES:
+            out[axis] = checked(out[axis], axis, tile[axis])
+    return out
+
+
+def holds(b: Bound, span: Span, tile: int, point: int, tap: int) -> bool:
+    """Whether a bound holds at a point of a fixed tile."""
+    return b.slope * (span.first * tile + point) + b.step * tap + b.const >= 0
+
+
+def segments(
+    span: Span, bounds: Sequence[Bound], tile: int
+) -> tuple[Axis | None, list[tuple[int, int]]]:
+    """The tap axis of a fixed tile, and its ranges of taps that use the same points.
+
+    Taps that no point of the tile uses are in none. Without a tap axis there is one range.
+    """
+    taps = {b.tap for b in bounds if b.tap is not None}
+    if span.kind != "fixed" or len(taps) != 1:
+        return None, [(0, 1)]
+    (axis,) = taps
+    assert axis is not None
+    out: list[tuple[int, int]] = []
+    before: list[bool] = []
+    for tap in range(axis.extent):
+        used = [
+            all(holds(b, span, tile, j, tap) for b in bounds if b.skips) for j in range(span.size)
+        ]
+        if not any(used):
+            pass
+        elif used == before:
+            out[-1] = (out[-1][0], tap + 1)
+        else:
+            out.append((tap, tap + 1))
+        before = used
+    return axis, out
+
+
+def clipped(bounds: Sequence[Bound], base: Expr, offset: Expr, extent: int) -> tuple[Expr, Expr]:
+    """The range ``start <= i < stop`` of a tap's innermost loop in which its bounds hold.
+
+    Args:
+        bounds: bounds on this tap of tiles of one point.
+        base: the tile's position.
+        offset: where the loops above stand.
+        extent: iterations of the loop.
+    """
+    start: Expr = const(0)
+    stop: Expr = const(extent)
+    for b in bounds:
+        # slope * base + step * (offset + i) + const >= 0, solved for i
+        rest = weighted_sum([(base, b.slope), (offset, b.step), (const(1), b.const)])
+        if b.step > 0:
+            down = binary("//", rest, const(b.step))
+            start = binary("max", start, binary("-", const(0), down))
+        else:
+            stop = binary("min", stop, binary("+", binary("//", rest, const(-b.step)), const(1)))
+    return start, stop
+
+
+def dispatch(
+    axes: Sequence[Axis],
+    base: dict[Axis, Expr],
+    tile: dict[Axis, int],
+    spans: dict[Axis, list[Span]],
+    inner: Callable[[dict[Axis, Span]], Stmt],
+) -> Stmt:
+    """Versions of the innermost tile for all combinations of spans, chosen by position."""
+
+    def build(i: int, chosen: dict[Axis, Span]) -> Stmt:
+        if i == len(axes):
+            return inner(dict(chosen))
+        axis = axes[i]
+        count = -(-axis.extent // tile[axis])
+        *tested, last = spans[axis]
+        out = build(i + 1, {**chosen, axis: last})
+        for span in reversed(tested):
+            where = []
+            if span.first > 0:
+                where.append(compare(">=", base[axis], const(span.first * tile[axis])))
+            if span.stop < count:
+                where.append(compare("<", base[axis], const(span.stop * tile[axis])))
+            cond = conjunction(where)
+            chosen_here = build(i + 1, {**chosen, axis: span})
+            out = chosen_here if cond is None else If(cond, chosen_here, out)
+        return out
+
+    return build(0, {})

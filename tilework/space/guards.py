@@ -1,0 +1,153 @@
+"""Guards of a reduction: where inlined padding decides whether an element is read at all.
+
+``if_then_else(y * 2 + ry >= 1 and ..., data[...], 0)`` holds one *bound* per comparison. A bound
+that links one spatial axis to at most one reduce axis (a tap of the window) tells, for a range of
+positions, which taps fall on the border. The lowering splits the axis there; the analytic model
+counts what is left to compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilework.space.blocks import Block
+from tilework.te.affine import Linear, linear
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Logic,
+    Reduce,
+    Select,
+    reduce_identity,
+    substitute,
+    walk,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """One comparison of a guard, as ``slope * axis + step * tap + const >= 0``.
+
+    Attributes:
+        node: the comparison, as it stands in the block's body.
+        axis: the spatial axis, never the vectorised one.
+        slope: its coefficient, not 0.
+        tap: the reduce axis, or None.
+        step: its coefficient (0 without one).
+        const: the constant.
+        skips: whether the reduction needs no term where the bound does not hold: it adds 0 to a
+            sum, or cannot win a maximum or minimum.
+    """
+
+    node: Compare
+    axis: Axis
+    slope: int
+    tap: Axis | None
+    step: int
+    const: int
+    skips: bool
+
+
+@lru_cache(maxsize=512)
+def bounds(block: Block) -> tuple[Bound, ...]:
+    """All bounds of a reduction that can be decided by position (cached, like `block_facts`)."""
+    if not isinstance(block.body, Reduce) or block.const_axes:
+        return ()
+    out: list[Bound] = []
+    for guard in walk(block.source):
+        if isinstance(guard, IfThenElse):
+            skips = _neutral(block.body.kind, block.source, guard)
+            found = [_bound(block, node, skips) for node in conjuncts(guard.cond)]
+            out += [b for b in found if b is not None]
+    pairs = {(b.axis, b.tap) for b in out if b.tap is not None}
+    shared = {a for pair in pairs for a in pair if sum(a in p for p in pairs) > 1}
+    return tuple(b for b in out if b.axis not in shared and b.tap not in shared)
+
+
+def _bound(block: Block, node: Expr, skips: bool) -> Bound | None:
+    if not isinstance(node, Compare) or not node.a.dtype.startswith("int"):
+        return None
+    a, b = linear(node.a), linear(node.b)
+    if a is None or b is None or node.op in ("==", "!="):
+        return None
+    form = a + b.scale(-1) if node.op in (">", ">=") else b + a.scale(-1)
+    if node.op in ("<", ">"):
+        form = form + Linear({}, -1)
+    spatial = [x for x in form.coefficients if x in block.spatial]
+    taps = [x for x in form.coefficients if x in block.reduce]
+    if len(spatial) != 1 or len(taps) > 1 or spatial[0] is block.spatial[-1]:
+        return None
+    (axis,), tap = spatial, taps[0] if taps else None
+    step = form.coefficients[tap] if tap is not None else 0
+    return Bound(node, axis, form.coefficients[axis], tap, step, form.const, skips)
+
+
+def conjuncts(cond: Expr) -> Iterator[Expr]:
+    """The predicates that ``cond`` joins by ``and``."""
+    if isinstance(cond, Logic) and cond.op == "and":
+        yield from conjuncts(cond.a)
+        yield from conjuncts(cond.b)
+    else:
+        yield cond
+
+
+def conjunction(parts: Collection[Expr]) -> Expr | None:
+    """The predicates joined by ``and``; None without any."""
+    out: Expr | None = None
+    for part in parts:
+        out = part if out is None else Logic("bool", "and", out, part)
+    return out
+
+
+def _neutral(kind: str, e: Expr, guard: IfThenElse) -> bool:
+    """Whether ``e`` leaves a reduction of ``kind`` as it is wherever ``guard`` does not hold."""
+    if kind == "sum":
+        return _zero(e, guard)
+    if isinstance(e, IfThenElse):
+        return (e is guard or _neutral(kind, e.a, guard)) and _neutral(kind, e.b, guard)
+    if not isinstance(e, Const):
+        return False
+    worst = reduce_identity(kind, e.dtype)
+    return bool(e.value <= worst if kind == "max" else e.value >= worst)
+
+
+def _zero(e: Expr, guard: IfThenElse) -> bool:
+    match e:
+        case Const():
+            return e.value == 0
+        case IfThenElse() if e is guard:
+            return _zero(e.b, guard)
+        case IfThenElse() | Select():
+            return _zero(e.a, guard) and _zero(e.b, guard)
+        case Binary(op="*"):
+            return _zero(e.a, guard) or _zero(e.b, guard)
+        case Binary(op="+" | "-"):
+            return _zero(e.a, guard) and _zero(e.b, guard)
+        case Cast():
+            return _zero(e.a, guard)
+    return False
+
+
+def without(e: Expr, known: Collection[Compare]) -> Expr:
+    """``e`` where the comparisons ``known`` hold: they are left out of its guards."""
+
+    def visit(node: Expr) -> Expr | None:
+        if not isinstance(node, IfThenElse):
+            return None
+        parts = list(conjuncts(node.cond))
+        kept = [p for p in parts if p not in known]
+        then = substitute(node.a, visit)
+        cond = conjunction(kept)
+        if cond is None:
+            return then
+        cond = node.cond if len(kept) == len(parts) else cond
+        return IfThenElse(node.dtype, cond, then, substitute(node.b, visit))
+
+    return substitute(e, visit) if known else e
