@@ -39,7 +39,7 @@ from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary
 from tilework.te.tensor import Operation
 
 if TYPE_CHECKING:
-    from tilework.lower.reduction import Loops
+    from tilework.lower.loops import Loops
 
 COMBINE = {"sum": "+", "max": "max", "min": "min"}
 _PAD_VECTOR = 64

@@ -15,7 +15,7 @@ from tilework.task import SearchTask
 from tilework.te import ComputeDAG
 from tilework.te.analysis import AccessAnalysis
 
-RULES_VERSION = 5
+RULES_VERSION = 6
 """Raised whenever a sketch or the meaning of its columns changes: rows of another version are
 never replayed."""
 
