@@ -75,7 +75,7 @@ def scoring(task: SearchTask, population: int = 8192, repeat: int = 9) -> dict[s
     }
 
 
-def evolving(task: SearchTask, model: XGBModel, population: int = 2048) -> float:
+def evolving(task: SearchTask, model: XGBModel, population: int = 8192) -> float:
     """Candidates per second through operators, features and prediction: evolution alone."""
     space = PoolSpace(SearchSpace.of(task))
 

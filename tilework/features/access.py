@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tilework.features.machine import Machine
 from tilework.space.blocks import Block
@@ -61,19 +61,19 @@ class Access:
             stride *= size
         return int(total) // LINE_BYTES if total and total % LINE_BYTES == 0 else 1
 
-    @property
+    @cached_property
     def tensor_bytes(self) -> int:
         """Size of the whole tensor."""
         return math.prod(self.shape) * self.element_bytes
 
-    @property
+    @cached_property
     def slides(self) -> bool:
         """Whether a dimension is read at spatial position plus tap: windows overlap."""
         return any(
             d is not None and {a.kind for a in d} == {"spatial", "reduce"} for d in self.dims
         )
 
-    @property
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         """Axes that the address depends on."""
         return frozenset(a for d in self.dims if d is not None for a in d)
@@ -96,7 +96,7 @@ class BlockFacts:
     math_calls: float
     local: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def windows(self) -> bool:
         """Whether the update is a window sum of vectors: `codegen.order` applies to it."""
         used = [a for a in self.accesses if not a.once and not a.store]

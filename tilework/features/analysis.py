@@ -500,11 +500,12 @@ def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[list[Floats]
 def _footprint(access: Access, spans: dict[Axis, Floats], count: int) -> Floats:
     """Bytes of cache lines that an access touches while its axes run over ``spans``."""
     size = np.full(count, float(access.element_bytes))
+    width: Floats | float
     for i, (dim, extent) in enumerate(zip(access.dims, access.shape, strict=True)):
         if dim is None:
-            width = np.full(count, float(extent))
+            width = float(extent)
         else:
-            width = np.ones(count)
+            width = 1.0
             for axis, c in dim.items():
                 width = width + c * (spans[axis] - 1)
             width = np.minimum(width, extent)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, substitute
 from tilework.te.tensor import Compute, Operation
@@ -89,23 +90,23 @@ class Block:
         """The op whose tensor this block stores."""
         return self.epilogue or self.op
 
-    @property
+    @cached_property
     def spatial(self) -> tuple[Axis, ...]:
         """Spatial axes of the anchor."""
         return self.op.axes
 
-    @property
+    @cached_property
     def reduce(self) -> tuple[Axis, ...]:
         """Reduce axes of the anchor."""
         return self.op.reduce_axes
 
-    @property
+    @cached_property
     def const_axes(self) -> frozenset[Axis]:
         """Axes whose loops are always expanded, because they index constant matrices."""
         names = self.op.attrs.get("const_axes", ())
         return frozenset(a for a in (*self.spatial, *self.reduce) if a.name in names)
 
-    @property
+    @cached_property
     def ordered(self) -> tuple[Axis, ...]:
         """Spatial axes in loop order: those of constant matrices innermost."""
         const = self.const_axes
@@ -114,17 +115,17 @@ class Block:
             *(a for a in self.spatial if a in const),
         )
 
-    @property
+    @cached_property
     def parallel_axes(self) -> tuple[Axis, ...]:
         """Spatial axes whose outermost loops may be fused and run in parallel, in order."""
         return tuple(a for a in self.ordered if a not in self.const_axes)
 
-    @property
+    @cached_property
     def spatial_levels(self) -> int:
         """Number of spatial tile levels."""
         return self.structure.count("S")
 
-    @property
+    @cached_property
     def reduce_levels(self) -> int:
         """Number of reduce tile levels."""
         return self.structure.count("R")
@@ -134,12 +135,12 @@ class Block:
         """What is reduced, or the elementwise body itself."""
         return self.body.source if isinstance(self.body, Reduce) else self.body
 
-    @property
+    @cached_property
     def attached_reductions(self) -> tuple[Attached, ...]:
         """Attached producers with register tiles of their own."""
         return tuple(a for a in self.attached if a.block is not None)
 
-    @property
+    @cached_property
     def loops(self) -> tuple[tuple[Axis, int], ...]:
         """All loops as (axis, level of its kind), outermost first."""
         out: list[tuple[Axis, int]] = []
