@@ -113,7 +113,7 @@ def tune(
     if json:
         print_json(_document(report))
     else:
-        print_report(report)
+        print_report(report, "" if precision == "f32" else f" --precision {precision}")
     if report.check is not None and not report.check.passed:
         raise typer.Exit(1)
 
@@ -178,8 +178,11 @@ def _document(report: TuneReport) -> dict[str, Any]:
     }
 
 
-def print_report(report: TuneReport) -> None:
-    """The closing summary: tasks, latencies, correctness, places, and what to type next."""
+def print_report(report: TuneReport, options: str = "") -> None:
+    """The closing summary: tasks, latencies, correctness, places, and what to type next.
+
+    ``options`` belong to the commands that are proposed.
+    """
     from flows.cli.progress import budget_text, task_table
 
     out = console()
@@ -213,9 +216,12 @@ def print_report(report: TuneReport) -> None:
         out.print(f"Module:  {report.module}")
     out.print("\nNext:")
     for command, why in (
-        (f"tilework bench {report.network} --compare onnxruntime", "against another engine"),
-        (f"tilework explain {report.network}:0", "what was chosen for a task, and why"),
-        (f"tilework tune {report.network} --extend", "search on"),
+        (
+            f"tilework bench {report.network}{options} --compare onnxruntime",
+            "against another engine",
+        ),
+        (f"tilework explain {report.network}:0{options}", "what was chosen for a task, and why"),
+        (f"tilework tune {report.network}{options} --extend", "search on"),
         ("tilework records best", "the best schedule of each task"),
     ):
         out.print(f"  {command:54s} {why}")
