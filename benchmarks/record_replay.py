@@ -6,7 +6,8 @@ Half of a layer's rows are random samples of its space, a quarter is proposed by
 quarter by the plain Ansor policy, so that a replay can follow either. Rounds go to the record
 store ``--work``; the command ends after ``--seconds`` and goes on where it stopped when it is
 given again. Once all rows are measured they are written to ``--out`` (default: tests/data/replay)
-as one file without timing samples.
+as one file without timing samples. One thread by default: a machine's other work disturbs several
+much more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from _tasks import replay_tasks
 from storage import RecordStore
 from tilework.measure import Measurer
 from tilework.measure.records import to_records
-from tilework.measure.types import Candidate, Measured
+from tilework.measure.types import Candidate
 from tilework.model import XGBModel
 from tilework.model.plain import PlainModel
 from tilework.record import Record
@@ -38,9 +39,9 @@ from tilework.task import SearchTask
 BATCH = 32
 SAMPLED = "sample"
 """Model id of candidates that were drawn at random."""
-DISTURBED, PATIENCE = 1.25, 6
-"""A round is measured again, up to so many times, while the best program known, measured first in
-each of them, takes so many times its recorded latency: something else disturbs the machine."""
+DISTURBED = 1.2
+"""A round is thrown away, and measured again by new processes, when the best program known then
+takes so many times its recorded latency: something else disturbs the machine."""
 OUT = Path(__file__).resolve().parent.parent / "tests" / "data" / "replay"
 
 
@@ -87,31 +88,26 @@ class TaskRecording:
             found.append(Candidate(sketch.id, decisions, 0.0, SAMPLED))
         return found
 
-    def _undisturbed(
-        self, measurer: Measurer, candidates: list[Candidate], best: Record | None
-    ) -> list[Measured]:
+    def _disturbed(self, measurer: Measurer, best: Record | None) -> bool:
+        """Whether the best program known is much slower now than when it was measured."""
         if best is None or best.latency_s is None:
-            return measurer.measure(self.task, candidates)
+            return False
         known = Candidate(best.sketch_id, best.decisions, 0.0, "")
-        for _ in range(PATIENCE):
-            first, *measured = measurer.measure(self.task, [known, *candidates], best.latency_s)
-            if first.latency_s is not None and first.latency_s < DISTURBED * best.latency_s:
-                return measured
-            print(f"{self.task.desc}: a disturbed round is measured again")
-        return []
+        (now,) = measurer.duel(self.task, [known])
+        return now.latency_s is None or now.latency_s > DISTURBED * best.latency_s
 
     def round(self, measurer: Measurer) -> int:
-        """Measure one round; how many candidates it had."""
+        """Measure one round; how many candidates it had, -1 if it was thrown away."""
         candidates = self.proposal()
         if candidates:
             best = self._store.best(self.task.workload_key, str(self.task.target))
-            measured = self._undisturbed(measurer, candidates, best)
+            measured = measurer.measure(self.task, candidates, best.latency_s if best else None)
+            if self._disturbed(measurer, best):
+                return -1
             run = f"replay-{self._number}-rules-{RULES_VERSION}"
             number = len(self.records) // BATCH
             while self._store.has_round(run, number):
                 number += 1
-            if not measured:
-                return len(candidates)
             records = to_records(self.task, measured, run_id=run, round=number, network="replay")
             keep_workloads(self._store, [self.task])
             self._store.append(records)
@@ -141,7 +137,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT, help="where the dataset goes")
     parser.add_argument("--rows", type=int, default=640, help="records of each task")
     parser.add_argument("--seconds", type=float, default=80, help="time of this slice")
-    parser.add_argument("--threads", type=int, default=2, help="threads of a kernel")
+    parser.add_argument("--threads", type=int, default=1, help="threads of a kernel")
     parser.add_argument("--tasks", type=int, default=None, help="only the first so many tasks")
     args = parser.parse_args()
     began = time.monotonic()
@@ -152,19 +148,25 @@ def main() -> None:
     for recording in recordings:
         sketches = SearchSpace.of(recording.task).sketches
         print(f"{recording.task.desc}: {len(sketches)} sketches, {len(recording.records)} records")
-    measured = 0
-    with Measurer(target) as measurer:
-        todo = list(recordings)
-        while todo and time.monotonic() - began < args.seconds:
-            recording = min(todo, key=lambda r: len(r.records))
-            count = recording.round(measurer)
-            measured += count
-            if not count:
-                todo.remove(recording)
+    measured = discarded = 0
+    todo = list(recordings)
+    while todo and time.monotonic() - began < args.seconds:
+        with Measurer(target) as measurer:
+            count = 0
+            while todo and count >= 0 and time.monotonic() - began < args.seconds:
+                recording = min(todo, key=lambda r: len(r.records))
+                count = recording.round(measurer)
+                measured += max(count, 0)
+                discarded += count < 0
+                if not count:
+                    todo.remove(recording)
     spent = time.monotonic() - began
     done = sum(len(r.records) for r in recordings)
     valid = sum(x.usable for r in recordings for x in r.records)
-    print(f"{measured} measured in {spent:.0f} s, {done} in all, {valid} of them valid")
+    print(
+        f"{discarded} rounds thrown away; {measured} measured in {spent:.0f} s, "
+        f"{done} in all, {valid} of them valid"
+    )
     if not todo:
         write(recordings, args.out)
 
