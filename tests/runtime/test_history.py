@@ -8,7 +8,15 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from tilework import ApplyHistoryBest, TileworkError, extract_tasks, load_best
+from tilework import (
+    ApplyHistoryBest,
+    SearchTask,
+    Target,
+    TileworkError,
+    extract_tasks,
+    load_best,
+    te,
+)
 from tilework import compile as compile_network
 from tilework.record import MemoryHistory, Record, Status
 from tilework.runtime import choose_schedule
@@ -67,6 +75,26 @@ def test_another_number_of_threads_serves_where_there_is_no_record(tasks, rows):
     assert choice.latency_s is None and choice.predicted_s > 0
     exact = record(tasks[0], rows[2], 3.0)
     assert choose_schedule(tasks[0], MemoryHistory([far, near, exact])).source == "tuned"
+
+
+def test_a_record_of_one_thread_gets_parallel_loops_or_gives_way():
+    data, weight = te.placeholder((512, 512), "a"), te.placeholder((512, 512), "b")
+    k = te.reduce_axis(512, "k")
+    product = te.compute((512, 512), lambda i, j: te.sum(data[i, k] * weight[k, j], axis=k), "c")
+    alone = SearchTask(
+        te.ComputeDAG([data, weight, product]), Target("llvm -num-cores=1"), "product"
+    )
+    both = replace(alone, target=Target("llvm -num-cores=2"))
+    sketch = SearchSpace.of(alone).sketches[0]
+    rows = sketch.sample(np.random.default_rng(0), 256)
+    column = next(d.columns[0] for d in sketch.decisions if d.kind == "parallel")
+    rows[:, column] = 0
+    good, bad = rows[np.argmin(sketch.draft(rows))], rows[np.argmax(sketch.draft(rows))]
+    choice = choose_schedule(both, MemoryHistory([record(alone, good, 1.0)]))
+    if choice.source == "transferred":  # else the draft has better
+        assert choice.row[column] > 0
+    assert choice.predicted_s <= 1.1 * choose_schedule(both).predicted_s
+    assert choose_schedule(both, MemoryHistory([record(alone, bad, 1.0)])).source == "untuned"
 
 
 def test_without_records_the_draft_decides_alike_every_time(tasks):

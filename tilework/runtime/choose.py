@@ -15,6 +15,9 @@ from tilework.task import SearchTask
 
 _SAMPLES = 1024
 _CLIMBS = 4
+_PARALLEL = 64
+_TRUST = 1.1
+"""How much slower than its own best the draft may find a record of fewer threads."""
 _CORE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -42,8 +45,10 @@ def choose_schedule(
     """The best schedule on record for the task, or else the draft model's best.
 
     Without a record of the target itself, the best one of the nearest number of threads of the
-    same CPU serves: register tiles and cache use are the same. The same task and records give the
-    same choice, in any process. ``direct`` leaves out rewritten DAGs (Winograd).
+    same CPU serves: register tiles and cache use are the same. One of fewer threads must also look
+    good to the draft model, since it was chosen without regard to how its work divides. The same
+    task and records give the same choice, in any process. ``direct`` leaves out rewritten DAGs
+    (Winograd).
     """
     if history is None:
         return draft_schedule(task, direct=direct)
@@ -55,10 +60,34 @@ def choose_schedule(
         other = replace(task, target=task.target.with_cores(cores))
         record = best_record(other, history, direct=direct) if cores != own else None
         if record is not None and _replays(task, record, direct):
-            row = np.array([record.decisions], np.int32)
-            seconds = float(SearchSpace.of(task).sketch(record.sketch_id).draft(row)[0])
-            return Choice(record.sketch_id, record.decisions, "transferred", None, seconds)
+            moved = _transferred(task, record, fewer=cores < own)
+            if cores > own:
+                return moved
+            draft = draft_schedule(task, direct=direct)
+            slower = (moved.predicted_s or 0.0) > _TRUST * (draft.predicted_s or 0.0)
+            return draft if slower else moved
     return draft_schedule(task, direct=direct)
+
+
+def _transferred(task: SearchTask, record: Record, *, fewer: bool) -> Choice:
+    """The record's schedule; one of fewer threads with the draft's choice of parallel loops.
+
+    Which loops run in parallel makes no difference on one thread: such a row may leave the
+    threads of this target idle.
+    """
+    sketch = SearchSpace.of(task).sketch(record.sketch_id)
+    rows = np.array([record.decisions], np.int32)
+    if fewer:
+        for decision in sketch.decisions:
+            if decision.kind == "parallel":
+                options = np.repeat(rows, len(decision.choices), axis=0)
+                options[:, decision.columns] = np.tile(decision.choices, (len(rows), 1))
+                rows = np.concatenate([rows, options[sketch.valid(options)]])
+                rows = rows[np.sort(np.argsort(sketch.draft(rows), kind="stable")[:_PARALLEL])]
+    seconds = sketch.draft(rows)
+    best = int(np.argmin(seconds))
+    row = tuple(int(d) for d in rows[best])
+    return Choice(record.sketch_id, row, "transferred", None, float(seconds[best]))
 
 
 def best_record(task: SearchTask, history: History, *, direct: bool = False) -> Record | None:
