@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 
 from tilework.features.machine import Machine
 from tilework.space.blocks import Block
+from tilework.space.guards import bounds, without
 from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
@@ -138,7 +139,11 @@ def block_facts(block: Block) -> BlockFacts:
     accesses.append(
         Access(dims, out.shape, dtype_bytes(out.dtype), False, True, 1, False, bool(block.reduce))
     )
-    update = max(_ops(block.source), 1.0) if not block.const_axes else _density(block.source)
+    update = (
+        max(_ops(without(block.source, {b.node for b in bounds(block)})), 1.0)
+        if not block.const_axes
+        else _density(block.source)
+    )
     if not block.reduce:
         calls += _calls(block.source)
     inside = {a.op for a in block.attached}

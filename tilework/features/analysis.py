@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.features.access import LINE_BYTES, Access, BlockFacts, block_facts, plain_access
+from tilework.features.borders import parts, split_axes, tested
 from tilework.features.machine import Machine
 from tilework.space.blocks import MULTI_LEVEL, Attached
 from tilework.space.canonical import EXPANDED_LANES
@@ -209,18 +210,25 @@ class _TileShape:
         self.waste = slots / exact
 
     def sum_over_versions(self, cost: Callable[[Floats, Floats], Floats]) -> Floats:
-        """Sum of ``cost(pixels, vectors)`` over all register tiles, full and shorter ones."""
+        """Sum of ``cost(pixels, vectors)`` over all register tiles, full and shorter ones.
+
+        Where taps on padding are left out, over taps, too, in units of all taps.
+        """
         versions: list[tuple[Floats, Floats, Floats]] = []
         count = len(self.pixels)
         versions.append((np.ones(count), np.ones(count), np.ones(count)))
         axes = self.nest.block.spatial
+        split = split_axes(self.nest.block)
         for i, (a, size) in enumerate(zip(axes, self.sizes, strict=True)):
             full = np.floor(a.extent / size)
             rest = a.extent - full * size
+            found = [(full, size), (np.ones(count), rest)]
+            if a in split:
+                found = parts(self.nest.block, a, size)
             grown: list[tuple[Floats, Floats, Floats]] = []
             vector = i == len(axes) - 1
             for number, pixels, vectors in versions:
-                for n, s in ((full, size), (np.ones(count), rest)):
+                for n, s in found:
                     if not n.any() or not s.any():
                         continue
                     n = np.where(s > 0, n, 0.0)
@@ -340,6 +348,7 @@ def _step_cycles(
             np.full(len(loads), machine.latency if shape.nest.block.reduce else 0.5),
         ]
     )
+    guarded = guarded * tested(shape.nest)
     stalls = _GUARD_LOAD_CYCLES * guarded + _CONFLICT_CYCLES * conflicts
     return per_step, stalls, loads, guarded
 

@@ -30,7 +30,8 @@ from tilework.te.expr import Axis, Expr, binary, compare
 
 _MOST_FIXED = 6
 _FEW = 0.4
-_MOST_BODIES = 24
+_FEWEST_SUMS = 6
+_MOST_BODIES = 25
 
 
 @dataclass(frozen=True)
@@ -121,23 +122,33 @@ def clippable(bounds: Sequence[Bound]) -> bool:
 
 
 def fewer(
-    spans: dict[Axis, list[Span]], tile: dict[Axis, int], bounds: Sequence[Bound]
+    spans: dict[Axis, list[Span]], tile: dict[Axis, int], bounds: Sequence[Bound], vectors: int
 ) -> dict[Axis, list[Span]]:
     """The spans with less code for tiles of two axes, whose borders multiply.
 
-    Where few tiles of one axis touch the border, these are computed row by row. If there still is
-    too much code, axes take turns, outermost first, in testing their bounds at the loads.
+    Where few tiles of one axis touch the border, these are computed row by row, if a row still
+    has enough independent sums. If there is too much code all the same, axes take turns, outermost
+    first, in testing their bounds at the loads.
+
+    Args:
+        spans: what `tile_spans` found.
+        tile: points of the register tile on each axis.
+        bounds: all bounds of the block.
+        vectors: vectors of the register tile.
     """
     out = dict(spans)
     fixed = [a for a, found in out.items() if any(s.kind == "fixed" for s in found)]
+    rows: dict[Axis, float] = {}
     for axis in fixed:
-        border = [s for s in out[axis] if s.kind == "fixed"]
-        share = sum(s.share for s in border)
+        share = sum(s.share for s in out[axis] if s.kind == "fixed")
         own = [b for b in bounds if b.axis is axis]
-        if len(fixed) > 1 and share <= _FEW and tile[axis] > 1 and clippable(own):
-            rows = Span(0, -(-axis.extent // tile[axis]), tile[axis], share, "rows")
-            out[axis] = [*(s for s in out[axis] if s.kind == "inside"), rows]
-            break
+        enough = tile[axis] > 1 and vectors // tile[axis] >= _FEWEST_SUMS
+        if len(fixed) > 1 and share <= _FEW and enough and clippable(own):
+            rows[axis] = share
+    if rows:
+        axis = min(rows, key=lambda a: rows[a])
+        whole = Span(0, -(-axis.extent // tile[axis]), tile[axis], rows[axis], "rows")
+        out[axis] = [*(s for s in out[axis] if s.kind == "inside"), whole]
     for axis in fixed:
         bodies = 1
         for a, found in out.items():

@@ -175,7 +175,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
         if cut and not any(s.kind == "clip" for s in out[axis]):
             # the taps of one visit are not known where code is generated
             out[axis] = checked(out[axis], axis, tile[axis])
-    return fewer(out, tile, found)
+    return fewer(out, tile, found, _vectors(loops, full))
 
 
 def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt:
@@ -240,9 +240,7 @@ def _factors(
         serial: axes that are not expanded.
     """
     block = loops.nest.block
-    work = 1
-    for i, a in enumerate(block.spatial):
-        work *= -(-sizes[a] // EXPANDED_LANES) if i == len(block.spatial) - 1 else sizes[a]
+    work = _vectors(loops, sizes)
     steps = max(int(room * int(loops.nest.unroll[0])) // max(work, 1), 1)
     out: dict[Axis, int] = {}
     for axis in reversed(block.reduce):
@@ -263,3 +261,13 @@ def _extent(loops: Loops, axis: Axis) -> int:
     block = loops.nest.block
     points = loops.vars[axis, block.reduce_levels - 1].extent
     return points // 2 if axis is pair_axis(block) else points
+
+
+def _vectors(loops: Loops, sizes: dict[Axis, int]) -> int:
+    """Vectors of a register tile, of the width that unroll limits are counted in."""
+    out = 1
+    for axis in loops.nest.block.spatial[:-1]:
+        out *= sizes[axis]
+    for axis in loops.nest.block.spatial[-1:]:
+        out *= -(-sizes[axis] // EXPANDED_LANES)
+    return out

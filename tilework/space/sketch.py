@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tilework.errors import ScheduleError
 from tilework.space.blocks import MULTI_LEVEL, Attached, Block
 from tilework.space.canonical import canonical
+from tilework.space.guards import bounds
 from tilework.space.nest import BlockNest
 from tilework.space.pairs import pair_axis
 from tilework.space.tables import (
@@ -317,9 +318,12 @@ def _block_decisions(
         out.append(Decision(prefix + axis.name, tuple(range(col, col + levels)), table, "tile"))
         col += levels
     levels = block.reduce_levels - 1
+    taps = {b.tap for b in bounds(block)}
     for axis in block.reduce:
         if levels > 0:
             table = reduce_table(axis.extent, levels)
+            if axis in taps:  # in one piece, so that the code knows which taps meet the border
+                table = table[table[:, -1] == axis.extent]
             if axis is pair_axis(block):
                 table = table[table[:, -1] % 2 == 0]
             cols = tuple(range(col, col + levels))
