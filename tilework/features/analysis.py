@@ -21,6 +21,7 @@ from tilework.features.borders import parts, split_axes, tested
 from tilework.features.machine import Machine
 from tilework.space.blocks import MULTI_LEVEL, Attached
 from tilework.space.canonical import EXPANDED_LANES
+from tilework.space.guards import serial_taps
 from tilework.space.nest import BlockNest
 from tilework.space.pairs import pair_axis
 from tilework.space.regions import attached_extents
@@ -265,6 +266,7 @@ def _unrolled(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[Axis, Fl
         work = work * (np.ceil(size / EXPANDED_LANES) if a is nest.block.spatial[-1] else size)
     room = np.maximum(np.floor(nest.unroll / np.maximum(work, 1.0)), 1.0)
     out: dict[Axis, Floats] = {}
+    looped = serial_taps(nest.block)
     for a in reversed(nest.block.reduce):
         extent = tiles[a][-1]
         if a in nest.block.const_axes:
@@ -275,6 +277,8 @@ def _unrolled(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[Axis, Fl
             at = extent == n
             table = np.array(divisors(int(n)))
             factor[at] = table[np.searchsorted(table, room[at], side="right") - 1]
+        if a in looped:
+            factor = np.ones(len(room))
         out[a] = factor
         room = np.where(factor == extent, np.floor(room / factor), 1.0)
     return out

@@ -19,7 +19,7 @@ from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weig
 from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.loops import Loops
 from tilework.space.canonical import EXPANDED_LANES
-from tilework.space.guards import Bound, bounds, conjunction
+from tilework.space.guards import Bound, bounds, conjunction, serial_taps
 from tilework.space.pairs import pair_axis
 from tilework.te.expr import Axis, Compare, Const, Expr, binary, compare
 
@@ -243,13 +243,14 @@ def _factors(
     work = _vectors(loops, sizes)
     steps = max(int(room * int(loops.nest.unroll[0])) // max(work, 1), 1)
     out: dict[Axis, int] = {}
+    looped = serial_taps(block)
     for axis in reversed(block.reduce):
         extent = _extent(loops, axis)
         if axis in block.const_axes:
             out[axis] = extent
             continue
         factor = max(d for d in range(1, min(extent, steps) + 1) if extent % d == 0)
-        if axis in serial or (axis in whole and factor < extent):
+        if axis in serial or axis in looped or (axis in whole and factor < extent):
             factor = 1
         steps = steps // factor if factor == extent else 1
         out[axis] = factor

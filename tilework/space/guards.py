@@ -71,6 +71,17 @@ def bounds(block: Block) -> tuple[Bound, ...]:
     return tuple(b for b in out if b.axis not in shared and b.tap not in shared)
 
 
+def serial_taps(block: Block) -> frozenset[Axis]:
+    """Taps whose loops are not expanded, because a reduce axis that is no tap is.
+
+    Windows of neighbouring points overlap. In one straight piece of code, elements that several
+    taps read would wait in registers for the last of them, and push others out.
+    """
+    taps = {b.tap for b in bounds(block) if b.tap is not None}
+    others = any(a.extent > 1 for a in block.reduce if a not in taps)
+    return frozenset(taps) if others else frozenset()
+
+
 def _bound(block: Block, node: Expr, skips: bool) -> Bound | None:
     if not isinstance(node, Compare) or not node.a.dtype.startswith("int"):
         return None
