@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from tilework.codegen.scalars import Scalars
-from tilework.lower.ir import For, Load, Stmt, Store
+from tilework.lower.ir import For, If, Load, Stmt, Store
 from tilework.te.affine import Linear
 from tilework.te.expr import Axis, Expr, IfThenElse, Lookup, children
 
@@ -37,9 +37,14 @@ def by_element(s: For, scalars: Scalars) -> tuple[Stmt, list[Binding]] | None:
             return None
         loops.append((body.var, body.extent))
         body = body.body
-    if not (isinstance(body, For) and body.kind == "vector" and isinstance(body.body, Store)):
+    update = body  # at the border, a condition that is known here leaves points out
+    if isinstance(update, If) and update.orelse is None:
+        update = update.then
+    if not (isinstance(update, For) and update.kind == "vector"):
         return None
-    forms = _vector_loads(body.body, body.var, scalars)
+    if not isinstance(update.body, Store):
+        return None
+    forms = _vector_loads(update.body, update.var, scalars)
     if not forms:
         return None
     points = [

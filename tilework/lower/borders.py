@@ -134,7 +134,8 @@ def fewer(
         spans: what `tile_spans` found.
         tile: points of the register tile on each axis.
         bounds: all bounds of the block.
-        vectors: vectors of the register tile.
+        vectors: vectors of the register tile; 0 where rows must stay together, because they
+            share what they read.
     """
     out = dict(spans)
     fixed = [a for a, found in out.items() if any(s.kind == "fixed" for s in found)]

@@ -112,15 +112,18 @@ class Version:
     def room(self) -> float:
         """Part of the row's unroll limit that the version may use: all of it if it runs often.
 
-        There may be many others; what runs seldom, or has many parts, is expanded less.
+        There may be many others; what runs seldom, or has many parts, is expanded less, but where
+        taps are all there is to expand: reuse depends on it, and bodies stay short.
         """
         share = 1.0
         for span in self.spans.values():
             share *= span.share
+        if not serial_taps(self.loops.nest.block):
+            return 1.0
         parts = 1
         for found in self.segments().values():
             parts *= max(len(found), 1)
-        return min(1.0, 4 * share / parts)
+        return min(1.0, 2 * share / parts)
 
     def offset(self, axis: Axis) -> Expr:
         """Where the reduce loops above the innermost level stand."""
@@ -175,7 +178,8 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
         if cut and not any(s.kind == "clip" for s in out[axis]):
             # the taps of one visit are not known where code is generated
             out[axis] = checked(out[axis], axis, tile[axis])
-    return fewer(out, tile, found, _vectors(loops, full))
+    vectors = _vectors(loops, full) if serial_taps(block) else 0
+    return fewer(out, tile, found, vectors)
 
 
 def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt:
