@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from tilework.codegen.function import Function
 from tilework.codegen.masks import maskable
@@ -241,7 +242,8 @@ def _static(extent: int | Expr) -> int:
     return extent
 
 
-def used_buffers(stmt: Stmt) -> list[Buffer]:
+@lru_cache(maxsize=32)
+def used_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
     """Buffers in memory that a statement touches, in order of first use."""
     out: dict[Buffer, None] = {}
     seen: set[int] = set()
@@ -264,4 +266,4 @@ def used_buffers(stmt: Stmt) -> list[Buffer]:
             visit(s.value)
             for i in s.indices:
                 visit(i)
-    return [b for b in out if b.scope != "register"]
+    return tuple(b for b in out if b.scope != "register")
