@@ -41,6 +41,19 @@ def _tuned(rounds, seed=0, count=16):
     return history, model, policy
 
 
+def test_a_descent_changes_one_decision_of_the_fastest():
+    history, _, policy = _tuned(3)
+    records = history.of(TASK.workload_key, str(TASK.target))
+    best = min((r for r in records if r.status is Status.ok), key=lambda r: r.latency_s)
+    steps = policy.propose(history, 8, descend=True)
+    assert len(steps) == 8
+    for step in steps:  # a decision of these sketches has one column
+        assert step.sketch_id == best.sketch_id
+        assert np.sum(np.array(step.row) != np.array(best.decisions)) == 1
+    assert not {s.row for s in steps} & {r.decisions for r in records}
+    assert len(_policy().propose(MemoryHistory(), 4, descend=True)) == 4  # nothing to start from
+
+
 def test_the_first_batch_follows_the_draft_and_is_diverse():
     policy = _policy()
     batch = policy.propose(MemoryHistory(), 12)

@@ -28,6 +28,19 @@ def test_the_first_pass_goes_by_predicted_share():
     assert _spend(scheduler, 4, lambda i, r: [1e-3, 1e-3, 2e-3, 5e-4][i]) == [1, 2, 0, 3]
 
 
+def test_the_last_tenth_of_a_run_closes_it():
+    now = [0.0]
+    budget = Budget(TuningOptions(num_measure_trials=100, seconds=50), 2, lambda: now[0])
+    assert not budget.closing
+    budget.spend(89, True)
+    assert not budget.closing
+    budget.spend(1, True)
+    assert budget.closing
+    slow = Budget(TuningOptions(num_measure_trials=100, seconds=50), 2, lambda: now[0])
+    now[0] = 46.0
+    assert slow.closing
+
+
 def test_negligible_tasks_come_last_and_briefly():
     options = TuningOptions(num_measure_trials=999, num_measures_per_round=8, min_share=0.01)
     scheduler = TaskScheduler([1, 1, 1], [1e-5, 1e-2, 1e-2], options)

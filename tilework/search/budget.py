@@ -12,6 +12,9 @@ from tilework.search.options import TuningOptions
 LONGEST_GAP_S = 60.0
 """A longer time between two rounds of a restored run is taken for an interruption."""
 
+CLOSING = 0.1
+"""Share of a run that ends it: steps of a coordinate descent from what is fastest."""
+
 FEW = 3
 """Candidates of the first round of a task that hardly matters."""
 
@@ -67,6 +70,16 @@ class Budget:
         """Count a round's trials."""
         self.trials += trials
         self.stale_trials = 0 if improved else self.stale_trials + trials
+
+    @property
+    def closing(self) -> bool:
+        """Whether the last tenth of the trials or of the seconds has begun."""
+        options, share = self.options, 0.0
+        if options.num_measure_trials:
+            share = self.trials / options.num_measure_trials
+        if options.seconds:
+            share = max(share, self.elapsed_s / options.seconds)
+        return share >= 1 - CLOSING
 
     def exhausted(self) -> str:
         """Why the run may not begin another round; empty if it may."""

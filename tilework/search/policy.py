@@ -29,6 +29,8 @@ DRAFT_POPULATION, DRAFT_GENERATIONS = 640, 4
 """Effort of finding them: a search of its own, which costs every task of a run its start."""
 CENTRES = 5
 """Fastest measured candidates whose single-decision neighbours are tried."""
+ALL_STEPS = 4096
+"""Single-decision changes that a step of the coordinate descent scores: all of most sketches."""
 CREDIBLE = 1.15
 """Largest predicted throughput, relative to the best measured, that a score believes."""
 
@@ -97,15 +99,28 @@ class SketchPolicy:
 
     # --- proposals ---------------------------------------------------------------------------
 
-    def propose(self, history: History, count: int) -> list[Candidate]:
+    def propose(self, history: History, count: int, *, descend: bool = False) -> list[Candidate]:
         """Up to ``count`` candidates, most promising first, none with a record already.
 
         Fewer (or none) when the space holds no more.
+
+        Args:
+            history: the records so far.
+            count: size of the batch.
+            descend: take a step of a coordinate descent: only candidates that differ in one
+                decision from the fastest measured one, as long as there are new ones.
         """
         known = self.known(history)
         rng = self._generator("propose", len(known))
         trust = self._draft_trust(known)
+        model_id = "draft" if trust == 1 else self.model.model_id
         near = self._neighbours(rng, known)
+        if descend and known.num_ok and self.params.neighbours:
+            centre = self._measured(known, known.fastest(1))
+            around = self.space.neighbours(centre, ALL_STEPS, rng)
+            steps = self._scored(around, known, trust).without(known.keys).best(count)
+            if len(steps):
+                return self._candidates(steps, model_id)
         found = self._search(rng, known, trust, near).without(known.keys)
         chance = self.space.empty()
         if len(known):  # the first batch is diverse anyway
@@ -113,8 +128,7 @@ class SketchPolicy:
             wanted = max(least, round(self.params.eps_greedy * count))
             chance = self._at_random(rng, known, trust, wanted)
         return self._candidates(
-            self._batch(found, near, chance, count, trust if len(known) else 0.0),
-            "draft" if trust == 1 else self.model.model_id,
+            self._batch(found, near, chance, count, trust if len(known) else 0.0), model_id
         )
 
     def _draft_trust(self, known: Known) -> float:

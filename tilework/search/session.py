@@ -146,7 +146,8 @@ class TuningSession:
         self.budget.begin_step()
         first = self.scheduler.states[index].rounds == 0
         size = self.budget.round_size(first, self.scheduler.negligible(index))
-        candidates = self._policies[index].propose(self.history, size)
+        descend = not first and self.budget.closing
+        candidates = self._policies[index].propose(self.history, size, descend=descend)
         if not candidates:
             self.scheduler.retire(index, "every schedule found is measured")
         return candidates
