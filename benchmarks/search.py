@@ -8,7 +8,8 @@ convolution with a fused epilogue; evolving adds the operators; proposing is one
 search; compiling is lowering, code generation and assembly of the candidates it proposes. Trials
 and rankings come from a replay of the recorded dataset (`record_replay.py`): ours beside the plain
 Ansor policy, and models on tasks that they have not seen. ``--measure`` adds what takes a machine
-to itself: trials per second, failures, and the time to 220 GFLOP/s on one layer.
+to itself: trials per second, failures, the time to 220 GFLOP/s on one layer, the regret of the
+schedules chosen under a busy process, and networks untuned over tuned.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from pathlib import Path
 import numpy as np
 from _replay import DATASET, STRATEGIES, geomean, open_replay, ranking, trials_needed
 from _tasks import conv2d_task, replay_tasks
+from regret import selection_regret
 
+import tilework as tw
+from storage import RecordStore
 from tilework.codegen import build
 from tilework.model import Batch, Observation, XGBModel
 from tilework.record import MemoryHistory
@@ -33,6 +37,9 @@ from tilework.search.pool import Pool, PoolSpace
 from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
+
+RECORDS = Path(__file__).parent / "records"
+"""Best records of the networks that are compared with their untuned selves."""
 
 
 def median_seconds(run: Callable[[], object], repeat: int) -> float:
@@ -154,6 +161,25 @@ def measuring(seconds: float = 30.0) -> dict[str, float]:
     }  # fmt: skip
 
 
+def choosing() -> dict[str, float]:
+    """Regret of the chosen schedules under a busy process; untuned over tuned networks."""
+    target = Target("llvm -num-cores=2")
+    out = {
+        f"{how}_regret_{kind}": value
+        for how, row in selection_regret(target).items()
+        for kind, value in row.items()
+    }
+    for name in ("resnet-18", "resnet-50"):
+        net = tw.zoo.get(name)
+        pair = [tw.compile(net, target), tw.compile(net, target, RecordStore(RECORDS))]
+        ratios = []
+        for _ in range(7):
+            untuned, tuned = (m.benchmark(repeat=1, min_repeat_ms=200).median for m in pair)
+            ratios.append(untuned / tuned)
+        out[f"untuned_over_tuned_{name}"] = statistics.median(ratios)
+    return out
+
+
 def compiling(task: SearchTask, count: int = 64) -> dict[str, float]:
     """Milliseconds of one core for each candidate of a batch that the search proposes."""
     times = []
@@ -214,9 +240,9 @@ def main() -> None:
         for name in ("draft", "learned")
     ]
     print(f"{'geomean; mean':28s} " + " ".join(total))
-    live = measuring() if args.measure else {}
+    live = measuring() | choosing() if args.measure else {}
     for name, value in live.items():
-        print(f"{name:28s} {value:.3g}")
+        print(f"{name:32s} {value:.4g}")
     if args.json:
         document = {
             "target": str(target), "speed": speed, "refit": refit, "trials": needed,
