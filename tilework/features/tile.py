@@ -1,0 +1,236 @@
+"""The register tile and its shorter versions: instructions of one reduction step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.features.access import Access, BlockFacts
+from tilework.features.borders import parts, split_axes, tested
+from tilework.features.machine import Machine
+from tilework.space.canonical import EXPANDED_LANES
+from tilework.space.guards import serial_taps
+from tilework.space.nest import BlockNest
+from tilework.space.tables import divisors
+from tilework.te.expr import Axis
+
+Floats = NDArray[np.float64]
+_CONFLICT_CYCLES = 1.5
+_WINDOW_LOAD_CYCLES = 1.4  # rows of a window come from L2 more often than not
+_MASKED_LANES = 16  # vectors this wide may leave lanes idle
+GUARD_LOAD_CYCLES = 0.7
+CALL_CYCLES = 14.0
+TILE_CYCLES = 14.0
+LOOP_CYCLES = 1.5
+
+
+class TileShape:
+    """The register tile: rows of pixels times vectors, and its shorter versions at the edges."""
+
+    def __init__(self, nest: BlockNest, tiles: dict[Axis, list[Floats]], machine: Machine) -> None:
+        self.nest, self.lanes = nest, machine.lanes
+        count = len(nest.parallel)
+        self.sizes = [tiles[a][-1] for a in nest.block.spatial]
+        self.pixels = np.ones(count)
+        for size in self.sizes[:-1]:
+            self.pixels = self.pixels * size
+        last = self.sizes[-1] if self.sizes else np.ones(count)
+        self.vectors = register_count(last, self.lanes)
+        self.work = self.pixels * self.vectors
+        self.tiles = np.ones(count)
+        slots = np.ones(count)
+        for a, size in zip(nest.block.spatial, self.sizes, strict=True):
+            n = np.ceil(a.extent / size)
+            self.tiles = self.tiles * n
+            slots = slots * n * size
+        exact = float(np.prod([a.extent for a in nest.block.spatial], dtype=np.float64))
+        self.waste = slots / exact
+
+    def sum_over_versions(self, cost: Callable[[Floats, Floats], Floats]) -> Floats:
+        """Sum of ``cost(pixels, vectors)`` over all register tiles, full and shorter ones.
+
+        Where taps on padding are left out, over taps, too, in units of all taps.
+        """
+        versions: list[tuple[Floats, Floats, Floats]] = []
+        count = len(self.pixels)
+        versions.append((np.ones(count), np.ones(count), np.ones(count)))
+        axes = self.nest.block.spatial
+        split = split_axes(self.nest.block)
+        for i, (a, size) in enumerate(zip(axes, self.sizes, strict=True)):
+            full = np.floor(a.extent / size)
+            rest = a.extent - full * size
+            found = [(full, size), (np.ones(count), rest)]
+            if a in split:
+                found = parts(self.nest.block, a, size)
+            grown: list[tuple[Floats, Floats, Floats]] = []
+            vector = i == len(axes) - 1
+            for number, pixels, vectors in versions:
+                for n, s in found:
+                    if not n.any() or not s.any():
+                        continue
+                    n = np.where(s > 0, n, 0.0)
+                    if vector:
+                        grown.append((number * n, pixels, register_count(s, self.lanes)))
+                    else:
+                        grown.append((number * n, pixels * s, vectors))
+            versions = grown
+        total = np.zeros(count)
+        for number, pixels, vectors in versions:
+            total += number * cost(pixels, vectors)
+        return total
+
+
+def register_count(size: Floats, lanes: int) -> Floats:
+    """Registers (whole and partial) that a vector loop of ``size`` elements takes."""
+    whole = np.floor(size / lanes)
+    rest = (size - whole * lanes).astype(np.int64)
+    if lanes >= _MASKED_LANES:
+        return whole + (rest > 0)
+    bits = np.zeros(len(size))
+    width = lanes // 2
+    while width:
+        bits += (rest & width) > 0
+        width //= 2
+    return whole + bits
+
+
+def unrolled_steps(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[Axis, Floats]:
+    """How far the innermost loop of each reduce axis is expanded, as the lowering does it."""
+    work = np.ones(len(nest.parallel))
+    for a in nest.block.spatial:
+        size = tiles[a][-1]
+        work = work * (np.ceil(size / EXPANDED_LANES) if a is nest.block.spatial[-1] else size)
+    room = np.maximum(np.floor(nest.unroll / np.maximum(work, 1.0)), 1.0)
+    out: dict[Axis, Floats] = {}
+    looped = serial_taps(nest.block)
+    for a in reversed(nest.block.reduce):
+        extent = tiles[a][-1]
+        if a in nest.block.const_axes:
+            out[a] = extent
+            continue
+        factor = np.ones(len(room))
+        for n in np.unique(extent):
+            at = extent == n
+            table = np.array(divisors(int(n)))
+            factor[at] = table[np.searchsorted(table, room[at], side="right") - 1]
+        if a in looped:
+            factor = np.ones(len(room))
+        out[a] = factor
+        room = np.where(factor == extent, np.floor(room / factor), 1.0)
+    return out
+
+
+def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) -> Floats:
+    """Elements (of vectors: vectors) that an expanded body reads through ``access``, each once.
+
+    Where windows overlap, several taps of several pixels read the same element.
+    """
+    spatial = shape.nest.block.spatial
+    sizes = dict(zip(spatial[:-1], shape.sizes[:-1], strict=True)) | unrolled
+    total = np.ones(len(shape.pixels))
+    for dim in access.dims:
+        choices, reach = np.ones(len(total)), np.ones(len(total))
+        for a, c in (dim or {}).items():
+            if a in sizes:
+                choices = choices * sizes[a]
+                reach = reach + c * (sizes[a] - 1)
+        total = total * np.minimum(choices, reach)
+    return total
+
+
+def step_cycles(
+    facts: BlockFacts, shape: TileShape, unrolled: dict[Axis, Floats], machine: Machine
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Cycles of one reduction step of the full register tile, and stalls that come on top.
+
+    Also returns the number of its loads, and of the guarded ones.
+    """
+    loads = np.zeros(len(shape.pixels))
+    cycles = np.zeros(len(shape.pixels))
+    guarded = np.zeros(len(shape.pixels))
+    conflicts = np.zeros(len(shape.pixels))
+    spatial = shape.nest.block.spatial
+    steps = np.ones(len(shape.pixels))
+    for factor in unrolled.values():
+        steps = steps * factor
+    windows = facts.windows
+    for access in facts.accesses:
+        if access.once or (access.store and shape.nest.block.reduce):
+            continue
+        if windows and access.slides:
+            n = _elements(access, shape, unrolled) / steps
+        else:
+            n = np.ones(len(shape.pixels))
+            for a, size in zip(spatial[:-1], shape.sizes[:-1], strict=True):
+                if a in access.axes:
+                    n = n * size
+            if windows:  # what finds no register is read again for every use
+                fits = shape.work + steps * shape.vectors < machine.registers
+                n = np.where(fits, n, shape.pixels)
+        if access.lane_stride == 1:
+            n = n * shape.vectors
+        elif access.lane_stride:
+            n = n * shape.sizes[-1] * 2.0
+        loads = loads + n
+        if access.lane_stride == 1:
+            cycles = cycles + n * (_WINDOW_LOAD_CYCLES if windows else 1.0) / machine.load_ports
+        else:
+            cycles = cycles + n / machine.broadcast_ports
+        if not access.packed and not access.lane_stride:
+            conflicts = conflicts + np.where(_thrashes(access, shape, machine), n, 0.0)
+        if access.guarded:
+            guarded = guarded + n
+    pressure = np.maximum(shape.work + shape.vectors + 1 - machine.registers, 0.0)
+    per_step = np.maximum.reduce(
+        [
+            shape.work * facts.update_ops_rate(machine),
+            cycles + 2.0 * pressure / machine.load_ports,
+            np.full(len(loads), machine.latency if shape.nest.block.reduce else 0.5),
+        ]
+    )
+    guarded = guarded * tested(shape.nest)
+    stalls = GUARD_LOAD_CYCLES * guarded + _CONFLICT_CYCLES * conflicts
+    return per_step, stalls, loads, guarded
+
+
+def _thrashes(access: Access, shape: TileShape, machine: Machine) -> NDArray[np.bool_]:
+    """Whether the pixels of a register tile compete for too few sets of L1.
+
+    Neighbours a power of two apart fall into few of its 64 sets; with more of them than these
+    sets hold, every reduction step misses. A row of pixels reaches no more sets than it has
+    pixels, so that a few long strides suffice.
+    """
+    spatial = shape.nest.block.spatial
+    common = np.full(len(shape.pixels), 64, np.int64)
+    pixels = np.ones(len(shape.pixels))
+    reached = np.ones(len(shape.pixels))
+    for a, size in zip(spatial[:-1], shape.sizes[:-1], strict=True):
+        if a in access.axes:
+            lines = access.stride_lines(a)
+            common = np.where(size > 1, np.gcd(common, lines), common)
+            reached = reached * np.minimum(size, 64 // np.gcd(64, lines))
+            pixels = pixels * size
+    return pixels >= machine.l1_ways * np.minimum(64 // common, reached)
+
+
+def version_cycles(
+    facts: BlockFacts,
+    pixels: Floats,
+    vectors: Floats,
+    machine: Machine,
+    base: Floats,
+    full: Floats,
+) -> Floats:
+    """Cycles per reduction step of a tile version, without stalls; at most the full tile's.
+
+    ``base`` and ``full`` are the cycles and the registers of the full tile.
+    """
+    work = pixels * vectors
+    busy = work * facts.update_ops_rate(machine)
+    if facts.windows:
+        loads = base * work / full
+    else:
+        loads = pixels / machine.broadcast_ports + vectors / machine.load_ports
+    return np.minimum(np.maximum.reduce([busy, loads, np.full(len(busy), machine.latency)]), base)
