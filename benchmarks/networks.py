@@ -30,7 +30,7 @@ from tasks.finish import open_store
 from tasks.network import is_onnx, network_label
 from tasks.peers import PEERS, require_peers
 from tilework.graph import Network
-from tilework.graph.onnx_export import to_model
+from tilework.graph.onnx.export import to_model
 from tilework.record import MemoryHistory
 
 _DEFAULT = ["resnet-18", "resnet-50", "mlp-150528-128-64-1000"]

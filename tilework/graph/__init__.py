@@ -13,8 +13,8 @@ from tilework.graph.plan import Call, Plan, plan
 def from_onnx(
     path: str | PathLike[str], shapes: dict[str, tuple[int, ...]] | None = None
 ) -> Network:
-    """Read an ONNX file; see `tilework.graph.onnx_import.from_onnx`."""
-    from tilework.graph.onnx_import import from_onnx as load  # onnx is slow to import
+    """Read an ONNX file; see `tilework.graph.onnx.importer.from_onnx`."""
+    from tilework.graph.onnx.importer import from_onnx as load  # onnx is slow to import
 
     return load(path, shapes)
 

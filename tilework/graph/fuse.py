@@ -3,8 +3,8 @@
 The rules are the field's: every operator has a pattern, and a node joins the group of its
 immediate post-dominator (the first node through which everything it feeds must pass) when the
 patterns on all paths between them allow it. A group holds at most one *anchor*: convolution,
-dense, pooling, softmax. So a convolution takes the bias, residual addition and ReLU behind it, and
-nothing in front.
+dense, pooling, softmax, reductions. So a convolution takes the bias, residual addition and ReLU
+behind it, and nothing in front; a reduction takes elementwise operators on both sides.
 
 One rule is wider here: a depthwise and a pointwise convolution in a row may share a group
 (`tilework.graph.chains`). One is narrower: operators that move data (transpose, concatenation)
@@ -16,33 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from tilework.graph.chains import fuse_chains
 from tilework.graph.ir import Network, Node
-from tilework.graph.shapes import AVG_POOLS, BINARY, CONVOLUTIONS, GROUPED, MAX_POOLS, UNARY
+from tilework.graph.operators import OPERATORS, Pattern
 
 MAX_OPS = 256
-
-
-class Pattern(IntEnum):
-    """How an operator's output elements depend on its inputs; larger is harder to fuse."""
-
-    ELEMENTWISE = 0
-    BROADCAST = 1
-    INJECTIVE = 2
-    ANCHOR = 4
-    OPAQUE = 8
-
-
-PATTERNS: dict[str, Pattern] = {
-    **dict.fromkeys((*UNARY, "relu", "clip", "identity"), Pattern.ELEMENTWISE),
-    **dict.fromkeys(BINARY, Pattern.BROADCAST),
-    **dict.fromkeys(("transpose", "concat", "pad"), Pattern.INJECTIVE),
-    **dict.fromkeys((*CONVOLUTIONS, *GROUPED, "dense", "matmul", "softmax"), Pattern.ANCHOR),
-    **dict.fromkeys((*MAX_POOLS, *AVG_POOLS, "global_avg_pool"), Pattern.ANCHOR),
-    "reshape": Pattern.OPAQUE,  # a view: no kernel at all
-}
 
 
 @dataclass
@@ -100,18 +79,22 @@ def _items(net: Network) -> list[_Item]:
     order = execution_order(net)
     index = {n.name: i for i, n in enumerate(order)}
     items = [
-        _Item(n, PATTERNS[n.op], [], i, has_anchor=PATTERNS[n.op] is Pattern.ANCHOR)
+        _Item(n, OPERATORS[n.op].pattern, [], i, has_anchor=_anchors(OPERATORS[n.op].pattern))
         for i, n in enumerate(order)
     ]
     for i, node in enumerate(order):
         for value in node.inputs:
             if value in index:
-                pattern = PATTERNS[node.op]
+                pattern = OPERATORS[node.op].pattern
                 same = net.types[value].shape == net.types[node.name].shape
                 if pattern is Pattern.BROADCAST and same:
                     pattern = Pattern.ELEMENTWISE
                 items[index[value]].readers.append((i, pattern))
     return items
+
+
+def _anchors(pattern: Pattern) -> bool:
+    return pattern in (Pattern.REDUCE, Pattern.ANCHOR)
 
 
 def _dominators(items: list[_Item], net: Network) -> None:
@@ -167,14 +150,14 @@ def _try_fuse(items: list[_Item], i: int, phase: int) -> None:
         return pattern <= (Pattern.ANCHOR if at_sink else Pattern.INJECTIVE)
 
     allowed: Callable[[Pattern, bool], bool]
-    if item.pattern is Pattern.ANCHOR or anchored:
-        limit = Pattern.ELEMENTWISE if item.pattern is Pattern.ANCHOR else Pattern.BROADCAST
-        wrong_phase = item.pattern is Pattern.ANCHOR and phase != 0
+    if anchored:
+        limit = Pattern.ELEMENTWISE if _anchors(item.pattern) else Pattern.BROADCAST
+        wrong_phase = _anchors(item.pattern) and phase != 0
         if wrong_phase or item.edge > limit:
             return
         allowed = simple
     elif item.pattern <= Pattern.BROADCAST:
-        if item.edge > Pattern.INJECTIVE:
+        if item.edge > Pattern.REDUCE:
             return
         allowed = to_anchor
     else:

@@ -31,19 +31,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tilework.errors import NetworkError
-from tilework.graph.shapes import infer
-
-
-class ValueType(NamedTuple):
-    """Static type of a value: its extents, outermost first, and its NumPy dtype name."""
-
-    shape: tuple[int, ...]
-    dtype: str = "float32"
+from tilework.graph.operators import ValueType, infer
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +104,7 @@ class Network:
         Raises:
             NetworkError: the file cannot be written, or an operator has no ONNX form.
         """
-        from tilework.graph.onnx_export import to_onnx
+        from tilework.graph.onnx.export import to_onnx
 
         to_onnx(self, path)
 
@@ -141,7 +134,7 @@ def node_type(node: Node, types: Mapping[str, ValueType]) -> ValueType:
             f"node '{node.name}' ({node.op}) works on {', '.join(odd)}; only float32 is supported"
         )
     try:
-        return ValueType(infer(node.op, [t.shape for t in ins], node.attrs))
+        return infer(node.op, ins, node.attrs)
     except (ValueError, KeyError, IndexError, TypeError) as e:
         shapes = ", ".join(str(list(t.shape)) for t in ins)
         raise NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {e}") from e

@@ -10,9 +10,9 @@ import numpy as np
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, ValueType, rewrite
 from tilework.graph.lower import lower_nodes
+from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS
 from tilework.graph.passes import optimize
 from tilework.graph.precision import Precision, stored_types
-from tilework.graph.shapes import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS
 from tilework.te import ComputeDAG, Tensor
 from tilework.te.dtypes import numpy_dtype
 

@@ -23,7 +23,7 @@ from typing import Literal, get_args
 
 from tilework.errors import NetworkError, TargetError
 from tilework.graph.ir import Network, Node, ValueType
-from tilework.graph.shapes import CONVOLUTIONS, GROUPED
+from tilework.graph.operators import CONVOLUTIONS, GROUPED
 from tilework.target import Target
 
 Precision = Literal["f32", "bf16"]

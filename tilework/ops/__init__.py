@@ -8,6 +8,7 @@ from __future__ import annotations
 from tilework.ops.conv import conv, conv2d_nchw, conv2d_nhwc, depthwise_conv, grouped_conv
 from tilework.ops.dense import dense, matmul
 from tilework.ops.elementwise import (
+    UNARY,
     add,
     broadcast_index,
     clip,
@@ -26,7 +27,7 @@ from tilework.ops.softmax import softmax
 from tilework.ops.transform import concatenate, transpose
 
 __all__ = [
-    "add", "avg_pool", "broadcast_index", "clip", "concatenate", "conv", "conv2d_nchw",
+    "UNARY", "add", "avg_pool", "broadcast_index", "clip", "concatenate", "conv", "conv2d_nchw",
     "conv2d_nhwc", "copy", "dense", "depthwise_conv", "divide", "global_avg_pool", "grouped_conv",
     "matmul", "max_pool", "maximum", "minimum", "multiply", "pad", "relu", "softmax", "subtract",
     "transpose", "unary",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.graph.ir import Network, Node
-from tilework.graph.shapes import CONVOLUTIONS
+from tilework.graph.operators import CONVOLUTIONS
 
 
 def per_channel(net: Network, value: str, channels: int) -> np.ndarray | None:

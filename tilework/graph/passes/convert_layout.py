@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilework.graph.ir import Builder, Network, Node
-from tilework.graph.shapes import BINARY, UNARY, maps_order, weights_order
-
-_SHAPED = ("relu", "clip", "concat", "softmax", "pad", "batch_norm", "identity")
-_ANY_LAYOUT = (*BINARY, *UNARY, *_SHAPED)
+from tilework.graph.operators import OPERATORS, maps_order, weights_order
 
 _OTHER = {"NHWC": "NCHW", "NCHW": "NHWC"}
 
@@ -80,10 +75,12 @@ class _Converter:
             inputs += [self._weight(w) for w in node.inputs[1:]]
             attrs = {**node.attrs, "layout": self.layout}
         elif self._follows(node):
-            maps = node.inputs[:1] if node.op == "batch_norm" else node.inputs
+            maps = _maps(node)
             inputs = [self._as_converted(v, rank) for v in maps]
             inputs += [self._as_plain(v) for v in node.inputs[len(maps) :]]
-            attrs = self._permuted(node, rank)
+            permute = OPERATORS[node.op].permute
+            assert permute is not None
+            attrs = permute(node.attrs, maps_order(rank, self.layout))
         else:
             inputs = [self._as_plain(v) for v in node.inputs]
             self.plain[node.name] = self.b.op(node.op, *inputs, name=node.name, **node.attrs)
@@ -93,9 +90,9 @@ class _Converter:
     def _follows(self, node: Node) -> bool:
         """Whether a layout-agnostic operator should run in the new layout."""
         rank = len(self.net.types[node.name].shape)
-        if node.op not in _ANY_LAYOUT or rank < 3:
+        if OPERATORS[node.op].permute is None or rank < 3:
             return False
-        maps = [v for v in node.inputs if v not in self.net.constants]
+        maps = [v for v in _maps(node) if v not in self.net.constants]
         if not maps or any(len(self.net.types[v].shape) != rank for v in maps):
             return False
         return node.name in self.wanted or any(v not in self.plain for v in maps)
@@ -107,16 +104,10 @@ class _Converter:
         weight = self.net.constants[value].transpose(perm)
         return self.b.constant(np.ascontiguousarray(weight), value)
 
-    def _permuted(self, node: Node, rank: int) -> dict[str, Any]:
-        """The attributes that name dimensions, renamed for the new layout."""
-        perm = maps_order(rank, self.layout)
-        attrs = dict(node.attrs)
-        if "axis" in attrs:
-            attrs["axis"] = perm.index(attrs["axis"] % rank)
-        for key in ("before", "after"):
-            if key in attrs:
-                attrs[key] = tuple(attrs[key][d] for d in perm)
-        return attrs
+
+def _maps(node: Node) -> tuple[str, ...]:
+    """The inputs whose dimensions change places with those of the result."""
+    return node.inputs[: OPERATORS[node.op].permuted_inputs]
 
 
 def _wanted(net: Network, old: str) -> set[str]:
@@ -125,6 +116,6 @@ def _wanted(net: Network, old: str) -> set[str]:
     for node in reversed(net.nodes):
         if node.attrs.get("layout") == old:
             wanted.add(node.inputs[0])
-        elif node.op in _ANY_LAYOUT and node.name in wanted:
+        elif OPERATORS[node.op].permute is not None and node.name in wanted:
             wanted.update(v for v in node.inputs if v not in net.constants)
     return wanted

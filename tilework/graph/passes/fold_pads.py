@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
-from tilework.graph.shapes import CONVOLUTIONS
+from tilework.graph.operators import CONVOLUTIONS
 
 
 def fold_pads(net: Network) -> Network:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
-from tilework.graph.shapes import BINARY
+from tilework.graph.operators import BINARY
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilework.graph.ir import Builder, Network, Node, rewrite
-from tilework.graph.shapes import BINARY, CONVOLUTIONS, UNARY
+from tilework.graph.operators import BINARY, CONVOLUTIONS, UNARY
 
 _FOLLOWS = (*BINARY, *UNARY, "relu", "clip")
 

@@ -1,13 +1,14 @@
 """Read a network from an ONNX file.
 
 This module loads and checks the file, binds symbolic extents, walks the graph and collects every
-problem before it reports; `onnx_ops` says what each operator becomes.
+problem before it reports; `convert` says what each operator becomes.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,8 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
-from tilework.graph.onnx_context import Context, Unsupported
-from tilework.graph.onnx_ops import CONVERTERS, FOLDABLE
+from tilework.graph.onnx.context import Context, Unsupported
+from tilework.graph.onnx.convert import CONVERTERS, FOLDABLE
 
 if TYPE_CHECKING:
     import onnx
@@ -81,6 +82,11 @@ def _convert(model: onnx.ModelProto, path: Path, shapes: Mapping[str, Sequence[i
         raise NetworkError(_summary(walk.problems))
     outputs = []
     for out in graph.output:
+        if out.name in walk.unoffered:
+            op = walk.unoffered[out.name]
+            raise NetworkError(
+                f"its output '{out.name}', a further output of {op}, is unsupported"
+            )
         if out.name not in walk.values and out.name not in walk.constants:
             raise NetworkError(f"the file is corrupt: its output '{out.name}' is never computed")
         outputs.append(walk.value(out.name))
@@ -183,7 +189,7 @@ def _bind(
 
 
 def _check_size(name: str, shape: Sequence[int]) -> None:
-    from tilework.graph.shapes import MAX_ELEMENTS
+    from tilework.graph.operators import MAX_ELEMENTS
 
     size = 1
     for n in shape:
@@ -199,6 +205,7 @@ class _Walk(Context):
         super().__init__(b, opset)
         self.problems: list[tuple[str, str, str]] = []  # (operator, node, reason or "")
         self.unknown: set[str] = set()  # values that depend on a problem
+        self.unoffered: dict[str, str] = {}  # further outputs that nobody may read -> operator
 
     def node(self, node: onnx.NodeProto) -> None:
         where = node.name or (node.output[0] if node.output else "?")
@@ -210,6 +217,12 @@ class _Walk(Context):
             self._problem(node.op_type, where, "", outputs)
         elif any(i in self.unknown for i in node.input):
             self.unknown.update(outputs)
+        elif any(i in self.unoffered for i in node.input):
+            other = next(i for i in node.input if i in self.unoffered)
+            reason = (
+                f"it reads '{other}', an output of {self.unoffered[other]} that is unsupported"
+            )
+            self._problem(node.op_type, where, reason, outputs)
         else:
             missing = [
                 i for i in node.input if i and i not in self.values and i not in self.constants
@@ -233,14 +246,17 @@ class _Walk(Context):
             return
         if node.op_type not in CONVERTERS:
             raise Unsupported("its inputs are not constants")
-        if len(outputs) > 1 and node.op_type not in ("Dropout", "BatchNormalization"):
-            raise Unsupported("only the first output is supported")
         result = CONVERTERS[node.op_type](self, node)
-        if isinstance(result, np.ndarray):
-            self.constants[outputs[0]] = result
-            return
-        self.values[outputs[0]] = result
-        self.unknown.update(outputs[1:])
+        found = result if isinstance(result, list) else [result]
+        for output, value in zip_longest(node.output, found):
+            if not output:
+                continue
+            if isinstance(value, np.ndarray):
+                self.constants[output] = value
+            elif value is not None:
+                self.values[output] = value
+            else:
+                self.unoffered[output] = node.op_type
 
     def _fold(self, node: onnx.NodeProto) -> np.ndarray:
         from onnx.reference import ReferenceEvaluator

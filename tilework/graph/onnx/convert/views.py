@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.graph.onnx_context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
 
 if TYPE_CHECKING:
     import onnx
@@ -142,7 +142,7 @@ def _pad(c: Context, node: onnx.NodeProto) -> str:
     )
 
 
-VIEW_CONVERTERS: dict[str, Converter] = {
+CONVERTERS: dict[str, Converter] = {
     "Cast": _cast,
     "Concat": _concat,
     "Constant": _constant,

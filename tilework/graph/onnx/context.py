@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -69,7 +69,9 @@ class Context:
             raise Unsupported(str(e)) from e
 
 
-Converter = Callable[[Context, "onnx.NodeProto"], "str | np.ndarray"]
+# what the node's first output is, or each of its outputs (None: not offered)
+Result = Union[str, np.ndarray, "list[str | np.ndarray | None]"]
+Converter = Callable[[Context, "onnx.NodeProto"], Result]
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:

@@ -1,0 +1,25 @@
+"""What each ONNX operator becomes in a network, a family a module.
+
+A converter takes the importer's context and the ONNX node, and returns the name of the value that
+it built, a list of names where the node has several outputs (None for those it does not offer),
+or an array where the result is known at import.
+"""
+
+from __future__ import annotations
+
+from tilework.graph.onnx.context import Converter
+from tilework.graph.onnx.convert import elementwise, matrices, normal, reductions, views, windows
+
+_FAMILIES = (windows, matrices, normal, elementwise, reductions, views)
+
+CONVERTERS: dict[str, Converter] = {
+    op: convert for family in _FAMILIES for op, convert in family.CONVERTERS.items()
+}
+
+# operators of small constants (shape arithmetic, transposed weights) that are evaluated at import
+FOLDABLE = (
+    "Add", "Cast", "Ceil", "Concat", "Div", "Floor", "Gather", "Identity", "Mul", "Neg",
+    "Reshape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze",
+)  # fmt: skip
+
+__all__ = ["CONVERTERS", "FOLDABLE"]

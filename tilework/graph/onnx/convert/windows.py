@@ -1,0 +1,157 @@
+"""Convolutions and pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def _window(
+    a: dict[str, Any], size: Sequence[int], kernel: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Strides, pads and dilation of a sliding window, with automatic padding made explicit."""
+    rank = len(size)
+    strides = tuple(a.get("strides", (1,) * rank))
+    dilation = tuple(a.get("dilations", (1,) * rank))
+    pads = list(a.get("pads", (0,) * (2 * rank)))
+    if not len(strides) == len(dilation) == len(kernel) == rank or len(pads) != 2 * rank:
+        raise Unsupported(f"kernel, strides, dilations and pads do not fit {rank} spatial axes")
+    if min(*strides, *dilation, *kernel) < 1:
+        raise Unsupported("kernel, strides and dilation must be positive")
+    mode = a.get("auto_pad", "NOTSET")
+    if mode == "VALID":
+        pads = [0] * (2 * rank)
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        for d in range(rank):
+            out = -(-size[d] // strides[d])
+            reach = dilation[d] * (kernel[d] - 1) + 1
+            total = max((out - 1) * strides[d] + reach - size[d], 0)
+            small, large = total // 2, total - total // 2
+            pads[d], pads[d + rank] = (small, large) if mode == "SAME_UPPER" else (large, small)
+    elif mode != "NOTSET":
+        raise Unsupported(f"unknown auto_pad '{mode}'")
+    if min(pads) < 0:
+        raise Unsupported("negative pads are not supported")
+    return strides, tuple(pads), dilation
+
+
+def _conv(c: Context, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    x, w = c.shape(node.input[0]), c.shape(node.input[1])
+    rank = _spatial_rank(x)
+    if len(w) != len(x):
+        raise Unsupported(f"the weights {list(w)} do not fit {rank} spatial axes")
+    groups = int(a.get("group", 1))
+    strides, pads, dilation = _window(a, x[2:], w[2:])
+    y = c.op(
+        f"conv{rank}d",
+        c.value(node.input[0]),
+        c.value(node.input[1]),
+        name=node.output[0],
+        strides=strides,
+        pads=pads,
+        dilation=dilation,
+        layout="NCHW",
+        **({"groups": groups} if groups != 1 else {}),
+    )
+    bias = optional(node, 2)
+    if not bias:
+        return y
+    return c.op("add", y, _channels(c, bias, rank), name=f"{node.output[0]}_biased")
+
+
+def _spatial_rank(shape: Sequence[int]) -> int:
+    """Number of spatial axes of feature maps [N, C, ...]."""
+    if not 3 <= len(shape) <= 5:
+        raise Unsupported(f"only one to three spatial axes are supported, not {list(shape)}")
+    return len(shape) - 2
+
+
+def _channels(c: Context, name: str, rank: int) -> str:
+    """A vector of channels as [1, C, 1, ...] before ``rank`` spatial axes."""
+    shape = (1, math.prod(c.shape(name)), *(1 for _ in range(rank)))
+    if name in c.constants:
+        c.value(name)  # checks the dtype
+        return c.b.constant(c.constants[name].reshape(shape), name)
+    return c.op("reshape", c.value(name), shape=shape)
+
+
+def _pool(op: str) -> Converter:
+    def convert(c: Context, node: onnx.NodeProto) -> str:
+        a = attributes(node)
+        shape = c.shape(node.input[0])
+        rank = _spatial_rank(shape)
+        kernel = tuple(a["kernel_shape"])
+        strides, pads, dilation = _window(a, shape[2:], kernel)
+        count = bool(a.get("count_include_pad", 0))
+        if a.get("ceil_mode", 0):
+            wider = _ceil_pads(shape[2:], kernel, strides, pads, dilation)
+            if op == "avg_pool" and count and wider != pads:
+                raise Unsupported("ceil_mode with count_include_pad is not supported")
+            pads = wider
+        attrs: dict[str, Any] = {"dilation": dilation}
+        if op == "avg_pool":
+            if max(dilation) > 1:
+                raise Unsupported("dilated average pooling is not supported")
+            attrs = {"count_include_pad": count}
+        return c.op(
+            f"{op}{rank}d",
+            c.value(node.input[0]),
+            name=node.output[0],
+            kernel=kernel,
+            strides=strides,
+            pads=pads,
+            layout="NCHW",
+            **attrs,
+        )
+
+    return convert
+
+
+def _ceil_pads(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+) -> tuple[int, ...]:
+    """Pads that make a rounded-down window count equal the rounded-up one."""
+    rank = len(size)
+    ends = []
+    for d in range(rank):
+        reach = dilation[d] * (kernel[d] - 1) + 1
+        room = size[d] + pads[d] + pads[d + rank]
+        out = -(-(room - reach) // strides[d]) + 1
+        if (out - 1) * strides[d] >= size[d] + pads[d]:
+            out -= 1  # the last window would start in the padding
+        ends.append(pads[d + rank] + max((out - 1) * strides[d] + reach - room, 0))
+    return (*pads[:rank], *ends)
+
+
+def _global_pool(op: str) -> Converter:
+    def convert(c: Context, node: onnx.NodeProto) -> str:
+        shape = c.shape(node.input[0])
+        rank = _spatial_rank(shape)
+        x, name = c.value(node.input[0]), node.output[0]
+        if op == "global_avg_pool":
+            return c.op(op, x, name=name, layout="NCHW")
+        ones = (1,) * rank
+        attrs = {"strides": ones, "pads": (0,) * (2 * rank), "dilation": ones, "layout": "NCHW"}
+        return c.op(f"max_pool{rank}d", x, name=name, kernel=shape[2:], **attrs)
+
+    return convert
+
+
+CONVERTERS: dict[str, Converter] = {
+    "AveragePool": _pool("avg_pool"),
+    "Conv": _conv,
+    "GlobalAveragePool": _global_pool("global_avg_pool"),
+    "GlobalMaxPool": _global_pool("max_pool"),
+    "MaxPool": _pool("max_pool"),
+}

@@ -1,0 +1,57 @@
+"""Convolutions and pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilework.graph.ir import Node
+from tilework.graph.onnx.write.writer import Write, Writer, simple
+from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, MAX_POOLS
+
+
+def _conv(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    a = node.attrs
+    w.add(
+        "Conv",
+        inputs,
+        out,
+        kernel_shape=w.net.types[node.inputs[1]].shape[2:],
+        strides=a["strides"],
+        pads=a["pads"],
+        dilations=a["dilation"],
+        group=a.get("groups", 1),
+    )
+
+
+def _max_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    a = node.attrs
+    w.add(
+        "MaxPool",
+        inputs,
+        out,
+        kernel_shape=a["kernel"],
+        strides=a["strides"],
+        pads=a["pads"],
+        dilations=a["dilation"],
+    )
+
+
+def _avg_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    a = node.attrs
+    w.add(
+        "AveragePool",
+        inputs,
+        out,
+        kernel_shape=a["kernel"],
+        strides=a["strides"],
+        pads=a["pads"],
+        count_include_pad=int(a["count_include_pad"]),
+    )
+
+
+WRITERS: dict[str, Write] = {
+    **dict.fromkeys(CONVOLUTIONS, _conv),
+    **dict.fromkeys(MAX_POOLS, _max_pool),
+    **dict.fromkeys(AVG_POOLS, _avg_pool),
+    "global_avg_pool": simple("GlobalAveragePool"),
+}

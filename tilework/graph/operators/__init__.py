@@ -1,0 +1,55 @@
+"""The operators of the network language, a family a module, and what may be asked of them.
+
+An `Operator` states all that the compiler knows of it in one place: inference of the result's
+type, the computation in tensor expressions, how it fuses, and how it follows a change of layout.
+A new operator is a new entry of a family's ``OPERATORS``; `tilework.graph.onnx` says how files
+spell it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tilework.graph.operators import elementwise, matrices, normal, views, windows
+from tilework.graph.operators.base import Attrs, Operator, Pattern, Shape, ValueType, broadcast
+from tilework.graph.operators.elementwise import BINARY, COMMUTATIVE, UNARY
+from tilework.graph.operators.layouts import maps_order, weights_order
+from tilework.graph.operators.windows import (
+    AVG_POOLS,
+    CONVOLUTIONS,
+    GROUPED,
+    MAX_POOLS,
+    spatial_rank,
+)
+
+# index arithmetic is 32 bits wide; no sensible network comes near this many elements in one value
+MAX_ELEMENTS = 2**30
+
+_FAMILIES = (windows, matrices, normal, elementwise, views)
+
+OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}
+
+
+def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    """Type of the result of ``op`` applied to inputs of ``types``.
+
+    Raises:
+        ValueError: unknown operator, or inputs that do not fit it; the message says why.
+    """
+    if op not in OPERATORS:
+        raise ValueError(f"unknown operator '{op}'")
+    result = OPERATORS[op].infer(types, attrs)
+    shape = tuple(int(n) for n in result.shape)
+    if any(n <= 0 for n in shape):
+        raise ValueError(f"the result would have shape {list(shape)}")
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise ValueError(f"the result of shape {list(shape)} is too large")
+    return ValueType(shape, result.dtype)
+
+
+__all__ = [
+    "AVG_POOLS", "BINARY", "COMMUTATIVE", "CONVOLUTIONS", "GROUPED", "MAX_ELEMENTS", "MAX_POOLS",
+    "OPERATORS", "UNARY", "Attrs", "Operator", "Pattern", "Shape", "ValueType", "broadcast",
+    "infer", "maps_order", "spatial_rank", "weights_order",
+]  # fmt: skip

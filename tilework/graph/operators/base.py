@@ -1,0 +1,149 @@
+"""What the compiler knows of an operator: its result's type, its computation, how it fuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from tilework import te
+
+Shape = tuple[int, ...]
+Attrs = Mapping[str, Any]
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+SIGNED = ("int8", "int16", "int32", "int64")
+UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+INTEGERS = (*SIGNED, *UNSIGNED)
+NUMBERS = (*FLOATS, *INTEGERS)
+ANY = (*NUMBERS, "bool")
+
+
+class ValueType(NamedTuple):
+    """Static type of a value: its extents, outermost first, and its NumPy dtype name."""
+
+    shape: Shape
+    dtype: str = "float32"
+
+
+class Pattern(IntEnum):
+    """How an operator's output elements depend on its inputs; larger is harder to fuse."""
+
+    ELEMENTWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2  # each output element is one input element, found anywhere
+    REDUCE = 3  # sums and the like: cheap operators in front are computed with it
+    ANCHOR = 4  # heavy: convolutions, products, pooling; cheap operators behind join it
+    OPAQUE = 8  # never fused
+
+
+# (types of the inputs, attributes) -> type of the output; raises ValueError with the reason
+Infer = Callable[[Sequence[ValueType], Attrs], ValueType]
+# (attributes, input tensors, whether the second input is a constant) -> output tensor
+Lower = Callable[[Attrs, Sequence[te.Tensor], bool], te.Tensor]
+# (attributes, permutation of the dimensions) -> attributes for permuted inputs; dimension d of
+# a permuted value is dimension perm[d] of the old one
+Permute = Callable[[Attrs, Sequence[int]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of the network language.
+
+    Attributes:
+        name: as it stands in nodes.
+        infer: type of the result; raises ValueError where the inputs do not fit.
+        lower: declares what it computes; None for operators that passes replace, and for views.
+        pattern: how it fuses.
+        permute: set for operators that work on permuted dimensions just as well: what becomes of
+            their attributes. Such operators follow the layout of the convolutions around them.
+        permuted_inputs: how many of the leading inputs have the permuted dimensions; None for all.
+    """
+
+    name: str
+    infer: Infer
+    lower: Lower | None
+    pattern: Pattern
+    permute: Permute | None = None
+    permuted_inputs: int | None = None
+
+
+def shaped(rule: Callable[[Sequence[Shape], Attrs], Shape], dtypes: Sequence[str] = ANY) -> Infer:
+    """Inference from a rule on shapes: all inputs share one of ``dtypes``, so does the result."""
+
+    def infer(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+        return ValueType(rule([t.shape for t in types], attrs), common_dtype(types, dtypes))
+
+    return infer
+
+
+def common_dtype(types: Sequence[ValueType], dtypes: Sequence[str] = ANY) -> str:
+    """The element type that all inputs share.
+
+    Raises:
+        ValueError: they differ, or it is none of ``dtypes``.
+    """
+    found = {t.dtype for t in types}
+    if len(found) != 1:
+        raise ValueError(f"the inputs have different types: {', '.join(t.dtype for t in types)}")
+    (dtype,) = found
+    if dtype not in dtypes:
+        raise ValueError(f"it is not defined for {dtype}")
+    return dtype
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """``axis`` counted from the front.
+
+    Raises:
+        ValueError: there is no such dimension.
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} does not exist: there are {rank} dimensions")
+    return axis % rank
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape:
+    """NumPy's broadcast shape of ``shapes``."""
+    rank = max(len(s) for s in shapes)
+    out = []
+    for column in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
+        extents = {e for e in column if e != 1}
+        if len(extents) > 1:
+            raise ValueError("the shapes do not broadcast")
+        out.append(extents.pop() if extents else 1)
+    return tuple(out)
+
+
+# ---------------------------------------------------------------- kinds of `permute`
+
+
+def unmoved(attrs: Attrs, perm: Sequence[int]) -> dict[str, Any]:
+    """For operators whose attributes name no dimensions."""
+    return dict(attrs)
+
+
+def moved_axes(*names: str) -> Permute:
+    """For attributes that hold a dimension's number, or several."""
+
+    def permute(attrs: Attrs, perm: Sequence[int]) -> dict[str, Any]:
+        new = dict(attrs)
+        for name in names:
+            old = attrs.get(name)
+            if isinstance(old, int):
+                new[name] = list(perm).index(old % len(perm))
+            elif old is not None:
+                new[name] = tuple(list(perm).index(d % len(perm)) for d in old)
+        return new
+
+    return permute
+
+
+def moved_lists(*names: str) -> Permute:
+    """For attributes that hold one entry per dimension."""
+
+    def permute(attrs: Attrs, perm: Sequence[int]) -> dict[str, Any]:
+        return {**attrs, **{n: tuple(attrs[n][d] for d in perm) for n in names if n in attrs}}
+
+    return permute

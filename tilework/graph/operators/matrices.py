@@ -1,0 +1,43 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilework import ops, te
+from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, Shape, shaped
+
+
+def _matmul(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    a, b = shapes
+    if len(a) != 2 or len(b) != 2:
+        raise ValueError("both operands must be matrices")
+    k, m = a if attrs.get("transpose_a") else a[::-1]
+    n, kb = b if attrs.get("transpose_b") else b[::-1]
+    if k != kb:
+        raise ValueError(f"the operands disagree on the summed extent: {k} and {kb}")
+    return (m, n)
+
+
+def _dense(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    return _matmul(shapes, {"transpose_b": True})
+
+
+def _lower_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.dense(t[0], t[1], layout_free=free)
+
+
+def _lower_matmul(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.matmul(
+        t[0],
+        t[1],
+        transpose_a=a.get("transpose_a", False),
+        transpose_b=a.get("transpose_b", False),
+        layout_free=free,
+    )
+
+
+OPERATORS = (
+    Operator("dense", shaped(_dense, FLOATS), _lower_dense, Pattern.ANCHOR),
+    Operator("matmul", shaped(_matmul, FLOATS), _lower_matmul, Pattern.ANCHOR),
+)

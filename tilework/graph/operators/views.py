@@ -1,0 +1,72 @@
+"""Operators that rearrange elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tilework import ops, te
+from tilework.graph.operators.base import (
+    Attrs,
+    Operator,
+    Pattern,
+    Shape,
+    moved_axes,
+    moved_lists,
+    normal_axis,
+    shaped,
+)
+
+
+def _reshape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    shape = tuple(attrs["shape"])
+    if math.prod(shape) != math.prod(shapes[0]):
+        raise ValueError(f"cannot reshape {list(shapes[0])} to {list(shape)}")
+    return shape
+
+
+def _transpose(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    perm = attrs["perm"]
+    if sorted(perm) != list(range(len(shapes[0]))):
+        raise ValueError(f"{list(perm)} is not a permutation of {len(shapes[0])} dimensions")
+    return tuple(shapes[0][p] for p in perm)
+
+
+def _concat(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    axis = normal_axis(attrs["axis"], len(shapes[0]))
+    rests = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
+    if len(rests) != 1 or len({len(s) for s in shapes}) != 1:
+        raise ValueError(f"the inputs differ in more than dimension {axis}")
+    first = shapes[0]
+    return (*first[:axis], sum(s[axis] for s in shapes), *first[axis + 1 :])
+
+
+def _pad(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    around = zip(attrs["before"], shapes[0], attrs["after"], strict=True)
+    if min((*attrs["before"], *attrs["after"])) < 0:
+        raise ValueError("negative padding (cropping) is not supported")
+    return tuple(b + n + a for b, n, a in around)
+
+
+def _lower_transpose(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.transpose(t[0], a["perm"])
+
+
+def _lower_concat(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.concatenate(t, a["axis"])
+
+
+def _lower_pad(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.pad(t[0], a["before"], a["after"], a["value"])
+
+
+OPERATORS = (
+    Operator("reshape", shaped(_reshape), None, Pattern.OPAQUE),  # a view: no kernel at all
+    Operator("transpose", shaped(_transpose), _lower_transpose, Pattern.INJECTIVE),
+    Operator(
+        "concat", shaped(_concat), _lower_concat, Pattern.INJECTIVE, permute=moved_axes("axis")
+    ),
+    Operator(
+        "pad", shaped(_pad), _lower_pad, Pattern.INJECTIVE, permute=moved_lists("before", "after")
+    ),
+)

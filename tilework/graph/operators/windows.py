@@ -1,0 +1,147 @@
+"""Sliding windows: convolutions and pooling over one to three spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilework import ops, te
+from tilework.graph.operators.base import FLOATS, Attrs, Lower, Operator, Pattern, Shape, shaped
+from tilework.graph.operators.layouts import as_declared, channels_last
+
+CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
+GROUPED = tuple(f"grouped_{op}" for op in CONVOLUTIONS)
+MAX_POOLS = ("max_pool1d", "max_pool2d", "max_pool3d")
+AVG_POOLS = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
+
+
+def spatial_rank(op: str) -> int:
+    """Number of spatial axes in the name of a convolution or pooling operator."""
+    return int(op[-2])
+
+
+# ---------------------------------------------------------------- types
+
+
+def window(size: Shape, kernel: Sequence[int], attrs: Attrs) -> Shape:
+    """Output positions of a sliding window along the spatial axes."""
+    rank = len(size)
+    strides, pads = attrs["strides"], attrs["pads"]
+    dilation = attrs.get("dilation", (1,) * rank)
+    if not len(strides) == len(dilation) == len(kernel) == rank or len(pads) != 2 * rank:
+        raise ValueError(f"kernel, strides, pads and dilation do not fit {rank} spatial axes")
+    numbers = (*kernel, *strides, *dilation)
+    if min(numbers) < 1 or min(pads) < 0:
+        raise ValueError("kernel, strides and dilation must be positive and pads not negative")
+    if max(*numbers, *pads) > 2**20:
+        raise ValueError("kernel, strides, dilation or pads are too large")
+    out = []
+    for d, extent in enumerate(size):
+        around = pads[d] + pads[d + rank]
+        reach = dilation[d] * (kernel[d] - 1) + 1
+        if extent + around < reach:
+            raise ValueError(
+                f"the window of {reach} does not fit into {extent} + {around} padding"
+            )
+        out.append((extent + around - reach) // strides[d] + 1)
+    return tuple(out)
+
+
+def _conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
+    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+        x, w = shapes
+        groups = attrs.get("groups", 1)
+        for what, shape in (("data", x), ("weights", w)):
+            if len(shape) != rank + 2:
+                raise ValueError(f"the {what} have {len(shape)} dimensions, expected {rank + 2}")
+        n, *size, c = channels_last(x, attrs)
+        nhwc = attrs["layout"] == "NHWC"
+        *kernel, ci, co = w if nhwc else (*w[2:], w[1], w[0])
+        if groups < 1 or c % groups or co % groups:
+            raise ValueError(f"{groups} groups do not divide {c} input and {co} output channels")
+        if ci != c // groups:
+            whose = f"each of {groups} groups" if groups > 1 else "the data"
+            raise ValueError(f"{whose} has {c // groups} channels but the weights expect {ci}")
+        return as_declared((n, *window(tuple(size), kernel, attrs), co), attrs)
+
+    return rule
+
+
+def _grouped_conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
+    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+        x, w = shapes
+        if len(x) != rank + 3 or len(w) != rank + 3:
+            raise ValueError(f"data and weights must have {rank + 3} dimensions")
+        n, *size, groups, c = x
+        *kernel, ci, weight_groups, co = w
+        if (groups, c) != (weight_groups, ci):
+            raise ValueError(
+                f"the data has {groups} groups of {c} channels but the weights expect "
+                f"{weight_groups} of {ci}"
+            )
+        return (n, *window(tuple(size), kernel, attrs), groups, co)
+
+    return rule
+
+
+def _pool(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
+    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+        if len(shapes[0]) != rank + 2:
+            raise ValueError(f"the data has {len(shapes[0])} dimensions, expected {rank + 2}")
+        n, *size, c = channels_last(shapes[0], attrs)
+        out = window(tuple(size), attrs["kernel"], attrs)
+        dilation = attrs.get("dilation", (1,) * rank)
+        for d, kernel in enumerate(attrs["kernel"]):
+            reach = dilation[d] * (kernel - 1) + 1
+            if max(attrs["pads"][d], attrs["pads"][d + rank]) >= reach:
+                raise ValueError("the padding is as large as the window")
+        return as_declared((n, *out, c), attrs)
+
+    return rule
+
+
+def _global_pool(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    n, *size, c = channels_last(shapes[0], attrs)
+    return as_declared((n, *(1 for _ in size), c), attrs)
+
+
+# ---------------------------------------------------------------- computations
+
+
+def _lower_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    window = (a["strides"], a["pads"], a["dilation"])
+    if a.get("groups", 1) > 1:  # one channel each: the others became grouped convolutions
+        return ops.depthwise_conv(t[0], t[1], *window, layout_free=free)
+    last = a["layout"] == "NHWC"
+    return ops.conv(t[0], t[1], *window, channels_last=last, layout_free=free)
+
+
+def _lower_grouped(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    window = (a["strides"], a["pads"], a["dilation"])
+    return ops.grouped_conv(t[0], t[1], *window, layout_free=free)
+
+
+def _lower_max_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.max_pool(t[0], a["kernel"], a["strides"], a["pads"], a["dilation"])
+
+
+def _lower_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.avg_pool(
+        t[0], a["kernel"], a["strides"], a["pads"], count_include_pad=a["count_include_pad"]
+    )
+
+
+def _lower_global_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.global_avg_pool(t[0])
+
+
+def _anchor(name: str, rule: Callable[[Sequence[Shape], Attrs], Shape], lower: Lower) -> Operator:
+    return Operator(name, shaped(rule, FLOATS), lower, Pattern.ANCHOR)
+
+
+OPERATORS = (
+    *(_anchor(op, _conv(spatial_rank(op)), _lower_conv) for op in CONVOLUTIONS),
+    *(_anchor(op, _grouped_conv(spatial_rank(op)), _lower_grouped) for op in GROUPED),
+    *(_anchor(op, _pool(spatial_rank(op)), _lower_max_pool) for op in MAX_POOLS),
+    *(_anchor(op, _pool(spatial_rank(op)), _lower_avg_pool) for op in AVG_POOLS),
+    _anchor("global_avg_pool", _global_pool, _lower_global_avg_pool),
+)
