@@ -30,9 +30,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from tilework.errors import ModuleError, NetworkError
 from tilework.graph import Network, from_onnx
 from tilework.graph.onnx import ValuesNeeded
-from tilework.record import History
 from tilework.runtime import Module, compile
-from tilework.target import Target
 
 _KEPT = 8
 _OPTIONS = ("target", "records", "num_threads", "precision")
@@ -40,7 +38,7 @@ _OPTIONS = ("target", "records", "num_threads", "precision")
 Array = NDArray[Any]
 
 
-class TileworkRep(BackendRep):  # type: ignore[misc]
+class TileworkRep(BackendRep):
     """A model ready to run.
 
     Attributes:
@@ -135,7 +133,7 @@ class TileworkRep(BackendRep):  # type: ignore[misc]
         return {n: np.asarray(a) for n, a in zip(self.inputs, given, strict=True)}
 
 
-class TileworkBackend(Backend):  # type: ignore[misc]
+class TileworkBackend(Backend):
     """The interface as the class that `onnx.backend.base` describes."""
 
     @classmethod

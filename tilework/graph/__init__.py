@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tilework.graph import zoo
 from tilework.graph.extract import extract_tasks
 from tilework.graph.ir import Builder, Network, Node, ValueType
 from tilework.graph.plan import Call, Plan, plan
 
+if TYPE_CHECKING:
+    import onnx
+
 
 def from_onnx(
-    path: str | PathLike[str], shapes: dict[str, tuple[int, ...]] | None = None
+    source: str | PathLike[str] | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
 ) -> Network:
-    """Read an ONNX file; see `tilework.graph.onnx.importer.from_onnx`."""
+    """Read an ONNX file or model; see `tilework.graph.onnx.importer.from_onnx`."""
     from tilework.graph.onnx.importer import from_onnx as load  # onnx is slow to import
 
-    return load(path, shapes)
+    return load(source, shapes, values)
 
 
 __all__ = [

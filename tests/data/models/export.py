@@ -17,7 +17,7 @@ from typing import NamedTuple
 import onnx
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 FOLDER = Path(__file__).parent
 
@@ -220,11 +220,13 @@ class TransformerLayer(nn.Module):
 class Transformer(nn.Module):
     """An encoder of two layers over token ids, with a pooled and a sequence output."""
 
-    def __init__(self, tokens: int = 50, width: int = 32, heads: int = 4, longest: int = 24) -> None:
+    def __init__(
+        self, tokens: int = 50, width: int = 32, heads: int = 4, longest: int = 24
+    ) -> None:
         super().__init__()
         self.embed, self.place = nn.Embedding(tokens, width), nn.Embedding(longest, width)
         self.norm = nn.LayerNorm(width)
-        self.layers = nn.ModuleList(TransformerLayer(width, heads) for _ in range(2))
+        self.layers = nn.ModuleList(TransformerLayer(width, 4) for _ in range(2))
         self.pool = nn.Linear(width, 8)
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -331,7 +333,8 @@ def main() -> None:
         onnx.checker.check_model(model, full_check=True)
         path = FOLDER / f"{e.file}.onnx"
         path.write_bytes(model.SerializeToString())
-        print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB, opset {model.opset_import[0].version}")  # noqa: T201, E501
+        size, opset = path.stat().st_size, model.opset_import[0].version
+        print(f"{path.name}: {size / 1000:.0f} kB, opset {opset}")  # noqa: T201
 
 
 if __name__ == "__main__":

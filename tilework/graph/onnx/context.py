@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
@@ -18,17 +19,40 @@ class Unsupported(Exception):
     """An operator is used in a way that has no conversion; the message says which."""
 
 
+class ConstantNeeded(Unsupported):
+    """An operator needs to know ``value`` at import, which is computed when the network runs."""
+
+    def __init__(self, value: str, what: str) -> None:
+        super().__init__(f"{what} must be a constant")
+        self.value = value
+
+
+class ValuesNeeded(NetworkError):
+    """Shapes within the network depend on the values of inputs, which must be given.
+
+    Attributes:
+        inputs: names of those inputs; each has at most one dimension.
+    """
+
+    def __init__(self, message: str, inputs: Sequence[str]) -> None:
+        super().__init__(message)
+        self.inputs = tuple(inputs)
+
+
 class Context:
     """The network under construction, and what the ONNX names mean in it.
 
     Attributes:
+        opset: version of the standard operators.
+        folder: of the model's file; None if the model came from memory.
         values: ONNX name -> value of the network.
         constants: ONNX name -> array known at import; becomes a value when a node reads it.
     """
 
-    def __init__(self, b: Builder, opset: int) -> None:
+    def __init__(self, b: Builder, opset: int, folder: Path | None = None) -> None:
         self.b = b
         self.opset = opset
+        self.folder = folder
         self.values: dict[str, str] = {}
         self.constants: dict[str, np.ndarray] = {}
 
@@ -44,12 +68,24 @@ class Context:
     def array(self, name: str, what: str) -> np.ndarray:
         """The array behind an ONNX name that must be constant."""
         if name not in self.constants:
-            raise Unsupported(f"{what} must be a constant")
+            raise ConstantNeeded(name, what)
         return self.constants[name]
 
     def ints(self, name: str, what: str) -> list[int]:
         """A constant list of integers."""
         return [int(v) for v in self.array(name, what).reshape(-1)]
+
+    def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
+        """The array of a tensor in the file."""
+        from tilework.graph.onnx.tensors import read_tensor
+
+        return read_tensor(tensor, self.folder)
+
+    def sparse_tensor(self, tensor: onnx.SparseTensorProto) -> np.ndarray:
+        """The dense array of a sparse tensor in the file."""
+        from tilework.graph.onnx.tensors import read_sparse
+
+        return read_sparse(tensor, self.folder)
 
     def rank(self, name: str) -> int:
         """Number of dimensions of an ONNX name."""
@@ -90,3 +126,9 @@ def optional(node: onnx.NodeProto, i: int) -> str:
 def scalar(c: Context, value: float) -> str:
     """A constant of rank 0."""
     return c.b.constant(np.asarray(value, np.float32), "scalar")
+
+
+def first_line(e: BaseException) -> str:
+    """The first line of an error's message."""
+    lines = str(e).strip().splitlines()
+    return lines[0] if lines else type(e).__name__

@@ -16,10 +16,4 @@ CONVERTERS: dict[str, Converter] = {
     op: convert for family in _FAMILIES for op, convert in family.CONVERTERS.items()
 }
 
-# operators of small constants (shape arithmetic, transposed weights) that are evaluated at import
-FOLDABLE = (
-    "Add", "Cast", "Ceil", "Concat", "Div", "Floor", "Gather", "Identity", "Mul", "Neg",
-    "Reshape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze",
-)  # fmt: skip
-
-__all__ = ["CONVERTERS", "FOLDABLE"]
+__all__ = ["CONVERTERS"]

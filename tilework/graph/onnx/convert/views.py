@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 def _constant(c: Context, node: onnx.NodeProto) -> np.ndarray:
-    from onnx import numpy_helper
-
     (a,) = node.attribute
-    if a.name == "value":
-        return numpy_helper.to_array(a.t)
-    plain: dict[str, Any] = {
-        "value_float": np.float32(a.f),
-        "value_int": np.int64(a.i),
-        "value_floats": np.asarray(a.floats, np.float32),
-        "value_ints": np.asarray(a.ints, np.int64),
+    plain: dict[str, Callable[[], Any]] = {
+        "value": lambda: c.tensor(a.t),
+        "sparse_value": lambda: c.sparse_tensor(a.sparse_tensor),
+        "value_float": lambda: np.float32(a.f),
+        "value_int": lambda: np.int64(a.i),
+        "value_floats": lambda: np.asarray(a.floats, np.float32),
+        "value_ints": lambda: np.asarray(a.ints, np.int64),
+        "value_string": lambda: np.asarray(a.s, object),
+        "value_strings": lambda: np.asarray(a.strings, object),
     }
     if a.name not in plain:
         raise Unsupported(f"a constant of kind '{a.name}' is not supported")
-    return np.asarray(plain[a.name])
+    return np.asarray(plain[a.name]())
 
 
 def _shape(c: Context, node: onnx.NodeProto) -> np.ndarray:

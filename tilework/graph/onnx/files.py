@@ -1,0 +1,43 @@
+"""Reading an ONNX file without trusting it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilework.errors import NetworkError
+from tilework.graph.onnx.context import first_line
+
+if TYPE_CHECKING:
+    import onnx
+
+_LARGEST = 2**31  # bytes; what a protobuf message may have. Weights beside the file do not count
+
+
+def read(path: Path) -> onnx.ModelProto:
+    """The model in a file; tensors that lie in other files are not read.
+
+    Raises:
+        NetworkError: the file is missing, or not an ONNX file.
+    """
+    import onnx
+
+    try:
+        size = path.stat().st_size
+        if size >= _LARGEST and path.is_file():
+            raise NetworkError(
+                f"'{path}' is not a valid ONNX file: it has {size} bytes, and 2 GiB are the most; "
+                "export the model with its weights in a file of their own"
+            )
+        model = onnx.load(path, load_external_data=False)
+    except FileNotFoundError as e:
+        raise NetworkError(f"the ONNX file '{path}' does not exist") from e
+    except OSError as e:
+        raise NetworkError(f"cannot read the ONNX file '{path}': {e.strerror or e}") from e
+    except NetworkError:
+        raise
+    except Exception as e:  # the parsers for the various file forms raise types of their own
+        raise NetworkError(f"'{path}' is not a valid ONNX file: {first_line(e)}") from e
+    if not model.graph.node and not model.graph.output:
+        raise NetworkError(f"'{path}' is not a valid ONNX file: it holds no network")
+    return model

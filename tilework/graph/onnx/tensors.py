@@ -1,0 +1,173 @@
+"""Tensors of an ONNX file as arrays: every size is checked before memory is taken for it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilework.errors import NetworkError
+from tilework.graph.onnx.context import first_line
+
+if TYPE_CHECKING:
+    import onnx
+
+# bits of an element where NumPy's type does not tell: several share a byte
+_PACKED_BITS = {
+    "FLOAT4E2M1": 4, "FLOAT6E2M3": 6, "FLOAT6E3M2": 6, "INT2": 2, "INT4": 4,
+    "UINT2": 2, "UINT4": 4,
+}  # fmt: skip
+_LARGEST_SPARSE = 2**27  # elements of a sparse tensor once it is dense
+
+
+def read_tensor(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
+    """The array that a tensor holds.
+
+    Args:
+        tensor: of any element type; texts become an array of objects.
+        folder: of the model's file, where tensors in other files are looked for.
+
+    Raises:
+        NetworkError: the tensor is damaged, or its file is missing, short, or outside the folder.
+    """
+    import onnx
+    from onnx import numpy_helper
+
+    try:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            return _external(tensor, folder)
+        _check_size(tensor)
+        return numpy_helper.to_array(tensor)
+    except NetworkError:
+        raise
+    except Exception as e:  # whatever a damaged tensor makes the reader raise
+        raise _unreadable(tensor, first_line(e)) from e
+
+
+def read_sparse(sparse: onnx.SparseTensorProto, folder: Path | None) -> np.ndarray:
+    """The dense array of a sparse tensor.
+
+    Raises:
+        NetworkError: it is damaged, or too large when dense.
+    """
+    shape = tuple(sparse.dims)
+    values = read_tensor(sparse.values, folder)
+    indices = read_tensor(sparse.indices, folder)
+    if any(n < 0 for n in shape) or math.prod(shape) > _LARGEST_SPARSE:
+        raise _unreadable(sparse.values, f"a dense tensor of {list(shape)} is too large")
+    try:
+        dense = np.zeros(math.prod(shape), values.dtype)
+        at = indices
+        if indices.ndim == 2:
+            at = np.ravel_multi_index(tuple(indices.T), shape)
+        if at.ndim != 1 or at.shape != values.shape or (at.size and at.min() < 0):
+            raise ValueError("its indices do not fit")
+        dense[at] = values
+        return dense.reshape(shape)
+    except (ValueError, IndexError, TypeError) as e:
+        raise _unreadable(sparse.values, first_line(e)) from e
+
+
+def _unreadable(tensor: onnx.TensorProto, why: str) -> NetworkError:
+    return NetworkError(f"the file is corrupt: constant '{tensor.name}' cannot be read: {why}")
+
+
+def _elements(tensor: onnx.TensorProto) -> int:
+    if any(n < 0 for n in tensor.dims):
+        raise _unreadable(tensor, f"its shape {list(tensor.dims)} is negative")
+    return math.prod(tensor.dims)
+
+
+def _num_bytes(tensor: onnx.TensorProto) -> int:
+    """Size of the tensor's data in bytes, by its shape and element type."""
+    from onnx import TensorProto, helper
+
+    name = TensorProto.DataType.Name(tensor.data_type)
+    bits = _PACKED_BITS.get(name)
+    if bits is None:
+        bits = 8 * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    return -(-_elements(tensor) * bits // 8)
+
+
+def _check_size(tensor: onnx.TensorProto) -> None:
+    """Raise if the data does not have the size that the shape says."""
+    if tensor.HasField("raw_data"):
+        need, given = _num_bytes(tensor), len(tensor.raw_data)
+        if need != given:
+            raise _unreadable(
+                tensor, f"it has {given} bytes, its shape {list(tensor.dims)} needs {need}"
+            )
+        return
+    fields: tuple[Any, ...] = (
+        tensor.float_data, tensor.int32_data, tensor.string_data, tensor.int64_data,
+        tensor.double_data, tensor.uint64_data,
+    )  # fmt: skip
+    if _elements(tensor) > 8 * sum(map(len, fields)):
+        raise _unreadable(tensor, f"it lacks data for its shape {list(tensor.dims)}")
+
+
+def _external(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
+    """Read a tensor's bytes from the file that it names, which must lie in ``folder``."""
+    from onnx import TensorProto, numpy_helper
+
+    entries = {e.key: e.value for e in tensor.external_data}
+    location = entries.get("location", "")
+    if folder is None:
+        raise NetworkError(
+            f"constant '{tensor.name}' lies in the file '{location}': import the model by its path"
+        )
+    path = _inside(folder, location, tensor)
+    need = _num_bytes(tensor)
+    offset, length = (_number(tensor, entries, k) for k in ("offset", "length"))
+    if not path.is_file():
+        raise NetworkError(f"it lacks its weight file '{path}' (constant '{tensor.name}')")
+    if length not in (None, need):
+        raise _unreadable(
+            tensor, f"it has {length} bytes, its shape {list(tensor.dims)} needs {need}"
+        )
+    size = path.stat().st_size
+    if (offset or 0) + need > size:
+        raise NetworkError(
+            f"the weight file '{path}' is too short: constant '{tensor.name}' ends at byte "
+            f"{(offset or 0) + need} of {size}"
+        )
+    try:
+        data = np.fromfile(path, np.uint8, need, offset=offset or 0)
+    except OSError as e:
+        raise NetworkError(f"cannot read the weight file '{path}': {e.strerror or e}") from e
+    filled = TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
+    if TensorProto.DataType.Name(tensor.data_type) not in _PACKED_BITS:
+        from onnx import helper
+
+        return data.view(helper.tensor_dtype_to_np_dtype(tensor.data_type)).reshape(tensor.dims)
+    filled.raw_data = data.tobytes()
+    return numpy_helper.to_array(filled)
+
+
+def _inside(folder: Path, location: str, tensor: onnx.TensorProto) -> Path:
+    """The path of ``location``, links followed, if it lies in ``folder``."""
+    try:
+        path = (folder / location).resolve()
+        inside = bool(location) and path.is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # a name that no file can have
+        inside = False
+    if not inside or Path(location).is_absolute():
+        raise NetworkError(
+            f"constant '{tensor.name}' names the file '{location}' outside the model's folder"
+        )
+    return path
+
+
+def _number(tensor: onnx.TensorProto, entries: dict[str, str], key: str) -> int | None:
+    text = entries.get(key)
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**62:
+        raise _unreadable(tensor, f"its {key} '{text[:20]}' in the weight file makes no sense")
+    return number
