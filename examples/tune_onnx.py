@@ -15,8 +15,6 @@ import numpy as np
 
 import tilework as tw
 from storage import RecordStore
-from tilework.measure import Measurer
-from tilework.search import TuningOptions, tune
 
 
 def main(path: str, seconds: float) -> None:
@@ -25,11 +23,11 @@ def main(path: str, seconds: float) -> None:
     target = tw.Target("llvm -mcpu=native")
     tasks, weights = tw.extract_tasks(net, target)
     records = RecordStore("records")
-    with Measurer(target) as measurer:
-        result = tune(
+    with tw.Measurer(target) as measurer:
+        result = tw.tune(
             tasks,
             weights,
-            TuningOptions(seconds=seconds),
+            tw.TuningOptions(seconds=seconds),
             records,
             measurer,
             run_id=f"example-{net.name}",  # the same id goes on with an interrupted run

@@ -22,6 +22,8 @@ _HOMES = {
     "TuningOptions": "tilework.search:TuningOptions",
     "TaskScheduler": "tilework.search:TaskScheduler",
     "SketchPolicy": "tilework.search:SketchPolicy",
+    "tune": "tilework.search:tune",
+    "Measurer": "tilework.measure:Measurer",
     "XGBModel": "tilework.model:XGBModel",
     "compile": "tilework.runtime:compile",
     "compile_task": "tilework.runtime:compile_task",
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from tilework import te
     from tilework.errors import TileworkError
     from tilework.graph import extract_tasks, from_onnx, zoo
+    from tilework.measure import Measurer
     from tilework.model import XGBModel
     from tilework.runtime import (
         ApplyHistoryBest,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
         load_module,
     )
     from tilework.search import SketchPolicy, TaskScheduler, TuningOptions
+    from tilework.search.tune import tune
     from tilework.target import Target
     from tilework.task import SearchTask, create_task
     from tilework.te import ComputeDAG
@@ -64,7 +68,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "ApplyHistoryBest", "ComputeDAG", "SearchTask", "SketchPolicy", "Target", "TaskScheduler",
-    "TileworkError", "TuningOptions", "XGBModel", "compile", "compile_task", "create_task",
-    "extract_tasks", "from_onnx", "load_best", "load_module", "te", "zoo",
+    "ApplyHistoryBest", "ComputeDAG", "Measurer", "SearchTask", "SketchPolicy", "Target",
+    "TaskScheduler", "TileworkError", "TuningOptions", "XGBModel", "compile", "compile_task",
+    "create_task", "extract_tasks", "from_onnx", "load_best", "load_module", "te", "tune", "zoo",
 ]  # fmt: skip

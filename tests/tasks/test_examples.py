@@ -1,0 +1,53 @@
+"""The examples run as they are, with a small budget, and say what their text promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(folder: Path, script: str, *options: str) -> str:
+    """What the script prints, run in ``folder`` as a user runs it."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / script), *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def is_png(path: Path) -> bool:
+    return path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_block_is_tuned_and_its_records_analysed(tmp_path):
+    told = run(tmp_path, "tune_resnet_block.py", "--seconds", "3", "--store", "store")
+    assert "conv2d+add+relu+add" in told and "largest error against NumPy" in told
+    assert "untuned:" in told and "tuned:" in told
+    assert is_png(tmp_path / "resnet_block.png")
+
+    told = run(tmp_path, "analyse_records.py", "store", "--plot", "plot.png")
+    assert "How they ended:" in told and "median / best" in told
+    assert is_png(tmp_path / "plot.png")
+
+
+def test_a_network_is_tuned(tmp_path):
+    told = run(tmp_path, "tune_network_x86.py", "mlp", "--seconds", "2")
+    assert "Extract tasks..." in told and "Task 3" in told and "PLACEHOLDER" in told
+    assert "Evaluate inference time cost..." in told and "[1, 10]" in told
+
+
+def test_a_layer_is_tuned_checked_rebuilt_and_resumed(tmp_path):
+    told = run(tmp_path, "tune_conv2d_layer.py", "--trials", "4")
+    assert "0 schedules are known" in told and "The output equals NumPy's" in told
+    assert "sketch " in told and "Resuming the search:" in told
+    assert told.count("Execution time of this operator:") == 2
+    told = run(tmp_path, "tune_conv2d_layer.py", "--trials", "2")
+    assert "8 schedules are known" in told
