@@ -11,7 +11,6 @@ from tests.lower.check import check_dag, check_row, random_inputs, reference, ta
 from tilework import ops, te
 from tilework.codegen.kernel import generate
 from tilework.codegen.llvm import emit_assembly
-from tilework.errors import ScheduleError
 from tilework.lower.lower import lower
 from tilework.ops.storage import stored
 from tilework.space import SearchSpace
@@ -183,12 +182,26 @@ def test_the_code_is_made_of_dot_products():
     check_row(task, sketch, row, inputs, reference(task.compute_dag, inputs))
 
 
-def test_other_cpus_are_refused_by_the_name_of_what_they_lack():
-    task = task_of(pointwise(), "llvm -mcpu=core-avx2")
+@pytest.mark.parametrize("cpu", ["core-avx2", "x86-64"])
+def test_other_cpus_convert_in_integer_arithmetic(cpu):
+    target = f"llvm -mcpu={cpu} -num-cores=2"
+    missing = Target(target).missing_on_host()
+    if missing:
+        pytest.skip(f"this CPU lacks {', '.join(missing)}")
+
+    @examples(6)
+    @given(st.one_of(convolutions(), products(), others()), SEEDS)
+    def each(dag, seed):
+        check_dag(dag, seed, sketches=2, rows=1, target=target, with_interpreter=False)
+
+    each()
+    assert "llvm.x86.avx512bf16" not in generated(pointwise(), target)
+
+
+def generated(dag, target):
+    task = task_of(dag, target)
     sketch = SearchSpace.of(task).sketches[0]
-    row = sketch.sample(np.random.default_rng(0), 1)[0]
-    with pytest.raises(ScheduleError, match="avx512bf16"):
-        generate(task, sketch.id, row)
+    return generate(task, sketch.id, sketch.sample(np.random.default_rng(0), 1)[0]).text
 
 
 @needs_bf16

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from tilework.codegen.convert import convert
 from tilework.codegen.function import Function
 from tilework.codegen.math_functions import MathLibrary
-from tilework.codegen.types import SUFFIX, Value
+from tilework.codegen.types import BYTES, SUFFIX, Value
 from tilework.errors import ScheduleError
-from tilework.te.expr import is_float
+from tilework.te.expr import NARROW_FLOATS, is_float, is_unsigned
 
 _FLOAT_OPS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
-_INT_OPS = {"+": "add", "-": "sub", "*": "mul"}
+_INT_OPS = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
 _FCMP = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _ICMP = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 
@@ -69,49 +70,78 @@ class Arithmetic:
         a, b = self.match(x, y)
         if op in ("max", "min"):
             # One instruction, and a NaN on the left stays: max(x, 0) of NaN is NaN.
-            other = _compare(a, "<" if op == "max" else ">")
-            c = self.fn.emit(f"{other} {a.type} {a.ssa}, {b.ssa}")
-            return self.select(Value(c, a.width, "bool"), b, a)
+            return self.select(self.compare("<" if op == "max" else ">", a, b), b, a)
         if is_float(a.dtype):
             if op not in _FLOAT_OPS:
                 raise ScheduleError(f"operator {op} is not defined for {a.dtype}")
             return Value(
                 self.fn.emit(f"{_FLOAT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype
             )
-        if op in ("//", "%"):
-            return self._floor(op, a, b)
+        if op in ("//", "%", "quot", "rem"):
+            return self._divide(op, a, b)
+        if op in ("<<", ">>"):
+            return self._shift(op, a, b)
         if op not in _INT_OPS:
             raise ScheduleError(f"operator {op} is not supported on {a.dtype} data")
         return Value(self.fn.emit(f"{_INT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype)
 
-    def _floor(self, op: str, a: Value, b: Value) -> Value:
-        """Integer division and remainder that round down, whatever the signs.
+    def _divide(self, op: str, a: Value, b: Value) -> Value:
+        """Integer division and remainder, rounding down (``// %``) or to zero (``quot rem``).
 
-        A divisor of zero, which a guard may be there to discard, must not trap.
+        A divisor of zero, which a guard may be there to discard, must not trap; nor may the least
+        number divided by -1, whose quotient does not fit.
         """
 
         def put(text: str, x: str, y: str) -> str:
             return self.fn.emit(f"{text} {a.type} {x}, {y}")
 
         one = self.splat(Value("1", 1, a.dtype), a.width)
-        if "%" in b.ssa:
-            zero = self.splat(Value("0", 1, a.dtype), a.width)
+        zero = self.splat(Value("0", 1, a.dtype), a.width)
+        known = "%" not in b.ssa
+        if not known:
             b = self.select(self.compare("==", b, zero), one, b)
-        if a.dtype.startswith("u"):
-            return Value(put("udiv" if op == "//" else "urem", a.ssa, b.ssa), a.width, a.dtype)
-        none = self.splat(Value("0", 1, a.dtype), a.width).ssa
-        rest = put("srem", a.ssa, b.ssa)
-        signs = put("icmp slt", put("xor", rest, b.ssa), none)
-        some = put("icmp ne", rest, none)
+        quotient = op in ("//", "quot")
+        if is_unsigned(a.dtype):
+            return Value(put("udiv" if quotient else "urem", a.ssa, b.ssa), a.width, a.dtype)
+        minus = self.splat(Value("-1", 1, a.dtype), a.width)
+        opposite = None if known and b.ssa != minus.ssa else self.compare("==", b, minus)
+        by = b if opposite is None else self.select(opposite, one, b)
+        rest = put("srem", a.ssa, by.ssa)
+
+        def divided() -> str:
+            plain = Value(put("sdiv", a.ssa, by.ssa), a.width, a.dtype)
+            if opposite is None:
+                return plain.ssa
+            negative = Value(put("sub", zero.ssa, a.ssa), a.width, a.dtype)
+            return self.select(opposite, negative, plain).ssa
+
+        if op in ("quot", "rem"):
+            return Value(divided() if op == "quot" else rest, a.width, a.dtype)
+        signs = put("icmp slt", put("xor", rest, b.ssa), zero.ssa)
+        some = put("icmp ne", rest, zero.ssa)
         bits = Value("", a.width, "bool").type
         fix = self.fn.emit(f"and {bits} {signs}, {some}")
         if op == "%":
             changed, plain = put("add", rest, b.ssa), rest
         else:
-            plain = put("sdiv", a.ssa, b.ssa)
+            plain = divided()
             changed = put("sub", plain, one.ssa)
         text = f"select {bits} {fix}, {a.type} {changed}, {a.type} {plain}"
         return Value(self.fn.emit(text), a.width, a.dtype)
+
+    def _shift(self, op: str, a: Value, b: Value) -> Value:
+        """A shift by any amount, read as unsigned; the instructions only know those below a width.
+
+        Signed numbers keep their sign, whatever leaves at the bottom.
+        """
+        last = self.splat(Value(str(8 * BYTES[a.dtype] - 1), 1, a.dtype), a.width)
+        far = Value(self.fn.emit(f"icmp ugt {a.type} {b.ssa}, {last.ssa}"), a.width, "bool")
+        by = self.select(far, last, b)
+        kind = "shl" if op == "<<" else "lshr" if is_unsigned(a.dtype) else "ashr"
+        out = Value(self.fn.emit(f"{kind} {a.type} {a.ssa}, {by.ssa}"), a.width, a.dtype)
+        if kind == "ashr":
+            return out
+        return self.select(far, self.splat(Value("0", 1, a.dtype), a.width), out)
 
     def select(self, cond: Value, x: Value, y: Value) -> Value:
         """``cond ? x : y``, per lane if ``cond`` is a vector."""
@@ -124,6 +154,8 @@ class Arithmetic:
     def compare(self, op: str, x: Value, y: Value) -> Value:
         """The predicate ``x op y``."""
         a, b = self.match(x, y)
+        if a.dtype in NARROW_FLOATS:
+            a, b = (convert(self, v, "float32") for v in (a, b))
         return Value(self.fn.emit(f"{_compare(a, op)} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
 
 
@@ -132,7 +164,7 @@ def _compare(v: Value, op: str) -> str:
     if is_float(v.dtype):
         return f"fcmp {_FCMP[op]}"
     kind = _ICMP[op]
-    if v.dtype == "bool" or v.dtype.startswith("u"):
+    if is_unsigned(v.dtype):
         kind = kind.replace("s", "u", 1)
     return f"icmp {kind}"
 

@@ -16,14 +16,19 @@ _INTRINSICS = {
     "floor": "floor",
     "ceil": "ceil",
     "round": "roundeven",
+    "trunc": "trunc",
 }
-_LIBM = {"log": "log", "tanh": "tanh", "erf": "erf", "sin": "sin", "cos": "cos", "pow": "pow"}
 
 
 class MathLibrary:
-    """Declarations and helper functions that a module's kernels use."""
+    """Declarations and helper functions that a module's kernels use.
 
-    def __init__(self) -> None:
+    Attributes:
+        features: what the target's CPU has.
+    """
+
+    def __init__(self, features: frozenset[str] = frozenset()) -> None:
+        self.features = features
         self.declarations: set[str] = set()
         self.definitions: dict[str, str] = {}
 
@@ -61,7 +66,7 @@ class MathLibrary:
         if name == "exp" and a.dtype == "float32":
             symbol = self._exp(a.width)
             return Value(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
-        return self._libm(values, "exp" if name == "exp" else _LIBM[name], args)
+        return self._libm(values, name, args)
 
     def _libm(self, values: Arithmetic, name: str, args: list[Value]) -> Value:
         a, fn = args[0], values.fn

@@ -10,7 +10,6 @@ from tilework.codegen.function import Function
 from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.types import Value, vector_type
 
-FEATURE = "avx512bf16"
 _SMALLEST = 4
 
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilework.codegen.math_functions import MathLibrary
-from tilework.codegen.pairs import FEATURE
 from tilework.codegen.region import RegionCode, used_buffers
 from tilework.codegen.types import BYTES
 from tilework.errors import ScheduleError
@@ -97,11 +96,6 @@ def generate_program(
         if b.dtype not in BYTES:
             known = ", ".join(BYTES)
             raise ScheduleError(f"{b.name} has dtype {b.dtype}; kernels support {known}")
-        if b.dtype == "bfloat16" and FEATURE not in target.features:
-            raise ScheduleError(
-                f"{b.name} has dtype bfloat16, which needs a CPU with {FEATURE}; target "
-                f"'{target}' has none"
-            )
     places, shared, per_thread = _place(program)
     regions: list[Module] = []
     body: list[str] = []
@@ -126,7 +120,7 @@ def generate_program(
 def _region_module(region: Region, target: Target, key: RegionKey | None) -> Module:
     found = _texts.get(key) if key is not None else None
     if found is None:
-        library = MathLibrary()
+        library = MathLibrary(target.features)
         code = RegionCode(region, target.vector_bits, library).text()
         text = (_REGION + _TEAM if target.num_cores > 1 else _REGION).format(
             bits=target.vector_bits,

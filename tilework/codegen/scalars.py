@@ -50,6 +50,24 @@ _ARITH = {"+": "add", "-": "sub", "*": "mul", "//": "sdiv", "%": "srem"}
 _COMPARE = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 
 
+INDEX_TYPES = ("int32", "int64")
+"""Types that index arithmetic is written in; it is carried out in 64 bits."""
+
+
+def is_index_arithmetic(e: Expr) -> bool:
+    """Whether `Scalars` can evaluate a node, its operands aside: no data, no odd types."""
+    match e:
+        case Axis() | Select() | IfThenElse() | Const():
+            return e.dtype in (*INDEX_TYPES, "bool")
+        case Logic() | Not():
+            return True
+        case Binary():
+            return e.dtype in INDEX_TYPES and (e.op in _ARITH or e.op in ("max", "min"))
+        case Compare() | Cast():
+            return e.a.dtype in INDEX_TYPES and e.dtype in (*INDEX_TYPES, "bool")
+    return False
+
+
 class LaneDependent(Exception):
     """An integer expression depends on a vector loop variable, so it has no scalar value."""
 
@@ -179,8 +197,10 @@ class Scalars:
                 kind = "i1" if e.dtype == "bool" else "i64"
                 text = f"select i1 {c}, {kind} {a}, {kind} {b}"
                 return self.fn.hoist(depth, text, text), depth
-            case Cast() if e.a.dtype.startswith("int"):
+            case Cast() if e.a.dtype in INDEX_TYPES and e.dtype in INDEX_TYPES:
                 return self.int_value(e.a)
+            case Cast() if e.a.dtype in INDEX_TYPES and e.dtype == "bool":
+                return self.int_value(Compare("bool", "!=", e.a, Const(e.a.dtype, 0)))
         raise ScheduleError(f"cannot generate integer code for {type(e).__name__} ({e.dtype})")
 
     def _sum(self, const: int, terms: tuple[tuple[str, int, int], ...]) -> tuple[str, int]:

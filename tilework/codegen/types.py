@@ -6,20 +6,17 @@ import math
 import struct
 from dataclasses import dataclass
 
+from tilework.te.expr import dtype_bytes, integer_range, is_float
+
 LLVM_TYPE = {
+    "float16": "half",
+    "bfloat16": "bfloat",
     "float32": "float",
     "float64": "double",
-    "bfloat16": "bfloat",
-    "int8": "i8",
-    "uint8": "i8",
-    "int32": "i32",
-    "int64": "i64",
+    **{f"{u}int{bits}": f"i{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)},
     "bool": "i8",
 }
-BYTES = {
-    "float32": 4, "float64": 8, "bfloat16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8,
-    "bool": 1,
-}  # fmt: skip
+BYTES = {dtype: dtype_bytes(dtype) for dtype in LLVM_TYPE}
 SUFFIX = {"float32": "f32", "float64": "f64"}
 
 
@@ -47,6 +44,12 @@ class Value:
 
 def float_literal(value: float, dtype: str) -> str:
     """A floating-point literal in LLVM's exact hexadecimal form."""
+    if dtype == "float16":
+        try:
+            bits = struct.unpack("<H", struct.pack("<e", value))[0]
+        except OverflowError:
+            bits = 0x7C00 | (0x8000 if value < 0 else 0)
+        return f"0xH{bits:04X}"
     if dtype in ("float32", "bfloat16"):
         try:
             value = struct.unpack("<f", struct.pack("<f", value))[0]
@@ -55,6 +58,16 @@ def float_literal(value: float, dtype: str) -> str:
     if dtype == "bfloat16":
         return f"0xR{_bfloat16_bits(value):04X}"
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def literal(value: float, dtype: str) -> str:
+    """A literal of any type; integers wrap around."""
+    if is_float(dtype):
+        return float_literal(float(value), dtype)
+    if dtype == "bool":
+        return "true" if value else "false"
+    low, high = integer_range(dtype.removeprefix("u"))
+    return str((int(value) - low) % (high - low + 1) + low)
 
 
 def _bfloat16_bits(value: float) -> int:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilework.codegen.arithmetic import Arithmetic
+from tilework.codegen.convert import FEATURE, convert, halves
 from tilework.codegen.masks import masked_load, masked_store
 from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.pairs import pair_dot
-from tilework.codegen.scalars import Lane, LaneDependent, Scalars
-from tilework.codegen.types import BYTES, LLVM_TYPE, Value, float_literal, vector_type
+from tilework.codegen.scalars import (
+    INDEX_TYPES,
+    Lane,
+    LaneDependent,
+    Scalars,
+    is_index_arithmetic,
+)
+from tilework.codegen.types import BYTES, LLVM_TYPE, Value, float_literal, literal, vector_type
 from tilework.errors import ScheduleError
 from tilework.lower.ir import PAIR_DOT, Buffer, Load
 from tilework.te.expr import (
+    NARROW_FLOATS,
     Axis,
     Binary,
     Call,
@@ -71,7 +79,7 @@ class Values(Arithmetic):
         """Emit ``e``; a vector where it depends on the vector loop, else a scalar."""
         match e:
             case Const():
-                return Value(self._literal(e), 1, e.dtype)
+                return Value(literal(e.value, e.dtype), 1, e.dtype)
             case Load():
                 return self.load(e)
             case Binary() if e.op == "+" and is_float(e.dtype):
@@ -81,7 +89,7 @@ class Values(Arithmetic):
             case Binary():
                 return self.binary(e.op, self.value(e.a), self.value(e.b))
             case Lookup():
-                return Value(float_literal(self._entry(e), e.dtype), 1, e.dtype)
+                return Value(literal(self._entry(e), e.dtype), 1, e.dtype)
             case Select() | IfThenElse():
                 return self._choose(e)
             case Call(name=name) if name == PAIR_DOT:
@@ -93,13 +101,6 @@ class Values(Arithmetic):
             case Compare() | Logic() | Not() | Axis():
                 return self._predicate(e)
         raise ScheduleError(f"cannot generate code for {type(e).__name__}")
-
-    def _literal(self, e: Const) -> str:
-        if is_float(e.dtype):
-            return float_literal(float(e.value), e.dtype)
-        if e.dtype == "bool":
-            return "true" if e.value else "false"
-        return str(int(e.value))
 
     def _add(self, e: Binary) -> Value:
         """Additions of a product become fused multiply-adds."""
@@ -217,55 +218,32 @@ class Values(Arithmetic):
         return out
 
     def _integer_only(self, e: Expr) -> bool:
-        """Whether a predicate or index uses integers and loop variables alone."""
+        """Whether a predicate or index uses loop variables and literals alone."""
         hit = self._integers.get(id(e))
         if hit is None:
-            found = not any(is_float(n.dtype) or isinstance(n, Load) for n in walk(e))
-            hit = self._integers[id(e)] = (e, found)
+            hit = self._integers[id(e)] = (e, all(map(is_index_arithmetic, walk(e))))
         return hit[1]
 
     def _cast(self, e: Cast) -> Value:
-        if e.a.dtype.startswith("int") and self._integer_only(e.a):
+        if e.a.dtype in INDEX_TYPES and self._integer_only(e.a):
             try:
                 ssa, _ = self.scalars.int_value(e.a)
             except LaneDependent:
                 return self._by_lane(e)
-            if e.dtype == "bfloat16":
-                return self._convert(self._cast(Cast("float32", e.a)), e.dtype)
+            if e.dtype in NARROW_FLOATS:
+                return convert(self, self._cast(Cast("float32", e.a)), e.dtype)
+            if not ssa.startswith("%"):
+                return Value(literal(int(ssa), e.dtype), 1, e.dtype)
             if is_float(e.dtype):
-                if not ssa.startswith("%"):
-                    return Value(float_literal(float(int(ssa)), e.dtype), 1, e.dtype)
                 out = self.fn.emit(f"sitofp i64 {ssa} to {LLVM_TYPE[e.dtype]}")
                 return Value(out, 1, e.dtype)
+            if e.dtype == "bool":
+                return Value(self.fn.emit(f"icmp ne i64 {ssa}, 0"), 1, "bool")
             return self._resize(ssa, e.dtype)
-        v = self.value(e.a)
-        if e.dtype == "bool":
-            return self.compare("!=", v, Value(self._literal(Const(v.dtype, 0)), 1, v.dtype))
-        narrow = "bfloat16" in (v.dtype, e.dtype)
-        if narrow and "float32" not in (v.dtype, e.dtype):
-            return self._convert(self._convert(v, "float32"), e.dtype)
-        return self._convert(v, e.dtype)
-
-    def _convert(self, v: Value, dtype: str) -> Value:
-        """``v`` as numbers of another type; bfloat16 only from and to float32."""
-        target = Value("", v.width, dtype).type
-        unsigned = v.dtype == "bool" or v.dtype.startswith("u")
-        if is_float(v.dtype) and is_float(dtype):
-            kind = "fpext" if BYTES[dtype] > BYTES[v.dtype] else "fptrunc"
-        elif is_float(v.dtype):
-            kind = "fptoui" if dtype.startswith("u") else "fptosi"
-        elif is_float(dtype):
-            kind = "uitofp" if unsigned else "sitofp"
-        else:
-            bits = {"bool": 1, "int8": 8, "uint8": 8, "int32": 32, "int64": 64}
-            if bits[v.dtype] == bits[dtype]:
-                return Value(v.ssa, v.width, dtype)
-            wider = bits[dtype] > bits[v.dtype]
-            kind = ("zext" if unsigned else "sext") if wider else "trunc"
-        return Value(self.fn.emit(f"{kind} {v.type} {v.ssa} to {target}"), v.width, dtype)
+        return convert(self, self.value(e.a), e.dtype)
 
     def _resize(self, ssa: str, dtype: str) -> Value:
-        if dtype == "int64" or not ssa.startswith("%"):
+        if LLVM_TYPE[dtype] == "i64" or not ssa.startswith("%"):
             return Value(ssa, 1, dtype)
         return Value(self.fn.emit(f"trunc i64 {ssa} to {LLVM_TYPE[dtype]}"), 1, dtype)
 
@@ -299,10 +277,14 @@ class Values(Arithmetic):
             # A pair repeated in all lanes comes last: there it may be read by the instruction.
             if left in self._repeats.values():
                 left, right = right, left
-            return pair_dot(self.fn, self.math, acc, left, right)
+            if FEATURE["bfloat16"] in self.math.features:
+                return pair_dot(self.fn, self.math, acc, left, right)
+            for x, y in zip(*(halves(self, v, acc.width) for v in (left, right)), strict=True):
+                acc = self.multiply_add(x, y, acc)
+            return acc
         for x, y in ((a, b), (c, d)):
-            left_wide = self._convert(self.value(x), "float32")
-            acc = self.multiply_add(left_wide, self._convert(self.value(y), "float32"), acc)
+            left_wide = convert(self, self.value(x), "float32")
+            acc = self.multiply_add(left_wide, convert(self, self.value(y), "float32"), acc)
         return acc
 
     def _pair(self, first: Expr, second: Expr, width: int) -> str | None:
@@ -458,7 +440,7 @@ class Values(Arithmetic):
         if active < width:
             ssa = self.fn.emit(masked_load(self.math, kind, width, active, pointer))
             return Value(ssa, width, buffer.dtype)
-        ssa = self.fn.emit(f"load {kind}, ptr {pointer}, align {_align(buffer)}")
+        ssa = self.fn.emit(f"load {kind}, ptr {pointer}, align {BYTES[buffer.dtype]}")
         if buffer.dtype == "bool":
             zero = "0" if width == 1 else "zeroinitializer"
             return Value(self.fn.emit(f"icmp ne {kind} {ssa}, {zero}"), width, "bool")
@@ -501,13 +483,7 @@ class Values(Arithmetic):
         if v.dtype == "bool":
             kind = vector_type("bool", v.width)
             v = Value(self.fn.emit(f"zext {v.type} {v.ssa} to {kind}"), v.width, "int8")
-        self.fn.line(f"store {v.type} {v.ssa}, ptr {pointer}, align {_align(buffer)}")
-
-
-def _align(buffer: Buffer) -> int:
-    return {"float64": 8, "int64": 8, "bfloat16": 2, "int8": 1, "uint8": 1, "bool": 1}.get(
-        buffer.dtype, 4
-    )
+        self.fn.line(f"store {v.type} {v.ssa}, ptr {pointer}, align {BYTES[buffer.dtype]}")
 
 
 def _deep(e: Expr) -> Iterator[Expr]:

@@ -42,8 +42,13 @@ from tilework.te.expr import (
 )
 from tilework.te.tensor import Compute, Operation
 
-_BINARY = {"+": "addsub", "-": "addsub", "*": "mul", "/": "divmod", "//": "divmod", "%": "divmod",
-           "max": "cmp", "min": "cmp"}  # fmt: skip
+_BINARY = {
+    **dict.fromkeys(("+", "-", "&", "|", "^", "<<", ">>"), "addsub"),
+    **dict.fromkeys(("/", "//", "%", "quot", "rem"), "divmod"),
+    **dict.fromkeys(("max", "min"), "cmp"),
+    "*": "mul",
+}
+_REDUCE = {"sum": "addsub", "prod": "mul"}
 
 
 def statements(nest: BlockNest) -> list[Statement]:
@@ -266,7 +271,7 @@ def count_ops(body: Expr) -> dict[str, float]:
             case Call():
                 add("float_mathfunc")
             case Reduce():
-                add(f"{kind}_{'addsub' if node.kind == 'sum' else 'cmp'}")
+                add(f"{kind}_{_REDUCE.get(node.kind, 'cmp')}")
                 if kind == "float" and node.kind == "sum" and _product(node.source):
                     add("float_mad")
     return found

@@ -41,7 +41,7 @@ from tilework.te.tensor import Operation
 if TYPE_CHECKING:
     from tilework.lower.loops import Loops
 
-COMBINE = {"sum": "+", "max": "max", "min": "min"}
+COMBINE = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
 _PAD_VECTOR = 64
 _EXPANDED = 160
 

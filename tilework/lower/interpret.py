@@ -29,7 +29,7 @@ from tilework.lower.ir import (
     Stmt,
     Store,
 )
-from tilework.te.dtypes import is_float_array, numpy_dtype
+from tilework.te.dtypes import converted, is_float_array, numpy_dtype
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -44,6 +44,8 @@ from tilework.te.expr import (
     Not,
     Select,
     is_float,
+    is_integer,
+    wrapped,
 )
 
 Array = NDArray[Any]
@@ -264,7 +266,7 @@ class _Machine:
         env = self.env
         match e:
             case Const():
-                literal = numpy_dtype(e.dtype).type(e.value) if is_float(e.dtype) else e.value
+                literal = _literal(e)
                 return lambda: literal
             case Axis():
                 return lambda: env[e]
@@ -280,12 +282,12 @@ class _Machine:
             case Select():
                 c, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
                 kind = numpy_dtype(e.dtype)
-                return lambda: np.asarray(np.where(c(), a(), b())).astype(kind)[()]
+                return lambda: _chosen(c(), a(), b(), kind)
             case IfThenElse():
                 return self._choose(e)
             case Cast():
-                a, kind = self.value(e.a), numpy_dtype(e.dtype)
-                return lambda: np.asarray(a()).astype(kind)[()]
+                a, to = self.value(e.a), e.dtype
+                return lambda: converted(a(), to)[()]
             case Lookup():
                 at = [self.value(x) for x in e.indices]
                 table = np.array(e.values, numpy_dtype(e.dtype)).reshape(e.shape)
@@ -317,14 +319,38 @@ class _Machine:
         return choose
 
 
+def _literal(e: Const) -> Any:
+    """Index literals as Python integers, others as elements of their type."""
+    if is_integer(e.dtype) and e.dtype not in ("int32", "int64"):
+        return numpy_dtype(e.dtype).type(wrapped(int(e.value), e.dtype))
+    return numpy_dtype(e.dtype).type(e.value) if is_float(e.dtype) else e.value
+
+
+def _chosen(cond: Any, a: Any, b: Any, kind: np.dtype[Any]) -> Any:
+    if np.ndim(cond) == 0 and isinstance(a, int) and isinstance(b, int):
+        return a if cond else b  # an index stays a Python integer
+    return np.asarray(np.where(cond, a, b)).astype(kind)[()]
+
+
 def _operator(e: Binary | Compare | Logic) -> Callable[[Any, Any], Any]:
     if isinstance(e, Compare):
         return _COMPARE[e.op]
     if isinstance(e, Logic):
         return np.logical_and if e.op == "and" else np.logical_or
-    if not is_float(e.dtype):
-        return _INTEGER[e.op]
+    if is_integer(e.dtype):
+        return _whole(_INTEGER[e.op], numpy_dtype(e.dtype))
     return _FLOAT[e.op]
+
+
+def _whole(fn: Callable[[Any, Any], Any], kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
+    """Integer arithmetic that wraps around; Python integers are indices and stay exact."""
+
+    def apply(a: Any, b: Any) -> Any:
+        if isinstance(a, int) and isinstance(b, int):
+            return fn(a, b)
+        return np.asarray(fn(np.asarray(a).astype(kind), np.asarray(b).astype(kind)))[()]
+
+    return apply
 
 
 _FLOAT: dict[str, Callable[[Any, Any], Any]] = {
@@ -354,7 +380,36 @@ _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
     "%": lambda a, b: a % b,
     "max": _scalar_or(max, np.maximum),
     "min": _scalar_or(min, np.minimum),
+    "quot": lambda a, b: _divided(a, b)[0],
+    "rem": lambda a, b: _divided(a, b)[1],
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: _shifted(a, b, np.left_shift),
+    ">>": lambda a, b: _shifted(a, b, np.right_shift),
 }
+
+
+def _divided(a: Any, b: Any) -> tuple[Any, Any]:
+    """Quotient rounded towards zero, and remainder, as C has them."""
+    if isinstance(a, int) and isinstance(b, int):
+        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        return quotient, a - quotient * b
+    rest = np.fmod(a, b)
+    return np.where(b == 0, a, (a - rest) // b).astype(a.dtype), rest
+
+
+def _shifted(a: Any, b: Any, shift: Any) -> Any:
+    """A shift by any amount: NumPy leaves amounts beyond the type's width open."""
+    a, b = np.asarray(a), np.asarray(b)
+    bits = 8 * a.dtype.itemsize
+    if shift is np.right_shift:
+        return shift(a, np.where((b < 0) | (b >= bits), bits - 1, b).astype(b.dtype)) * np.where(
+            ((b < 0) | (b >= bits)) & (a >= 0), 0, 1
+        ).astype(a.dtype)
+    inside = (b >= 0) & (b < bits)
+    return np.where(inside, shift(a, np.where(inside, b, 0).astype(b.dtype)), 0).astype(a.dtype)
+
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": lambda a, b: a < b,
@@ -390,5 +445,18 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "round": np.round,
     "sin": np.sin,
     "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "trunc": np.trunc,
     "pow": np.power,
+    "fmod": np.fmod,
 }

@@ -36,7 +36,7 @@ from tilework.lower.ir import PAIR_DOT, Buffer, If, Load, Stmt, Store, seq
 from tilework.lower.loops import Loops
 from tilework.lower.steps import Point, Version, reduce_steps, spans_of
 from tilework.space.blocks import Attached, Block
-from tilework.space.guards import without
+from tilework.space.guards import start, without
 from tilework.space.nest import BlockNest
 from tilework.space.pairs import pair_axis, product
 from tilework.te.expr import (
@@ -132,7 +132,7 @@ def _one_tile(
         block.op.dtype,
         "register",
     )
-    identity = Const(block.op.dtype, reduce_node.identity)
+    identity = Const(block.op.dtype, start(block))
     visits = [a for a in block.reduce if block.reduce_levels > 1 and loops.tile[a][0] > 1]
     last_level = block.reduce_levels - 1
 

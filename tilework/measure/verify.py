@@ -5,9 +5,10 @@ largest magnitude in the reference, where K is the longest reduction of the task
 of a float32 sum of K products stay ten times below that; a single wrong or missing product of a
 usual reduction is above it. Outputs of integers must be equal.
 
-An output of bfloat16 is compared with what is rounded to it: beside the above, each element may
-differ by 2^-8 of itself, which is the largest rounding error of 8 bits. Inputs of bfloat16 are
-drawn rounded, and their products are exact in float32, so that nothing else differs.
+An output of a narrow floating-point type is compared with what is rounded to it: beside the above,
+each element may differ by 2^-8 of itself (bfloat16: the largest rounding error of 8 bits) or 2^-11
+(float16). Inputs of such types are drawn rounded, and their products are exact in float32, so that
+nothing else differs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _GUARD = 4096
 _GUARD_BYTE = 0xA5
 _BASE_TOLERANCE = 1e-4
 _BASE_REDUCTION = 4096
-_ROUNDING = {"bfloat16": 2.0**-8}
+_ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
 class Buffer:
@@ -133,12 +134,17 @@ def compare(outputs: Sequence[np.ndarray], reference: Reference) -> Deviation:
     for number, (got, want) in enumerate(zip(outputs, reference.answer.outputs, strict=True)):
         if got.shape != want.shape:
             return Deviation(math.inf, f"output {number} has shape {got.shape}, not {want.shape}")
-        difference = np.abs(got.astype(want.dtype) - want)
+        exact = not is_float_array(got)  # integers: their differences may not fit their type
+        wide = np.float64 if exact else want.dtype
+        difference = np.abs(got.astype(wide) - want.astype(wide))
+        if exact:
+            difference = np.maximum(difference, got != want)
+        want = want.astype(wide)
         scale = float(np.abs(want).max(initial=0.0)) or 1.0
         error = float(difference.max(initial=0.0)) / scale
         error = error if math.isfinite(error) else math.inf
         worst = max(worst, error)
-        limit = reference.tolerance * scale if is_float_array(got) else 0.0
+        limit = 0.0 if exact else reference.tolerance * scale
         excess = difference - (limit + rounding[number] * np.abs(want))
         if not bool((excess <= 0).all()):
             return Deviation(worst, _describe(number, got, want, excess, error))
@@ -154,26 +160,28 @@ def _describe(
         missing = int((~np.isfinite(got)).sum())
         return f"output {number}: {missing} of {got.size} elements not written, first ({place})"
     return (
-        f"output {number} differs: {got[at]:.6g} instead of {want[at]:.6g} at ({place}), "
-        f"relative error {error:.2g}"
+        f"output {number} differs: {float(got[at]):.6g} instead of {float(want[at]):.6g} "
+        f"at ({place}), relative error {error:.2g}"
     )
 
 
 def _draw(dag: Any, seed: int, low: float) -> list[np.ndarray]:
     generator = np.random.default_rng(seed)
-    arrays = []
-    for tensor in dag.inputs:
-        kind = numpy_dtype(tensor.dtype)
-        if is_float(tensor.dtype):
-            values = generator.uniform(low, 1.0, tensor.shape)
-        else:
-            values = generator.integers(0, 2, tensor.shape)
-        arrays.append(values.astype(kind))
-    return arrays
+    return [draw(generator, tensor.shape, tensor.dtype, low) for tensor in dag.inputs]
+
+
+def draw(
+    generator: np.random.Generator, shape: Sequence[int], dtype: str, low: float = -1.0
+) -> np.ndarray:
+    """Random elements of any type: uniform in [``low``, 1], or 0 and 1 for integers."""
+    kind = numpy_dtype(dtype)
+    if is_float(dtype):
+        return generator.uniform(low, 1.0, tuple(shape)).astype(kind)
+    return generator.integers(0, 2, tuple(shape)).astype(kind)
 
 
 def _unrounded(dag: Any) -> Any:
-    """The DAG without the rounding of its outputs to bfloat16."""
+    """The DAG without the rounding of its outputs to a narrow type."""
 
     def wide(tensor: Tensor) -> Tensor:
         op = tensor.op

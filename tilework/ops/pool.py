@@ -10,7 +10,7 @@ from tilework.ops.conv import output_sizes
 from tilework.ops.elementwise import axis_names
 from tilework.ops.pad import pad
 from tilework.ops.storage import computed
-from tilework.te.expr import reduce_identity
+from tilework.te.expr import finite_range
 
 
 def max_pool(
@@ -20,7 +20,10 @@ def max_pool(
     pads: Sequence[int],
     dilation: Sequence[int],
 ) -> te.Tensor:
-    """Largest element of each window of ``kernel`` taps; padding never wins.
+    """Largest element of each window of ``kernel`` taps; padding counts as the lowest number.
+
+    Hence padding wins over minus infinity alone, as in ONNX Runtime; and as there, whether a NaN
+    comes through depends on where it stands in the window.
 
     Args:
         data: feature maps [N, ..., C].
@@ -30,7 +33,7 @@ def max_pool(
         dilation: distance between taps along each spatial axis.
     """
     n, *size, c = data.shape
-    padded = _padded(data, pads, reduce_identity("max", data.dtype))
+    padded = _padded(data, pads, finite_range(data.dtype)[0])
     taps = _taps(kernel)
 
     def body(*at: te.Expr) -> te.Expr:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tilework.codegen.jit import ALIGN, aligned_empty
 from tilework.errors import ModuleError
 from tilework.runtime.image import Image, Value
+from tilework.te.dtypes import numpy_dtype
 
 Array = NDArray[Any]
 
@@ -90,7 +91,7 @@ def _new(value: Value) -> Array:
 def _check(what: str, value: Value, array: Any) -> None:
     if not isinstance(array, np.ndarray):
         raise ModuleError(f"{what}: expected a NumPy array, got {type(array).__name__}")
-    if array.shape != value.shape or array.dtype != np.dtype(value.dtype):
+    if array.shape != value.shape or array.dtype != numpy_dtype(value.dtype):
         raise ModuleError(
             f"{what}: expected {value.dtype}{list(value.shape)}, "
             f"got {array.dtype}{list(array.shape)}"

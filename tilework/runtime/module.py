@@ -21,6 +21,8 @@ from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winogra
 from tilework.runtime.roofline import Roofline, measure_roofline
 from tilework.runtime.timing import BenchmarkResult, KernelTime
 from tilework.target import HOST_PLATFORM, Target
+from tilework.te.dtypes import numpy_dtype
+from tilework.te.expr import is_float
 
 Array = NDArray[Any]
 
@@ -259,9 +261,13 @@ class Module:
 
     def _random_inputs(self) -> list[Array]:
         rng = np.random.default_rng(0)
-        return [
-            aligned_copy(rng.standard_normal(v.shape).astype(v.dtype)) for v in self.image.inputs
-        ]
+
+        def random(v: Value) -> Array:
+            if is_float(v.dtype):
+                return np.asarray(rng.standard_normal(v.shape), numpy_dtype(v.dtype))
+            return np.asarray(rng.integers(0, 2, v.shape), numpy_dtype(v.dtype))
+
+        return [aligned_copy(random(v)) for v in self.image.inputs]
 
     def _output_buffers(self) -> list[Array]:
         """One new buffer per io number that no input has."""
@@ -310,7 +316,7 @@ def _typed(value: Value) -> str:
 def _ready(value: Value, given: Any) -> Array:
     """``given`` as the kernels take it: it is copied only if its memory is not aligned."""
     array = np.asarray(given)
-    if array.shape != value.shape or array.dtype != np.dtype(value.dtype):
+    if array.shape != value.shape or array.dtype != numpy_dtype(value.dtype):
         raise ModuleError(
             f"input {value.name}: expected {value.dtype}{list(value.shape)}, "
             f"got {array.dtype}{list(array.shape)}"

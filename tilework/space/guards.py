@@ -25,7 +25,8 @@ from tilework.te.expr import (
     Logic,
     Reduce,
     Select,
-    reduce_identity,
+    finite_range,
+    is_float,
     substitute,
     walk,
 )
@@ -43,7 +44,7 @@ class Bound:
         step: its coefficient (0 without one).
         const: the constant.
         skips: whether the reduction needs no term where the bound does not hold: it adds 0 to a
-            sum, or cannot win a maximum or minimum.
+            sum, or cannot win a maximum or minimum of finite numbers.
     """
 
     node: Compare
@@ -100,6 +101,20 @@ def _bound(block: Block, node: Expr, skips: bool) -> Bound | None:
     return Bound(node, axis, form.coefficients[axis], tap, step, form.const, skips)
 
 
+def start(block: Block) -> float:
+    """What the reduction of a block starts from: its neutral element.
+
+    Where padding with the lowest number (of a minimum: the highest) is left out because it cannot
+    win, that number takes the place of the infinity: a window of padding alone gives it.
+    """
+    assert isinstance(block.body, Reduce)
+    neutral = block.body.identity
+    if is_float(block.op.dtype) and any(b.skips for b in bounds(block)):
+        low, high = finite_range(block.op.dtype)
+        return {"max": low, "min": high}.get(block.body.kind, neutral)
+    return neutral
+
+
 def conjuncts(cond: Expr) -> Iterator[Expr]:
     """The predicates that ``cond`` joins by ``and``."""
     if isinstance(cond, Logic) and cond.op == "and":
@@ -125,8 +140,10 @@ def _neutral(kind: str, e: Expr, guard: IfThenElse) -> bool:
         return (e is guard or _neutral(kind, e.a, guard)) and _neutral(kind, e.b, guard)
     if not isinstance(e, Const):
         return False
-    worst = reduce_identity(kind, e.dtype)
-    return bool(e.value <= worst if kind == "max" else e.value >= worst)
+    if kind == "prod":
+        return e.value == 1
+    low, high = finite_range(e.dtype)  # padding with these has always counted as nothing
+    return bool(e.value <= low if kind == "max" else e.value >= high)
 
 
 def _zero(e: Expr, guard: IfThenElse) -> bool:

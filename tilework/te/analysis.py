@@ -9,7 +9,10 @@ from tilework.te.dag import ComputeDAG
 from tilework.te.expr import Axis, Call, Const, Expr, IfThenElse, Read, Select, reads, walk
 from tilework.te.tensor import Compute, Operation, Placeholder
 
-EXPENSIVE = frozenset({"exp", "log", "tanh", "erf", "sigmoid", "pow", "sin", "cos"})
+EXPENSIVE = frozenset({
+    "exp", "log", "tanh", "erf", "sigmoid", "pow", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "asinh", "acosh", "atanh", "expm1", "log1p", "fmod",
+})  # fmt: skip
 
 
 def shifted_axis(index: Expr, op: Compute) -> Axis | None:

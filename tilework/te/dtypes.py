@@ -1,7 +1,8 @@
 """NumPy types of element types. NumPy itself has no bfloat16; the package ml_dtypes adds it.
 
 A bfloat16 is the upper half of a float32: the same 8 bits of exponent, 8 bits of significand, so
-that rounding to nearest changes a value by at most 2^-8 of itself.
+that rounding to nearest changes a value by at most 2^-8 of itself. A float16 has 5 bits of
+exponent and 11 of significand. Both are types to store: kernels compute in float32.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.te.expr import is_float
+from tilework.te.expr import NARROW_FLOATS, is_float, is_integer
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
@@ -35,3 +36,22 @@ def round_bfloat16(array: NDArray[Any]) -> NDArray[Any]:
     """
     kind = numpy_dtype("bfloat16")
     return np.asarray(array, np.float32).astype(kind).astype(array.dtype)
+
+
+def converted(array: Any, dtype: str) -> NDArray[Any]:
+    """``array`` as elements of ``dtype``, by the rules of a kernel.
+
+    Numbers with a fraction are cut off towards zero; integers that do not fit wrap around; NaN is
+    true. The narrow floating-point types are reached through float32, and left through it. What
+    becomes of a NaN, or of a number beyond 32 bits, as an integer is up to the machine.
+    """
+    kind, value = numpy_dtype(dtype), np.asarray(array)
+    if dtype in NARROW_FLOATS and value.dtype != kind:
+        return value.astype(np.float32).astype(kind)
+    if value.dtype in (numpy_dtype("bfloat16"), np.dtype(np.float16)):
+        value = value.astype(np.float32)
+    if is_integer(dtype) and value.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            wide = np.uint64 if dtype == "uint64" and not (value < 0).any() else np.int64
+            return value.astype(wide).astype(kind)
+    return value.astype(kind)

@@ -8,6 +8,7 @@ An operation is evaluated over a *grid* with one dimension per axis (spatial axe
 reduce axes); every sub-expression is an array over the grid with extent 1 where it does not vary.
 
 Values of bfloat16 are held as float32: conversions to bfloat16 round to nearest, ties to even.
+Integers wrap around; conversions follow `tilework.te.dtypes.converted`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tilework.te.dag import ComputeDAG
-from tilework.te.dtypes import numpy_dtype, round_bfloat16
+from tilework.te.dtypes import converted, numpy_dtype, round_bfloat16
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -37,7 +38,9 @@ from tilework.te.expr import (
     Reduce,
     Select,
     is_float,
+    is_integer,
     walk,
+    wrapped,
 )
 from tilework.te.tensor import Compute, Operation
 
@@ -147,7 +150,9 @@ def _pieces(op: Compute, full: _Ranges) -> Iterator[_Ranges]:
 
 # ---------------------------------------------------------------------------- reductions
 
-_COMBINE: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+_COMBINE: dict[str, Any] = {
+    "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
 
 
 def _loops(reduce: Reduce) -> bool:
@@ -177,7 +182,8 @@ def _reduce(grid: _Grid, reduce: Reduce, op: Compute) -> np.ndarray:
         return total
     value = grid.full(reduce.source, reduce.axes)
     dims = tuple(grid.ranges[a].dim for a in reduce.axes)
-    return np.asarray(combine.reduce(value, axis=dims, keepdims=True))
+    typed = {"dtype": value.dtype} if value.dtype.kind in "iu" else {}  # sums in their own type
+    return np.asarray(combine.reduce(value, axis=dims, keepdims=True, **typed))
 
 
 def _sum_of_products(
@@ -260,14 +266,15 @@ class _Grid:
         """Value of ``e``; ``guarded`` reads are clamped into their tensor."""
         match e:
             case Const():
-                literal = _numpy_type(e.dtype, self.dtype).type(e.value)
+                value = wrapped(int(e.value), e.dtype) if is_integer(e.dtype) else e.value
+                literal = _numpy_type(e.dtype, self.dtype).type(value)
                 return _rounded(literal, e.dtype, self.dtype)
             case Axis():
                 return self._axis(e)
             case Read():
                 return self._read(e, guarded)
             case Binary():
-                return _binary(e)(self(e.a, guarded), self(e.b, guarded))
+                return self._binary(e, guarded)
             case Compare():
                 return _COMPARE[e.op](self(e.a, guarded), self(e.b, guarded))
             case Logic():
@@ -286,14 +293,28 @@ class _Grid:
                     return self(e.b, guarded)
                 return np.where(cond, self(e.a, True), self(e.b, True))
             case Cast():
-                value = np.asarray(self(e.a, guarded)).astype(_numpy_type(e.dtype, self.dtype))
-                return _rounded(value, e.dtype, self.dtype)
+                return self._cast(e.dtype, np.asarray(self(e.a, guarded)))
             case Lookup():
                 table = np.array(e.values, _numpy_type(e.dtype, self.dtype)).reshape(e.shape)
                 return table[tuple(np.broadcast_arrays(*(self(i) for i in e.indices)))]
             case Call():
                 return _CALLS[e.name](*(self(a, guarded) for a in e.args))
         raise TypeError(f"cannot evaluate {type(e).__name__}")
+
+    def _binary(self, e: Binary, guarded: bool) -> Any:
+        a, b = self(e.a, guarded), self(e.b, guarded)
+        if not is_integer(e.dtype):
+            return _BINARY[e.op](a, b)
+        kind = numpy_dtype(e.dtype)  # positions are int64, whatever they are used with
+        a, b = np.asarray(a).astype(kind), np.asarray(b).astype(kind)
+        return (_INTEGER | _BINARY)[e.op](a, b)
+
+    def _cast(self, dtype: str, value: np.ndarray) -> np.ndarray:
+        if is_float(dtype) and (self.dtype is not None or dtype == "bfloat16"):
+            return np.asarray(
+                _rounded(value.astype(_numpy_type(dtype, self.dtype)), dtype, self.dtype)
+            )
+        return converted(value, dtype)
 
     def _axis(self, axis: Axis) -> np.ndarray:
         r = self.ranges[axis]
@@ -384,12 +405,6 @@ def _affine(e: Expr) -> tuple[int, dict[Axis, int]] | None:
     return None
 
 
-def _binary(e: Binary) -> Callable[[Any, Any], Any]:
-    if e.op == "/" and not is_float(e.dtype):
-        return np.floor_divide
-    return _BINARY[e.op]
-
-
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": np.add,
     "-": np.subtract,
@@ -399,6 +414,34 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "%": np.mod,
     "max": np.maximum,
     "min": np.minimum,
+}
+
+
+def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    down = np.floor_divide(a, b)
+    inexact = (down * b != a) & ((a < 0) != (b < 0))
+    return np.asarray(down + inexact.astype(down.dtype))
+
+
+def _shifted(shift: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    def apply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        bits = 8 * a.dtype.itemsize
+        far = b.astype(np.dtype(f"u{a.dtype.itemsize}")) >= bits
+        out = shift(a, np.where(far, 0, b).astype(b.dtype))
+        gone = np.where(a < 0, -1, 0).astype(a.dtype) if shift is np.right_shift else a * 0
+        return np.asarray(np.where(far, gone, out))
+
+    return apply
+
+
+_INTEGER: dict[str, Callable[[Any, Any], Any]] = {
+    "quot": _truncated,
+    "rem": lambda a, b: a - _truncated(a, b) * b,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": _shifted(np.left_shift),
+    ">>": _shifted(np.right_shift),
 }
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -435,5 +478,18 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "round": np.round,
     "sin": np.sin,
     "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "trunc": np.trunc,
     "pow": np.power,
+    "fmod": np.fmod,
 }

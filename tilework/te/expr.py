@@ -6,6 +6,7 @@ of the canonical text (`te.key`). Index arithmetic has dtype ``int32``, predicat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 ExprLike = Union["Expr", int, float, bool]  # also NumPy scalars, which `wrap` unpacks
 
 FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
+NARROW_FLOATS = ("float16", "bfloat16")
+"""Types to store: their values are compared and moved, but computed with in float32."""
 
 
 def is_float(dtype: str) -> bool:
@@ -23,9 +26,19 @@ def is_float(dtype: str) -> bool:
     return dtype in FLOAT_DTYPES
 
 
+def is_integer(dtype: str) -> bool:
+    """Whether ``dtype`` names an integer type (``bool`` is none)."""
+    return dtype.startswith(("int", "uint"))
+
+
+def is_unsigned(dtype: str) -> bool:
+    """Whether ``dtype`` names a type without negative numbers."""
+    return dtype == "bool" or dtype.startswith("uint")
+
+
 _BYTES = {
-    "bool": 1, "int8": 1, "uint8": 1, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4,
-    "int64": 8, "float64": 8,
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2,
+    "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8,
 }  # fmt: skip
 
 
@@ -122,7 +135,10 @@ class Axis(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Binary(Expr):
-    """Arithmetic: ``+ - * / // % max min``; both sides have the node's dtype."""
+    """Arithmetic, of the operators `BINARY`; both sides have the node's dtype.
+
+    ``//`` and ``%`` round down, ``quot`` and ``rem`` towards zero; integers wrap around.
+    """
 
     op: str
     a: Expr
@@ -211,9 +227,11 @@ class Lookup(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Reduce(Expr):
-    """Reduction of ``source`` over ``axes``; ``kind`` is ``sum``, ``max`` or ``min``.
+    """Reduction of ``source`` over ``axes``; ``kind`` is one of `REDUCTIONS`.
 
-    Only allowed as the whole body of a compute op.
+    Only allowed as the whole body of a compute op. ``max`` and ``min`` give infinities where all
+    elements are infinite; whether they pass a NaN on depends on where it stands (a comparison with
+    it fails), as in ONNX Runtime.
     """
 
     kind: str
@@ -222,31 +240,49 @@ class Reduce(Expr):
 
     @property
     def identity(self) -> float:
-        """The combiner's neutral element (the lowest finite number for ``max``)."""
+        """The combiner's neutral element: an infinity for ``max`` and ``min`` of floats."""
         return reduce_identity(self.kind, self.dtype)
 
 
-_LIMITS = {
-    "float32": 3.4028234663852886e38,
+INTEGER_OPS = ("//", "%", "quot", "rem", "&", "|", "^", "<<", ">>")
+BINARY = ("+", "-", "*", "/", "max", "min", *INTEGER_OPS)
+REDUCTIONS = ("sum", "prod", "max", "min")
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Least and greatest value of an integer type, or of ``bool``."""
+    if dtype == "bool":
+        return 0, 1
+    bits = 8 * dtype_bytes(dtype)
+    return (0, 2**bits - 1) if is_unsigned(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def wrapped(value: int, dtype: str) -> int:
+    """``value`` as an element of an integer type holds it: modulo a power of two."""
+    low, high = integer_range(dtype)
+    return (value - low) % (high - low + 1) + low
+
+
+_LARGEST = {
+    "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
     "float64": 1.7976931348623157e308,
-    "float16": 65504.0,
-    "bfloat16": 3.3895313892515355e38,
-    "int8": 2**7 - 1,
-    "uint8": 2**8 - 1,
-    "bool": 1,
-    "int32": 2**31 - 1,
-    "int64": 2**63 - 1,
-}
+}  # fmt: skip
+
+
+def finite_range(dtype: str) -> tuple[float, float]:
+    """Least and greatest finite value of a type."""
+    if is_float(dtype):
+        return -_LARGEST[dtype], _LARGEST[dtype]
+    return integer_range(dtype)
 
 
 def reduce_identity(kind: str, dtype: str) -> float:
     """Neutral element of reduction ``kind`` over ``dtype``."""
-    if kind == "sum":
-        return 0
-    top = _LIMITS[dtype]
-    if kind == "min":
-        return top
-    return -top if is_float(dtype) else 0 if dtype in ("uint8", "bool") else -top - 1
+    if kind in ("sum", "prod"):
+        return 0 if kind == "sum" else 1
+    if is_float(dtype):
+        return math.inf if kind == "min" else -math.inf
+    return integer_range(dtype)[kind == "min"]
 
 
 def wrap(value: ExprLike, dtype: str = "int32") -> Expr:
@@ -259,10 +295,21 @@ def wrap(value: ExprLike, dtype: str = "int32") -> Expr:
     if isinstance(value, bool):
         return Const("bool", value)
     if isinstance(value, int):
-        return Const(dtype, float(value) if is_float(dtype) else value)
+        return Const(dtype, float(value) if is_float(dtype) else _in_range(value, dtype))
     if isinstance(value, float):
         return Const(dtype if is_float(dtype) else "float32", value)
     raise TypeError(f"cannot use {value!r} of type {type(value).__name__} in a tensor expression")
+
+
+def _in_range(value: int, dtype: str) -> int:
+    low, high = integer_range(dtype)
+    if not low <= value <= high:
+        raise ValueError(f"{value} is no {dtype}, which goes from {low} to {high}")
+    return value
+
+
+def _towards_zero(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 _FOLD: dict[str, Callable[[int, int], int]] = {
@@ -273,6 +320,11 @@ _FOLD: dict[str, Callable[[int, int], int]] = {
     "%": lambda a, b: a % b,
     "max": max,
     "min": min,
+    "quot": _towards_zero,
+    "rem": lambda a, b: a - b * _towards_zero(a, b),
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
 }
 
 
@@ -282,18 +334,26 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     a, b = wrap(a, dtype), wrap(b, dtype)
     if a.dtype != b.dtype:
         raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
-    if a.dtype == "bfloat16" and op not in ("max", "min"):
-        raise TypeError(f"'{op}' is not defined for bfloat16, a type to store: te.cast to float32")
+    if a.dtype in NARROW_FLOATS and op not in ("max", "min"):
+        raise TypeError(
+            f"'{op}' is not defined for {a.dtype}, a type to store: te.cast to float32"
+        )
     if op == "/" and not is_float(a.dtype):
         raise TypeError(f"'/' is not defined for {a.dtype}; use // or te.cast")
+    if a.dtype == "bool" and op not in ("max", "min"):
+        raise TypeError(f"'{op}' is not defined for bool; use te.all, te.any or te.cast")
+    if is_float(a.dtype) and op in INTEGER_OPS:
+        raise TypeError(f"'{op}' is not defined for {a.dtype}; it works on integers")
     if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype) and op in _FOLD:
-        return Const(a.dtype, _FOLD[op](int(a.value), int(b.value)))
+        x, y = int(a.value), int(b.value)
+        if y or op not in ("//", "%", "quot", "rem"):
+            return Const(a.dtype, wrapped(_FOLD[op](x, y), a.dtype))
     if not is_float(a.dtype):
         if op in "+-" and isinstance(b, Const) and b.value == 0:
             return a
         if op == "+" and isinstance(a, Const) and a.value == 0:
             return b
-        if op in ("*", "//") and isinstance(b, Const) and b.value == 1:
+        if op in ("*", "//", "quot") and isinstance(b, Const) and b.value == 1:
             return a
         if op == "*" and isinstance(a, Const) and a.value == 1:
             return b

@@ -9,6 +9,7 @@ import builtins
 from collections.abc import Callable, Sequence
 
 from tilework.te.expr import (
+    NARROW_FLOATS,
     Axis,
     Call,
     Cast,
@@ -23,8 +24,12 @@ from tilework.te.expr import (
     binary,
     compare,
     dtype_bytes,
+    integer_range,
     is_float,
+    is_integer,
+    is_unsigned,
     wrap,
+    wrapped,
 )
 
 
@@ -33,8 +38,10 @@ def _reduce(kind: str, expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
     if not axes or builtins.any(a.kind != "reduce" for a in axes):
         raise ValueError(f"te.{kind} needs reduce axes made by te.reduce_axis")
     source = wrap(expr, "float32")
-    if kind == "sum" and source.dtype == "bfloat16":
-        raise TypeError("te.sum is not defined for bfloat16, a type to store: te.cast to float32")
+    if kind in ("sum", "prod") and source.dtype in (*NARROW_FLOATS, "bool"):
+        raise TypeError(
+            f"te.{kind} is not defined for {source.dtype}, a type to store: te.cast to float32"
+        )
     return Reduce(source.dtype, kind, source, axes)
 
 
@@ -53,13 +60,18 @@ def min(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
     return _reduce("min", expr, axis)
 
 
+def prod(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
+    """Product of ``expr`` over ``axis``."""
+    return _reduce("prod", expr, axis)
+
+
 def maximum(a: ExprLike, b: ExprLike) -> Expr:
-    """Elementwise maximum."""
+    """Elementwise maximum (of predicates: either). A NaN in ``a`` stays, one in ``b`` does not."""
     return binary("max", a, b)
 
 
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
-    """Elementwise minimum."""
+    """Elementwise minimum (of predicates: both). A NaN in ``a`` stays, one in ``b`` does not."""
     return binary("min", a, b)
 
 
@@ -71,6 +83,49 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
     """Remainder of `floordiv`."""
     return binary("%", a, b)
+
+
+def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
+    """Integer division rounding towards zero, as C and ONNX divide."""
+    return binary("quot", a, b)
+
+
+def truncmod(a: ExprLike, b: ExprLike) -> Expr:
+    """Remainder of `truncdiv`: it has the sign of ``a``."""
+    return binary("rem", a, b)
+
+
+def bitwise_and(a: ExprLike, b: ExprLike) -> Expr:
+    """Bits that both integers have."""
+    return binary("&", a, b)
+
+
+def bitwise_or(a: ExprLike, b: ExprLike) -> Expr:
+    """Bits that either integer has."""
+    return binary("|", a, b)
+
+
+def bitwise_xor(a: ExprLike, b: ExprLike) -> Expr:
+    """Bits that one integer has and the other has not."""
+    return binary("^", a, b)
+
+
+def bitwise_not(a: Expr) -> Expr:
+    """All bits of an integer inverted."""
+    return binary("^", a, Const(a.dtype, wrapped(-1, a.dtype)))
+
+
+def shift_left(a: ExprLike, b: ExprLike) -> Expr:
+    """``a`` times two to the power ``b``, without the bits that leave at the top.
+
+    ``b`` is read as an unsigned number; all bits leave if it is as large as the type is wide.
+    """
+    return binary("<<", a, b)
+
+
+def shift_right(a: ExprLike, b: ExprLike) -> Expr:
+    """``a`` divided by two to the power ``b``, rounding down; see `shift_left`."""
+    return binary(">>", a, b)
 
 
 def _branches(cond: Expr, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
@@ -116,6 +171,11 @@ def logical_not(cond: Expr) -> Expr:
     return Not("bool", cond)
 
 
+def logical_xor(a: Expr, b: Expr) -> Expr:
+    """Whether one of two predicates holds and the other does not."""
+    return compare("!=", a, b)
+
+
 def equal(a: ExprLike, b: ExprLike) -> Expr:
     """Predicate ``a == b``."""
     return compare("==", a, b)
@@ -127,7 +187,13 @@ def not_equal(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def const(value: float | int | bool, dtype: str = "float32") -> Expr:
-    """A literal of ``dtype``."""
+    """A literal of ``dtype``.
+
+    Raises:
+        ValueError: the type does not go that far.
+    """
+    if is_integer(dtype):
+        return wrap(int(value), dtype)
     return Const(dtype, value)
 
 
@@ -140,7 +206,8 @@ def cast(dtype: str, expr: ExprLike) -> Expr:
 
 MATH_FUNCTIONS = (
     "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "abs", "floor", "ceil", "round",
-    "sin", "cos", "pow",
+    "trunc", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
+    "atanh", "expm1", "log1p", "pow", "fmod",
 )  # fmt: skip
 
 
@@ -150,8 +217,11 @@ def call(name: str, *args: ExprLike) -> Expr:
         raise ValueError(f"unknown math function {name!r}; known: {', '.join(MATH_FUNCTIONS)}")
     dtype = next((a.dtype for a in args if isinstance(a, Expr)), "float32")
     exprs = tuple(wrap(a, dtype) for a in args)
-    if not is_float(dtype) or dtype == "bfloat16":
+    if not is_float(dtype) or dtype in NARROW_FLOATS:
         raise TypeError(f"te.{name} needs floating-point arguments, got {dtype}; use te.cast")
+    odd = [e.dtype for e in exprs if e.dtype != dtype]
+    if odd:
+        raise TypeError(f"arguments of te.{name} have dtypes {dtype} and {odd[0]}; use te.cast")
     return Call(dtype, name, exprs)
 
 
@@ -165,9 +235,41 @@ def _unary(name: str) -> Callable[[ExprLike], Expr]:
 
 
 exp, log, sqrt, rsqrt = _unary("exp"), _unary("log"), _unary("sqrt"), _unary("rsqrt")
+expm1, log1p = _unary("expm1"), _unary("log1p")
 tanh, erf, sigmoid = _unary("tanh"), _unary("erf"), _unary("sigmoid")
-abs, floor, ceil, round = _unary("abs"), _unary("floor"), _unary("ceil"), _unary("round")
-sin, cos = _unary("sin"), _unary("cos")
+floor, ceil, round, trunc = _unary("floor"), _unary("ceil"), _unary("round"), _unary("trunc")
+sin, cos, tan = _unary("sin"), _unary("cos"), _unary("tan")
+asin, acos, atan = _unary("asin"), _unary("acos"), _unary("atan")
+sinh, cosh = _unary("sinh"), _unary("cosh")
+asinh, acosh, atanh = _unary("asinh"), _unary("acosh"), _unary("atanh")
+
+
+def abs(a: ExprLike) -> Expr:
+    """Magnitude; the least number of a signed integer type, which has none, stays as it is."""
+    e = wrap(a, "float32")
+    if is_float(e.dtype):
+        return call("abs", e)
+    return e if is_unsigned(e.dtype) else binary("max", e, binary("-", Const(e.dtype, 0), e))
+
+
+def sign(a: Expr) -> Expr:
+    """1 for positive numbers, -1 for negative ones; 0 and NaN stay."""
+    one, zero = Const(a.dtype, 1), Const(a.dtype, 0)
+    low = a if is_unsigned(a.dtype) else select(a < zero, Const(a.dtype, -1), a)
+    return select(a > zero, one, low)
+
+
+def isnan(a: Expr) -> Expr:
+    """Predicate: ``a`` is NaN."""
+    return compare("!=", a, a) if is_float(a.dtype) else Const("bool", False)
+
+
+def isinf(a: Expr) -> Expr:
+    """Predicate: ``a`` is an infinity."""
+    if not is_float(a.dtype):
+        return Const("bool", False)
+    top, bottom = Const(a.dtype, float("inf")), Const(a.dtype, float("-inf"))
+    return any(compare("==", a, top), compare("==", a, bottom))
 
 
 def pow(a: ExprLike, b: ExprLike) -> Expr:
@@ -175,6 +277,21 @@ def pow(a: ExprLike, b: ExprLike) -> Expr:
     return call("pow", a, b)
 
 
+def fmod(a: ExprLike, b: ExprLike) -> Expr:
+    """Remainder of ``a / b`` rounded towards zero: it has the sign of ``a``."""
+    return call("fmod", a, b)
+
+
 def relu(a: Expr) -> Expr:
     """``max(a, 0)``."""
-    return binary("max", a, Const(a.dtype, 0.0))
+    return binary("max", a, Const(a.dtype, 0.0 if is_float(a.dtype) else 0))
+
+
+def lowest(dtype: str) -> Expr:
+    """The least value of a type: minus infinity for floating-point numbers."""
+    return Const(dtype, float("-inf") if is_float(dtype) else integer_range(dtype)[0])
+
+
+def highest(dtype: str) -> Expr:
+    """The greatest value of a type: infinity for floating-point numbers."""
+    return Const(dtype, float("inf") if is_float(dtype) else integer_range(dtype)[1])

@@ -28,8 +28,12 @@ from tilework.te.tensor import Compute, Operation, Placeholder
 
 Names = Callable[[object], str]
 _LOGIC = {"and": "&&", "or": "||"}
-_DIV = {"//": "floordiv", "%": "floormod"}
-_SUFFIX = {"sum": "+=", "max": "max=", "min": "min="}
+_CALLED = {
+    "//": "floordiv", "%": "floormod", "quot": "truncdiv", "rem": "truncmod", "&": "bitwise_and",
+    "|": "bitwise_or", "^": "bitwise_xor", "<<": "shift_left", ">>": "shift_right", "max": "max",
+    "min": "min",
+}  # fmt: skip
+_SUFFIX = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 
 
 def default_names(node: Any) -> str:
@@ -55,10 +59,8 @@ def expr_text(e: Expr, names: Names = default_names) -> str:
             return const_text(e)
         case Axis():
             return names(e)
-        case Binary(op="max" | "min"):
-            return f"{e.op}({expr_text(e.a, names)}, {expr_text(e.b, names)})"
-        case Binary(op="//" | "%"):
-            return f"{_DIV[e.op]}({expr_text(e.a, names)}, {expr_text(e.b, names)})"
+        case Binary() if e.op in _CALLED:
+            return f"{_CALLED[e.op]}({expr_text(e.a, names)}, {expr_text(e.b, names)})"
         case Binary():
             a, b = expr_text(e.a, names), expr_text(e.b, names)
             space = "" if e.op in "*/" else " "

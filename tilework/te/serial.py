@@ -22,6 +22,10 @@ from typing import Any, TypeVar
 from tilework.errors import TileworkError
 from tilework.te.dag import ComputeDAG
 from tilework.te.expr import (
+    BINARY,
+    INTEGER_OPS,
+    NARROW_FLOATS,
+    REDUCTIONS,
     Axis,
     Binary,
     Call,
@@ -38,15 +42,14 @@ from tilework.te.expr import (
     Select,
     dtype_bytes,
     is_float,
+    is_integer,
 )
 from tilework.te.functions import MATH_FUNCTIONS
 from tilework.te.tensor import Operation, Placeholder, Tensor, make_compute
 
 FORMAT = "tilework-dag-1"
-_BINARY = ("+", "-", "*", "/", "//", "%", "max", "min")
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 _LOGIC = ("and", "or")
-_REDUCE = ("sum", "max", "min")
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _MAX_DEPTH = 200
 """Deepest expression that is read: far beyond any operator, far below Python's stack."""
@@ -253,7 +256,7 @@ class _Loader:
         _require(isinstance(e, list) and len(e) > 1, where, "an expression is expected")
         _require(depth < _MAX_DEPTH, where, "an expression is nested too deeply")
         tag, rest = _text(e[0], where), e[1:]
-        if tag in _BINARY or tag in _COMPARE or tag in _LOGIC:
+        if tag in BINARY or tag in _COMPARE or tag in _LOGIC:
             return self._pair(tag, *self._all(rest, depth, 2))
         match tag:
             case "const":
@@ -281,6 +284,8 @@ class _Loader:
                 op = self.ops[_index(rest[0], len(self.ops), where)]
                 indices = tuple(self._all(rest[1:], depth))
                 _require(len(indices) == len(op.shape), where, f"dimensions of {op.name}")
+                whole = all(is_integer(i.dtype) for i in indices)
+                _require(whole, where, f"an index of {op.name} is no integer")
                 return Read(op.dtype, Tensor(op), indices)
             case "lookup":
                 return self._lookup(rest, depth)
@@ -301,6 +306,10 @@ class _Loader:
         if tag in _COMPARE:
             return Compare("bool", tag, a, b)
         _require(tag != "/" or is_float(a.dtype), self.where, "'/' needs floating-point operands")
+        whole = tag not in INTEGER_OPS or is_integer(a.dtype)
+        _require(whole, self.where, f"'{tag}' needs integer operands")
+        moved = tag in ("max", "min") or a.dtype not in (*NARROW_FLOATS, "bool")
+        _require(moved, self.where, f"'{tag}' is not defined for {a.dtype}")
         return Binary(a.dtype, tag, a, b)
 
     def _const(self, dtype: str, value: Any) -> Const:
@@ -325,7 +334,7 @@ class _Loader:
                 for i in _list(rest[1], self.where)]  # fmt: skip
         _require(all(a.kind == "reduce" for a in axes), self.where, "a spatial axis is reduced")
         source = self.expr(rest[2], depth + 1)
-        return Reduce(source.dtype, _one_of(rest[0], _REDUCE, self.where), source, tuple(axes))
+        return Reduce(source.dtype, _one_of(rest[0], REDUCTIONS, self.where), source, tuple(axes))
 
 
 def _frozen(value: Any) -> Any:
