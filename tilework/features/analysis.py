@@ -75,12 +75,12 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
     steps_unrolled = np.ones(count)
     for a in block.reduce:
         steps_unrolled = steps_unrolled * unrolled[a]
-    base, stalls, loads, guarded = step_cycles(facts, shape, unrolled, machine)
+    base, stalls, loads, guarded, scattered = step_cycles(facts, shape, unrolled, machine)
     loop = LOOP_CYCLES / steps_unrolled
     step = base + stalls + loop
     compute = shape.sum_over_versions(
         lambda pixels, vectors: (
-            version_cycles(facts, pixels, vectors, machine, base, shape.work)
+            version_cycles(facts, pixels, vectors, machine, base, shape.work, scattered)
             + stalls * pixels / shape.pixels
             + loop
         )

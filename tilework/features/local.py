@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.features.access import block_facts
+from tilework.features.access import block_facts, lane_stride
 from tilework.features.machine import Machine
 from tilework.features.tile import CALL_CYCLES, GUARD_LOAD_CYCLES, TILE_CYCLES, register_count
 from tilework.space.blocks import Attached
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents
-from tilework.te.expr import IfThenElse, walk
+from tilework.te.expr import IfThenElse, reads, walk
 
 Floats = NDArray[np.float64]
+_SCATTERED_CYCLES = 1.0  # a load and an insertion for each element
 
 
 def attached_cycles(nest: BlockNest, machine: Machine) -> Floats:
@@ -30,8 +31,17 @@ def attached_cycles(nest: BlockNest, machine: Machine) -> Floats:
             size = size * extent
         guard = any(isinstance(n, IfThenElse) for n in walk(attached.body))
         rows = size / np.maximum(extents[-1], 1)
-        total += visits * (size / machine.lanes * (2.0 if guard else 1.2) + rows * 6.0)
+        vector = 2.0 if guard else 1.2
+        if _scattered(attached):
+            vector = _SCATTERED_CYCLES * machine.lanes
+        total += visits * (size / machine.lanes * vector + rows * 6.0)
     return total
+
+
+def _scattered(attached: Attached) -> bool:
+    """Whether neighbours along the last axis are read from distant places (transposition)."""
+    strides = [lane_stride(read, attached.op.axes[-1]) for read in reads(attached.body)]
+    return any(s not in (0, 1) for s in strides)
 
 
 def region_visits(nest: BlockNest, attached: Attached) -> Floats:

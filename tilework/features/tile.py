@@ -142,15 +142,17 @@ def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) ->
 
 def step_cycles(
     facts: BlockFacts, shape: TileShape, unrolled: dict[Axis, Floats], machine: Machine
-) -> tuple[Floats, Floats, Floats, Floats]:
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Cycles of one reduction step of the full register tile, and stalls that come on top.
 
-    Also returns the number of its loads, and of the guarded ones.
+    Also returns the number of its loads, and of the guarded ones, and the cycles of vectors that
+    are collected element by element.
     """
     loads = np.zeros(len(shape.pixels))
     cycles = np.zeros(len(shape.pixels))
     guarded = np.zeros(len(shape.pixels))
     conflicts = np.zeros(len(shape.pixels))
+    scattered = np.zeros(len(shape.pixels))
     spatial = shape.nest.block.spatial
     steps = np.ones(len(shape.pixels))
     for factor in unrolled.values():
@@ -173,6 +175,7 @@ def step_cycles(
             n = n * shape.vectors
         elif access.lane_stride:
             n = n * shape.sizes[-1] * 2.0
+            scattered = scattered + n / machine.broadcast_ports
         loads = loads + n
         if access.lane_stride == 1:
             cycles = cycles + n * (_WINDOW_LOAD_CYCLES if windows else 1.0) / machine.load_ports
@@ -192,7 +195,7 @@ def step_cycles(
     )
     guarded = guarded * tested(shape.nest)
     stalls = GUARD_LOAD_CYCLES * guarded + _CONFLICT_CYCLES * conflicts
-    return per_step, stalls, loads, guarded
+    return per_step, stalls, loads, guarded, scattered
 
 
 def _thrashes(access: Access, shape: TileShape, machine: Machine) -> NDArray[np.bool_]:
@@ -222,10 +225,12 @@ def version_cycles(
     machine: Machine,
     base: Floats,
     full: Floats,
+    scattered: Floats,
 ) -> Floats:
     """Cycles per reduction step of a tile version, without stalls; at most the full tile's.
 
-    ``base`` and ``full`` are the cycles and the registers of the full tile.
+    ``base``, ``full`` and ``scattered`` are the cycles and the registers of the full tile, and
+    its cycles of collecting vectors element by element.
     """
     work = pixels * vectors
     busy = work * facts.update_ops_rate(machine)
@@ -233,4 +238,5 @@ def version_cycles(
         loads = base * work / full
     else:
         loads = pixels / machine.broadcast_ports + vectors / machine.load_ports
+        loads = loads + scattered * work / full
     return np.minimum(np.maximum.reduce([busy, loads, np.full(len(busy), machine.latency)]), base)

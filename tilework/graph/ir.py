@@ -18,6 +18,7 @@ are those at the start of each spatial axis, then those at the ends):
     global_avg_pool(x; layout)                           concat(x...; axis)
     add subtract multiply divide maximum minimum (a, b)  pad(x; before, after, value)
     relu exp log sqrt tanh sigmoid ... (x)               clip(x; low, high)    identity(x)
+    einsum(a, b; equation): sums of products, such as "bij,bjk->bik", also of one operand
 
 ``conv1d``, ``conv3d`` and so on differ in the number of spatial axes alone. The passes turn a
 convolution of groups of channels into ``grouped_conv2d(x[N, H, W, G, CI], w[KH, KW, CI, G, CO])``.

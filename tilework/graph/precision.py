@@ -99,13 +99,13 @@ def _multiplies(net: Network, node: Node) -> bool:
     """Whether the node sums products over channels."""
     if node.op in CONVOLUTIONS:
         return bool(node.attrs.get("groups", 1) == 1)
-    return node.op in (*GROUPED, "dense", "matmul")
+    return node.op in (*GROUPED, "dense", "matmul", "einsum")
 
 
 def _pairs(net: Network, node: Node) -> bool:
     """Whether the node sums products of constant weights over an even number of channels."""
     if not _multiplies(net, node) or node.inputs[1] not in net.constants:
         return False
-    if node.attrs.get("transpose_a"):
+    if node.op == "einsum" or node.attrs.get("transpose_a"):
         return False
     return net.types[node.inputs[0]].shape[-1] % 2 == 0

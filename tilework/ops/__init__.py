@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tilework.ops.conv import conv, conv2d_nchw, conv2d_nhwc, depthwise_conv, grouped_conv
 from tilework.ops.dense import dense, matmul
+from tilework.ops.einsum import einsum
 from tilework.ops.elementwise import (
     UNARY,
     add,
@@ -28,7 +29,7 @@ from tilework.ops.transform import concatenate, transpose
 
 __all__ = [
     "UNARY", "add", "avg_pool", "broadcast_index", "clip", "concatenate", "conv", "conv2d_nchw",
-    "conv2d_nhwc", "copy", "dense", "depthwise_conv", "divide", "global_avg_pool", "grouped_conv",
-    "matmul", "max_pool", "maximum", "minimum", "multiply", "pad", "relu", "softmax", "subtract",
-    "transpose", "unary",
+    "conv2d_nhwc", "copy", "dense", "depthwise_conv", "divide", "einsum", "global_avg_pool",
+    "grouped_conv", "matmul", "max_pool", "maximum", "minimum", "multiply", "pad", "relu",
+    "softmax", "subtract", "transpose", "unary",
 ]  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework import ops, te
-from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, Shape, shaped
+from tilework.graph.operators.base import NUMBERS, Attrs, Operator, Pattern, Shape, shaped
+from tilework.ops.einsum import extents as label_extents
+from tilework.ops.einsum import parse as parse_equation
 
 
 def _matmul(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -37,7 +39,18 @@ def _lower_matmul(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     )
 
 
+def _einsum(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    form = parse_equation(attrs["equation"])
+    size = label_extents(form, shapes)
+    return tuple(size[n] for n in form.result)
+
+
+def _lower_einsum(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.einsum(a["equation"], *t, layout_free=(t[1].name,) if free else ())
+
+
 OPERATORS = (
-    Operator("dense", shaped(_dense, FLOATS), _lower_dense, Pattern.ANCHOR),
-    Operator("matmul", shaped(_matmul, FLOATS), _lower_matmul, Pattern.ANCHOR),
+    Operator("dense", shaped(_dense, NUMBERS), _lower_dense, Pattern.ANCHOR),
+    Operator("matmul", shaped(_matmul, NUMBERS), _lower_matmul, Pattern.ANCHOR),
+    Operator("einsum", shaped(_einsum, NUMBERS), _lower_einsum, Pattern.ANCHOR),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import string
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +17,7 @@ from tilework.graph.onnx.context import (
     optional,
     scalar,
 )
+from tilework.graph.operators import broadcast
 
 if TYPE_CHECKING:
     import onnx
@@ -64,25 +67,103 @@ def _dense(c: Context, x: str, weight: str, transposed: bool, scale: float, name
 
 
 def _matmul(c: Context, node: onnx.NodeProto) -> str:
-    x, w = node.input[0], node.input[1]
-    shape, name = c.shape(x), node.output[0]
-    if c.rank(w) != 2 or len(shape) < 2:
-        raise Unsupported(
-            f"a product of {list(shape)} and {list(c.shape(w))}: the second must be a matrix"
-        )
-    flat = c.value(x)
-    if len(shape) > 2:
-        flat = c.op("reshape", flat, shape=(math.prod(shape[:-1]), shape[-1]))
-    if w in c.constants:
-        y = _dense(c, flat, w, False, 1.0, name)
+    """A product as NumPy's: vectors, matrices, and stacks of matrices that broadcast."""
+    a, b = node.input[0], node.input[1]
+    left, right, name = c.shape(a), c.shape(b), node.output[0]
+    if not left or not right:
+        raise Unsupported("the product of a scalar")
+    result = (
+        *broadcast((left[:-2], right[:-2])),
+        *left[-2:-1],
+        *(right[-1:] if len(right) > 1 else ()),
+    )
+    if b in c.constants and len(right) == 2:
+        y = _dense(c, _rows(c, a), b, False, 1.0, name)
+    elif math.prod(right[:-2]) == 1:
+        matrix = _reshaped(c, c.value(b), (right[-2], right[-1]) if len(right) > 1 else (-1, 1))
+        y = c.op("matmul", _rows(c, a), matrix, name=name, transpose_a=False, transpose_b=False)
     else:
-        y = c.op("matmul", flat, c.value(w), name=name, transpose_a=False, transpose_b=False)
-    if len(shape) == 2:
-        return y
-    return c.op("reshape", y, name=name, shape=(*shape[:-1], c.shape(w)[1]))
+        letters = iter(string.ascii_lowercase)
+        labels = [next(letters) for _ in range(max(len(left), len(right)) - 2)]
+        m, n, k = (next(letters) for _ in "mnk")
+        of_a = "".join(labels[len(labels) - len(left[:-2]) :]) + (m if len(left) > 1 else "") + k
+        of_b = "".join(labels[len(labels) - len(right[:-2]) :]) + k + n
+        out = "".join(labels) + (m if len(left) > 1 else "") + n
+        y = c.op("einsum", c.value(a), c.value(b), name=name, equation=f"{of_a},{of_b}->{out}")
+    return _reshaped(c, y, result, name)
+
+
+def _rows(c: Context, name: str) -> str:
+    """The value as a matrix whose columns are its last dimension."""
+    shape = c.shape(name)
+    return _reshaped(c, c.value(name), (math.prod(shape[:-1]), shape[-1]))
+
+
+def _reshaped(c: Context, value: str, shape: Sequence[int], name: str | None = None) -> str:
+    old = c.b.shape(value)
+    known = math.prod(n for n in shape if n != -1)
+    shape = tuple(math.prod(old) // known if n == -1 else n for n in shape)
+    return value if old == shape else c.op("reshape", value, name=name, shape=shape)
+
+
+def _einsum(c: Context, node: onnx.NodeProto) -> str:
+    """A sum of products, two operands at a time."""
+    shapes = [c.shape(i) for i in node.input]
+    labels, result = explicit(attributes(node)["equation"], [len(s) for s in shapes])
+    terms = [(names, c.value(i)) for names, i in zip(labels, node.input, strict=True)]
+    for i, (names, x) in enumerate(terms):
+        elsewhere = "".join(labels[:i] + labels[i + 1 :]) + result
+        own = "".join(n for n in dict.fromkeys(names) if n in elsewhere)
+        if own != names and len(terms) > 1:  # a diagonal, or a sum of its own
+            terms[i] = (own, c.op("einsum", x, equation=f"{names}->{own}"))
+    while len(terms) > 2:
+        (left, x), (right, y), *rest = terms
+        later = "".join(n for n, _ in rest) + result
+        kept = "".join(n for n in dict.fromkeys(left + right) if n in later)
+        terms = [(kept, c.op("einsum", x, y, equation=f"{left},{right}->{kept}")), *rest]
+    if len(terms) == 2 and terms[0][1] in c.b.constants:
+        terms.reverse()  # the schedule may rearrange a constant second operand
+    equation = f"{','.join(n for n, _ in terms)}->{result}"
+    if len(terms) == 1 and sorted(terms[0][0]) == sorted(result):
+        perm = tuple(terms[0][0].index(n) for n in result)
+        return c.op("transpose", terms[0][1], name=node.output[0], perm=perm)
+    return c.op("einsum", *(x for _, x in terms), name=node.output[0], equation=equation)
+
+
+def explicit(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The labels of the operands and of the result: ellipses spelled out, the result named.
+
+    Without an arrow the result has the dimensions of the ellipses, then the labels that occur
+    once, in the order of the alphabet.
+
+    Raises:
+        ValueError: the equation has no such form, or does not fit operands of these ranks.
+    """
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    operands = left.split(",")
+    if len(operands) != len(ranks):
+        raise ValueError(f"'{equation}' does not have {len(ranks)} operands")
+    spans = [
+        r - len(o.replace("...", "")) if "..." in o else 0
+        for o, r in zip(operands, ranks, strict=True)
+    ]
+    unused = [n for n in string.ascii_letters if n not in equation]
+    if min(spans) < 0 or max(spans) > len(unused):
+        raise ValueError(f"'{equation}' does not fit operands of {list(ranks)} dimensions")
+    dots = "".join(unused[: max(spans)])
+    labels = [
+        o.replace("...", dots[len(dots) - n :], 1) for o, n in zip(operands, spans, strict=True)
+    ]
+    if any(len(names) != rank for names, rank in zip(labels, ranks, strict=True)):
+        raise ValueError(f"'{equation}' does not fit operands of {list(ranks)} dimensions")
+    if arrow:
+        return labels, result.replace("...", dots, 1)
+    flat = "".join(o.replace("...", "") for o in operands)
+    return labels, dots + "".join(n for n in sorted(set(flat)) if flat.count(n) == 1)
 
 
 CONVERTERS: dict[str, Converter] = {
+    "Einsum": _einsum,
     "Gemm": _gemm,
     "MatMul": _matmul,
 }

@@ -17,7 +17,12 @@ def _matmul(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     w.add("Gemm", inputs, out, transA=a, transB=b)
 
 
+def _einsum(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    w.add("Einsum", inputs, out, equation=node.attrs["equation"])
+
+
 WRITERS: dict[str, Write] = {
     "dense": _dense,
     "matmul": _matmul,
+    "einsum": _einsum,
 }
