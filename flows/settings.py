@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tilework.search import TuningOptions
 
 Effort = Literal["draft", "quick", "full"]
-Layout = Literal["NHWC", "NCHW"]
+Layout = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
 Precision = Literal["f32", "bf16"]
 
 

@@ -16,21 +16,39 @@ if TYPE_CHECKING:
 
 def networks(json: options.Json = False) -> None:
     """List the built-in networks. Any ONNX file is a network, too."""
-    from tilework.graph import zoo
+    from tilework.graph import extract_tasks, zoo
+    from tilework.target import Target
 
-    found = []
+    found: list[dict[str, Any]] = []
     for name in zoo.names():
-        net = zoo.get(name)
-        inputs = {n: list(t.shape) for n, t in net.inputs.items()}
-        found.append({"name": name, "inputs": inputs, "parameters": net.num_parameters})
+        net = zoo.outline(name)  # weights would take seconds and say nothing here
+        tasks, weights = extract_tasks(net, Target("llvm"))
+        found.append(
+            {
+                "name": name,
+                "inputs": {n: list(t.shape) for n, t in net.inputs.items()},
+                "parameters": net.num_parameters,
+                "flops": sum(t.flops * w for t, w in zip(tasks, weights, strict=True)),
+                "tasks": len(tasks),
+                "calls": sum(weights),
+            }
+        )
     if json:
         print_json(found)
         return
     rows = [
-        (n["name"], _shapes(n["inputs"]), f"{n['parameters'] / 1e6:.2f} M")  # type: ignore[operator]
+        (
+            n["name"],
+            _shapes(n["inputs"]),
+            f"{n['parameters'] / 1e6:.2f} M",
+            f"{n['flops'] / 1e9:.3f}",
+            n["tasks"],
+            n["calls"],
+        )
         for n in found
     ]
-    console().print(table(["Network", "Inputs at batch 1, NHWC", ">Parameters"], rows))
+    heads = ["Network", "Inputs at batch 1", ">Parameters", ">GFLOP", ">Tasks", ">Calls"]
+    console().print(table(heads, rows))
 
 
 def _shapes(inputs: Any) -> str:

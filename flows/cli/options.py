@@ -27,8 +27,11 @@ Store = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Same seed and records: same candidates.")]
 Batch = Annotated[int, typer.Option("--batch", min=1, help="Batch size of a built-in network.")]
 Layout = Annotated[
-    Literal["NHWC", "NCHW"],
-    typer.Option("--layout", help="Input layout of a built-in network; kernels use NHWC."),
+    Literal["NHWC", "NCHW", "NDHWC", "NCDHW"],
+    typer.Option(
+        "--layout",
+        help="Input layout of a built-in network (over video, NHWC is NDHWC); kernels use NHWC.",
+    ),
 ]
 Precision = Annotated[
     Literal["f32", "bf16"],

@@ -20,9 +20,12 @@ def test_help_teaches_by_example(cli, command):
 
 def test_networks_lists_the_zoo(cli):
     found = {n["name"]: n for n in cli.json("networks")}
-    assert {"resnet-18", "resnet-34", "resnet-50", "mlp"} <= found.keys()
+    assert {"resnet-18", "resnet3d-101", "mobilenet", "squeezenet_v1.1", "mlp"} <= found.keys()
     assert found["resnet-18"]["inputs"] == {"data": [1, 224, 224, 3]}
-    assert "resnet-50" in cli("networks").stdout
+    assert (found["resnet-18"]["tasks"], found["resnet-18"]["calls"]) == (24, 25)
+    assert 3.6e9 < found["resnet-18"]["flops"] < 3.7e9
+    assert found["resnet3d-18"]["inputs"] == {"data": [1, 16, 112, 112, 3]}
+    assert "inception_v3" in cli("networks").stdout
 
 
 def test_extract_shows_the_tasks_of_resnet_18(cli):
