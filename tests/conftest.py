@@ -8,6 +8,7 @@ either option everything runs, with everything importable.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from importlib.abc import MetaPathFinder
@@ -52,3 +53,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("--pipeline-only") and not pipeline:
         return True
     return None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many of the `onnx` package's own tests passed."""
+    counts: dict[tuple[str, str], int] = {}
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            found = re.search(r"backend/test_standard\.py::test_(onnx|excluded)\[", report.nodeid)
+            if found:
+                key = (outcome, found[1])
+                counts[key] = counts.get(key, 0) + 1
+    if counts:
+        terminalreporter.write_line(
+            f"ONNX backend tests: {counts.get(('passed', 'onnx'), 0)} passed, "
+            f"{counts.get(('failed', 'onnx'), 0)} failed; "
+            f"{counts.get(('passed', 'excluded'), 0)} excluded, each refused with a clear error"
+        )

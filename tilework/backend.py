@@ -27,7 +27,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from tilework.errors import ModuleError, NetworkError
+from tilework.errors import ModuleError
 from tilework.graph import Network, from_onnx
 from tilework.graph.onnx import ValuesNeeded
 from tilework.runtime import Module, compile
@@ -55,7 +55,8 @@ class TileworkRep(BackendRep):
         self._results = namedtupledict("Outputs", self.outputs)
         self._bound: tuple[str, ...] = ()  # inputs whose values decide shapes
         self._modules: OrderedDict[object, Module] = OrderedDict()
-        if all(map(_static, (i for i in model.graph.input if i.name not in constants))):
+        given = [i for i in model.graph.input if i.name not in constants]
+        if all(map(_static, given)) or not all(i.type.HasField("tensor_type") for i in given):
             try:
                 self._modules[self._key({})] = self._compile(from_onnx(model))
             except ValuesNeeded as e:
@@ -137,15 +138,6 @@ class TileworkBackend(Backend):
     """The interface as the class that `onnx.backend.base` describes."""
 
     @classmethod
-    def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether the model can be prepared; finding that out takes as long as preparing it."""
-        try:
-            cls.prepare(model, device, **kwargs)
-        except NetworkError:
-            return False
-        return True
-
-    @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> TileworkRep:
         """Compile a model for repeated runs.
 
@@ -215,15 +207,13 @@ class TileworkBackend(Backend):
         return device.split(":")[0] == "CPU"
 
 
-is_compatible = TileworkBackend.is_compatible
 prepare = TileworkBackend.prepare
 run_model = TileworkBackend.run_model
 run_node = TileworkBackend.run_node
 supports_device = TileworkBackend.supports_device
 
 __all__ = [
-    "TileworkBackend", "TileworkRep", "is_compatible", "prepare", "run_model", "run_node",
-    "supports_device",
+    "TileworkBackend", "TileworkRep", "prepare", "run_model", "run_node", "supports_device",
 ]  # fmt: skip
 
 

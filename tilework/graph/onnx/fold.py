@@ -109,12 +109,13 @@ class Folding:
 
     def fold(
         self, node: onnx.NodeProto, constants: Mapping[str, np.ndarray], opset: int
-    ) -> list[np.ndarray]:
+    ) -> list[np.ndarray | None]:
         """What each output of ``node`` is, whose inputs are all in ``constants``.
 
         Raises:
             Unsupported: it is too large, or the node is malformed.
         """
+        import onnx
         from onnx.reference import ReferenceEvaluator
 
         inputs = [constants[i] if i else None for i in node.input]
@@ -128,9 +129,15 @@ class Folding:
         arrays = {i: constants[i] for i in node.input if i}
         try:
             with np.errstate(all="ignore"):
-                run: Any = ReferenceEvaluator(node, opsets={"": opset, "ai.onnx": opset})
-                results = [np.asarray(r) for r in run.run(None, arrays)]
+                graph = onnx.GraphProto(
+                    node=[node],
+                    input=[onnx.ValueInfoProto(name=n) for n in arrays],
+                    output=[onnx.ValueInfoProto(name=n) for n in node.output if n],
+                )
+                run: Any = ReferenceEvaluator(graph, opsets={"": opset})
+                found = iter(run.run(None, arrays))
+                results = [np.asarray(next(found)) if n else None for n in node.output]
         except Exception as e:  # whatever the evaluator makes of a malformed node
             raise Unsupported(f"cannot be evaluated: {first_line(e)}") from e
-        self._left -= sum(r.nbytes for r in results)
+        self._left -= sum(r.nbytes for r in results if r is not None)
         return results

@@ -24,7 +24,7 @@ from tilework.graph.onnx.walk import Walk, initial_constants
 if TYPE_CHECKING:
     import onnx
 
-OLDEST_OPSET = 9
+OLDEST_OPSET = 6
 
 
 def from_onnx(
@@ -89,14 +89,30 @@ def _opset(model: onnx.ModelProto) -> int:
 
     versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
     newest = onnx.defs.onnx_opset_version()
-    if not versions:
+    if not model.opset_import:
         raise NetworkError("the file is corrupt: it names no operator set")
-    if not OLDEST_OPSET <= versions[0] <= newest:
+    if not versions:
+        return newest  # there are only operators of other sets
+    if not OLDEST_OPSET <= versions[0] <= newest and not _unchanged(model, versions[0]):
         raise NetworkError(
             f"operator set {versions[0]} is not supported; "
             f"export the model with one from {OLDEST_OPSET} to {newest}"
         )
     return versions[0]
+
+
+def _unchanged(model: onnx.ModelProto, version: int) -> bool:
+    """Whether all operators of an older set mean the same in the oldest that is supported."""
+    from onnx import defs
+
+    def same(op: str) -> bool:
+        try:
+            since = [defs.get_schema(op, v, "").since_version for v in (version, OLDEST_OPSET)]
+        except defs.SchemaError:
+            return False
+        return since[0] == since[1]
+
+    return 1 <= version < OLDEST_OPSET and all(same(n.op_type) for n in model.graph.node)
 
 
 def _check_declared(declared: Any, found: Any) -> None:

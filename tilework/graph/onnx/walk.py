@@ -23,6 +23,7 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert import CONVERTERS
 from tilework.graph.onnx.fold import FOLDABLE, Folding
 from tilework.graph.onnx.functions import body
+from tilework.graph.onnx.legacy import modern
 from tilework.graph.onnx.refused import REFUSED
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ class Walk(Context):
                 f"the file is corrupt: node '{node.name or node.output[0]}' reads '{missing[0]}', "
                 + ("which depends on it or comes later" if later else "which nothing defines")
             )
+        if self.opset < 7:
+            node = modern(self, node)
         if function is not None:
             self.call(function, node)
         elif node.op_type == "If":
@@ -161,8 +164,7 @@ class Walk(Context):
         if constant and node.op_type in FOLDABLE and node.input:
             return list(self._folding.fold(node, self.constants, self.opset))
         if node.op_type not in CONVERTERS:
-            computed = next(i for i in node.input if i and i not in self.constants)
-            raise ConstantNeeded(computed, f"its input '{computed}'")
+            raise Unsupported("only supported where all inputs are constants")
         return CONVERTERS[node.op_type](self, node)
 
     def _assign(self, node: onnx.NodeProto, result: Result) -> None:

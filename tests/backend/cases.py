@@ -1,0 +1,80 @@
+"""The standard tests of the `onnx` package, by name, and which of them are excluded."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.backend.exclusions import EXCLUDED
+from tilework.errors import TileworkError
+
+PENDING = Path(__file__).with_name("pending.txt")
+
+Case = Callable[[object], None]
+
+
+@cache
+def cases() -> dict[str, Case]:
+    """Every test that the package has for a CPU: a function of an unused argument."""
+    from onnx.backend.test import BackendTest
+
+    import tilework.backend
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the package overflows on purpose where it makes its data
+        classes = BackendTest(tilework.backend.TileworkBackend, __name__).test_cases
+    return {
+        name.removeprefix("test_").removesuffix("_cpu"): test
+        for group in classes.values()
+        for name, test in vars(group).items()
+        if name.startswith("test_") and name.endswith("_cpu")
+    }
+
+
+@cache
+def excluded() -> dict[str, str]:
+    """Reason for each excluded test."""
+    return {
+        name: reason
+        for reason, patterns in EXCLUDED.items()
+        for pattern in patterns
+        for name in cases()
+        if re.fullmatch(pattern, name)
+    }
+
+
+def pending() -> set[str]:
+    """Tests of operators that are on their way in: neither must they pass nor must they fail."""
+    return set(PENDING.read_text().split())
+
+
+def included() -> list[str]:
+    """Names of the tests that must pass."""
+    return sorted(set(cases()) - set(excluded()) - pending())
+
+
+def run(name: str) -> None:
+    """Run a test of the package.
+
+    Raises:
+        Exception: whatever the backend raises, or AssertionError for a wrong output.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases()[name](None)
+
+
+def refused(name: str) -> str:
+    """The error that an excluded test ends with; it must be one of Tilework's own."""
+    try:
+        run(name)
+    except TileworkError as e:
+        return str(e)
+    except pytest.skip.Exception as e:
+        return str(e)
+    pytest.fail(f"'{name}' passes: take it off the list of excluded tests")
