@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilework.codegen.llvm import emit_object
@@ -65,16 +65,26 @@ class Kernel:
         return self.shared_workspace + threads * self.thread_workspace
 
 
-def build(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Kernel:
+def build(
+    task: SearchTask,
+    sketch_id: int,
+    row: Sequence[int],
+    apart: Mapping[int, tuple[int, ...]] | None = None,
+) -> Kernel:
     """Lower, generate and assemble one candidate.
+
+    Args:
+        task, sketch_id, row: the schedule.
+        apart: strides of arguments that lie inside larger arrays, in elements, by position.
 
     Raises:
         ScheduleError: the row is not a valid schedule of the task.
     """
     sketch = SearchSpace.of(task).sketch(sketch_id)
-    lowered = lower(sketch, row)
+    lowered = lower(sketch, row, apart)
     program = lowered.program
-    source = generate_program(program, task.target, region_keys(sketch, row))
+    keys = None if apart else region_keys(sketch, row)
+    source = generate_program(program, task.target, keys)
     args = [
         KernelArg(b.name, b.shape, b.dtype, "input", lowered.packing.get(i))
         for i, b in enumerate(program.inputs)

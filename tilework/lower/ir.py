@@ -31,12 +31,14 @@ SCOPES = ("input", "output", "shared", "thread", "register")
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A dense row-major array.
+    """A row-major array.
 
     Attributes:
         scope: see `SCOPES`; ``thread`` buffers exist once a thread.
         streamed: whether it is read in order and comes from memory, so that it pays to ask for
             its elements ahead of time.
+        apart: elements between neighbours in each dimension of an argument that lies inside a
+            larger array; None for a dense array.
     """
 
     name: str
@@ -44,10 +46,13 @@ class Buffer:
     dtype: str
     scope: str
     streamed: bool = False
+    apart: tuple[int, ...] | None = None
 
     @property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours in each dimension."""
+        if self.apart is not None:
+            return self.apart
         out = [1]
         for extent in reversed(self.shape[1:]):
             out.append(out[-1] * extent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,8 +35,15 @@ class Lowered:
     packing: dict[int, Packing]
 
 
-def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
+def lower(
+    sketch: Sketch, row: Sequence[int], apart: Mapping[int, tuple[int, ...]] | None = None
+) -> Lowered:
     """Lower one schedule.
+
+    Args:
+        sketch, row: the schedule.
+        apart: strides of arguments that are not dense, in elements, by position: the inputs first,
+            then the outputs.
 
     Raises:
         ScheduleError: the row does not fit the sketch or breaks a limit of the target.
@@ -52,7 +59,7 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
         found_here = packings(sketch.blocks, nest)
         packed |= found_here
         streamed |= {op for op, p in found_here.items() if _streamed(nest, op, p)}
-    ctx = Context(_io_buffers(dag, packed, streamed), packed)
+    ctx = Context(_io_buffers(dag, packed, streamed, apart or {}), packed)
     scattered = scattered_ops(sketch.blocks)
     for block in sketch.blocks:
         op = block.result
@@ -85,14 +92,17 @@ def lower(sketch: Sketch, row: Sequence[int]) -> Lowered:
 
 
 def _io_buffers(
-    dag: ComputeDAG, packed: dict[Operation, Packed], streamed: set[Operation]
+    dag: ComputeDAG,
+    packed: dict[Operation, Packed],
+    streamed: set[Operation],
+    apart: Mapping[int, tuple[int, ...]],
 ) -> dict[Operation, Buffer]:
     out: dict[Operation, Buffer] = {}
-    for t in dag.inputs:
+    for i, t in enumerate(dag.inputs):
         shape = packed[t.op][0].packed_shape if t.op in packed else t.shape
-        out[t.op] = Buffer(t.name, shape, t.dtype, "input", t.op in streamed)
-    for t in dag.outputs:
-        out[t.op] = Buffer(t.name, t.shape, t.dtype, "output")
+        out[t.op] = Buffer(t.name, shape, t.dtype, "input", t.op in streamed, apart.get(i))
+    for i, t in enumerate(dag.outputs, len(dag.inputs)):
+        out[t.op] = Buffer(t.name, t.shape, t.dtype, "output", False, apart.get(i))
     return out
 
 

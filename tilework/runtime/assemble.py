@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
 from tilework.runtime.inplace import replaceable_inputs
 from tilework.runtime.memory import Lifetime, aligned, place
 from tilework.runtime.module import Module
+from tilework.runtime.slots import Slot, distances, without_moves
 from tilework.target import Target
 from tilework.task import SearchTask
 from tilework.te.expr import dtype_bytes
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from tilework.graph import Network, Plan
     from tilework.graph.plan import Call
     from tilework.graph.precision import Precision
+
+
+_KernelKey = tuple[str, Choice, tuple[tuple[int, tuple[int, ...]], ...]]
+"""Workload, schedule, and strides of the arguments that are not dense."""
 
 
 def compile(
@@ -67,7 +72,9 @@ def compile(
 
 
 def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
-    kernels: dict[tuple[str, Choice], Kernel] = {}
+    plan, slots = without_moves(plan)
+    kernels: dict[_KernelKey, Kernel] = {}
+    called: list[Kernel] = []
     tasks: dict[str, SearchTask] = {}
     choices: dict[str, Choice] = {}
     chosen: list[Guarded] = []
@@ -79,14 +86,13 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
         task = tasks[key]
         made = guarded(task, choices[key], _weights(plan, call, task), history)
         chosen.append(made)
-        if (key, made.choice) not in kernels:
-            kernels[key, made.choice] = build(task, made.choice.sketch_id, made.choice.row)
-    memory = _Memory(plan, _overwritten(plan, tasks, chosen))
+        apart = distances(call, slots, plan)
+        one = (key, made.choice, tuple(sorted(apart.items())))
+        if one not in kernels:
+            kernels[one] = build(task, made.choice.sketch_id, made.choice.row, apart)
+        called.append(kernels[one])
+    memory = _Memory(plan, _overwritten(plan, tasks, chosen), slots)
     report = _report(plan, chosen)
-    called = [
-        kernels[c.dag.workload_key, made.choice]
-        for c, made in zip(plan.calls, chosen, strict=True)
-    ]
     steps = _steps(plan, called, memory, report)
     needs = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
     return Image(
@@ -169,10 +175,17 @@ class _Memory:
     Args:
         overwritten: of each call, the positions of inputs that its output may overwrite; by
             default none.
+        slots: values that lie inside others.
     """
 
-    def __init__(self, plan: Plan, overwritten: Sequence[frozenset[int]] = ()) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        overwritten: Sequence[frozenset[int]] = (),
+        slots: Mapping[str, Slot] | None = None,
+    ) -> None:
         self._plan = plan
+        self._slots = slots or {}
         self._overwritten = overwritten or [frozenset()] * len(plan.calls)
         self._tenant: dict[str, str] = {}
         self._io = {name: i for i, name in enumerate(plan.inputs)}
@@ -188,7 +201,9 @@ class _Memory:
         self._constant_bytes = 0
 
     def _root(self, name: str) -> str:
-        return self._plan.views.get(name, name)
+        """The value in whose memory ``name`` lies."""
+        name = self._plan.views.get(name, name)
+        return self._slots[name].root if name in self._slots else name
 
     def _value(self, name: str) -> Value:
         kind = self._plan.values[name]
@@ -202,7 +217,9 @@ class _Memory:
                 if name in out:
                     out[name] = replace(out[name], last=i)
             root = self._root(call.output)
-            if root not in self._io:
+            if root in out:
+                out[root] = replace(out[root], last=i)
+            elif root not in self._io:
                 kind = self._plan.values[root]
                 size = int(np.prod(kind.shape, dtype=np.int64)) * dtype_bytes(kind.dtype)
                 out[root] = Lifetime(size, i, i)
@@ -214,12 +231,13 @@ class _Memory:
         out = dict(lifetimes)
         for i, call in enumerate(self._plan.calls):
             new = self._root(call.output)
-            if new not in lifetimes:
+            if new not in lifetimes or call.output in self._slots:
                 continue
             for old in dict.fromkeys(map(self._root, call.inputs)):
                 places = {k for k, v in enumerate(call.inputs) if self._root(v) == old}
                 if (
                     old in lifetimes
+                    and not any(call.inputs[k] in self._slots for k in places)
                     and lifetimes[old].last == i
                     and lifetimes[old].size == lifetimes[new].size
                     and places <= self._overwritten[i]
@@ -236,7 +254,10 @@ class _Memory:
             return Ref("constant", self._constant(name, root, arg))
         if arg.packing is not None:
             raise RuntimeError(f"'{name}' is computed at run time, but {arg.name} wants it packed")
-        return Ref("io", self._io[root]) if root in self._io else Ref("arena", self._arena[root])
+        if root in self._io:
+            return Ref("io", self._io[root])
+        inside = self._slots[name].offset * dtype_bytes(arg.dtype) if name in self._slots else 0
+        return Ref("arena", self._arena[root] + inside)
 
     def _constant(self, name: str, root: str, arg: Any) -> int:
         key = (root, arg.packing)

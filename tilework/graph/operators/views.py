@@ -64,7 +64,12 @@ OPERATORS = (
     Operator("reshape", shaped(_reshape), None, Pattern.OPAQUE),  # a view: no kernel at all
     Operator("transpose", shaped(_transpose), _lower_transpose, Pattern.INJECTIVE),
     Operator(
-        "concat", shaped(_concat), _lower_concat, Pattern.INJECTIVE, permute=moved_axes("axis")
+        # not fused: its inputs are computed where they belong in its output (runtime/slots.py)
+        "concat",
+        shaped(_concat),
+        _lower_concat,
+        Pattern.OPAQUE,
+        permute=moved_axes("axis"),
     ),
     Operator(
         "pad", shaped(_pad), _lower_pad, Pattern.INJECTIVE, permute=moved_lists("before", "after")
