@@ -189,13 +189,6 @@ def test_accumulators_stay_in_registers():
 
 
 class TestRefusals:
-    def test_reads_at_positions_that_data_decide(self):
-        a = te.placeholder((9, 8), name="A")
-        at = te.placeholder((4,), name="at", dtype="int32")
-        task = task_of(te.ComputeDAG([a, at, te.compute((4, 8), lambda i, j: a[at[i], j])]))
-        with pytest.raises(ScheduleError, match="cannot generate integer code for Load"):
-            build(task, 0, [1, 8, 0, 0])
-
     def test_functions_of_a_type_without_them(self):
         task = task_of(te.ComputeDAG(softmax(4, 8)))
         with pytest.raises(ScheduleError, match="takes 14 decisions"):

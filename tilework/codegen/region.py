@@ -33,6 +33,8 @@ class RegionCode:
         self._registers: dict[int, tuple[Stmt, set[Buffer]]] = {}
         self._lane_counts: dict[int, tuple[For, int]] = {}
         self._masked = vector_bits == 512 and maskable(region.body)
+        stores = [s for s in walk_stmts(region.body) if isinstance(s, Store)]
+        self.scalars.written = frozenset(s.buffer for s in stores)
         self._bind_buffers()
 
     def text(self) -> str:
@@ -261,9 +263,18 @@ def used_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
                 visit(child)
 
     for s in walk_stmts(stmt):
-        if isinstance(s, Store):
-            out[s.buffer] = None
-            visit(s.value)
-            for i in s.indices:
-                visit(i)
+        match s:
+            case Store():
+                out[s.buffer] = None
+                visit(s.value)
+                for i in s.indices:
+                    visit(i)
+            case Let():
+                visit(s.value)
+            case If():
+                visit(s.cond)
+            case For():
+                for bound in (s.start, s.extent):
+                    if not isinstance(bound, int):
+                        visit(bound)
     return tuple(b for b in out if b.scope != "register")

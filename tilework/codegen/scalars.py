@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilework.codegen.function import Function
-from tilework.codegen.types import BYTES
+from tilework.codegen.types import BYTES, LLVM_TYPE
 from tilework.errors import ScheduleError
-from tilework.lower.ir import Buffer
+from tilework.lower.ir import Buffer, Load
 from tilework.te.affine import Linear, linear
 from tilework.te.expr import (
     Axis,
@@ -79,6 +79,7 @@ class Scalars:
         self.fn = fn
         self.env: dict[Axis, Binding] = {}
         self.base: dict[Buffer, str] = {}
+        self.written: frozenset[Buffer] = frozenset()
         self._linear: dict[int, tuple[Expr, Linear | None]] = {}
         self._flat: dict[int, tuple[object, Linear | None]] = {}
 
@@ -201,7 +202,27 @@ class Scalars:
                 return self.int_value(e.a)
             case Cast() if e.a.dtype in INDEX_TYPES and e.dtype == "bool":
                 return self.int_value(Compare("bool", "!=", e.a, Const(e.a.dtype, 0)))
+            case Load() if e.dtype in ("int32", "int64"):
+                return self._loaded(e)
         raise ScheduleError(f"cannot generate integer code for {type(e).__name__} ({e.dtype})")
+
+    def _loaded(self, e: Load) -> tuple[str, int]:
+        """An integer in memory, widened; read once per loop that its index depends on."""
+        if e.buffer in self.written:
+            raise ScheduleError(
+                f"a position is read from {e.buffer.name}, which the same nest computes"
+            )
+        flat: Expr = Const("int32", 0)
+        for index, stride in zip(e.indices, e.buffer.strides, strict=True):
+            flat = binary("+", flat, binary("*", index, Const("int32", stride)))
+        at, depth = self.int_value(flat)
+        kind, put = LLVM_TYPE[e.dtype], self.fn.hoist
+        text = f"getelementptr {kind}, ptr {self.base[e.buffer]}, i64 {at}"
+        pointer = put(depth, text, text)
+        value = put(depth, ("load", pointer), f"load {kind}, ptr {pointer}")
+        if kind == "i64":
+            return value, depth
+        return put(depth, ("sext", value), f"sext {kind} {value} to i64"), depth
 
     def _sum(self, const: int, terms: tuple[tuple[str, int, int], ...]) -> tuple[str, int]:
         total, depth = "", 0
@@ -238,6 +259,11 @@ class Scalars:
     def _floor(self, op: str, a: str, b: str, depth: int) -> str:
         """Division and remainder that round down, whatever the signs."""
         put = self.fn.hoist
+        power = int(b) if _literal(b) else 0
+        if power > 0 and power & (power - 1) == 0:  # a shift and a mask round down by themselves
+            shift = power.bit_length() - 1
+            text = f"ashr i64 {a}, {shift}" if op == "//" else f"and i64 {a}, {power - 1}"
+            return put(depth, text, text)
         q = put(depth, ("sdiv", a, b), f"sdiv i64 {a}, {b}")
         r = put(depth, ("srem", a, b), f"srem i64 {a}, {b}")
         wrong = put(depth, ("xor", r, b), f"xor i64 {r}, {b}")

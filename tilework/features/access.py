@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from tilework.features.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.guards import bounds, without
-from tilework.te.affine import linear
+from tilework.space.limited import limits_of
+from tilework.te.affine import Linear, linear
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -24,6 +25,7 @@ from tilework.te.expr import (
     children,
     dtype_bytes,
     is_float,
+    substitute,
     walk,
 )
 from tilework.te.tensor import Placeholder
@@ -118,7 +120,7 @@ def block_facts(block: Block) -> BlockFacts:
     for read, guarded in _reads(block.source, False):
         op = read.tensor.op
         packed = packs and isinstance(op, Placeholder) and op.name in free
-        accesses.append(_access(read, read.indices, last, packed, False, guarded, False))
+        accesses.append(_access(read, last, packed, guarded, bool(limits_of(block))))
     finish = 1.0
     calls = 0.0
     if block.epilogue is not None and block.epilogue_body is not None:
@@ -126,7 +128,7 @@ def block_facts(block: Block) -> BlockFacts:
         for read, guarded in _reads(block.epilogue_body, False):
             if read.tensor.op is block.op:
                 continue
-            dims = tuple(_dim(i, rename) for i in read.indices)
+            dims = _dims(read, rename)
             accesses.append(
                 _make(
                     read, dims, _lane(dims, read.tensor.shape, last), False, False, guarded, True
@@ -155,7 +157,7 @@ def block_facts(block: Block) -> BlockFacts:
 
 def plain_access(read: Read) -> Access:
     """The access of a read whose tensor keeps its layout."""
-    return _access(read, read.indices, None, False, False, False, False)
+    return _access(read, None, False, False)
 
 
 def lane_stride(read: Read, last: Axis) -> int:
@@ -170,6 +172,13 @@ def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:
     return [r for child in children(e) for r in _reads(child, inside)]
 
 
+_Dims = tuple[dict[Axis, float] | None, ...]
+
+
+def _dims(read: Read, rename: dict[Axis, Axis]) -> _Dims:
+    return tuple(_dim(i, rename) for i in read.indices)
+
+
 def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, float] | None:
     divisor = 1
     if isinstance(index, Binary) and index.op == "//" and isinstance(index.b, Const):
@@ -178,9 +187,48 @@ def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, float] | None:
     form = linear(index)
     if form is None:
         return None
-    if divisor > 1:
-        return {rename.get(a, a): abs(c) / divisor for a, c in form.coefficients.items()}
-    return {rename.get(a, a): abs(c) for a, c in form.coefficients.items()}
+    return {rename.get(a, a): abs(c) / divisor for a, c in form.coefficients.items()}
+
+
+def _stored_rows(read: Read) -> tuple[_Dims, tuple[int, ...]]:
+    """Dimensions of stored blocks, read at ``starts[axis // R] + e`` and ``axis % R``.
+
+    The same elements as a row of the blocks that there are on average for every point of the axis:
+    what a nest touches of that, it touches of the blocks.
+    """
+    dims, shape = list(_dims(read, {})), list(read.tensor.shape)
+    for d, index in enumerate(read.indices):
+        row, axis = _row_start(index)
+        if row is None or axis is None:
+            continue
+        dims[d] = {a: abs(c) for a, c in row.coefficients.items()}
+        per_point = shape[d] / axis.extent
+        within = [m for m, i in enumerate(read.indices) if _remainder(i) is axis]
+        for m in within:
+            per_point *= shape[m]
+            dims[m], shape[m] = {axis: 1}, axis.extent
+        if within:
+            shape[d] = max(round(per_point), 1)
+        else:
+            dims[d] = {**(dims[d] or {}), axis: per_point}
+    return tuple(dims), tuple(shape)
+
+
+def _remainder(index: Expr) -> Expr | None:
+    return index.a if isinstance(index, Binary) and index.op == "%" else None
+
+
+def _row_start(index: Expr) -> tuple[Linear | None, Axis | None]:
+    """A position in rows of stored elements: ``starts[axis // n] + linear`` as its parts."""
+    starts = [n for n in walk(index) if isinstance(n, Read)]
+    if len(starts) != 1 or len(starts[0].indices) != 1:
+        return None, None
+    axes = [n for n in walk(starts[0]) if isinstance(n, Axis)]
+    form = linear(substitute(index, lambda n: Const("int32", 0) if n is starts[0] else None))
+    moved = linear(substitute(index, lambda n: Const("int32", 1) if n is starts[0] else None))
+    if form is None or moved is None or moved.const - form.const != 1 or len(axes) != 1:
+        return None, None
+    return (form, axes[0]) if axes[0].kind == "spatial" else (None, None)
 
 
 def _lane(
@@ -198,18 +246,26 @@ def _lane(
 
 def _access(
     read: Read,
-    indices: tuple[Expr, ...],
     last: Axis | None,
     packed: bool,
-    store: bool,
     guarded: bool,
-    once: bool,
+    limited: bool = False,
 ) -> Access:
-    dims = tuple(_dim(i, {}) for i in indices)
-    stride = _lane(dims, read.tensor.shape, last)
+    """The access of a read.
+
+    With limits, a register tile's points share what is found in data (`space.limited`).
+    """
+    dims, shape = _dims(read, {}), read.tensor.shape
+    fixed = dims
+    if limited:
+        dims, shape = _stored_rows(read)
+        data = [any(isinstance(n, Read) for n in walk(i)) for i in read.indices]
+        fixed = tuple({} if d else dim for d, dim in zip(data, dims, strict=True))
+    stride = _lane(fixed, read.tensor.shape, last)
     if packed and stride:
         stride = 1
-    return _make(read, dims, stride, packed, store, guarded, once)
+    made = _make(read, dims, stride, packed, False, guarded, False)
+    return replace(made, shape=shape)
 
 
 def _make(

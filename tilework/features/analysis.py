@@ -29,6 +29,7 @@ from tilework.space.pairs import pair_axis
 from tilework.space.sketch import scratch_bytes
 from tilework.space.transforms import Transform, transform_of
 from tilework.te.expr import Axis, IfThenElse
+from tilework.te.flops import mean_terms
 
 Floats = NDArray[np.float64]
 
@@ -63,12 +64,15 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
     block, facts = nest.block, block_facts(nest.block)
     count = len(nest.parallel)
     tiles = {a: [t.astype(np.float64) for t in ts] for a, ts in nest.tiles.items()}
+    limited = mean_terms(block.op)
+    for a, mean in limited.items():  # what data leave of the axis, in one piece
+        tiles[a] = [np.full(count, mean)]
     shape = TileShape(nest, tiles, machine)
     points = np.ones(count)
     inner_points = np.ones(count)
     for a in block.reduce:
         together = 2 if a is pair_axis(block) else 1  # points that one step takes
-        points *= a.extent / together
+        points *= (tiles[a][0] if a in limited else a.extent) / together
         inner_points *= tiles[a][-1] / together
     visits = points / inner_points
     unrolled = unrolled_steps(nest, tiles)

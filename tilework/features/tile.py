@@ -12,6 +12,7 @@ from tilework.features.borders import parts, split_axes, tested
 from tilework.features.machine import Machine
 from tilework.space.canonical import EXPANDED_LANES
 from tilework.space.guards import serial_taps
+from tilework.space.limited import copies, limits_of
 from tilework.space.nest import BlockNest
 from tilework.space.tables import divisors
 from tilework.te.expr import Axis
@@ -110,6 +111,9 @@ def unrolled_steps(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[Axi
         if a in nest.block.const_axes:
             out[a] = extent
             continue
+        if a in limits_of(nest.block):
+            out[a] = copies(nest.unroll).astype(np.float64)
+            continue
         factor = np.ones(len(room))
         for n in np.unique(extent):
             at = extent == n
@@ -190,12 +194,19 @@ def step_cycles(
         [
             shape.work * facts.update_ops_rate(machine),
             cycles + 2.0 * pressure / machine.load_ports,
-            np.full(len(loads), machine.latency if shape.nest.block.reduce else 0.5),
+            _latency(shape, machine),
         ]
     )
     guarded = guarded * tested(shape.nest)
     stalls = GUARD_LOAD_CYCLES * guarded + _CONFLICT_CYCLES * conflicts
     return per_step, stalls, loads, guarded, scattered
+
+
+def _latency(shape: TileShape, machine: Machine) -> Floats:
+    """Cycles before the next step can add to the same register; copies of it take turns."""
+    nest = shape.nest
+    each = np.full(len(shape.pixels), machine.latency if nest.block.reduce else 0.5)
+    return each / copies(nest.unroll) if limits_of(nest.block) else each
 
 
 def _thrashes(access: Access, shape: TileShape, machine: Machine) -> NDArray[np.bool_]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from tilework.lower.ir import Buffer, For, Load, Stmt
-from tilework.te.affine import linear
+from tilework.te.affine import Linear, linear
 from tilework.te.expr import Axis, Binary, Const, Expr, Read, binary, substitute
 from tilework.te.tensor import Operation
 
@@ -77,16 +78,39 @@ def divide(op: str, a: Expr, b: Expr) -> Expr:
     if form is None or not isinstance(b, Const) or b.value <= 0:
         return binary(op, a, b)
     d = int(b.value)
+    if d == 1:
+        return a if op == "//" else ZERO
     whole = {v: c for v, c in form.coefficients.items() if c % d == 0}
     rest = {v: c for v, c in form.coefficients.items() if c % d}
     low = form.const % d
     high = low + sum(c * (v.extent - 1) for v, c in rest.items())
     if any(c < 0 for c in rest.values()) or high >= d:
-        return binary(op, a, b)
+        shorter = _divide_tiles(op, form, d)
+        return binary(op, a, b) if shorter is None else shorter
     if op == "//":
         quotient = weighted_sum([(v, c // d) for v, c in whole.items()])
         return binary("+", quotient, const(form.const // d))
     return binary("+", weighted_sum([(v, c) for v, c in rest.items()]), const(low))
+
+
+def _divide_tiles(op: str, form: Linear, d: int) -> Expr | None:
+    """For ``j < 4``: ``(4*i + j) // 8 = (4*i) // 8`` and ``(4*i + j) % 8 = (4*i) % 8 + j``.
+
+    The terms that are divided vary with fewer loops.
+    """
+    steps = [math.gcd(c, d) for c in form.coefficients.values() if math.gcd(c, d) > 1]
+    tile = math.gcd(*steps) if steps else 1
+    outer = {v: c for v, c in form.coefficients.items() if c % tile == 0}
+    inner = {v: c for v, c in form.coefficients.items() if c % tile}
+    low = form.const % tile
+    high = low + sum(c * (v.extent - 1) for v, c in inner.items())
+    if tile == 1 or not inner or any(c < 0 for c in inner.values()) or high >= tile:
+        return None
+    first = binary("+", weighted_sum(list(outer.items())), const(form.const - low))
+    first = binary(op, first, const(d))
+    if op == "//":
+        return first
+    return binary("+", first, binary("+", weighted_sum(list(inner.items())), const(low)))
 
 
 def load(buffer: Buffer, indices: Sequence[Expr]) -> Load:

@@ -17,6 +17,7 @@ After::
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial as partial_call
 
 from tilework.lower.attached import COMBINE, AttachedBuffer
 from tilework.lower.borders import Span, dispatch, tile_spans
@@ -33,10 +34,13 @@ from tilework.lower.common import (
 from tilework.lower.context import Context
 from tilework.lower.elementwise import inner_loops
 from tilework.lower.ir import PAIR_DOT, Buffer, If, Load, Stmt, Store, seq
+from tilework.lower.limited import Terms, let, limited_steps
 from tilework.lower.loops import Loops
-from tilework.lower.steps import Point, Version, reduce_steps, spans_of
+from tilework.lower.steps import Point, Version, reduce_steps, spans_of, vectors_of
 from tilework.space.blocks import Attached, Block
 from tilework.space.guards import start, without
+from tilework.space.limited import copies as accumulators
+from tilework.space.limited import limits_of
 from tilework.space.nest import BlockNest
 from tilework.space.pairs import pair_axis, product
 from tilework.te.expr import (
@@ -126,9 +130,11 @@ def _one_tile(
     block = loops.nest.block
     reduce_node = block.body
     assert isinstance(reduce_node, Reduce)
+    limited = bool(limits_of(block))
+    copies = int(accumulators(loops.nest.unroll)[0]) if limited else 1
     acc = ctx.temporary(
         f"{block.op.name}.acc",
-        [version.size(a) for a in block.spatial],
+        [*([copies] if limited else []), *(version.size(a) for a in block.spatial)],
         block.op.dtype,
         "register",
     )
@@ -147,8 +153,8 @@ def _one_tile(
             return nest(each, make(point))
         return nest(each[:-1], If(cond, nest(each[-1:], make(point))))
 
-    def acc_at(point: Point) -> tuple[Expr, ...]:
-        return tuple(point[a] for a in block.spatial)
+    def acc_at(point: Point, copy: Expr = ZERO) -> tuple[Expr, ...]:
+        return (*([copy] if limited else []), *(point[a] for a in block.spatial))
 
     def partial_at(point: Point) -> tuple[Expr, ...]:
         if partial is ctx.buffers.get(block.op):
@@ -157,7 +163,7 @@ def _one_tile(
         inner = version.inner(point)
         return tuple(binary("+", loops.offset(a, held, top), inner[a]) for a in block.spatial)
 
-    def init(point: Point) -> Stmt:
+    def init(point: Point, copy: Expr = ZERO) -> Stmt:
         value: Expr = identity
         if partial is not None and visits:
             first: Expr | None = None
@@ -166,10 +172,12 @@ def _one_tile(
                 first = here if first is None else _and(first, here)
             assert first is not None
             value = Select(acc.dtype, first, identity, load(partial, partial_at(point)))
-        return Store(acc, acc_at(point), value)
+        return Store(acc, acc_at(point, copy), value)
 
     pair = pair_axis(block)
     guarded = without(reduce_node.source, version.known())
+    terms = Terms.of(guarded, reduce_node.limits) if limited else None
+    guarded = terms.source if terms is not None else guarded
 
     def source(point: Point, index: Point, second: int = 0) -> Expr:
         """What a reduction step adds; of a pair, the first or the second term."""
@@ -201,9 +209,9 @@ def _one_tile(
 
         return bind(guarded, at, resolve)
 
-    def step(index: Point, taps: Point) -> Stmt:
+    def step(index: Point, taps: Point, copy: Expr = ZERO) -> Stmt:
         def update(point: Point) -> Stmt:
-            before = Load(acc.dtype, acc, acc_at(point))
+            before = Load(acc.dtype, acc, acc_at(point, copy))
             if pair is not None:
                 first, second = product(source(point, index)), product(source(point, index, 1))
                 assert first is not None
@@ -214,7 +222,7 @@ def _one_tile(
             counts = version.tested(point, taps)
             if counts is not None:
                 value = Select(acc.dtype, counts, value, before)
-            return Store(acc, acc_at(point), value)
+            return Store(acc, acc_at(point, copy), value)
 
         return each_point(update, lambda point: version.used(point, taps))
 
@@ -226,6 +234,37 @@ def _one_tile(
         assert partial is not None
         return Store(partial, partial_at(point), Load(acc.dtype, acc, acc_at(point)))
 
+    def limited_sum() -> Stmt:
+        """The sums of as many terms as data say, in turns in several accumulators."""
+        assert terms is not None
+
+        def at(index: Point) -> Callable[[Expr], Expr]:
+            return lambda e: bind(
+                e, base | index, lambda op, _, where: load(ctx.buffers[op], where)
+            )
+
+        ends = {
+            a: binary("max", ZERO, binary("min", const(a.extent), at({})(limit)))
+            for a, limit in terms.limits
+        }
+        sizes = {a: version.size(a) for a in block.spatial}
+        sums = limited_steps(
+            block.reduce,
+            ends,
+            vectors_of(loops, sizes),
+            copies,
+            lambda index, body: let(terms.late, at(index), body),
+            lambda index, copy: step(index, {}, copy),
+        )
+        starts = [each_point(partial_call(init, copy=const(k))) for k in range(copies)]
+        adds = [each_point(partial_call(added, copy=k)) for k in range(1, copies)]
+        return let(terms.early, at({}), seq(*starts, sums, *adds))
+
+    def added(point: Point, copy: int) -> Stmt:
+        """Another accumulator joins the first."""
+        parts = [Load(acc.dtype, acc, acc_at(point, const(k))) for k in (0, copy)]
+        return Store(acc, acc_at(point), binary(COMBINE[reduce_node.kind], *parts))
+
     end = each_point(spill if block.write_level else finish)
     if not block.write_level and partial is not None and partial is not ctx.buffers.get(block.op):
         last: Expr | None = None
@@ -234,6 +273,8 @@ def _one_tile(
             last = here if last is None else _and(last, here)
         assert last is not None
         end = If(last, end, each_point(spill))
+    if limited:
+        return seq(limited_sum(), end)
     return seq(each_point(init), reduce_steps(version, step), end)
 
 

@@ -178,7 +178,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
         if cut and not any(s.kind == "clip" for s in out[axis]):
             # the taps of one visit are not known where code is generated
             out[axis] = checked(out[axis], axis, tile[axis])
-    vectors = _vectors(loops, full) if serial_taps(block) else 0
+    vectors = vectors_of(loops, full) if serial_taps(block) else 0
     return fewer(out, tile, found, vectors)
 
 
@@ -244,7 +244,7 @@ def _factors(
         serial: axes that are not expanded.
     """
     block = loops.nest.block
-    work = _vectors(loops, sizes)
+    work = vectors_of(loops, sizes)
     steps = max(int(room * int(loops.nest.unroll[0])) // max(work, 1), 1)
     out: dict[Axis, int] = {}
     looped = serial_taps(block)
@@ -268,7 +268,7 @@ def _extent(loops: Loops, axis: Axis) -> int:
     return points // 2 if axis is pair_axis(block) else points
 
 
-def _vectors(loops: Loops, sizes: dict[Axis, int]) -> int:
+def vectors_of(loops: Loops, sizes: dict[Axis, int]) -> int:
     """Vectors of a register tile, of the width that unroll limits are counted in."""
     out = 1
     for axis in loops.nest.block.spatial[:-1]:

@@ -12,7 +12,7 @@ import math
 from tilework.space.blocks import ELEMENTWISE, MULTI_LEVEL, REDUCTION
 from tilework.space.derive import Branch, Rules, State
 from tilework.space.rfactor import Cut, split_reduction
-from tilework.space.rules import elementwise_consumer, needs_tiling, skip
+from tilework.space.rules import elementwise_consumer, has_limits, needs_tiling, skip
 from tilework.space.tables import divisors
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute
@@ -40,7 +40,7 @@ def simplify_const_tensor(facts: AccessAnalysis, state: State, op: Compute) -> l
 
 def add_rfactor(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Make the outer, or the inner, part of a reduction spatial where spatial points are few."""
-    if not op.reduce_axes or op in state.prepared:
+    if not op.reduce_axes or op in state.prepared or has_limits(op):
         return []
     spatial = math.prod(a.extent for a in op.axes)
     points = math.prod(a.extent for a in op.reduce_axes)

@@ -59,7 +59,7 @@ class Bound:
 @lru_cache(maxsize=512)
 def bounds(block: Block) -> tuple[Bound, ...]:
     """All bounds of a reduction that can be decided by position (cached, like `block_facts`)."""
-    if not isinstance(block.body, Reduce) or block.const_axes:
+    if not isinstance(block.body, Reduce) or block.const_axes or block.body.limits:
         return ()
     out: list[Bound] = []
     for guard in walk(block.source):

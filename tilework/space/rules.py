@@ -6,12 +6,15 @@ return. The rules here know nothing of a particular target.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilework.space.blocks import ELEMENTWISE, MULTI_LEVEL, REDUCTION, inline_body
 from tilework.space.derive import Branch, Later, Rules, State
+from tilework.space.limited import STRUCTURE as LIMITED
 from tilework.space.rfactor import add_rfactor
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
-from tilework.te.expr import Expr, Read, reads
+from tilework.te.expr import Expr, Read, Reduce, reads
 from tilework.te.tensor import Compute, Operation
 
 
@@ -27,8 +30,17 @@ def consumers(facts: AccessAnalysis, state: State, op: Operation) -> list[Comput
 
 
 def needs_tiling(facts: AccessAnalysis, op: Compute) -> bool:
-    """Whether to tile at several levels; transforms by constant matrices are expanded instead."""
-    return "const_axes" not in op.attrs and facts.needs_multi_level_tiling(op)
+    """Whether to tile at several levels; transforms by constant matrices are expanded instead.
+
+    Neither are reductions whose number of terms is data: see `limited_reduction`.
+    """
+    special = "const_axes" in op.attrs or has_limits(op)
+    return not special and facts.needs_multi_level_tiling(op)
+
+
+def has_limits(op: Compute) -> bool:
+    """Whether data decide how many terms the op's reduction has."""
+    return isinstance(op.body, Reduce) and bool(op.body.limits)
 
 
 def elementwise_consumer(facts: AccessAnalysis, state: State, op: Compute) -> Compute | None:
@@ -71,6 +83,8 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
     reduction = op if op.reduce_axes else finished_reduction(facts, op)
     found = consumers(facts, state, op)
     if reduction is None or "const_axes" in reduction.attrs or len(found) != 1:
+        return []
+    if has_limits(reduction) or any(has_limits(r) for r in found):
         return []
     reader = found[0]
     if elementwise_consumer(facts, state, op) in state.attached:
@@ -118,6 +132,21 @@ def simplify_const_tensor(facts: AccessAnalysis, state: State, op: Compute) -> l
             fused=state.fused | {consumer: op},
         )
     ]
+
+
+def limited_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """A reduction whose number of terms is data: tiled around one loop over all of them.
+
+    Its consumer, if it has an elementwise one, is computed on the finished register tile.
+    """
+    if not has_limits(op):
+        return []
+    changes: dict[str, Any] = {"structure": state.structure | {op: LIMITED}}
+    consumer = elementwise_consumer(facts, state, op)
+    if consumer is None:
+        return [state.step(f"tile {op.name} {LIMITED}", **changes)]
+    changes["fused"] = state.fused | {consumer: op}
+    return [state.step(f"tile {op.name} {LIMITED} with {consumer.name}", **changes)]
 
 
 def tile_with_fusion(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -170,7 +199,7 @@ def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
         return []
     consumer = found[0]
     accesses = [r for r in reads(inline_body(consumer, state.inlined)) if r.tensor.op is op]
-    if not consumer.reduce_axes or not increasing(accesses):
+    if not consumer.reduce_axes or has_limits(consumer) or not increasing(accesses):
         return []
     alone = len(accesses) == 1 and in_range(accesses[0])
     if consumer not in state.structure:  # computed per tile of another nest itself
@@ -221,6 +250,7 @@ CPU_RULES: Rules = (
     place_reduction,
     always_inline,
     simplify_const_tensor,
+    limited_reduction,
     add_rfactor,
     tile_with_fusion,
     add_cache_write,

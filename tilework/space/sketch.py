@@ -14,6 +14,7 @@ from tilework.errors import ScheduleError
 from tilework.space.blocks import MULTI_LEVEL, Attached, Block
 from tilework.space.canonical import canonical
 from tilework.space.guards import bounds
+from tilework.space.limited import copies, limits_of, whole_steps
 from tilework.space.nest import BlockNest
 from tilework.space.pairs import pair_axis
 from tilework.space.tables import (
@@ -34,6 +35,7 @@ UNROLL_LIMITS = (0, 32, 96, 192)
 _MAX_TILE_BYTES = 1 << 20
 _LOCAL_PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
 _LOCAL_VECTORS = 4
+_MAX_LIMITED_TILE = 16
 _MAX_SAMPLING_ROUNDS = 12
 
 
@@ -288,6 +290,14 @@ def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
     return register_tiles(axis.extent)
 
 
+def _limited_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
+    """Tiles of an axis on which the number of terms depends: whole ones if it is vectorised."""
+    step = whole_steps(block)[axis]
+    if axis is block.spatial[-1]:
+        return (step,)
+    return tuple(d for d in divisors(step) if d <= _MAX_LIMITED_TILE)
+
+
 def _local_tiles(attached: Attached, target: Target) -> list[tuple[str, tuple[int, ...]]]:
     """Register tiles of an attached reduction: points of its last axis but one, and of its last.
 
@@ -309,7 +319,9 @@ def _block_decisions(
     levels = block.spatial_levels - 1
     tiled = bool(block.reduce) or block.structure == MULTI_LEVEL
     for i, axis in enumerate(block.spatial):
-        if i == len(block.spatial) - 1:
+        if axis in whole_steps(block):
+            inner = _limited_tiles(block, axis)
+        elif i == len(block.spatial) - 1:
             lanes = vector_lanes(block, target)
             inner = vector_tiles(axis.extent, lanes, _vector_limit(block, target))
         else:
@@ -365,6 +377,9 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
         fixed = block.op.attrs.get("tile", {}).get(axis.name)
         if fixed is not None:
             ok &= nest.tiles[axis][-1] == fixed
+    for axis, step in whole_steps(block).items():
+        tile = nest.tiles[axis][-1]
+        ok &= (step % np.maximum(tile, 1) == 0) if axis is not block.spatial[-1] else tile == step
     lanes = vector_lanes(block, target)
     ok &= scratch_bytes(nest) <= _MAX_TILE_BYTES
     if transform_of(block) is not None:
@@ -374,7 +389,10 @@ def _valid_block(nest: BlockNest, target: Target) -> NDArray[np.bool_]:
         pixels = pixels * nest.tiles[axis][-1]
     for axis in block.spatial[-1:]:
         vectors = -(-nest.tiles[axis][-1] // lanes)
-    if block.reduce:
+    if limits_of(block):
+        work = pixels * vectors * copies(nest.unroll)
+        ok &= work + vectors <= target.num_vector_registers
+    elif block.reduce:
         ok &= pixels * vectors + vectors <= target.num_vector_registers
     else:
         ok &= pixels * vectors <= 32

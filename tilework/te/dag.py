@@ -43,8 +43,16 @@ class ComputeDAG:
 
     @cached_property
     def flops(self) -> float:
-        """Floating-point operations of one evaluation (2 x multiply-adds for a convolution)."""
+        """Floating-point operations of one evaluation (2 x multiply-adds for a convolution).
+
+        Sparse operators count as if they were dense; see `real_flops`.
+        """
         return float(sum(op_flops(o) for o in self.compute_ops))
+
+    @cached_property
+    def real_flops(self) -> float:
+        """Operations that are made: `flops` counts sparse operators as if they were dense."""
+        return float(sum(op_flops(o, real=True) for o in self.compute_ops))
 
     @cached_property
     def workload_key(self) -> str:

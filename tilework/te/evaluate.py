@@ -107,6 +107,7 @@ class _Range:
 
 
 _Ranges = dict[Axis, _Range]
+_Guarded = bool | np.ndarray
 
 
 def _evaluate_op(
@@ -130,11 +131,13 @@ def _pieces(op: Compute, full: _Ranges) -> Iterator[_Ranges]:
     """Split the longest spatial axis of the largest operand so that it stays within the limit."""
     source = op.body.source if isinstance(op.body, Reduce) else op.body
     loops = isinstance(op.body, Reduce) and _loops(op.body)
+    limited = {a for a, _ in op.body.limits} if isinstance(op.body, Reduce) else set()
     footprints = [op.axes]
     for node in walk(source):
         if isinstance(node, Read):
             used = dict.fromkeys(a for i in node.indices for a in walk(i) if isinstance(a, Axis))
-            footprints.append(tuple(a for a in used if not (loops and a.kind == "reduce")))
+            kept = (a for a in used if a not in limited and not (loops and a.kind == "reduce"))
+            footprints.append(tuple(kept))
     widest = max(footprints, key=lambda used: math.prod(a.extent for a in used))
     size = math.prod(a.extent for a in widest)
     spatial = [a for a in widest if a.kind == "spatial"]
@@ -169,6 +172,8 @@ def _factors(e: Expr) -> list[Expr]:
 
 def _reduce(grid: _Grid, reduce: Reduce, op: Compute) -> np.ndarray:
     """Value of a reduction over the grid; its reduce dimensions come out with extent 1."""
+    if reduce.limits:
+        return _limited(grid, reduce)
     factors = _factors(reduce.source)
     if reduce.kind == "sum" and len(factors) > 1:
         return _sum_of_products(grid, [grid(f) for f in factors], len(op.axes), reduce.axes)
@@ -184,6 +189,25 @@ def _reduce(grid: _Grid, reduce: Reduce, op: Compute) -> np.ndarray:
     dims = tuple(grid.ranges[a].dim for a in reduce.axes)
     typed = {"dtype": value.dtype} if value.dtype.kind in "iu" else {}  # sums in their own type
     return np.asarray(combine.reduce(value, axis=dims, keepdims=True, **typed))
+
+
+def _limited(grid: _Grid, reduce: Reduce) -> np.ndarray:
+    """A reduction whose numbers of terms are data: term by term, each where it counts."""
+    limits = {a: grid.lift(grid(limit)) for a, limit in reduce.limits}
+    rest = tuple(a for a in reduce.axes if a not in limits)
+    dims = tuple(grid.ranges[a].dim for a in rest)
+    combine = _COMBINE[reduce.kind]
+    identity = _numpy_type(reduce.dtype, grid.dtype).type(reduce.identity)
+    longest = [max(0, min(a.extent, int(limit.max()))) for a, limit in limits.items()]
+    total = np.full((1,) * grid.ndim, identity)
+    for term in grid.points(tuple(limits), longest):
+        counts = np.ones((1,) * grid.ndim, bool)
+        for a, limit in limits.items():
+            counts = counts & (term.ranges[a].start < limit)
+        value = term.full(reduce.source, rest, counts)
+        value = np.asarray(combine.reduce(value, axis=dims, keepdims=True)) if dims else value
+        total = combine(total, np.where(counts, value, identity))
+    return np.asarray(total)
 
 
 def _sum_of_products(
@@ -240,9 +264,9 @@ class _Grid:
         self.dtype = dtype
         self.ndim = len(ranges)
 
-    def points(self, axes: Sequence[Axis]) -> Iterator[_Grid]:
-        """One grid for every point of ``axes``, which are fixed in it."""
-        for index in np.ndindex(*(self.ranges[a].count for a in axes)):
+    def points(self, axes: Sequence[Axis], counts: Sequence[int] | None = None) -> Iterator[_Grid]:
+        """One grid for every point of ``axes``, which are fixed in it; or for the first some."""
+        for index in np.ndindex(*(counts or [self.ranges[a].count for a in axes])):
             fixed = {
                 a: _Range(self.ranges[a].dim, self.ranges[a].start + i, 1)
                 for a, i in zip(axes, index, strict=True)
@@ -254,16 +278,19 @@ class _Grid:
         array = np.asarray(value)
         return array if array.ndim else array.reshape((1,) * self.ndim)
 
-    def full(self, e: Expr, axes: Sequence[Axis]) -> np.ndarray:
+    def full(self, e: Expr, axes: Sequence[Axis], guarded: _Guarded = False) -> np.ndarray:
         """Value of ``e`` that has the extent of each of ``axes``, even where it does not vary."""
-        value = self.lift(self(e))
+        value = self.lift(self(e, guarded))
         shape = list(value.shape)
         for a in axes:
             shape[self.ranges[a].dim] = self.ranges[a].count
         return np.broadcast_to(value, shape)
 
-    def __call__(self, e: Expr, guarded: bool = False) -> Any:
-        """Value of ``e``; ``guarded`` reads are clamped into their tensor."""
+    def __call__(self, e: Expr, guarded: _Guarded = False) -> Any:
+        """Value of ``e``; ``guarded`` reads are clamped into their tensor.
+
+        Where it is an array, those of the points where it holds must be in range all the same.
+        """
         match e:
             case Const():
                 value = wrapped(int(e.value), e.dtype) if is_integer(e.dtype) else e.value
@@ -301,7 +328,7 @@ class _Grid:
                 return _CALLS[e.name](*(self(a, guarded) for a in e.args))
         raise TypeError(f"cannot evaluate {type(e).__name__}")
 
-    def _binary(self, e: Binary, guarded: bool) -> Any:
+    def _binary(self, e: Binary, guarded: _Guarded) -> Any:
         a, b = self(e.a, guarded), self(e.b, guarded)
         if not is_integer(e.dtype):
             return _BINARY[e.op](a, b)
@@ -322,7 +349,7 @@ class _Grid:
         shape[r.dim] = r.count
         return np.arange(r.start, r.start + r.count).reshape(shape)
 
-    def _read(self, e: Read, guarded: bool) -> np.ndarray:
+    def _read(self, e: Read, guarded: _Guarded) -> np.ndarray:
         array = self.values[e.tensor.op]
         view = self._strided(e, array)
         if view is not None:
@@ -330,9 +357,14 @@ class _Grid:
         positions = []
         for index, extent in zip(e.indices, array.shape, strict=True):
             position = np.asarray(self(index, guarded))
-            if guarded:
+            outside = position.min() < 0 or position.max() >= extent
+            if isinstance(guarded, np.ndarray) and outside:
+                wrong = (position < 0) | (position >= extent)
+                outside = bool(np.any(wrong & guarded))
                 position = np.clip(position, 0, extent - 1)
-            elif position.min() < 0 or position.max() >= extent:
+            elif guarded is True:
+                position, outside = np.clip(position, 0, extent - 1), False
+            if outside:
                 raise IndexError(f"a read of {e.tensor.name} falls outside its extent {extent}")
             positions.append(position)
         return self._gather(array, positions)

@@ -232,11 +232,17 @@ class Reduce(Expr):
     Only allowed as the whole body of a compute op. ``max`` and ``min`` give infinities where all
     elements are infinite; whether they pass a NaN on depends on where it stands (a comparison with
     it fails), as in ONNX Runtime.
+
+    Attributes:
+        limits: numbers of terms that data decide: ``(axis, limit)`` runs the axis over
+            ``0 <= axis < min(limit, axis.extent)``, where the limit is an ``int32`` expression of
+            the spatial axes. A limit of 0 or less leaves the neutral element.
     """
 
     kind: str
     source: Expr
     axes: tuple[Axis, ...]
+    limits: tuple[tuple[Axis, Expr], ...] = ()
 
     @property
     def identity(self) -> float:
@@ -370,7 +376,10 @@ def compare(op: str, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
-    """Direct sub-expressions of ``e``, left to right (indices for a `Read`)."""
+    """Direct sub-expressions of ``e``, left to right (indices for a `Read`).
+
+    Those of a `Reduce` are its source and then its limits.
+    """
     match e:
         case Binary() | Compare() | Logic():
             return (e.a, e.b)
@@ -383,7 +392,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
         case Read() | Lookup():
             return e.indices
         case Reduce():
-            return (e.source,)
+            return (e.source, *(limit for _, limit in e.limits))
     return ()
 
 
@@ -413,7 +422,8 @@ def rebuild(e: Expr, kids: Sequence[Expr]) -> Expr:
         case Lookup():
             return Lookup(e.dtype, e.name, e.values, e.shape, tuple(kids))
         case Reduce():
-            return Reduce(e.dtype, e.kind, kids[0], e.axes)
+            limits = zip((a for a, _ in e.limits), kids[1:], strict=True)
+            return Reduce(e.dtype, e.kind, kids[0], e.axes, tuple(limits))
     raise TypeError(f"{type(e).__name__} has no sub-expressions")
 
 

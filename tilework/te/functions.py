@@ -6,7 +6,7 @@ They carry the field's names, which shadow Python builtins; import the module as
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tilework.te.expr import (
     NARROW_FLOATS,
@@ -28,12 +28,18 @@ from tilework.te.expr import (
     is_float,
     is_integer,
     is_unsigned,
+    walk,
     wrap,
     wrapped,
 )
 
 
-def _reduce(kind: str, expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
+def _reduce(
+    kind: str,
+    expr: ExprLike,
+    axis: Axis | Sequence[Axis],
+    limits: Mapping[Axis, ExprLike] | None = None,
+) -> Expr:
     axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
     if not axes or builtins.any(a.kind != "reduce" for a in axes):
         raise ValueError(f"te.{kind} needs reduce axes made by te.reduce_axis")
@@ -42,22 +48,35 @@ def _reduce(kind: str, expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
         raise TypeError(
             f"te.{kind} is not defined for {source.dtype}, a type to store: te.cast to float32"
         )
-    return Reduce(source.dtype, kind, source, axes)
+    bounds = tuple((a, wrap(limit)) for a, limit in (limits or {}).items())
+    for a, limit in bounds:
+        if a not in axes:
+            raise ValueError(f"te.{kind}: {a.name} has a limit but is not reduced over")
+        if limit.dtype != "int32" or builtins.any(n in axes for n in walk(limit)):
+            raise ValueError(
+                f"te.{kind}: the limit of {a.name} must be an int32 expression of spatial axes"
+            )
+    return Reduce(source.dtype, kind, source, axes, bounds)
 
 
-def sum(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
-    """Sum of ``expr`` over ``axis``."""
-    return _reduce("sum", expr, axis)
+Limits = Mapping[Axis, ExprLike] | None
+"""Numbers of terms that data decide, by axis: ``{k: indptr[i + 1] - indptr[i]}``. The axis then
+runs over ``0 <= k < min(limit, k.extent)``."""
 
 
-def max(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
-    """Maximum of ``expr`` over ``axis``."""
-    return _reduce("max", expr, axis)
+def sum(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
+    """Sum of ``expr`` over ``axis``; for ``limits`` see `Limits`."""
+    return _reduce("sum", expr, axis, limits)
 
 
-def min(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
-    """Minimum of ``expr`` over ``axis``."""
-    return _reduce("min", expr, axis)
+def max(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
+    """Maximum of ``expr`` over ``axis``; for ``limits`` see `Limits`."""
+    return _reduce("max", expr, axis, limits)
+
+
+def min(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
+    """Minimum of ``expr`` over ``axis``; for ``limits`` see `Limits`."""
+    return _reduce("min", expr, axis, limits)
 
 
 def prod(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:

@@ -85,8 +85,14 @@ def expr_text(e: Expr, names: Names = default_names) -> str:
         case Lookup():
             return f"{e.name}[{', '.join(expr_text(i, names) for i in e.indices)}]"
         case Reduce():
-            return f"{e.kind}({expr_text(e.source, names)})"
+            return f"{e.kind}({expr_text(e.source, names)}{limits_text(e, names)})"
     raise TypeError(f"cannot print {type(e).__name__}")
+
+
+def limits_text(e: Reduce, names: Names = default_names) -> str:
+    """The limits of a reduction's axes: `` for k < (..), ..``, or nothing."""
+    parts = [f"{names(a)} < {expr_text(limit, names)}" for a, limit in e.limits]
+    return f" for {', '.join(parts)}" if parts else ""
 
 
 def op_text(op: Operation, names: Names = default_names, *, shapes: bool = True) -> str:
@@ -97,7 +103,8 @@ def op_text(op: Operation, names: Names = default_names, *, shapes: bool = True)
         return f"{names(op)} = PLACEHOLDER{tail}{dtype}"
     head = f"{names(op)}({', '.join(names(a) for a in op.axes)})"
     if isinstance(op.body, Reduce):
-        return f"{head} {_SUFFIX[op.body.kind]} {expr_text(op.body.source, names)}"
+        terms = f"{expr_text(op.body.source, names)}{limits_text(op.body, names)}"
+        return f"{head} {_SUFFIX[op.body.kind]} {terms}"
     return f"{head} = {expr_text(op.body, names)}"
 
 

@@ -43,6 +43,7 @@ from tilework.te.expr import (
     dtype_bytes,
     is_float,
     is_integer,
+    walk,
 )
 from tilework.te.functions import MATH_FUNCTIONS
 from tilework.te.tensor import Operation, Placeholder, Tensor, make_compute
@@ -165,7 +166,8 @@ def _expr(e: Expr, axes: dict[Axis, int], ops: dict[Operation, int]) -> list[Any
             return ["lookup", e.name, e.dtype, values, list(e.shape), *all_of(*e.indices)]
         case Reduce():
             order = [axes[a] for a in e.axes]
-            return ["reduce", e.kind, order, *all_of(e.source)]
+            limits = [[axes[a], *all_of(limit)] for a, limit in e.limits]
+            return ["reduce", e.kind, order, *all_of(e.source), *([limits] if limits else [])]
     raise DagFormatError(f"an expression of type {type(e).__name__} cannot be kept")
 
 
@@ -329,12 +331,26 @@ class _Loader:
         return Lookup(dtype, _text(rest[0], self.where), values, shape, indices)
 
     def _reduce(self, rest: list[Any], depth: int) -> Reduce:
-        _require(len(rest) == 3 and depth == 0, self.where, "a reduction is a whole body")
+        whole = len(rest) in (3, 4) and depth == 0
+        _require(whole, self.where, "a reduction is a whole body")
         axes = [self.axes[_index(i, len(self.axes), self.where)]
                 for i in _list(rest[1], self.where)]  # fmt: skip
         _require(all(a.kind == "reduce" for a in axes), self.where, "a spatial axis is reduced")
         source = self.expr(rest[2], depth + 1)
-        return Reduce(source.dtype, _one_of(rest[0], REDUCTIONS, self.where), source, tuple(axes))
+        kind = _one_of(rest[0], REDUCTIONS, self.where)
+        limits = tuple(self._limit(e, axes) for e in _list(rest[3:] and rest[3], self.where))
+        return Reduce(source.dtype, kind, source, tuple(axes), limits)
+
+    def _limit(self, entry: Any, axes: Sequence[Axis]) -> tuple[Axis, Expr]:
+        """The limit of a reduce axis, ``[axis, expression]``."""
+        pair = isinstance(entry, list) and len(entry) == 2
+        _require(pair, self.where, "a limit has an axis and an expression")
+        axis = self.axes[_index(entry[0], len(self.axes), self.where)]
+        limit = self.expr(entry[1], 1)
+        inside = any(n in axes for n in walk(limit))
+        good = axis in axes and limit.dtype == "int32" and not inside
+        _require(good, self.where, "a limit is an int32 expression of spatial axes")
+        return axis, limit
 
 
 def _frozen(value: Any) -> Any:
