@@ -47,7 +47,12 @@ def tune_with_records(
     _check_output(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
     found = stages.extract(
-        settings.network, target, settings.batch, settings.layout, settings.precision
+        settings.network,
+        target,
+        settings.batch,
+        settings.layout,
+        settings.precision,
+        settings.shapes,
     )
     with settings.measurer() as measurer:
         run = TuningRun(

@@ -46,6 +46,7 @@ class TuneSettings(BaseModel):
     seed: int = Field(0, ge=0, description="Same seed and records give the same candidates")
     batch: int = Field(1, ge=1, description="Batch size of a built-in network")
     layout: Layout = Field("NHWC", description="Input layout of a built-in network")
+    shapes: tuple[str, ...] = Field((), description="NAME=1,3,224,224 for an ONNX file's inputs")
     precision: Precision = Field("f32", description="Weights and values between kernels")
     output: str = Field("", description="File for the compiled module; empty: not kept")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,8 +41,15 @@ def network_label(network: str) -> str:
     return Path(network).stem if is_onnx(network) else network
 
 
-def load_network(network: str, batch: int = 1, layout: str = "NHWC") -> Network:
+def load_network(
+    network: str, batch: int = 1, layout: str = "NHWC", shapes: Sequence[str] = ()
+) -> Network:
     """Load a built-in network or an ONNX file.
+
+    Args:
+        network: a name or a path.
+        batch, layout: of a built-in network.
+        shapes: texts such as ``"input=1,3,224,224"`` or ``"batch=4"`` for an ONNX file.
 
     Raises:
         NetworkError: the name is unknown, or the file is missing, corrupt or unsupported.
@@ -49,19 +57,45 @@ def load_network(network: str, batch: int = 1, layout: str = "NHWC") -> Network:
     import tilework as tw
 
     if not is_onnx(network):
+        if shapes:
+            raise NetworkError(
+                f"{network}: --shape is for ONNX files; a built-in network takes --batch"
+            )
         return tw.zoo.get(network, batch=batch, layout=layout)
     if batch != 1:
         raise NetworkError(
-            f"{network}: --batch is for built-in networks; an ONNX file brings its own batch size"
+            f"{network}: --batch is for built-in networks; an ONNX file brings its own batch "
+            "size, or takes --shape"
         )
-    return tw.from_onnx(network)
+    return tw.from_onnx(network, parse_shapes(shapes))
 
 
-def fingerprint(network: str, batch: int, layout: str) -> str:
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Shapes by name from texts such as ``"input=1,3,224,224"``.
+
+    Raises:
+        NetworkError: a text has another form, or a name comes twice.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, _, extents = text.rpartition("=")
+        numbers = extents.replace("x", ",").split(",")
+        if not name or not all(n.strip().isdecimal() for n in numbers):
+            raise NetworkError(f"--shape {text}: write NAME=1,3,224,224, or SYMBOL=4")
+        if name in shapes:
+            raise NetworkError(f"--shape {text}: '{name}' is given twice")
+        shapes[name] = tuple(int(n) for n in numbers)
+    return shapes
+
+
+def fingerprint(network: str, batch: int, layout: str, shapes: Sequence[str] = ()) -> str:
     """Identity of a network's content: the file's hash, or name and shape of a built-in one."""
     if not is_onnx(network):
         return f"{network}-b{batch}-{layout}"
-    return hashlib.sha256(Path(network).read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(Path(network).read_bytes())
+    for name, shape in sorted(parse_shapes(shapes).items()):
+        digest.update(f"{name}={shape}".encode())
+    return digest.hexdigest()[:16]
 
 
 def extract(
@@ -70,6 +104,7 @@ def extract(
     batch: int = 1,
     layout: str = "NHWC",
     precision: Precision = "f32",
+    shapes: Sequence[str] = (),
 ) -> Extracted:
     """Load ``network`` and list its distinct tasks, in the order in which they first run.
 
@@ -79,9 +114,9 @@ def extract(
     """
     import tilework as tw
 
-    net = load_network(network, batch, layout)
+    net = load_network(network, batch, layout, shapes)
     tasks, weights = tw.extract_tasks(net, target, precision=precision)
-    identity = fingerprint(network, batch, layout)
+    identity = fingerprint(network, batch, layout, shapes)
     if precision != "f32":
         identity += f"-{precision}"
     return Extracted(net, identity, tasks, weights)

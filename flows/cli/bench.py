@@ -33,6 +33,7 @@ def bench(
     store: options.Store = options.DEFAULT_STORE,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    shape: options.Shapes = None,
     precision: options.Precision = "f32",
     seconds: Annotated[
         float,
@@ -70,7 +71,7 @@ def bench(
     engines = [name.strip() for name in compare.split(",") if name.strip()]
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
-    net = load_network(network, batch, layout)
+    net = load_network(network, batch, layout, tuple(shape or ()))
     found = [
         compare_engines(net, where, store, engines, seconds, profile, precision)
         for where in targets

@@ -23,6 +23,7 @@ def compile_network(
     store: options.Store = options.DEFAULT_STORE,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    shape: options.Shapes = None,
     precision: options.Precision = "f32",
     output: options.Output = None,
     json: options.Json = False,
@@ -38,7 +39,7 @@ def compile_network(
     from tasks.finish import check_output, compile_with_records
     from tasks.network import load_network, network_label
 
-    net = load_network(network, batch, layout)
+    net = load_network(network, batch, layout, tuple(shape or ()))
     module = compile_with_records(net, target_of(target, threads), store, precision)
     check = check_output(module, net, precision)
     path = str(output) if output else f"{network_label(network)}.tw"

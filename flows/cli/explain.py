@@ -25,6 +25,7 @@ def explain(
     store: options.Store = options.DEFAULT_STORE,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    shape: options.Shapes = None,
     precision: options.Precision = "f32",
     measure: Annotated[
         bool, typer.Option("--measure", help="Time the schedules shown in turns, now.")
@@ -49,7 +50,9 @@ def explain(
     network, _, number = task.rpartition(":")
     if not network or not number.isdigit():
         raise NetworkError(f"'{task}' names no task: write NET:ID, for instance resnet-18:3")
-    found = extract_network(network, target_of(target, threads), batch, layout, precision)
+    found = extract_network(
+        network, target_of(target, threads), batch, layout, precision, tuple(shape or ())
+    )
     if int(number) >= len(found.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
     chosen = found.tasks[int(number)]

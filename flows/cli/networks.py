@@ -61,6 +61,7 @@ def extract(
     threads: options.Threads = None,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    shape: options.Shapes = None,
     precision: options.Precision = "f32",
     show: Annotated[
         bool, typer.Option("--show", help="Print what each task computes, not only its name.")
@@ -77,7 +78,9 @@ def extract(
     """
     from tasks.network import extract as extract_network
 
-    found = extract_network(network, target_of(target, threads), batch, layout, precision)
+    found = extract_network(
+        network, target_of(target, threads), batch, layout, precision, tuple(shape or ())
+    )
     if json:
         print_json(
             [

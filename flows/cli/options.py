@@ -33,6 +33,14 @@ Layout = Annotated[
         help="Input layout of a built-in network (over video, NHWC is NDHWC); kernels use NHWC.",
     ),
 ]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=1,3,224,224",
+        help="Shape of an ONNX file's input, or the extent of a symbol (batch=4); repeatable.",
+    ),
+]
 Precision = Annotated[
     Literal["f32", "bf16"],
     typer.Option(

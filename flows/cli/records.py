@@ -114,6 +114,7 @@ def plot(
     store: options.Store = options.DEFAULT_STORE,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    shape: options.Shapes = None,
 ) -> None:
     """Draw how the search for NET converged: speed against trials and against time.
 
@@ -125,7 +126,7 @@ def plot(
     from flows.convergence import convergence, plot_png, task_curves
     from tasks.network import extract, network_label
 
-    found = extract(network, target_of(target, threads), batch, layout)
+    found = extract(network, target_of(target, threads), batch, layout, shapes=tuple(shape or ()))
     weights = {
         task.workload_key: float(weight)
         for task, weight in zip(found.tasks, found.weights, strict=True)

@@ -52,6 +52,7 @@ def tune(
     seed: options.Seed = 0,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
+    shape: options.Shapes = None,
     precision: options.Precision = "f32",
     output: options.Output = None,
     prefect: Annotated[
@@ -74,6 +75,8 @@ def tune(
 
       tilework tune model.onnx --seconds 600 --output model.tw
 
+      tilework tune model.onnx --shape input=8,3,224,224
+
       tilework tune resnet-50 --threads 1 --store s3://bucket/records
 
       tilework tune resnet-18 --extend          more of the same, continued
@@ -95,6 +98,7 @@ def tune(
         seed=seed,
         batch=batch,
         layout=layout,
+        shapes=tuple(shape or ()),
         precision=precision,
         output=str(output) if output else f"{network_label(network)}.tw",
     )
@@ -113,7 +117,8 @@ def tune(
     if json:
         print_json(_document(report))
     else:
-        print_report(report, "" if precision == "f32" else f" --precision {precision}")
+        given = "".join(f" --shape {text}" for text in shape or ())
+        print_report(report, given + (f" --precision {precision}" if precision != "f32" else ""))
     if report.check is not None and not report.check.passed:
         raise typer.Exit(1)
 

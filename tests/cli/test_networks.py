@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import numpy as np
+import onnx
 import pytest
 
 COMMANDS = ("networks", "extract", "tune", "compile", "bench", "records", "explain", "doctor")
+
+
+@pytest.fixture
+def symbolic_file(tmp_path):
+    """A dense layer over a batch of any size."""
+    info, helper = onnx.helper.make_tensor_value_info, onnx.helper
+    weight = onnx.numpy_helper.from_array(np.ones((8, 4), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "dense",
+        [info("x", onnx.TensorProto.FLOAT, ["batch", 8])],
+        [info("y", onnx.TensorProto.FLOAT, ["batch", 4])],
+        [weight],
+    )
+    path = tmp_path / "dense.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
 
 
 def test_help_lists_every_command(cli):
@@ -44,6 +63,35 @@ def test_extract_show_prints_compute_definitions(cli):
 
 def test_extract_follows_the_batch(cli):
     assert "PLACEHOLDER [4, 784]" in cli("extract", "mlp", "--show", "--batch", "4").stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "shape"),
+    [("x=4,8", "[4, 8]"), ("batch=3", "[3, 8]"), ("x=2x8", "[2, 8]"), (None, "[1, 8]")],
+)
+def test_extract_binds_symbolic_extents(cli, symbolic_file, option, shape):
+    options = ["--shape", option] if option else []
+    text = cli("extract", str(symbolic_file), "--show", *options).stdout
+    assert f"p0 = PLACEHOLDER {shape}" in text
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("x", "write NAME=1,3,224,224"),
+        ("x=-1,8", "write NAME=1,3,224,224"),
+        ("y=1,8", "no input 'y'"),
+        ("x=1,9", "has extent 8 in dimension 1"),
+        ("batch=1,2", "takes one number"),
+    ],
+)
+def test_shapes_that_make_no_sense(cli, symbolic_file, option, told):
+    assert told in cli.error("extract", str(symbolic_file), "--shape", option)
+
+
+def test_shapes_are_for_files(cli):
+    told = cli.error("extract", "mlp", "--shape", "data=4,784")
+    assert "--shape is for ONNX files" in told
 
 
 def test_version(cli):

@@ -45,7 +45,10 @@ def input_types(
                 f"input '{name}' is {dtype}; only {', '.join(ELEMENT_TYPES)} inputs are supported"
             )
         if name not in shapes and not i.type.tensor_type.HasField("shape"):
-            raise NetworkError(f"input '{name}' has no shape; pass shapes={{'{name}': (...)}}")
+            raise NetworkError(
+                f"input '{name}' has no shape; pass --shape {name}=..., "
+                f"in Python shapes={{'{name}': (...)}}"
+            )
         given = shapes.get(name)
         shape = tuple(map(int, given)) if given is not None else _bind(i, symbols)
         if min(shape, default=1) < 1:
@@ -160,7 +163,8 @@ def _bind(value: Any, symbols: dict[str, int]) -> tuple[int, ...]:
     if missing:
         raise NetworkError(
             f"input '{value.name}' has symbolic extents ({', '.join(missing)}); "
-            f"pass its shape, for example shapes={{'{value.name}': (1, 3, 224, 224)}}"
+            f"pass its shape, for example --shape {value.name}=1,3,224,224, "
+            f"in Python shapes={{'{value.name}': (1, 3, 224, 224)}}"
         )
     return tuple(shape)
 
