@@ -19,6 +19,7 @@ from tilework.codegen.scalars import (
 from tilework.codegen.types import BYTES, LLVM_TYPE, Value, float_literal, literal, vector_type
 from tilework.errors import ScheduleError
 from tilework.lower.ir import PAIR_DOT, Buffer, Load
+from tilework.te.affine import Linear
 from tilework.te.expr import (
     NARROW_FLOATS,
     Axis,
@@ -420,11 +421,41 @@ class Values(Arithmetic):
         return None
 
     def _load_general(self, e: Load) -> Value:
-        try:
-            pointer = self.scalars.element(e.buffer, e.indices)
-        except LaneDependent:
+        """A load at indices of which some are no linear form: divided ones, or read from memory.
+
+        A vector where the other indices move along one, else a scalar or element by element.
+        """
+        if all(self._integer_only(i) for i in e.indices):
+            try:
+                return self._load_at(e.buffer, self.scalars.element(e.buffer, e.indices), 1, 1)
+            except LaneDependent:
+                pass
+        rest = Linear({}, 0)
+        others: list[tuple[Expr, int]] = []
+        for index, stride in zip(e.indices, e.buffer.strides, strict=True):
+            form = self.scalars.form(index)
+            if form is None:
+                others.append((index, stride))
+            else:
+                rest = rest + form.scale(stride)
+        const, terms, lane_c, lane = self.scalars.split(rest)
+        width, active = (lane.width, lane.active) if lane is not None and lane_c else (1, 1)
+        if lane_c not in (0, 1) or any(self._varies(index) for index, _ in others):
             return self._by_lane(e)
-        return self._load_at(e.buffer, pointer, 1, 1)
+        if self._guards and active > e.buffer.size:
+            return self._by_lane(e)
+        pointer = self.scalars.pointer(e.buffer, terms, const)
+        for index, stride in others:
+            at = self._position(index)
+            offset = self.fn.emit(f"mul nsw i64 {at}, {stride * BYTES[e.buffer.dtype]}")
+            pointer = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+        return self._load_at(e.buffer, pointer, width, active)
+
+    def _position(self, index: Expr) -> str:
+        """An index that is the same in all lanes, in 64 bits."""
+        if self._integer_only(index):
+            return self.scalars.int_value(index)[0]
+        return convert(self, self.value(index), "int64").ssa
 
     def _prefetch(self, pointer: str) -> None:
         """Ask L2 for the line that a stream of loads reaches some hundred cycles later."""

@@ -323,7 +323,9 @@ def _literal(e: Const) -> Any:
     """Index literals as Python integers, others as elements of their type."""
     if is_integer(e.dtype) and e.dtype not in ("int32", "int64"):
         return numpy_dtype(e.dtype).type(wrapped(int(e.value), e.dtype))
-    return numpy_dtype(e.dtype).type(e.value) if is_float(e.dtype) else e.value
+    if is_integer(e.dtype):
+        return e.value
+    return numpy_dtype(e.dtype).type(e.value)
 
 
 def _chosen(cond: Any, a: Any, b: Any, kind: np.dtype[Any]) -> Any:

@@ -24,12 +24,37 @@ from tilework.ops.elementwise import (
 )
 from tilework.ops.pad import pad
 from tilework.ops.pool import avg_pool, global_avg_pool, max_pool
+from tilework.ops.positions import position
 from tilework.ops.softmax import softmax
 from tilework.ops.transform import concatenate, transpose
 
 __all__ = [
-    "UNARY", "add", "avg_pool", "broadcast_index", "clip", "concatenate", "conv", "conv2d_nchw",
-    "conv2d_nhwc", "copy", "dense", "depthwise_conv", "divide", "einsum", "global_avg_pool",
-    "grouped_conv", "matmul", "max_pool", "maximum", "minimum", "multiply", "pad", "relu",
-    "softmax", "subtract", "transpose", "unary",
+    "UNARY",
+    "add",
+    "avg_pool",
+    "broadcast_index",
+    "clip",
+    "concatenate",
+    "conv",
+    "conv2d_nchw",
+    "conv2d_nhwc",
+    "copy",
+    "dense",
+    "depthwise_conv",
+    "divide",
+    "einsum",
+    "global_avg_pool",
+    "grouped_conv",
+    "matmul",
+    "max_pool",
+    "maximum",
+    "minimum",
+    "multiply",
+    "pad",
+    "position",
+    "relu",
+    "softmax",
+    "subtract",
+    "transpose",
+    "unary",
 ]  # fmt: skip
