@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +157,7 @@ def step_cycles(
     guarded = np.zeros(len(shape.pixels))
     conflicts = np.zeros(len(shape.pixels))
     scattered = np.zeros(len(shape.pixels))
+    spread: list[tuple[Floats, Access]] = []  # what reads single elements, and how many
     spatial = shape.nest.block.spatial
     steps = np.ones(len(shape.pixels))
     for factor in unrolled.values():
@@ -185,10 +186,13 @@ def step_cycles(
             cycles = cycles + n * (_WINDOW_LOAD_CYCLES if windows else 1.0) / machine.load_ports
         else:
             cycles = cycles + n / machine.broadcast_ports
-        if not access.packed and not access.lane_stride:
-            conflicts = conflicts + np.where(_thrashes(access, shape, machine), n, 0.0)
+        if not access.packed and access.lane_stride != 1:
+            spread.append((n, access))
         if access.guarded:
             guarded = guarded + n
+    crowded = _thrashes([a for _, a in spread], shape, machine)
+    for n, _ in spread:
+        conflicts = conflicts + np.where(crowded, n, 0.0)
     pressure = np.maximum(shape.work + shape.vectors + 1 - machine.registers, 0.0)
     per_step = np.maximum.reduce(
         [
@@ -209,24 +213,30 @@ def _latency(shape: TileShape, machine: Machine) -> Floats:
     return each / copies(nest.unroll) if limits_of(nest.block) else each
 
 
-def _thrashes(access: Access, shape: TileShape, machine: Machine) -> NDArray[np.bool_]:
-    """Whether the pixels of a register tile compete for too few sets of L1.
+def _thrashes(accesses: Sequence[Access], shape: TileShape, machine: Machine) -> NDArray[np.bool_]:
+    """Whether what a register tile reads element by element competes for too few sets of L1.
 
     Neighbours a power of two apart fall into few of its 64 sets; with more of them than these
     sets hold, every reduction step misses. A row of pixels reaches no more sets than it has
-    pixels, so that a few long strides suffice.
+    pixels, so that a few long strides suffice. Vectors that are collected element by element
+    come from one such place for each lane.
     """
     spatial = shape.nest.block.spatial
-    common = np.full(len(shape.pixels), 64, np.int64)
-    pixels = np.ones(len(shape.pixels))
-    reached = np.ones(len(shape.pixels))
-    for a, size in zip(spatial[:-1], shape.sizes[:-1], strict=True):
-        if a in access.axes:
-            lines = access.stride_lines(a)
-            common = np.where(size > 1, np.gcd(common, lines), common)
-            reached = reached * np.minimum(size, 64 // np.gcd(64, lines))
-            pixels = pixels * size
-    return pixels >= machine.l1_ways * np.minimum(64 // common, reached)
+    lines = np.zeros(len(shape.pixels))
+    sets = np.zeros(len(shape.pixels))
+    for access in accesses:
+        common = np.full(len(lines), 64, np.int64)
+        pixels = np.ones(len(lines))
+        reached = np.ones(len(lines))
+        for a, size in zip(spatial, shape.sizes, strict=True):
+            if a in access.axes and (access.lane_stride or a is not spatial[-1]):
+                stride = access.stride_lines(a)
+                common = np.where(size > 1, np.gcd(common, stride), common)
+                reached = reached * np.minimum(size, 64 // np.gcd(64, stride))
+                pixels = pixels * size
+        lines = lines + pixels
+        sets = np.maximum(sets, np.minimum(64 // common, reached))
+    return (lines > 0) & (lines >= machine.l1_ways * sets)
 
 
 def version_cycles(

@@ -5,6 +5,8 @@
     fold_pads           zero padding -> the following convolution
     convert_layout      NCHW -> NHWC for the whole network
     merge_views         chains of reshapes and transposes -> one, or none
+    fold_transposes     transposes around products -> products that read and write in that order
+    sink_reshapes       reshapes move behind elementwise operators
     fold_scale_back     convolution * s -> convolution with scaled output channels
     fold_scale_forward  (x * s) -> convolution => x -> convolution with scaled input channels
     merge_constants     (x + a) + b -> x + (a + b)
@@ -23,9 +25,11 @@ from tilework.graph.passes.fold_constants import fold_constants
 from tilework.graph.passes.fold_pads import fold_pads
 from tilework.graph.passes.fold_scale_back import fold_scale_back
 from tilework.graph.passes.fold_scale_forward import fold_scale_forward
+from tilework.graph.passes.fold_transposes import fold_transposes
 from tilework.graph.passes.merge_constants import merge_constants
 from tilework.graph.passes.merge_views import merge_views
 from tilework.graph.passes.simplify_inference import simplify_inference
+from tilework.graph.passes.sink_reshapes import sink_reshapes
 from tilework.graph.passes.split_groups import split_groups
 
 Pass = Callable[[Network], Network]
@@ -36,6 +40,9 @@ PASSES: tuple[Pass, ...] = (
     fold_pads,
     merge_views,
     convert_layout,
+    merge_views,
+    fold_transposes,
+    sink_reshapes,
     merge_views,
     fold_scale_back,
     fold_scale_forward,
@@ -54,6 +61,6 @@ def optimize(net: Network) -> Network:
 
 __all__ = [
     "PASSES", "Pass", "convert_layout", "fold_constants", "fold_pads", "fold_scale_back",
-    "fold_scale_forward", "merge_constants", "merge_views", "optimize", "simplify_inference",
-    "split_groups",
+    "fold_scale_forward", "fold_transposes", "merge_constants", "merge_views", "optimize",
+    "simplify_inference", "sink_reshapes", "split_groups",
 ]  # fmt: skip

@@ -1,0 +1,131 @@
+"""Passes around matrix products: reshapes and transposes give way to what can fuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.graph.test_passes import Maker, ops, same_meaning
+from tilework.graph import Network, plan
+from tilework.graph.fuse import fuse
+from tilework.graph.passes import fold_transposes, sink_reshapes
+from tilework.graph.passes.fold_transposes import split_parts
+
+
+def attention(batch: int = 2, seq: int = 5, heads: int = 3, size: int = 4) -> Network:
+    """An attention block with its dense layers, as exporters write it."""
+    m = Maker("attention")
+    width = heads * size
+    x = m.input("x", (batch, seq, width))
+    mask = m.input("mask", (batch, 1, 1, seq))
+
+    def linear(value: str, shape: tuple[int, ...]) -> str:
+        flat = m.op("reshape", value, shape=(batch * seq, width))
+        y = m.op("dense", flat, m.c(width, width, low=-1))
+        y = m.op("reshape", y, shape=(batch, seq, width))
+        return m.op("reshape", m.op("add", y, m.c(width, low=-1)), shape=shape)
+
+    split = (batch, seq, heads, size)
+    q = m.op("transpose", linear(x, split), perm=(0, 2, 1, 3))
+    k = m.op("transpose", linear(x, split), perm=(0, 2, 3, 1))
+    v = m.op("transpose", linear(x, split), perm=(0, 2, 1, 3))
+    scores = m.op("einsum", q, k, equation="bhsd,bhdt->bhst")
+    scores = m.op("add", m.op("multiply", scores, m.c(1)), mask)
+    y = m.op("softmax", scores, axis=-1)
+    y = m.op("einsum", y, v, equation="bhst,bhtd->bhsd")
+    y = m.op("transpose", y, perm=(0, 2, 1, 3))
+    y = linear(y, (batch, seq, width))
+    return m.finish([m.op("add", y, x)])
+
+
+def test_attention_moves_no_data() -> None:
+    net = attention()
+    new = sink_reshapes(fold_transposes(net))
+    same_meaning(net, new)
+    assert "transpose" not in ops(new)
+    assert [c.name for c in plan(net).calls if "softmax" not in c.name] == [
+        "dense_add", "dense_add", "einsum_multiply_add", "dense_add", "einsum", "dense_add_add",
+    ]  # fmt: skip
+
+
+def test_heads_merged_with_the_batch() -> None:
+    """The form of PyTorch's own multi-head attention: [S, B, E] -> [S, B H, D] and transposed."""
+    m = Maker("net")
+    x, w = m.input("x", (5, 12)), m.input("w", (2, 3, 4, 5))
+    y = m.op("dense", x, m.c(24, 12))
+    y = m.op("transpose", m.op("reshape", y, shape=(5, 6, 4)), perm=(1, 0, 2))
+    y = m.op("reshape", y, shape=(2, 3, 5, 4))
+    net = m.finish([m.op("einsum", y, w, equation="bhsd,bhdt->bhst")])
+    new = fold_transposes(net)
+    same_meaning(net, new)
+    assert ops(new) == {"dense": 1, "reshape": 2, "einsum": 1}
+
+
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (True, True)])
+def test_matmul_of_transposed_operands(flags: tuple[bool, bool]) -> None:
+    m = Maker("net")
+    a, b = m.input("a", (3, 3)), m.input("b", (3, 3))
+    a, b = (m.op("transpose", v, perm=(1, 0)) for v in (a, b))
+    y = m.op("matmul", a, b, transpose_a=flags[0], transpose_b=flags[1])
+    net = m.finish([m.op("relu", y)])
+    new = fold_transposes(net)
+    same_meaning(net, new)
+    assert "transpose" not in ops(new)
+
+
+def test_shared_and_returned_transposes_stay() -> None:
+    m = Maker("net")
+    a, b = m.input("a", (2, 3, 4)), m.input("b", (2, 4, 5))
+    y = m.op("einsum", a, b, equation="bij,bjk->bik")
+    t = m.op("transpose", y, perm=(1, 0, 2))
+    last = m.op("transpose", m.op("einsum", a, b, equation="bij,bjk->bik"), perm=(0, 2, 1))
+    net = m.finish([t, y, last])
+    new = fold_transposes(net)
+    same_meaning(net, new)
+    assert ops(new) == {"einsum": 2, "transpose": 2}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_reshapes_sink_behind_elementwise_operators(seed: int) -> None:
+    r = np.random.default_rng(seed)
+    m = Maker("net")
+    x = m.input("x", (6, 20))
+    shape = [(2, 3, 20), (1, 6, 20), (6, 4, 5), (2, 3, 4, 5), (120,), (6, 20, 1), (3, 2, 5, 4),
+             (1, 1, 6, 20)][seed]  # fmt: skip
+    y = m.op("dense", x, m.c(20, 20))
+    y = m.op("reshape", y, shape=shape)
+    for _ in range(5):
+        kind = r.integers(4)
+        if kind == 0:
+            y = m.op("tanh", y)
+        elif kind == 1:
+            skip = int(r.integers(len(shape)))
+            y = m.op("add", y, m.c(*(n if r.random() < 0.6 else 1 for n in shape[skip:])))
+        elif kind == 2:
+            y = m.op("add", m.op("sigmoid", y), y)
+        else:
+            other = m.input(f"x{len(m.inputs)}", shape)
+            y = m.op("add", other, y)
+    net = m.finish([y])
+    same_meaning(net, sink_reshapes(net))
+
+
+def test_bias_activation_and_residual_fuse_behind_a_flattened_product() -> None:
+    m = Maker("net")
+    x = m.input("x", (1, 5, 8))
+    y = m.op(
+        "reshape", m.op("dense", m.op("reshape", x, shape=(5, 8)), m.c(8, 8)), shape=(1, 5, 8)
+    )
+    y = m.op("add", m.op("tanh", m.op("add", y, m.c(8))), x)
+    net = m.finish([y])
+    assert len([g for g in fuse(net) if g[-1].op != "reshape"]) == 2
+    new = sink_reshapes(net)
+    same_meaning(net, new)
+    assert len([g for g in fuse(new) if g[-1].op != "reshape"]) == 1
+
+
+def test_split_parts() -> None:
+    assert split_parts((6, 4), (2, 3, 4)) == [(2, 3), (4,)]
+    assert split_parts((1, 4), (4, 1)) == [(), (4, 1)]
+    assert split_parts((6, 4), (3, 8)) is None
+    assert split_parts((6, 4), (24,)) is None

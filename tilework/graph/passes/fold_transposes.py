@@ -1,0 +1,121 @@
+"""Transposes become a matter of how products read and write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.operators import OPERATORS, Pattern
+from tilework.graph.passes._built import Built, alone
+from tilework.ops.einsum import Equation, parse
+
+
+def fold_transposes(net: Network) -> Network:
+    """Let products read transposed operands in place, and write transposed results.
+
+    rewrite:
+        f(transpose(x), c) with one element in c      ->  transpose(f(x, c))
+        reshape(transpose(x)) that splits dimensions  ->  transpose(reshape(x))
+        matmul(transpose(a), b)                       ->  matmul(a, b; transpose_a), or back
+        einsum(transpose(a), b; "ij,jk->ik")          ->  einsum(a, b; "ji,jk->ik")
+        transpose(einsum(a, b; "bij,bjk->bik"))       ->  einsum(a, b; "bij,bjk->ibk")
+
+    The last dimension of a result stays: vectors of it are computed at once. Attention so reads
+    and writes its heads where the dense layers around it have them.
+    """
+    built = Built()
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+        if OPERATORS[node.op].pattern <= Pattern.BROADCAST:
+            return _elementwise(net, b, built, node, inputs)
+        if node.op == "reshape":
+            return _reshape(b, built, node, inputs)
+        if node.op == "matmul":
+            return _matmul(b, built, node, inputs)
+        if node.op == "einsum":
+            return _einsum(b, built, node, inputs)
+        if node.op == "transpose":
+            perm = node.attrs["perm"]
+            product = built.node(b, inputs[0], "einsum")
+            if product is not None and perm[-1] == len(perm) - 1 and alone(net, node.inputs[0]):
+                form = parse(product.attrs["equation"])
+                result = "".join(form.result[p] for p in perm)
+                equation = str(Equation(form.operands, result))
+                return b.op("einsum", *product.inputs, name=node.name, equation=equation)
+        return keep(b, node, inputs)
+
+    return rewrite(net, rule)
+
+
+def _elementwise(
+    net: Network, b: Builder, built: Built, node: Node, inputs: tuple[str, ...]
+) -> str:
+    wide = [i for i, v in enumerate(inputs) if math.prod(b.shape(v)) > 1]
+    if len(wide) == 1 and alone(net, node.inputs[wide[0]]):
+        before = built.node(b, inputs[wide[0]], "transpose")
+        if before is not None and b.shape(inputs[wide[0]]) == net.types[node.name].shape:
+            operands = [before.inputs[0] if i == wide[0] else v for i, v in enumerate(inputs)]
+            y = b.op(node.op, *operands, name=f"{node.name}_before", **node.attrs)
+            return b.op("transpose", y, name=node.name, perm=before.attrs["perm"])
+    return keep(b, node, inputs)
+
+
+def _reshape(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+    before = built.node(b, inputs[0], "transpose")
+    parts = split_parts(b.shape(inputs[0]), node.attrs["shape"]) if before is not None else None
+    if before is None or parts is None:
+        return keep(b, node, inputs)
+    perm = before.attrs["perm"]
+    order = [perm.index(d) for d in range(len(perm))]  # the transposed dimension of each of x
+    shape = tuple(n for d in order for n in parts[d])
+    starts, at = {}, 0
+    for d in order:
+        starts[d] = at
+        at += len(parts[d])
+    new = tuple(starts[d] + i for d in range(len(perm)) for i in range(len(parts[d])))
+    split = b.op("reshape", before.inputs[0], shape=shape)
+    return b.op("transpose", split, name=node.name, perm=new)
+
+
+def split_parts(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, ...]] | None:
+    """The dimensions of ``new`` that each of ``old`` is split into, or None if some are merged."""
+    parts: list[tuple[int, ...]] = []
+    at = 0
+    for extent in old:
+        own: list[int] = []
+        size = 1
+        while size < extent:
+            if at == len(new) or extent % (size * new[at]):
+                return None
+            own.append(new[at])
+            size *= new[at]
+            at += 1
+        parts.append(tuple(own))
+    if not parts or any(n != 1 for n in new[at:]):
+        return None
+    parts[-1] = (*parts[-1], *new[at:])
+    return parts
+
+
+def _matmul(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+    attrs, operands = dict(node.attrs), list(inputs)
+    for i, flag in enumerate(("transpose_a", "transpose_b")):
+        before = built.node(b, operands[i], "transpose")
+        if before is not None and tuple(before.attrs["perm"]) == (1, 0):
+            operands[i] = before.inputs[0]
+            attrs[flag] = not attrs.get(flag, False)
+    return b.op(node.op, *operands, name=node.name, **attrs)
+
+
+def _einsum(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+    form = parse(node.attrs["equation"])
+    operands, labels = list(inputs), list(form.operands)
+    for i, value in enumerate(operands):
+        before = built.node(b, value, "transpose")
+        if before is not None:
+            perm = before.attrs["perm"]
+            operands[i] = before.inputs[0]
+            labels[i] = "".join(labels[i][perm.index(d)] for d in range(len(perm)))
+    equation = str(Equation(tuple(labels), form.result))
+    return b.op("einsum", *operands, name=node.name, equation=equation)
