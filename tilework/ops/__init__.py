@@ -5,6 +5,7 @@ A function takes tensors and returns the output tensor. Nothing here says how to
 
 from __future__ import annotations
 
+from tilework.ops.columns import col2im
 from tilework.ops.conv import conv, conv2d_nchw, conv2d_nhwc, depthwise_conv, grouped_conv
 from tilework.ops.dense import dense, matmul
 from tilework.ops.einsum import einsum
@@ -22,39 +23,32 @@ from tilework.ops.elementwise import (
     subtract,
     unary,
 )
-from tilework.ops.pad import pad
+from tilework.ops.indexing import (
+    expand,
+    gather_nd,
+    one_hot,
+    reverse_sequence,
+    strided_slice,
+    take,
+    take_along,
+    trilu,
+)
+from tilework.ops.ordering import cumulative, top_k
+from tilework.ops.pad import PAD_MODES, pad, pad_with_self
 from tilework.ops.pool import avg_pool, global_avg_pool, max_pool
 from tilework.ops.positions import position
+from tilework.ops.resample import resample
+from tilework.ops.scatter import REDUCTIONS as SCATTER_REDUCTIONS
+from tilework.ops.scatter import scatter_elements, scatter_rows
 from tilework.ops.softmax import softmax
 from tilework.ops.transform import concatenate, transpose
 
 __all__ = [
-    "UNARY",
-    "add",
-    "avg_pool",
-    "broadcast_index",
-    "clip",
-    "concatenate",
-    "conv",
-    "conv2d_nchw",
-    "conv2d_nhwc",
-    "copy",
-    "dense",
-    "depthwise_conv",
-    "divide",
-    "einsum",
-    "global_avg_pool",
-    "grouped_conv",
-    "matmul",
-    "max_pool",
-    "maximum",
-    "minimum",
-    "multiply",
-    "pad",
-    "position",
-    "relu",
-    "softmax",
-    "subtract",
-    "transpose",
+    "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "add", "avg_pool", "broadcast_index", "clip",
+    "col2im", "concatenate", "conv", "conv2d_nchw", "conv2d_nhwc", "copy", "cumulative", "dense",
+    "depthwise_conv", "divide", "einsum", "expand", "gather_nd", "global_avg_pool", "grouped_conv",
+    "matmul", "max_pool", "maximum", "minimum", "multiply", "one_hot", "pad", "pad_with_self",
+    "position", "relu", "resample", "reverse_sequence", "scatter_elements", "scatter_rows",
+    "softmax", "strided_slice", "subtract", "take", "take_along", "top_k", "transpose", "trilu",
     "unary",
 ]  # fmt: skip

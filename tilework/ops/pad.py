@@ -1,4 +1,4 @@
-"""Constant padding."""
+"""Padding: by a constant, or by elements of the tensor itself."""
 
 from __future__ import annotations
 
@@ -38,3 +38,51 @@ def pad(
 
     names = [f"{prefix}{d}" for d in range(data.ndim)]
     return te.compute(shape, body, name=name, axis_names=names)
+
+
+PAD_MODES = ("constant", "edge", "reflect", "wrap")
+
+
+def pad_with_self(
+    data: te.Tensor, before: Sequence[int], after: Sequence[int], mode: str
+) -> te.Tensor:
+    """Surround ``data`` with copies of its own elements.
+
+    Args:
+        data: the tensor.
+        before, after: elements added on each dimension; any number.
+        mode: ``"edge"`` repeats the outermost element, ``"reflect"`` goes back from it (and forth
+            again), ``"wrap"`` starts over from the other end.
+    """
+    if mode not in PAD_MODES[1:]:
+        raise ValueError(f"unknown mode '{mode}'; known: {', '.join(PAD_MODES)}")
+    shape = [b + n + a for n, b, a in zip(data.shape, before, after, strict=True)]
+
+    def body(*idx: te.Expr) -> te.Expr:
+        dims = zip(idx, data.shape, before, after, strict=True)
+        return data[tuple(_inside(i, n, b, a, mode) for i, n, b, a in dims)]
+
+    names = [f"ax{d}" for d in range(data.ndim)]
+    return te.compute(shape, body, name=f"T_pad_{mode}", axis_names=names)
+
+
+def _inside(i: te.Expr, extent: int, before: int, after: int, mode: str) -> te.Expr:
+    """The element of a dimension that stands for position ``i - before``."""
+    if not before and not after:
+        return i
+    at = i - before if before else i
+    if extent == 1:
+        return te.const(0, "int32")
+    if mode == "wrap":
+        return at % extent
+    if mode == "edge":
+        if before:
+            at = te.maximum(at, 0)
+        return te.minimum(at, extent - 1) if after else at
+    period = 2 * (extent - 1)
+    if max(before, after) < extent:  # one reflection: |at|, and then from the other end
+        if before:
+            at = te.maximum(at, -at)
+        return te.minimum(at, period - at) if after else at
+    folded = at % period
+    return te.minimum(folded, period - folded)

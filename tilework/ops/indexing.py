@@ -1,0 +1,141 @@
+"""Operators that choose elements: by position, or by indices that are data.
+
+An index outside its dimension is never followed: it counts as the nearest one inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilework import te
+from tilework.ops.elementwise import axis_names, broadcast_index
+from tilework.ops.indices import index, matches
+
+
+def strided_slice(
+    x: te.Tensor, begin: Sequence[int], size: Sequence[int], stride: Sequence[int]
+) -> te.Tensor:
+    """Elements ``begin[d], begin[d] + stride[d], ...`` of each dimension d, ``size[d]`` of them.
+
+    Strides may be negative.
+    """
+
+    def body(*ax: te.Expr) -> te.Expr:
+        return x[tuple(_step(i, b, s) for i, b, s in zip(ax, begin, stride, strict=True))]
+
+    return te.compute(size, body, name="T_slice", axis_names=axis_names(x.ndim))
+
+
+def _step(i: te.Expr, begin: int, stride: int) -> te.Expr:
+    at = i if stride == 1 else i * stride
+    return at + begin if begin else at
+
+
+def expand(x: te.Tensor, shape: Sequence[int]) -> te.Tensor:
+    """``x`` with its dimensions of extent 1 repeated to ``shape`` (NumPy's broadcasting)."""
+    return te.compute(
+        shape,
+        lambda *ax: broadcast_index(x, ax, shape),
+        name="T_expand",
+        axis_names=axis_names(len(shape)),
+    )
+
+
+def take(x: te.Tensor, indices: te.Tensor, axis: int, *, negative: bool = True) -> te.Tensor:
+    """Entries of ``x`` along ``axis``: its dimension is replaced by those of ``indices``.
+
+    With ``negative``, negative indices count from the end.
+    """
+    inner = axis + indices.ndim
+
+    def body(*ax: te.Expr) -> te.Expr:
+        at = index(indices[ax[axis:inner]], x.shape[axis], negative=negative)
+        return x[(*ax[:axis], at, *ax[inner:])]
+
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    return te.compute(shape, body, name="T_take", axis_names=axis_names(len(shape)))
+
+
+def take_along(x: te.Tensor, indices: te.Tensor, axis: int) -> te.Tensor:
+    """``out[..., i, ...] = x[..., indices[..., i, ...], ...]`` along ``axis``, element by element.
+
+    The other extents of ``indices`` may be smaller than those of ``x``.
+    """
+
+    def body(*ax: te.Expr) -> te.Expr:
+        at = index(indices[ax], x.shape[axis])
+        return x[(*ax[:axis], at, *ax[axis + 1 :])]
+
+    names = axis_names(x.ndim)
+    return te.compute(indices.shape, body, name="T_take_along", axis_names=names)
+
+
+def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
+    """Entries of ``x`` at whole positions.
+
+    The last dimension of ``indices`` holds a position in the dimensions of ``x`` behind the first
+    ``batch_dims``, which both share; the result has the dimensions of ``indices`` without it, then
+    those of ``x`` that the positions leave open.
+    """
+    depth = indices.shape[-1]
+    outer = indices.ndim - 1
+    shape = (*indices.shape[:-1], *x.shape[batch_dims + depth :])
+
+    def body(*ax: te.Expr) -> te.Expr:
+        at = [
+            index(indices[(*ax[:outer], te.const(d, "int32"))], x.shape[batch_dims + d])
+            for d in range(depth)
+        ]
+        return x[(*ax[:batch_dims], *at, *ax[outer:])]
+
+    return te.compute(shape, body, name="T_gather_nd", axis_names=axis_names(len(shape)))
+
+
+def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.Tensor:
+    """A new dimension ``axis`` of extent ``depth``: ``values[1]`` at the index, else ``values[0]``.
+
+    Negative indices count from the end; an index outside the dimension matches nothing.
+    """
+
+    def body(*ax: te.Expr) -> te.Expr:
+        at = indices[(*ax[:axis], *ax[axis + 1 :])]
+        off, on = (values[te.const(i, "int32")] for i in (0, 1))
+        return te.select(_same(at, ax[axis], depth), on, off)
+
+    shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
+    return te.compute(shape, body, name="T_one_hot", axis_names=axis_names(len(shape)))
+
+
+def _same(at: te.Expr, position: te.Expr, extent: int) -> te.Expr:
+    if not at.dtype.startswith(("int", "uint")):  # ONNX allows any number
+        at = te.cast("int32", at)
+    return matches(at, position, extent)
+
+
+def trilu(x: te.Tensor, k: int, *, upper: bool) -> te.Tensor:
+    """The upper (lower) triangle of the last two dimensions, zeros elsewhere.
+
+    The triangle ends at the diagonal ``column - row = k``, which belongs to it.
+    """
+
+    def body(*ax: te.Expr) -> te.Expr:
+        row, column = ax[-2], ax[-1]
+        kept = column >= row + k if upper else column <= row + k
+        return te.if_then_else(kept, x[ax], te.const(0, x.dtype))
+
+    return te.compute(x.shape, body, name="T_trilu", axis_names=axis_names(x.ndim))
+
+
+def reverse_sequence(
+    x: te.Tensor, lengths: te.Tensor, batch_axis: int, time_axis: int
+) -> te.Tensor:
+    """The first ``lengths[b]`` entries along ``time_axis`` in reverse order, for each b."""
+
+    def body(*ax: te.Expr) -> te.Expr:
+        t = ax[time_axis]
+        length = te.cast("int32", lengths[ax[batch_axis]])
+        at = index(te.select(t < length, length - 1 - t, t), x.shape[time_axis], negative=False)
+        return x[(*ax[:time_axis], at, *ax[time_axis + 1 :])]
+
+    names = axis_names(x.ndim)
+    return te.compute(x.shape, body, name="T_reverse_sequence", axis_names=names)

@@ -1,0 +1,26 @@
+"""Indices that come from data, made safe: no read may leave its tensor, whatever they hold."""
+
+from __future__ import annotations
+
+from tilework import te
+
+
+def index(e: te.Expr, extent: int, *, negative: bool = True) -> te.Expr:
+    """``e`` as an index of a dimension of ``extent``, as ``int32``.
+
+    Args:
+        e: an integer; what lies outside the dimension counts as its nearest end.
+        extent: of the dimension that is read.
+        negative: whether negative numbers count from the end.
+    """
+    if negative and not e.dtype.startswith("u"):
+        e = te.select(e < 0, e + extent, e)
+    return te.cast("int32", te.maximum(te.minimum(e, extent - 1), 0))
+
+
+def matches(e: te.Expr, position: te.Expr, extent: int) -> te.Expr:
+    """Whether index ``e``, counted from the end where negative, means ``position``."""
+    at = te.cast(e.dtype, position)
+    if e.dtype.startswith("u"):
+        return te.equal(e, at)
+    return te.any(te.equal(e, at), te.equal(e + extent, at))

@@ -1,0 +1,119 @@
+"""Operators that write at positions which are data, turned round: each output asks who writes it.
+
+Without a reduction the last writer wins. An index outside its dimension writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilework import te
+from tilework.ops.elementwise import axis_names
+from tilework.ops.indices import index, matches
+from tilework.te.expr import reduce_identity
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+_Combine = Callable[[te.Expr, te.Expr], te.Expr]
+_COMBINE: dict[str, tuple[str, _Combine]] = {
+    "add": ("sum", lambda a, b: a + b),
+    "mul": ("prod", lambda a, b: a * b),
+    "max": ("max", te.maximum),
+    "min": ("min", te.minimum),
+}
+
+
+def scatter_elements(
+    x: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int, reduction: str = "none"
+) -> te.Tensor:
+    """``out = x``, then ``out[..., indices[p], ...] = updates[p]`` along ``axis`` for every p.
+
+    Args:
+        x: the tensor to start from.
+        indices: where along ``axis``; negative ones count from the end. Its other extents may be
+            smaller than those of ``x``.
+        updates: as many as indices.
+        axis: of the dimension that the indices mean.
+        reduction: how an update joins what is there: one of `REDUCTIONS`.
+    """
+    inside = [d for d in range(x.ndim) if d != axis and indices.shape[d] < x.shape[d]]
+
+    def writer(k: te.Expr, ax: tuple[te.Expr, ...]) -> tuple[te.Expr, ...]:
+        return (*ax[:axis], k, *ax[axis + 1 :])
+
+    def writes(k: te.Expr, ax: tuple[te.Expr, ...]) -> te.Expr:
+        return matches(indices[writer(k, ax)], ax[axis], x.shape[axis])
+
+    def guard(ax: tuple[te.Expr, ...]) -> te.Expr | None:
+        return te.all(*(ax[d] < indices.shape[d] for d in inside)) if inside else None
+
+    def update(k: te.Expr, ax: tuple[te.Expr, ...]) -> te.Expr:
+        return updates[writer(k, ax)]
+
+    return _scattered(x, indices.shape[axis], writes, update, guard, reduction)
+
+
+def scatter_rows(
+    x: te.Tensor, indices: te.Tensor, updates: te.Tensor, reduction: str = "none"
+) -> te.Tensor:
+    """``out = x``, then row ``indices[p]`` of it is written by row p of ``updates``, for every p.
+
+    Args:
+        x: rows [P, R].
+        indices: row numbers [J].
+        updates: rows [J, R].
+        reduction: how an update joins what is there: one of `REDUCTIONS`.
+    """
+    return _scattered(
+        x,
+        indices.shape[0],
+        lambda k, ax: te.equal(indices[k], te.cast(indices.dtype, ax[0])),
+        lambda k, ax: updates[(k, ax[1])],
+        lambda ax: None,
+        reduction,
+    )
+
+
+_At = tuple[te.Expr, ...]
+
+
+def _scattered(
+    x: te.Tensor,
+    count: int,
+    writes: Callable[[te.Expr, _At], te.Expr],
+    update: Callable[[te.Expr, _At], te.Expr],
+    guard: Callable[[_At], te.Expr | None],
+    reduction: str,
+) -> te.Tensor:
+    """``count`` candidates for every element; ``writes`` says which of them mean it."""
+    names = axis_names(x.ndim)
+    k = te.reduce_axis(count, "k")
+
+    def chosen(inner: te.Expr, ax: _At, other: te.Expr) -> te.Expr:
+        inside = guard(ax)
+        return inner if inside is None else te.if_then_else(inside, inner, other)
+
+    if reduction == "none":
+
+        def last(*ax: te.Expr) -> te.Expr:
+            nobody = te.const(-1, "int32")
+            return te.max(chosen(te.select(writes(k, ax), k, nobody), ax, nobody), axis=k)
+
+        winner = te.compute(x.shape, last, name="scatter_winner", axis_names=names)
+
+        def body(*ax: te.Expr) -> te.Expr:
+            at = index(winner[ax], count, negative=False)
+            return te.if_then_else(winner[ax] >= 0, update(at, ax), x[ax])
+
+        return te.compute(x.shape, body, name="T_scatter", axis_names=names)
+
+    kind, combine = _COMBINE[reduction]
+    neutral = te.const(reduce_identity(kind, x.dtype), x.dtype)
+
+    def gathered(*ax: te.Expr) -> te.Expr:
+        value = chosen(te.select(writes(k, ax), update(k, ax), neutral), ax, neutral)
+        return getattr(te, kind)(value, axis=k)
+
+    total = te.compute(x.shape, gathered, name=f"scatter_{kind}", axis_names=names)
+    return te.compute(
+        x.shape, lambda *ax: combine(x[ax], total[ax]), name="T_scatter", axis_names=names
+    )
