@@ -159,21 +159,22 @@ def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
     assert "the data has 8 channels but the weights expect 9" in message
 
 
-@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.INT64])
+@pytest.mark.parametrize("dtype", [TensorProto.STRING, TensorProto.COMPLEX64])
 def test_other_input_types(dtype: int, tmp_path: Path) -> None:
     info = [helper.make_tensor_value_info(n, dtype, [2]) for n in ("x", "y")]
     graph = helper.make_graph(
         [helper.make_node("Identity", ["x"], ["y"])], "g", *([i] for i in info)
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    assert "only float32 inputs" in refused(model, tmp_path)
+    assert "inputs are supported" in refused(model, tmp_path)
 
 
 def test_other_weight_types(tmp_path: Path) -> None:
     g = GraphMaker()
     w = g.weight(np.ones((4, 2), np.float64))
     g.node("MatMul", "x", w, output="y")
-    assert "float64; only float32" in refused(g.model({"x": (1, 4)}, {"y": None}), tmp_path)
+    message = refused(g.model({"x": (1, 4)}, {"y": None}), tmp_path)
+    assert "different types: float32, float64" in message
 
 
 def test_undefined_values(tmp_path: Path) -> None:

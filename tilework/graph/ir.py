@@ -3,10 +3,10 @@
     Network = inputs (name -> type), constants (name -> array), nodes (in execution order), outputs
     Node    = op, inputs (value names), name (of the node and of its one output), attrs
 
-Values are float32 tensors; in which type a compiled network stores them is decided later
-(`tilework.graph.precision`). The operators and their attributes (``layout`` is ``NHWC`` with HWIO
-weights or ``NCHW`` with OIHW weights, also where there are one or three spatial axes; ``pads``
-are those at the start of each spatial axis, then those at the ends):
+A value has one element type; in which type a compiled network stores its float32 values is
+decided later (`tilework.graph.precision`). The operators and their attributes (``layout`` is
+``NHWC`` with HWIO weights or ``NCHW`` with OIHW weights, also where there are one or three spatial
+axes; ``pads`` are those at the start of each spatial axis, then those at the ends):
 
     conv2d(x, w; strides, pads, dilation, layout,        dense(x, w[out, in])
            groups (1 if absent))                         batch_norm(x, gamma, beta, mean, var;
@@ -129,15 +129,11 @@ def node_type(node: Node, types: Mapping[str, ValueType]) -> ValueType:
     if missing:
         raise NetworkError(f"node '{node.name}' reads undefined values: {', '.join(missing)}")
     ins = [types[v] for v in node.inputs]
-    odd = sorted({t.dtype for t in ins} - {"float32"})
-    if odd:
-        raise NetworkError(
-            f"node '{node.name}' ({node.op}) works on {', '.join(odd)}; only float32 is supported"
-        )
     try:
         return infer(node.op, ins, node.attrs)
     except (ValueError, KeyError, IndexError, TypeError) as e:
-        shapes = ", ".join(str(list(t.shape)) for t in ins)
+        plain = {t.dtype for t in ins} == {"float32"}
+        shapes = ", ".join(("" if plain else t.dtype) + str(list(t.shape)) for t in ins)
         raise NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {e}") from e
 
 

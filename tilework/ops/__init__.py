@@ -39,7 +39,7 @@ from tilework.ops.pool import avg_pool, global_avg_pool, max_pool
 from tilework.ops.positions import position
 from tilework.ops.resample import resample
 from tilework.ops.scatter import REDUCTIONS as SCATTER_REDUCTIONS
-from tilework.ops.scatter import scatter_elements, scatter_rows
+from tilework.ops.scatter import replace_rows, scatter_elements, scatter_rows
 from tilework.ops.softmax import softmax
 from tilework.ops.transform import concatenate, transpose
 
@@ -48,7 +48,7 @@ __all__ = [
     "col2im", "concatenate", "conv", "conv2d_nchw", "conv2d_nhwc", "copy", "cumulative", "dense",
     "depthwise_conv", "divide", "einsum", "expand", "gather_nd", "global_avg_pool", "grouped_conv",
     "matmul", "max_pool", "maximum", "minimum", "multiply", "one_hot", "pad", "pad_with_self",
-    "position", "relu", "resample", "reverse_sequence", "scatter_elements", "scatter_rows",
-    "softmax", "strided_slice", "subtract", "take", "take_along", "top_k", "transpose", "trilu",
-    "unary",
+    "position", "relu", "replace_rows", "resample", "reverse_sequence", "scatter_elements",
+    "scatter_rows", "softmax", "strided_slice", "subtract", "take", "take_along", "top_k",
+    "transpose", "trilu", "unary",
 ]  # fmt: skip

@@ -92,7 +92,7 @@ def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
 
 
 def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.Tensor:
-    """A new dimension ``axis`` of extent ``depth``: ``values[1]`` at the index, else ``values[0]``.
+    """``values[1]`` at each index of a new dimension of extent ``depth``, elsewhere ``values[0]``.
 
     Negative indices count from the end; an index outside the dimension matches nothing.
     """

@@ -5,7 +5,7 @@ Without a reduction the last writer wins. An index outside its dimension writes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilework import te
 from tilework.ops.elementwise import axis_names
@@ -53,24 +53,54 @@ def scatter_elements(
 
 
 def scatter_rows(
-    x: te.Tensor, indices: te.Tensor, updates: te.Tensor, reduction: str = "none"
+    x: te.Tensor,
+    indices: te.Tensor,
+    updates: te.Tensor,
+    extents: Sequence[int],
+    reduction: str = "none",
 ) -> te.Tensor:
-    """``out = x``, then row ``indices[p]`` of it is written by row p of ``updates``, for every p.
+    """``out = x``, then the row at position ``indices[p]`` is written by row p of ``updates``.
 
     Args:
-        x: rows [P, R].
-        indices: row numbers [J].
+        x: rows [P, R], where P counts the positions in dimensions of ``extents``.
+        indices: positions [J, number of extents]; negative numbers count from the end.
         updates: rows [J, R].
+        extents: of the dimensions that the positions mean.
         reduction: how an update joins what is there: one of `REDUCTIONS`.
     """
+
+    def flat(j: te.Expr) -> te.Expr:
+        row: te.Expr = te.const(0, "int32")
+        inside: list[te.Expr] = []
+        for d, extent in enumerate(extents):
+            given = indices[(j, te.const(d, "int32"))]
+            safe = index(given, extent)
+            row = row * extent + safe
+            inside.append(matches(given, safe, extent))
+        return te.select(te.all(*inside), row, te.const(-1, "int32"))
+
+    rows = te.compute((indices.shape[0],), flat, name="scatter_row", axis_names=["ax0"])
     return _scattered(
         x,
         indices.shape[0],
-        lambda k, ax: te.equal(indices[k], te.cast(indices.dtype, ax[0])),
+        lambda k, ax: te.equal(rows[k], ax[0]),
         lambda k, ax: updates[(k, ax[1])],
         lambda ax: None,
         reduction,
     )
+
+
+def replace_rows(x: te.Tensor, rows: te.Tensor, updates: te.Tensor) -> te.Tensor:
+    """Rows of ``x`` [P, R], some of them replaced.
+
+    Row p becomes row ``rows[p]`` of ``updates`` [J, R], where that number is not negative.
+    """
+
+    def body(*ax: te.Expr) -> te.Expr:
+        at = index(rows[ax[0]], updates.shape[0], negative=False)
+        return te.if_then_else(rows[ax[0]] >= 0, updates[(at, ax[1])], x[ax])
+
+    return te.compute(x.shape, body, name="T_replace_rows", axis_names=axis_names(2))
 
 
 _At = tuple[te.Expr, ...]

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder
+from tilework.graph.operators.base import ANY
 
 if TYPE_CHECKING:
     import onnx
@@ -60,8 +61,8 @@ class Context:
         """The network value of an ONNX name."""
         if name not in self.values:
             array = self.constants[name]
-            if array.dtype != np.float32:
-                raise Unsupported(f"constant '{name}' is {array.dtype}; only float32 is supported")
+            if array.dtype.name not in ANY:
+                raise Unsupported(f"constant '{name}' is {array.dtype}, which is not supported")
             self.values[name] = self.b.constant(array, name)
         return self.values[name]
 

@@ -12,8 +12,9 @@ import numpy as np
 from tilework.errors import NetworkError
 from tilework.graph.ir import ValueType
 from tilework.graph.operators import MAX_ELEMENTS
+from tilework.graph.operators.base import ANY
 
-ELEMENT_TYPES = ("float32",)
+ELEMENT_TYPES = ANY
 """What an input may consist of."""
 
 

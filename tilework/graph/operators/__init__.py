@@ -11,7 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilework.graph.operators import elementwise, matrices, normal, views, windows
+from tilework.graph.operators import (
+    blocks,
+    elementwise,
+    indexing,
+    matrices,
+    normal,
+    views,
+    windows,
+)
 from tilework.graph.operators.base import Attrs, Operator, Pattern, Shape, ValueType, broadcast
 from tilework.graph.operators.elementwise import BINARY, COMMUTATIVE, UNARY
 from tilework.graph.operators.layouts import maps_order, weights_order
@@ -26,7 +34,7 @@ from tilework.graph.operators.windows import (
 # index arithmetic is 32 bits wide; no sensible network comes near this many elements in one value
 MAX_ELEMENTS = 2**30
 
-_FAMILIES = (windows, matrices, normal, elementwise, views)
+_FAMILIES = (windows, matrices, normal, elementwise, views, indexing, blocks)
 
 OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}
 

@@ -48,6 +48,16 @@ def _pad(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return tuple(b + n + a for b, n, a in around)
 
 
+def _pad_self(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    if attrs["mode"] not in ops.PAD_MODES[1:]:
+        raise ValueError(f"unknown mode '{attrs['mode']}'")
+    return _pad(shapes, attrs)
+
+
+def _lower_pad_self(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.pad_with_self(t[0], a["before"], a["after"], a["mode"])
+
+
 def _lower_transpose(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.transpose(t[0], a["perm"])
 
@@ -73,5 +83,12 @@ OPERATORS = (
     ),
     Operator(
         "pad", shaped(_pad), _lower_pad, Pattern.INJECTIVE, permute=moved_lists("before", "after")
+    ),
+    Operator(
+        "pad_self",
+        shaped(_pad_self),
+        _lower_pad_self,
+        Pattern.INJECTIVE,
+        permute=moved_lists("before", "after"),
     ),
 )

@@ -4,6 +4,7 @@
     fold_constants      operators of constants -> constants
     fold_pads           zero padding -> the following convolution
     convert_layout      NCHW -> NHWC for the whole network
+    split_blocks        depth to space, tiling and the like -> reshapes and one move of data
     merge_views         chains of reshapes and transposes -> one, or none
     fold_transposes     transposes around products -> products that read and write in that order
     sink_reshapes       reshapes move behind elementwise operators
@@ -30,6 +31,7 @@ from tilework.graph.passes.merge_constants import merge_constants
 from tilework.graph.passes.merge_views import merge_views
 from tilework.graph.passes.simplify_inference import simplify_inference
 from tilework.graph.passes.sink_reshapes import sink_reshapes
+from tilework.graph.passes.split_blocks import split_blocks
 from tilework.graph.passes.split_groups import split_groups
 
 Pass = Callable[[Network], Network]
@@ -40,6 +42,7 @@ PASSES: tuple[Pass, ...] = (
     fold_pads,
     merge_views,
     convert_layout,
+    split_blocks,
     merge_views,
     fold_transposes,
     sink_reshapes,
@@ -62,5 +65,5 @@ def optimize(net: Network) -> Network:
 __all__ = [
     "PASSES", "Pass", "convert_layout", "fold_constants", "fold_pads", "fold_scale_back",
     "fold_scale_forward", "fold_transposes", "merge_constants", "merge_views", "optimize",
-    "simplify_inference", "sink_reshapes", "split_groups",
+    "simplify_inference", "sink_reshapes", "split_blocks", "split_groups",
 ]  # fmt: skip

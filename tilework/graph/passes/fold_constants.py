@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.operators import OPERATORS
 
 
 def fold_constants(net: Network) -> Network:
@@ -16,7 +17,10 @@ def fold_constants(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         other_layout = node.attrs.get("layout", "NHWC") != "NHWC" or "groups" in node.attrs
-        if other_layout or any(v not in b.constants for v in inputs):
+        later = (
+            OPERATORS[node.op].lower is None and node.op != "reshape"
+        )  # other passes replace it
+        if other_layout or later or any(v not in b.constants for v in inputs):
             return keep(b, node, inputs)
         return b.constant(_evaluate(b, node, inputs), node.name)
 

@@ -8,9 +8,21 @@ or an array where the result is known at import.
 from __future__ import annotations
 
 from tilework.graph.onnx.context import Converter
-from tilework.graph.onnx.convert import elementwise, matrices, normal, reductions, views, windows
+from tilework.graph.onnx.convert import (
+    elementwise,
+    indexing,
+    matrices,
+    normal,
+    reductions,
+    resize,
+    slices,
+    views,
+    windows,
+)
 
-_FAMILIES = (windows, matrices, normal, elementwise, reductions, views)
+_FAMILIES = (
+    windows, matrices, normal, elementwise, reductions, views, slices, indexing, resize,
+)  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {
     op: convert for family in _FAMILIES for op, convert in family.CONVERTERS.items()

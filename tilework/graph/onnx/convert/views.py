@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.context import (
+    Context,
+    Converter,
+    Result,
+    Unsupported,
+    attributes,
+    optional,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -41,11 +48,12 @@ def _identity(c: Context, node: onnx.NodeProto) -> str:
     return c.value(node.input[0])
 
 
-def _dropout(c: Context, node: onnx.NodeProto) -> str:
+def _dropout(c: Context, node: onnx.NodeProto) -> Result:
     training = optional(node, 2)
     if training and bool(c.array(training, "training_mode").item()):
         raise Unsupported("training mode is not supported")
-    return c.value(node.input[0])
+    mask = len(node.output) > 1 and node.output[1]
+    return [c.value(node.input[0]), np.ones(c.shape(node.input[0]), bool) if mask else None]
 
 
 def _cast(c: Context, node: onnx.NodeProto) -> str:
@@ -116,32 +124,6 @@ def _concat(c: Context, node: onnx.NodeProto) -> str:
     return c.op("concat", *values, name=node.output[0], axis=axis)
 
 
-def _pad(c: Context, node: onnx.NodeProto) -> str:
-    a = attributes(node)
-    if a.get("mode", "constant") != "constant":
-        raise Unsupported(f"mode '{a['mode']}' is not supported")
-    rank = c.rank(node.input[0])
-    pads, value = a.get("pads"), a.get("value", 0.0)
-    if optional(node, 1):
-        pads = c.ints(node.input[1], "the padding")
-    if optional(node, 2):
-        value = c.array(node.input[2], "the padding value").item()
-    axes = [d % rank for d in c.ints(node.input[3], "axes")] if optional(node, 3) else range(rank)
-    if pads is None or len(pads) != 2 * len(axes):
-        raise Unsupported("the padding does not match the input")
-    before, after = [0] * rank, [0] * rank
-    for i, d in enumerate(axes):
-        before[d], after[d] = pads[i], pads[i + len(axes)]
-    return c.op(
-        "pad",
-        c.value(node.input[0]),
-        name=node.output[0],
-        before=tuple(before),
-        after=tuple(after),
-        value=float(value),
-    )
-
-
 CONVERTERS: dict[str, Converter] = {
     "Cast": _cast,
     "Concat": _concat,
@@ -149,7 +131,6 @@ CONVERTERS: dict[str, Converter] = {
     "Dropout": _dropout,
     "Flatten": _flatten,
     "Identity": _identity,
-    "Pad": _pad,
     "Reshape": _reshape,
     "Shape": _shape,
     "Squeeze": _squeeze,

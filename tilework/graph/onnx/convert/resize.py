@@ -1,0 +1,188 @@
+"""ONNX's Resize and Upsample: one dimension after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.convert.indexing import taken
+from tilework.graph.onnx.convert.slices import normal
+from tilework.ops.sampling import Sampling, Table, table
+
+if TYPE_CHECKING:
+    import onnx
+
+_UNROLLED = 2  # taps that are written out; more are a sum
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """What happens to one dimension: its new extent, the scale, the part that is stretched."""
+
+    dim: int
+    extent: int
+    scale: float
+    roi: tuple[float, float] = (0.0, 1.0)
+
+
+def _resize(c: Context, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    x = c.value(node.input[0])
+    shape = c.b.shape(x)
+    if c.opset < 11:
+        axes = _scaled(shape, range(len(shape)), _floats(c, node.input[1], "its scales"))
+        sampling = _sampling(a, coordinates="asymmetric", nearest="simple")
+        return resized(c, x, axes, sampling, node.output[0])
+    dims = [normal(d, len(shape)) for d in a.get("axes", range(len(shape)))]
+    sizes = c.ints(node.input[3], "its sizes") if optional(node, 3) else []
+    scales = _floats(c, node.input[2], "its scales") if optional(node, 2) else []
+    if bool(sizes) == bool(scales):
+        raise Unsupported("it needs either sizes or scales")
+    if sizes:
+        axes = _sized(shape, dims, sizes, a.get("keep_aspect_ratio_policy", "stretch"))
+    else:
+        axes = _scaled(shape, dims, scales)
+    crops = a.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    if crops:
+        roi = _floats(c, optional(node, 1), "its region") if optional(node, 1) else []
+        axes = _cropped(axes, roi)
+    sampling = _sampling(
+        a,
+        coordinates=a.get("coordinate_transformation_mode", "half_pixel"),
+        nearest=a.get("nearest_mode", "round_prefer_floor"),
+    )
+    outside = float(a.get("extrapolation_value", 0.0)) if crops else None
+    return resized(c, x, axes, sampling, node.output[0], outside)
+
+
+def _upsample(c: Context, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    x = c.value(node.input[0])
+    shape = c.b.shape(x)
+    axes = _scaled(shape, range(len(shape)), _floats(c, node.input[1], "its scales"))
+    sampling = _sampling(a, coordinates="asymmetric", nearest="floor")
+    return resized(c, x, axes, sampling, node.output[0])
+
+
+def _sampling(a: dict[str, Any], coordinates: str, nearest: str) -> Sampling:
+    return Sampling(
+        kind=a.get("mode", "nearest"),
+        coordinates=coordinates,
+        nearest=nearest,
+        cubic_a=a.get("cubic_coeff_a", -0.75),
+        antialias=bool(a.get("antialias", 0)),
+        exclude_outside=bool(a.get("exclude_outside", 0)),
+    )
+
+
+def _floats(c: Context, name: str, what: str) -> list[float]:
+    return [float(v) for v in c.array(name, what).reshape(-1)]
+
+
+def _scaled(shape: Sequence[int], dims: Sequence[int], scales: Sequence[float]) -> list[_Axis]:
+    if len(scales) != len(dims):
+        raise Unsupported(f"{len(scales)} scales for {len(dims)} dimensions")
+    if not all(s > 0 and math.isfinite(s) for s in scales):
+        raise Unsupported(f"its scales {list(scales)} make no sense")
+    return [
+        _Axis(d, math.floor(np.float32(shape[d]) * np.float32(s)), s)
+        for d, s in zip(dims, scales, strict=True)
+    ]
+
+
+def _sized(
+    shape: Sequence[int], dims: Sequence[int], sizes: Sequence[int], policy: str
+) -> list[_Axis]:
+    if len(sizes) != len(dims):
+        raise Unsupported(f"{len(sizes)} sizes for {len(dims)} dimensions")
+    ratios = [n / shape[d] for d, n in zip(dims, sizes, strict=True)]
+    if policy == "stretch":
+        return [_Axis(d, n, r) for d, n, r in zip(dims, sizes, ratios, strict=True)]
+    if policy not in ("not_larger", "not_smaller"):
+        raise Unsupported(f"unknown keep_aspect_ratio_policy '{policy}'")
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    return [_Axis(d, math.floor(scale * shape[d] + 0.5), scale) for d in dims]
+
+
+def _cropped(axes: Sequence[_Axis], roi: Sequence[float]) -> list[_Axis]:
+    if len(roi) != 2 * len(axes):
+        raise Unsupported(f"its region has {len(roi)} numbers for {len(axes)} dimensions")
+    ends = zip(axes, roi[: len(axes)], roi[len(axes) :], strict=True)
+    return [_Axis(a.dim, a.extent, a.scale, (start, end)) for a, start, end in ends]
+
+
+def resized(
+    c: Context,
+    x: str,
+    axes: Sequence[_Axis],
+    sampling: Sampling,
+    name: str,
+    outside: float | None = None,
+) -> str:
+    """``x`` with new extents of some dimensions.
+
+    Args:
+        c: the import.
+        x: a value of the network.
+        axes: the dimensions; what is shrunk comes first, which costs least.
+        sampling: the rules of interpolation.
+        name: of the result.
+        outside: the value of elements whose coordinates lie outside ``x``.
+    """
+    shape = c.b.shape(x)
+    if min((a.extent for a in axes), default=1) < 1:
+        raise Unsupported("its result is empty")
+    try:
+        tables = {a: table(sampling, shape[a.dim], a.extent, a.scale, a.roi) for a in axes}
+    except ValueError as e:
+        raise Unsupported(str(e)) from e
+    for axis in sorted(axes, key=lambda a: a.extent / shape[a.dim]):
+        x = _along(c, x, axis.dim, tables[axis], name)
+    if outside is None or all(t.inside.all() for t in tables.values()):
+        return x
+    inside = np.ones((1,) * len(shape), bool)
+    for axis, t in tables.items():
+        inside = inside & t.inside.reshape([-1 if d == axis.dim else 1 for d in range(len(shape))])
+    dtype = c.b.types[x].dtype
+    mask = c.b.constant(inside.astype(dtype), "inside")
+    x = c.op("multiply", x, mask)
+    if not outside:
+        return x
+    rest = c.b.constant(np.where(inside, 0, outside).astype(dtype), "outside")
+    return c.op("add", x, rest, name=name)
+
+
+def _along(c: Context, x: str, axis: int, t: Table, name: str) -> str:
+    """Sample one dimension."""
+    size = c.b.shape(x)[axis]
+    used = np.flatnonzero((t.weights != 0).any(0))
+    positions, weights = t.positions[:, used], t.weights[:, used]
+    extent = len(positions)
+    if (weights.shape[1] == 1 and (weights == 1).all()) or size == 1:
+        places = positions[:, 0]
+        if extent == size and (places == np.arange(size)).all():
+            return x
+        if extent % size == 0 and (places == np.arange(extent) // (extent // size)).all():
+            factors = [1] * len(c.b.shape(x))
+            factors[axis] = extent // size
+            return c.op("repeat", x, name=name, factors=tuple(factors))
+        return taken(c, x, places, axis, name)
+    dtype = c.b.types[x].dtype
+    if dtype not in ("float32", "float64", "float16", "bfloat16"):
+        raise Unsupported(f"values of {dtype} cannot be interpolated")
+    kind = "float32" if dtype == "bfloat16" else dtype
+    at = c.b.constant(np.ascontiguousarray(positions), "positions")
+    share = c.b.constant(np.ascontiguousarray(weights.astype(kind)), "weights")
+    op = "resample" if weights.shape[1] <= _UNROLLED else "resample_sum"
+    return c.op(op, x, at, share, name=name, axis=axis)
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Resize": _resize,
+    "Upsample": _upsample,
+}
