@@ -90,7 +90,7 @@ def task_of(store: RecordStore, record: Record) -> SearchTask:
     """
     from tilework.space import RULES_VERSION
     from tilework.target import Target
-    from tilework.task import SearchTask
+    from tilework.task import SearchTask, rules_of
     from tilework.te.serial import dag_from_json
 
     if record.rules_version != RULES_VERSION:
@@ -104,7 +104,12 @@ def task_of(store: RecordStore, record: Record) -> SearchTask:
             f"{store.path!r} does not keep what workload {record.workload_key} computes: tune the "
             "network once more with this store"
         )
-    return SearchTask(dag_from_json(document), Target(record.target), record.workload)
+    return SearchTask(
+        dag_from_json(document),
+        Target(record.target),
+        record.workload,
+        rules=rules_of(record.workload_key),
+    )
 
 
 def _schedule(task: SearchTask, record: Record) -> str:

@@ -15,6 +15,7 @@ _HOMES = {
     "zoo": "tilework.graph.zoo:",
     "from_onnx": "tilework.graph:from_onnx",
     "extract_tasks": "tilework.graph:extract_tasks",
+    "sparsify": "tilework.graph.sparse:sparsify",
     "Target": "tilework.target:Target",
     "SearchTask": "tilework.task:SearchTask",
     "create_task": "tilework.task:create_task",
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from tilework import te
     from tilework.errors import TileworkError
     from tilework.graph import extract_tasks, from_onnx, zoo
+    from tilework.graph.sparse import sparsify
     from tilework.measure import Measurer
     from tilework.model import XGBModel
     from tilework.runtime import (
@@ -70,5 +72,6 @@ def __dir__() -> list[str]:
 __all__ = [
     "ApplyHistoryBest", "ComputeDAG", "Measurer", "SearchTask", "SketchPolicy", "Target",
     "TaskScheduler", "TileworkError", "TuningOptions", "XGBModel", "compile", "compile_task",
-    "create_task", "extract_tasks", "from_onnx", "load_best", "load_module", "te", "tune", "zoo",
+    "create_task", "extract_tasks", "from_onnx", "load_best", "load_module", "sparsify", "te",
+    "tune", "zoo",
 ]  # fmt: skip

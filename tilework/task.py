@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilework.errors import ScheduleError
@@ -22,10 +24,12 @@ class SearchTask:
 
     ``desc`` is a short readable name for tables; ``weight`` the number of appearances. ``rules``
     are sketch rules of the user's own, tried in order before those of the target; see
-    docs/schedule-space.md.
+    docs/schedule-space.md. ``inputs`` are arrays, by the names of placeholders, to measure with
+    instead of random ones: positions in other arrays, above all.
 
     Raises:
-        ScheduleError: a rule is not a function that other processes can import.
+        ScheduleError: a rule is not a function that other processes can import, or an array does
+            not fit its placeholder.
     """
 
     compute_dag: ComputeDAG
@@ -33,11 +37,21 @@ class SearchTask:
     desc: str = ""
     weight: int = 1
     rules: tuple[Rule, ...] = ()
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
         for rule in self.rules:
             rule_reference(rule)
+        known = {t.name: t for t in self.compute_dag.inputs}
+        for name, array in self.inputs.items():
+            t = known.get(name)
+            if t is None or tuple(array.shape) != t.shape or str(array.dtype) != t.dtype:
+                listed = ", ".join(f"{n} {t.dtype}{list(t.shape)}" for n, t in known.items())
+                raise ScheduleError(
+                    f"array {name!r} of {array.dtype}{list(array.shape)} is no input of the task; "
+                    f"inputs: {listed}"
+                )
 
     @property
     def workload_key(self) -> str:
@@ -53,8 +67,13 @@ class SearchTask:
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of one evaluation."""
+        """Floating-point operations of one evaluation; sparse operators count as dense."""
         return self.compute_dag.flops
+
+    @property
+    def real_flops(self) -> float:
+        """Those that are made: what sparse operators do not store is not counted."""
+        return self.compute_dag.real_flops
 
 
 def create_task(
@@ -64,15 +83,45 @@ def create_task(
     desc: str = "",
     *,
     custom_rules: Sequence[Rule] = (),
+    inputs: Mapping[str, Any] | None = None,
 ) -> SearchTask:
     """Build a task from a function that declares and returns ``[inputs..., outputs...]``.
 
     Raises:
-        ScheduleError: a custom rule is not a function that other processes can import.
+        ScheduleError: see `SearchTask`.
     """
     where = target if isinstance(target, Target) else Target(target)
     dag = ComputeDAG(function(*args))
-    return SearchTask(dag, where, desc or function.__name__, rules=tuple(custom_rules))
+    return SearchTask(
+        dag, where, desc or function.__name__, rules=tuple(custom_rules), inputs=inputs or {}
+    )
+
+
+def rules_of(workload_key: str) -> tuple[Rule, ...]:
+    """The rules that a workload key names, of a task that is built again from a store.
+
+    A name in a store must not make this process import just anything: only Tilework's own rules
+    are found again.
+
+    Raises:
+        ScheduleError: the key names another rule.
+    """
+    parts = json.loads(workload_key)
+    names = parts[-1].get("rules", []) if isinstance(parts[-1], dict) else []
+    found = []
+    for name in names:
+        module, _, function = str(name).partition(":")
+        rule = None
+        if module.startswith("tilework."):
+            with contextlib.suppress(ImportError):
+                rule = getattr(importlib.import_module(module), function, None)
+        if not callable(rule):
+            raise ScheduleError(
+                f"the workload was made with the sketch rule {name}: build its task yourself, "
+                "with SearchTask(dag, target, rules=[...])"
+            )
+        found.append(rule)
+    return tuple(found)
 
 
 def rule_reference(rule: Rule) -> str:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.lower.check import any_rows, check_row, task_of
 from tilework import ops, te
-from tilework.graph.bsr import block_grid, from_bsr, prune, random_structure, to_bsr, zero_share
 from tilework.lower.interpret import ProgramError, interpret
 from tilework.lower.lower import lower
+from tilework.ops.bsr import block_grid, from_bsr, prune, random_structure, to_bsr, zero_share
 from tilework.ops.sparse import sparse_conv, sparse_dense
 from tilework.space import SearchSpace
 from tilework.space.limited import copies

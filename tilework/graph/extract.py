@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tilework.graph.ir import Network
-from tilework.graph.plan import Call, plan
+from tilework.graph.plan import Call, Plan, plan
 from tilework.graph.precision import Precision, require_precision
+from tilework.space.sparse import SPARSE_RULES
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -32,12 +35,29 @@ def extract_tasks(
     """
     where = target if isinstance(target, Target) else Target(target)
     require_precision(where, precision)
+    made = plan(net, precision)
     calls: dict[str, list[Call]] = {}
-    for call in plan(net, precision).calls:
+    for call in made.calls:
         if call.complex or include_simple_tasks:
             calls.setdefault(call.dag.workload_key, []).append(call)
-    tasks = [
-        SearchTask(same[0].dag, where, desc=same[0].desc, weight=len(same))
-        for same in calls.values()
-    ]
+    tasks = [task_of(made, same[0], where, len(same)) for same in calls.values()]
     return tasks, [t.weight for t in tasks]
+
+
+def task_of(plan: Plan, call: Call, target: Target, weight: int = 1) -> SearchTask:
+    """The search task of a call.
+
+    That of a sparse operator has sketch rules of its own, and the index arrays of its weight: it
+    is measured with these.
+    """
+    names = dict(zip((t.name for t in call.dag.inputs), call.inputs, strict=True))
+    known: dict[str, np.ndarray] = {}
+    sparse = [op.attrs["bsr"] for op in call.dag.compute_ops if "bsr" in op.attrs]
+    for arrays in sparse:
+        for part in (arrays["indices"], arrays["indptr"]):
+            value = names[part]
+            constant = plan.constants.get(plan.views.get(value, value))
+            if constant is not None:
+                known[part] = constant
+    rules = SPARSE_RULES if sparse else ()
+    return SearchTask(call.dag, target, call.desc, weight, rules, known)

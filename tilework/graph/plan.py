@@ -10,7 +10,7 @@ import numpy as np
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, ValueType, rewrite
 from tilework.graph.lower import lower_nodes
-from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS
+from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.passes import optimize
 from tilework.graph.precision import Precision, stored_types
 from tilework.te import ComputeDAG, Tensor
@@ -169,6 +169,11 @@ def _describe(group: tuple[Node, ...], types: dict[str, ValueType]) -> str:
         parts += [f"k{_extents(attrs['kernel'])}", f"s{_extents(attrs['strides'])}"]
     elif node.op in ("dense", "matmul"):
         parts.append(f"-> {types[node.name].shape[-1]}")
+    elif node.op in SPARSE:
+        stored, width, rows = types[node.inputs[1]].shape
+        columns = shape[attrs.get("axis", -1)]
+        density = stored * width * rows / (attrs["units"] * columns)
+        parts += [f"-> {attrs['units']}", f"blocks {rows}x{width} {density:.0%}"]
     return " ".join(parts)
 
 

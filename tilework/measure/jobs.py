@@ -5,6 +5,7 @@ These functions run in worker processes, which `tilework.measure.measurer` start
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import pickle
 import time
@@ -29,7 +30,7 @@ _CHEAP_CHECK_S = 0.02
 _ROTATE_FROM = 1 << 20
 _MAX_COPIES = 64
 _DUEL_SAMPLE = 0.5  # of the usual length: shorter samples more often pass undisturbed
-_references: OrderedDict[tuple[str, int], Reference] = OrderedDict()
+_references: OrderedDict[tuple[str, str, int], Reference] = OrderedDict()
 
 
 @lru_cache(maxsize=8)
@@ -61,13 +62,23 @@ def prepare(task: bytes, seed: int, answer: Answer | None) -> Answer:
 
 
 def _reference(task: bytes, seed: int, answer: Answer | None = None) -> Reference:
-    key = (_task(task).workload_key, seed)
+    known = dict(getattr(_task(task), "inputs", {}))
+    key = (_task(task).workload_key, _digest(known), seed)
     if key not in _references:
-        _references[key] = make_reference(_task(task).compute_dag, seed, answer)
+        _references[key] = make_reference(_task(task).compute_dag, seed, answer, known)
     _references.move_to_end(key)
     while len(_references) > 1 and sum(r.nbytes for r in _references.values()) > _CACHE_BYTES:
         _references.popitem(last=False)
     return _references[key]
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> str:
+    """Identity of a task's own inputs: networks may share a workload, but not these."""
+    text = hashlib.sha256()
+    for name in sorted(arrays):
+        text.update(name.encode())
+        text.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return text.hexdigest() if arrays else ""
 
 
 def run(
@@ -250,11 +261,13 @@ class _Trial:
         return lambda: next(turn)()
 
     def _copies(self) -> list[list[np.ndarray]]:
-        """Argument lists with large packed weights copied until they fill `rotate_bytes`."""
+        """Argument lists with large weights copied until they fill `rotate_bytes`."""
         large = [
             i
             for i, arg in enumerate(self._args)
-            if arg.role == "input" and arg.packing and self._arrays[i].nbytes >= _ROTATE_FROM
+            if arg.role == "input"
+            and (arg.packing or arg.name in self._reference.stored)
+            and self._arrays[i].nbytes >= _ROTATE_FROM
         ]
         size = sum(self._arrays[i].nbytes for i in large)
         count = min(self._options.rotate_bytes // max(size, 1), _MAX_COPIES) if large else 1

@@ -14,7 +14,7 @@ nothing else differs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,13 +69,15 @@ class Reference:
     """Inputs of a task, the right outputs, and how far an output may be off, relatively.
 
     ``tolerance`` is relative to the largest magnitude of an output; ``rounding`` has, per output,
-    what an element may be off in addition, relative to itself.
+    what an element may be off in addition, relative to itself; ``stored`` names the inputs that
+    are the blocks of sparse weights.
     """
 
     inputs: tuple[np.ndarray, ...]
     answer: Answer
     tolerance: float
     rounding: tuple[float, ...] = ()
+    stored: frozenset[str] = frozenset()
 
     @property
     def nbytes(self) -> int:
@@ -83,7 +85,12 @@ class Reference:
         return sum(array.nbytes for array in (*self.inputs, *self.answer.outputs))
 
 
-def make_reference(dag: Any, seed: int, answer: Answer | None = None) -> Reference:
+def make_reference(
+    dag: Any,
+    seed: int,
+    answer: Answer | None = None,
+    known: Mapping[str, np.ndarray] | None = None,
+) -> Reference:
     """Draws inputs and computes what a kernel must produce from them.
 
     Inputs are uniform in [-1, 1]; in (0, 1] if that gives an output that is not finite (roots,
@@ -93,23 +100,27 @@ def make_reference(dag: Any, seed: int, answer: Answer | None = None) -> Referen
         dag: the computation.
         seed: of the inputs.
         answer: the answer that an earlier call with this seed found; not computed again.
+        known: inputs that are not drawn, by name; see `tilework.measure.inputs`.
 
     Raises:
         ValueError: no inputs were found that give a finite output.
     """
+    from tilework.measure.inputs import draw_inputs, stored_blocks
     from tilework.te.evaluate import evaluate
 
+    given, stored = known or {}, stored_blocks(dag)
     tolerance = output_tolerance(dag)
     rounding = tuple(_ROUNDING.get(t.dtype, 0.0) for t in dag.outputs)
     if answer is not None:
-        return Reference(tuple(_draw(dag, seed, answer.low)), answer, tolerance, rounding)
+        inputs = draw_inputs(dag, seed, answer.low, given)
+        return Reference(tuple(inputs), answer, tolerance, rounding, stored)
     exact = _unrounded(dag)
     for low in (-1.0, 1e-3):
-        inputs = _draw(dag, seed, low)
+        inputs = draw_inputs(dag, seed, low, given)
         with np.errstate(all="ignore"):
             outputs = tuple(np.asarray(array) for array in evaluate(exact, inputs))
         if all(np.isfinite(array).all() for array in outputs):
-            return Reference(tuple(inputs), Answer(low, outputs), tolerance, rounding)
+            return Reference(tuple(inputs), Answer(low, outputs), tolerance, rounding, stored)
     raise ValueError("the reference output is not finite for any inputs tried")
 
 
@@ -163,11 +174,6 @@ def _describe(
         f"output {number} differs: {float(got[at]):.6g} instead of {float(want[at]):.6g} "
         f"at ({place}), relative error {error:.2g}"
     )
-
-
-def _draw(dag: Any, seed: int, low: float) -> list[np.ndarray]:
-    generator = np.random.default_rng(seed)
-    return [draw(generator, tensor.shape, tensor.dtype, low) for tensor in dag.inputs]
 
 
 def draw(

@@ -102,7 +102,7 @@ class _Products:
         )
         self.attrs: dict[str, Any] = {
             "terms": {"e": stored / (indptr.shape[0] - 1)},
-            "bsr": {"indices": indices.name, "indptr": indptr.name},
+            "bsr": {"data": data.name, "indices": indices.name, "indptr": indptr.name},
         }
 
     def _block(self, j: te.Expr) -> te.Expr:

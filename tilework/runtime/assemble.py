@@ -72,6 +72,8 @@ def compile(
 
 
 def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
+    from tilework.graph.extract import task_of
+
     plan, slots = without_moves(plan)
     kernels: dict[_KernelKey, Kernel] = {}
     called: list[Kernel] = []
@@ -81,7 +83,7 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
     for call in plan.calls:
         key = call.dag.workload_key
         if key not in tasks:
-            tasks[key] = SearchTask(call.dag, target, call.desc)
+            tasks[key] = task_of(plan, call, target)
             choices[key] = choose_schedule(tasks[key], history)
         task = tasks[key]
         made = guarded(task, choices[key], _weights(plan, call, task), history)

@@ -80,7 +80,7 @@ class Replay:
     ) -> None:
         from tilework.space import RULES_VERSION, SearchSpace
         from tilework.target import Target
-        from tilework.task import SearchTask
+        from tilework.task import SearchTask, rules_of
         from tilework.te.serial import dag_from_json
 
         self._tables: dict[str, dict[int, _Table]] = {}
@@ -92,7 +92,8 @@ class Replay:
             records = [r for r in history.of(key, target) if r.rules_version == RULES_VERSION]
             if document is None or not records:
                 continue
-            task = SearchTask(dag_from_json(document), where, records[0].workload)
+            dag, rules = dag_from_json(document), rules_of(key)
+            task = SearchTask(dag, where, records[0].workload, rules=rules)
             tables = _tables(self._space_of(task), records)
             if tables:
                 self.tasks.append(task)

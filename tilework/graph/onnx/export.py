@@ -9,6 +9,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Network
 from tilework.graph.onnx.write import WRITERS, Writer
 from tilework.graph.passes.convert_layout import convert_layout
+from tilework.graph.sparse import densify
 from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def to_model(net: Network) -> onnx.ModelProto:
     """The network as an ONNX model in memory."""
     from onnx import helper
 
-    inner = convert_layout(net, "NCHW")
+    inner = convert_layout(densify(net), "NCHW")
     writer = Writer(inner, net.outputs)
     for node in inner.nodes:
         if node.op not in WRITERS:

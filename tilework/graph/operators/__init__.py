@@ -17,12 +17,14 @@ from tilework.graph.operators import (
     indexing,
     matrices,
     normal,
+    sparse,
     views,
     windows,
 )
 from tilework.graph.operators.base import Attrs, Operator, Pattern, Shape, ValueType, broadcast
 from tilework.graph.operators.elementwise import BINARY, COMMUTATIVE, UNARY
 from tilework.graph.operators.layouts import maps_order, weights_order
+from tilework.graph.operators.sparse import SPARSE
 from tilework.graph.operators.windows import (
     AVG_POOLS,
     CONVOLUTIONS,
@@ -34,7 +36,7 @@ from tilework.graph.operators.windows import (
 # index arithmetic is 32 bits wide; no sensible network comes near this many elements in one value
 MAX_ELEMENTS = 2**30
 
-_FAMILIES = (windows, matrices, normal, elementwise, views, indexing, blocks)
+_FAMILIES = (windows, matrices, sparse, normal, elementwise, views, indexing, blocks)
 
 OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}
 
@@ -58,6 +60,6 @@ def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
 
 __all__ = [
     "AVG_POOLS", "BINARY", "COMMUTATIVE", "CONVOLUTIONS", "GROUPED", "MAX_ELEMENTS", "MAX_POOLS",
-    "OPERATORS", "UNARY", "Attrs", "Operator", "Pattern", "Shape", "ValueType", "broadcast",
-    "infer", "maps_order", "spatial_rank", "weights_order",
+    "OPERATORS", "SPARSE", "UNARY", "Attrs", "Operator", "Pattern", "Shape", "ValueType",
+    "broadcast", "infer", "maps_order", "spatial_rank", "weights_order",
 ]  # fmt: skip
