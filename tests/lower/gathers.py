@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.lower.computations import epilogues
-from tilework import ops, te
+from tilework import te
+from tilework.ops.indices import index
 from tilework.te.dtypes import numpy_dtype
 
 _INDEX = st.sampled_from(["int32", "int32", "int64", "int8", "uint8", "uint64"])
@@ -61,7 +62,7 @@ def gathers(draw):
             )
 
     def pos(e, extent):
-        return ops.position(e, extent)
+        return index(e, extent)
 
     if kind == "rows":
         out = te.compute((k, m), lambda i, j: x[pos(at[i], n), j], name="rows")

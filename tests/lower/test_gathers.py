@@ -13,6 +13,7 @@ from tests.lower.gathers import gathers, index_inputs
 from tests.lower.test_programs import SEEDS, examples
 from tilework import ops, te
 from tilework.codegen import generate
+from tilework.ops.indices import index
 from tilework.space import SearchSpace
 from tilework.te.serial import dag_from_json, dag_to_json
 
@@ -61,7 +62,7 @@ def test_features_scores_and_documents(dag, seed):
 def test_positions():
     at = te.placeholder((7,), "at", "int64")
     x = te.placeholder((5,), "x")
-    dag = te.ComputeDAG([at, x, te.compute((7,), lambda i: x[ops.position(at[i], 5)], "y")])
+    dag = te.ComputeDAG([at, x, te.compute((7,), lambda i: x[index(at[i], 5)], "y")])
     where = np.array([0, 4, -1, -5, 5, -6, 2**62])
     (got,) = te.evaluate(dag, [where, np.arange(5, dtype="float32")])
     np.testing.assert_array_equal(got, [0, 4, 4, 0, 4, 0, 4])
@@ -69,7 +70,7 @@ def test_positions():
 
 def test_rows_are_read_as_vectors():
     table, at = te.placeholder((100, 64), "table"), te.placeholder((9,), "at", "int64")
-    out = te.compute((9, 64), lambda i, j: table[ops.position(at[i], 100), j], name="rows")
+    out = te.compute((9, 64), lambda i, j: table[index(at[i], 100), j], name="rows")
     task = task_of(te.ComputeDAG([table, at, out]), "llvm -mcpu=x86-64-v4")
     text = generate(task, 0, [1, 64, 0, 0]).text
     assert len(re.findall(r"load <16 x float>", text)) == 4
@@ -83,7 +84,7 @@ def test_a_producer_that_is_read_anywhere_is_computed_whole():
     padded = ops.pad(x, (0, 0), (1, 0))
     out = te.compute(
         (30, 24),
-        lambda i, j: te.sum(padded[ops.position(at[i], 41), k] * w[k, j], axis=k),
+        lambda i, j: te.sum(padded[index(at[i], 41), k] * w[k, j], axis=k),
         name="out",
     )
     dag = te.ComputeDAG([x, w, at, out])

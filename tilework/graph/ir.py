@@ -3,10 +3,11 @@
     Network = inputs (name -> type), constants (name -> array), nodes (in execution order), outputs
     Node    = op, inputs (value names), name (of the node and of its one output), attrs
 
-A value has one element type; in which type a compiled network stores its float32 values is
-decided later (`tilework.graph.precision`). The operators and their attributes (``layout`` is
-``NHWC`` with HWIO weights or ``NCHW`` with OIHW weights, also where there are one or three spatial
-axes; ``pads`` are those at the start of each spatial axis, then those at the ends):
+A value has one element type, and a shape, which is ``()`` for a scalar; in which type a compiled
+network stores its float32 values is decided later (`tilework.graph.precision`). The operators and
+their attributes (``layout`` is ``NHWC`` with HWIO weights or ``NCHW`` with OIHW weights, also
+where there are one or three spatial axes; ``pads`` are those at the start of each spatial axis,
+then those at the ends):
 
     conv2d(x, w; strides, pads, dilation, layout,        dense(x, w[out, in])
            groups (1 if absent))                         batch_norm(x, gamma, beta, mean, var;

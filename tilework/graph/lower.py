@@ -15,7 +15,7 @@ def lower_nodes(
     nodes: Sequence[Node],
     types: Mapping[str, ValueType],
     constants: frozenset[str],
-    dtype: str = "float32",
+    dtype: str,
 ) -> tuple[te.ComputeDAG, tuple[str, ...]]:
     """Declare what a group of nodes computes.
 

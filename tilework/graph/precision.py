@@ -5,7 +5,7 @@ weights that are multiplied by such values. Everything is computed in float32: s
 biases, scales, residual additions, pooling; a value is rounded once, when its call stores it.
 Float32 remain
 
-- the network's inputs and outputs,
+- the network's inputs and outputs, and values of other types than float32 are left as they are,
 - biases and other parameters of epilogues, depthwise filters (each is read once),
 - what a softmax reads: differences of its inputs become factors of its outputs,
 - what enters a convolution or product that cannot take its channels in pairs: an odd number of
@@ -67,7 +67,9 @@ def stored_types(
         if node.op == "reshape":
             dtype = types[source].dtype
         else:
-            dtype = "float32" if node.name in kept else "bfloat16"
+            dtype = types[node.name].dtype
+            if dtype == "float32" and node.name not in kept:
+                dtype = "bfloat16"
         types[node.name] = ValueType(types[node.name].shape, dtype)
     weights = {
         node.inputs[1]
@@ -107,5 +109,7 @@ def _pairs(net: Network, node: Node) -> bool:
     if not _multiplies(net, node) or node.inputs[1] not in net.constants:
         return False
     if node.op == "einsum" or node.attrs.get("transpose_a"):
+        return False
+    if any(net.types[v].dtype != "float32" for v in node.inputs):
         return False
     return net.types[node.inputs[0]].shape[-1] % 2 == 0

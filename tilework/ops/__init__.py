@@ -36,7 +36,6 @@ from tilework.ops.indexing import (
 from tilework.ops.ordering import cumulative, top_k
 from tilework.ops.pad import PAD_MODES, pad, pad_with_self
 from tilework.ops.pool import avg_pool, global_avg_pool, max_pool
-from tilework.ops.positions import position
 from tilework.ops.resample import resample
 from tilework.ops.scatter import REDUCTIONS as SCATTER_REDUCTIONS
 from tilework.ops.scatter import replace_rows, scatter_elements, scatter_rows

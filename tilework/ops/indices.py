@@ -13,6 +13,8 @@ def index(e: te.Expr, extent: int, *, negative: bool = True) -> te.Expr:
         extent: of the dimension that is read.
         negative: whether negative numbers count from the end.
     """
+    if e.dtype not in ("int32", "int64", "uint32", "uint64"):
+        e = te.cast("int32", e)  # a narrow type may not even reach the extent
     if negative and not e.dtype.startswith("u"):
         e = te.select(e < 0, e + extent, e)
     return te.cast("int32", te.maximum(te.minimum(e, extent - 1), 0))

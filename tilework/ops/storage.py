@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tilework import te
+from tilework.te.expr import NARROW_FLOATS
 
 
 def computed(e: te.Expr) -> te.Expr:
-    """The value as operators compute with it: bfloat16 becomes float32, others stay."""
-    return te.cast("float32", e) if e.dtype == "bfloat16" else e
+    """The value as operators compute with it: narrow floats become float32, others stay."""
+    return te.cast("float32", e) if e.dtype in NARROW_FLOATS else e
 
 
 def stored(x: te.Tensor, dtype: str) -> te.Tensor:

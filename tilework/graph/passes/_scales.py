@@ -11,7 +11,7 @@ from tilework.graph.operators import CONVOLUTIONS
 def per_channel(net: Network, value: str, channels: int) -> np.ndarray | None:
     """``value`` as a float64 vector over the last dimension, if it is such a constant."""
     array = net.constants.get(value)
-    if array is None or array.size not in (1, channels):
+    if array is None or array.size not in (1, channels) or array.dtype != np.float32:
         return None
     if array.size > 1 and array.shape[-1] != channels:
         return None
@@ -31,6 +31,8 @@ def constant_operand(net: Network, node: Node, op: str) -> np.ndarray | None:
 def has_constant_weight(net: Network, node: Node) -> bool:
     """Whether ``node`` is a convolution (NHWC) or dense layer whose weight can be rescaled."""
     if node.op not in (*CONVOLUTIONS, "dense") or node.inputs[1] not in net.constants:
+        return False
+    if net.types[node.inputs[1]].dtype != "float32":
         return False
     return node.attrs.get("layout", "NHWC") == "NHWC"
 

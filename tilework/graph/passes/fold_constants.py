@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, keep, node_type, rewrite
 from tilework.graph.operators import OPERATORS
+from tilework.te.dtypes import numpy_dtype
 
 
 def fold_constants(net: Network) -> Network:
@@ -17,9 +18,8 @@ def fold_constants(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         other_layout = node.attrs.get("layout", "NHWC") != "NHWC" or "groups" in node.attrs
-        later = (
-            OPERATORS[node.op].lower is None and node.op != "reshape"
-        )  # other passes replace it
+        view = node.op == "reshape"
+        later = OPERATORS[node.op].lower is None and not view  # other passes replace it
         if other_layout or later or any(v not in b.constants for v in inputs):
             return keep(b, node, inputs)
         return b.constant(_evaluate(b, node, inputs), node.name)
@@ -36,6 +36,9 @@ def _evaluate(b: Builder, node: Node, inputs: tuple[str, ...]) -> np.ndarray:
     from tilework.graph.lower import lower_nodes
     from tilework.te.evaluate import evaluate
 
-    dag, names = lower_nodes([node], {v: b.types[v] for v in node.inputs}, frozenset())
-    values = dict(zip(node.inputs, arrays, strict=True))
-    return evaluate(dag, [values[n] for n in names])[0]
+    types = {v: b.types[v] for v in inputs}
+    same = Node(node.op, inputs, node.name, node.attrs)
+    dtype = node_type(same, types).dtype
+    dag, names = lower_nodes([same], types, frozenset(), dtype)
+    values = dict(zip(inputs, arrays, strict=True))
+    return evaluate(dag, [values[n] for n in names])[0].astype(numpy_dtype(dtype))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.te.expr import NARROW_FLOATS
 
 
 def merge_constants(net: Network) -> Network:
@@ -22,11 +23,13 @@ def merge_constants(net: Network) -> Network:
         x, c = inputs
         inner = current.get(x)
         alone = len(net.consumers[node.inputs[0]]) == 1 and node.inputs[0] not in net.outputs
-        if inner is not None and inner.op == node.op and alone:
+        narrow = b.types[c].dtype in NARROW_FLOATS  # these would be rounded twice
+        if inner is not None and inner.op == node.op and alone and not narrow:
             x = inner.inputs[0]
             merge = np.add if node.op == "add" else np.multiply
-            merged = merge(b.constants[inner.inputs[1]], b.constants[c], dtype=np.float64)
-            c = b.constant(merged.astype(np.float32), c)
+            first, second = b.constants[inner.inputs[1]], b.constants[c]
+            wide = np.float64 if second.dtype.kind == "f" else second.dtype
+            c = b.constant(merge(first, second, dtype=wide).astype(second.dtype), c)
         name = b.op(node.op, x, c, name=node.name)
         current[name] = b.nodes[-1]
         return name

@@ -7,6 +7,7 @@ import numpy as np
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import BINARY
+from tilework.te.dtypes import numpy_dtype
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 
@@ -57,7 +58,8 @@ def _batch_norm(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         )
     shape = [1] * len(b.shape(x))
     shape[node.attrs["axis"]] = -1
-    scale, shift = (a.astype(np.float32).reshape(shape) for a in (scale, shift))
+    kind = numpy_dtype(b.types[x].dtype)
+    scale, shift = (a.astype(kind).reshape(shape) for a in (scale, shift))
     if not (scale == 1).all():
         x = b.op("multiply", x, b.constant(scale, f"{node.name}_scale"), name=f"{node.name}_mul")
     return b.op("add", x, b.constant(shift, f"{node.name}_shift"), name=node.name)
@@ -72,10 +74,10 @@ def _binary(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         x, y = y, x
     if y in b.constants and op == "subtract":
         op, y = "add", b.constant(-b.constants[y], y)
-    if y in b.constants and op == "divide":
+    if y in b.constants and op == "divide" and b.types[y].dtype in ("float32", "float64"):
         with np.errstate(divide="ignore"):
             inverse = 1.0 / b.constants[y].astype(np.float64)
-        op, y = "multiply", b.constant(inverse.astype(np.float32), y)
+        op, y = "multiply", b.constant(inverse.astype(b.constants[y].dtype), y)
     rank = max(len(b.shape(x)), len(b.shape(y)))
     x, y = (_full_rank(b, v, rank) for v in (x, y))
     return b.op(op, x, y, name=node.name)
