@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilework.codegen.error_function import erf_definition
 from tilework.codegen.types import SUFFIX, Value, float_literal, vector_type
 from tilework.errors import ScheduleError
 
@@ -65,6 +66,12 @@ class MathLibrary:
             return Value(fn.emit(f"fdiv {a.type} {one.ssa}, {den}"), a.width, a.dtype)
         if name == "exp" and a.dtype == "float32":
             symbol = self._exp(a.width)
+            return Value(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
+        if name == "erf" and a.dtype == "float32":
+            symbol = f"@tw.erf.{a.width}"
+            if symbol not in self.definitions:
+                self.definitions[symbol], declarations = erf_definition(symbol, a.width)
+                self.declarations.update(declarations)
             return Value(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
         return self._libm(values, name, args)
 

@@ -25,6 +25,8 @@ from tilework.graph.onnx.fold import FOLDABLE, Folding
 from tilework.graph.onnx.functions import body
 from tilework.graph.onnx.legacy import modern
 from tilework.graph.onnx.refused import REFUSED
+from tilework.graph.onnx.standard import definition, is_function
+from tilework.graph.operators import ValueType
 
 if TYPE_CHECKING:
     import onnx
@@ -130,8 +132,10 @@ class Walk(Context):
         """Whether there is a conversion of nodes of this kind."""
         if (node.domain, node.op_type, node.overload) in self._functions:
             return True
+        if node.domain not in _STANDARD:
+            return False
         known = node.op_type in CONVERTERS or node.op_type in FOLDABLE or node.op_type == "If"
-        return known and node.domain in _STANDARD
+        return known or is_function(node.op_type, self.opset)
 
     def _visit(self, node: onnx.NodeProto) -> None:
         function = self._functions.get((node.domain, node.op_type, node.overload))
@@ -157,13 +161,18 @@ class Walk(Context):
         elif node.op_type == "If":
             self._branch(node)
         else:
-            self._assign(node, self._result(node))
+            result = self._result(node)
+            if result is not None:
+                self._assign(node, result)
 
-    def _result(self, node: onnx.NodeProto) -> Result:
+    def _result(self, node: onnx.NodeProto) -> Result | None:
+        """What the node computes; None if others were visited in its place."""
         constant = all(i in self.constants for i in node.input if i)
         if constant and node.op_type in FOLDABLE and node.input:
             return list(self._folding.fold(node, self.constants, self.opset))
         if node.op_type not in CONVERTERS:
+            if self._defined_by_others(node):
+                return None
             raise Unsupported("only supported where all inputs are constants")
         return CONVERTERS[node.op_type](self, node)
 
@@ -212,6 +221,21 @@ class Walk(Context):
         finally:
             self.opset = outer
             self._calls.pop()
+
+    def _defined_by_others(self, node: onnx.NodeProto) -> bool:
+        """Visit what the standard defines the operator as, if it does."""
+        types = [self._type(i) if i else None for i in node.input]
+        found = definition(node, self.opset, types)
+        if found is None:
+            return False
+        self.call(*found)
+        return True
+
+    def _type(self, name: str) -> ValueType:
+        if name in self.values:
+            return self.b.types[self.values[name]]
+        array = self.constants[name]
+        return ValueType(array.shape, str(array.dtype))
 
     def _branch(self, node: onnx.NodeProto) -> None:
         """Visit the branch of an ``If`` whose condition is a constant."""

@@ -1,0 +1,110 @@
+"""Standard operators that are defined as functions of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilework.graph.operators import ValueType
+from tilework.te.dtypes import numpy_dtype
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def is_function(op: str, opset: int) -> bool:
+    """Whether the standard defines ``op`` in other operators, in this opset or a later one."""
+    schema = _schema(op, opset)
+    return schema is not None and bool(
+        schema.has_function or schema.has_context_dependent_function
+    )
+
+
+def definition(
+    node: onnx.NodeProto, opset: int, types: Sequence[ValueType | None]
+) -> tuple[onnx.FunctionProto, onnx.NodeProto] | None:
+    """The function that a node of a standard operator calls, and the call.
+
+    before: y = Celu(x)
+    after:  Celu(x; alpha=1.0) of the function { ... }, which `functions.body` then replaces
+
+    Args:
+        node: its attributes may be left out where the standard has defaults.
+        opset: of the model.
+        types: of the node's inputs, None for those left out.
+    """
+    schema = _schema(node.op_type, opset)
+    if schema is None:
+        return None
+    function = _plain(schema, opset) or _dependent(schema, opset, node, types)
+    if function is None:
+        return None
+    call = type(node)()
+    call.CopyFrom(node)
+    given = {a.name for a in node.attribute}
+    for name, attribute in schema.attributes.items():
+        default = attribute.default_value
+        if name not in given and default.type:
+            call.attribute.add().CopyFrom(default)
+    return function, call
+
+
+def _schema(op: str, opset: int) -> Any:
+    """The operator's schema (``onnx.defs.OpSchema``), or None."""
+    import onnx
+
+    try:
+        return onnx.defs.get_schema(op, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _plain(schema: Any, opset: int) -> onnx.FunctionProto | None:
+    import onnx
+
+    version = _version(schema.function_opset_versions, opset)
+    if version is None:
+        return None
+    return _parsed(onnx.FunctionProto(), schema.get_function_with_opset_version(version))
+
+
+def _dependent(
+    schema: Any,
+    opset: int,
+    node: onnx.NodeProto,
+    types: Sequence[ValueType | None],
+) -> onnx.FunctionProto | None:
+    """The function for inputs of these types, and these attributes."""
+    import onnx
+
+    version = _version(schema.context_dependent_function_opset_versions, opset)
+    if version is None:
+        return None
+    protos = [_type_proto(t).SerializeToString() for t in types]
+    data = schema.get_context_dependent_function_with_opset_version(
+        version, node.SerializeToString(), protos
+    )
+    return _parsed(onnx.FunctionProto(), data)
+
+
+def _version(offered: Sequence[int], opset: int) -> int | None:
+    """The newest version of a function that is not newer than the model, else the oldest."""
+    older = [v for v in offered if v <= opset]
+    return max(older, default=min(offered, default=None))
+
+
+def _parsed(function: onnx.FunctionProto, data: bytes) -> onnx.FunctionProto | None:
+    if not data:
+        return None
+    function.ParseFromString(data)
+    return function
+
+
+def _type_proto(t: ValueType | None) -> onnx.TypeProto:
+    import onnx
+    from onnx import helper
+
+    if t is None:
+        return onnx.TypeProto()
+    kind = helper.np_dtype_to_tensor_dtype(numpy_dtype(t.dtype))
+    return helper.make_tensor_type_proto(kind, t.shape)
