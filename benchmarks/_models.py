@@ -47,6 +47,12 @@ def layers() -> list[Layer]:
         _conv("depthwise3x3 56x56 128", 56, 128, 128, 3, groups=128),
         _conv("depthwise3x3 s2 112x112 64", 112, 64, 64, 3, stride=2, groups=64),
         _dense("dense 2048-1000", 2048, 1000),
+        _product("product 128x768x768", (128, 768), (768, 768)),
+        _product("product 128x768x3072", (128, 768), (768, 3072)),
+        _product("product 128x3072x768", (128, 3072), (3072, 768)),
+        _product("batch product 12x128x64x128", (12, 128, 64), (12, 64, 128), constant=False),
+        _product("batch product 12x128x128x64", (12, 128, 128), (12, 128, 64), constant=False),
+        _heads("heads' product 12x128x64x128", 12, 128, 64),
         _softmax("softmax 1000", 1000),
         _max_pool("maxpool3x3 s2 112x112 64", 112, 64, 3, 2),
     ]
@@ -104,6 +110,38 @@ def _dense(name: str, fan_in: int, fan_out: int) -> Layer:
     return Layer(name, 2.0 * fan_in * fan_out, model, (NHWC,))
 
 
+def _product(name: str, a: tuple[int, ...], b: tuple[int, ...], constant: bool = True) -> Layer:
+    """A matrix product, or one for each of a batch, of an activation and weights, or another."""
+    out = (*a[:-1], b[-1])
+
+    def model(layout: str) -> onnx.ModelProto:
+        rng = np.random.default_rng(0)
+        g = _Graph(NHWC, a, out)
+        if constant:
+            g.add("MatMul", [g.weight(rng.standard_normal(b) / math.sqrt(b[-2]))])
+        else:
+            g.inputs["w"] = b
+            g.add("MatMul", ["w"])
+        return g.finish(name)
+
+    return Layer(name, 2.0 * math.prod(out) * a[-1], model, (NHWC,))
+
+
+def _heads(name: str, heads: int, sequence: int, size: int) -> Layer:
+    """Attention scores of queries and keys that lie as dense layers write them."""
+    shape = (1, sequence, heads, size)
+
+    def model(layout: str) -> onnx.ModelProto:
+        g = _Graph(NCHW, shape, (1, heads, sequence, sequence))
+        g.inputs["w"] = shape
+        g.add("Transpose", [], perm=[0, 2, 1, 3])
+        g.nodes.append(helper.make_node("Transpose", ["w"], ["keys"], perm=[0, 2, 3, 1]))
+        g.add("MatMul", ["keys"])
+        return g.finish(name)
+
+    return Layer(name, 2.0 * heads * sequence * sequence * size, model, (NHWC,))
+
+
 def _softmax(name: str, size: int) -> Layer:
     def model(layout: str) -> onnx.ModelProto:
         g = _Graph(layout, (1, size), (1, size))
@@ -131,6 +169,7 @@ class _Graph:
     def __init__(self, layout: str, shape: tuple[int, ...], out: tuple[int, ...]) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
+        self.inputs: dict[str, tuple[int, ...]] = {}  # further ones
         self._at = "x"
         self._turned = layout == NHWC and len(shape) == 4
         self._shapes = [_turn(s) if self._turned else s for s in (shape, out)]
@@ -159,7 +198,10 @@ class _Graph:
             helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
             for n, s in zip("xy", self._shapes, strict=True)
         ]
-        graph = helper.make_graph(self.nodes, name, ends[:1], ends[1:], self.weights)
+        ends[1:1] = [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in self.inputs.items()
+        ]
+        graph = helper.make_graph(self.nodes, name, ends[:-1], ends[-1:], self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.checker.check_model(model)
         return model

@@ -3,7 +3,8 @@
     python benchmarks/networks.py [NET ...] [--threads 1,2] [--store DIR] [--tune N]
                                   [--peers onnxruntime,openvino] [--json FILE] [--chart FILE]
 
-NET is a name of the zoo, an ONNX file, or ``mlp-A-B-...-Z``: dense layers of these sizes; by
+NET is a name of the zoo, an ONNX file, ``mlp-A-B-...-Z``: dense layers of these sizes, or
+``encoder-LAYERS-WIDTH-HEADS-SEQUENCE``: a transformer encoder (BERT-base: 12-768-12-128); by
 default resnet-18, resnet-50 and mlp-150528-128-64-1000. Every engine runs the same network in
 float32 at batch 1 with the same number of threads, on fixed buffers, in turns (A/B/A/B); of zoo
 networks a peer has its choice of NHWC and NCHW input. Times are medians, a ratio is the median
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from _encoder import encoder
 from _engines import Result, compare
 from _machine import describe_machine, machine_line, measure_machine
 from _models import NCHW, NHWC, mlp
@@ -75,6 +77,9 @@ def models_of(name: str) -> tuple[Network | None, dict[str, onnx.ModelProto]]:
         return None, {NCHW: onnx.load(name)}
     if re.fullmatch(r"mlp(-\d+){2,}", name):
         return None, {NHWC: mlp(tuple(map(int, name.split("-")[1:])))}
+    if re.fullmatch(r"encoder(-\d+){4}", name):
+        layers, width, heads, sequence = map(int, name.split("-")[1:])
+        return None, {NHWC: encoder(layers, width, heads, sequence)}
     nets = {form: tw.zoo.get(name, layout=form) for form in (NHWC, NCHW)}
     return nets[NHWC], {form: to_model(net) for form, net in nets.items()}
 
