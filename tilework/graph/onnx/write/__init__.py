@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilework.graph.onnx.write import elementwise, matrices, normal, views, windows
+from tilework.graph.onnx.write import elementwise, indexing, matrices, normal, views, windows
 from tilework.graph.onnx.write.writer import Write, Writer
 
-_FAMILIES = (windows, matrices, normal, elementwise, views)
+_FAMILIES = (windows, matrices, normal, elementwise, views, indexing)
 
 WRITERS: dict[str, Write] = {
     op: write for family in _FAMILIES for op, write in family.WRITERS.items()

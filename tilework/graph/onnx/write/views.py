@@ -8,6 +8,7 @@ import numpy as np
 
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
+from tilework.te.dtypes import numpy_dtype
 
 
 def _reshape(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -18,8 +19,15 @@ def _reshape(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
 def _pad(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     a = node.attrs
     pads = w.constant(f"{out}_pads", np.asarray([*a["before"], *a["after"]], np.int64))
-    value = w.constant(f"{out}_value", np.asarray(a["value"], np.float32))
+    dtype = numpy_dtype(w.net.types[node.name].dtype)
+    value = w.constant(f"{out}_value", np.asarray(a["value"], dtype))
     w.add("Pad", [*inputs, pads, value], out)
+
+
+def _pad_self(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    a = node.attrs
+    pads = w.constant(f"{out}_pads", np.asarray([*a["before"], *a["after"]], np.int64))
+    w.add("Pad", [*inputs, pads], out, mode=a["mode"])
 
 
 WRITERS: dict[str, Write] = {
@@ -27,4 +35,5 @@ WRITERS: dict[str, Write] = {
     "transpose": simple("Transpose", "perm"),
     "concat": simple("Concat", "axis"),
     "pad": _pad,
+    "pad_self": _pad_self,
 }

@@ -1,0 +1,161 @@
+"""Operators that choose elements, and those along an ordered dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilework.errors import NetworkError
+from tilework.graph.ir import Node
+from tilework.graph.onnx.write.writer import Write, Writer, simple
+
+
+def _ints(w: Writer, name: str, values: Sequence[int] | int) -> str:
+    return w.constant(name, np.asarray(values, np.int64))
+
+
+def _reshaped(w: Writer, value: str, shape: Sequence[int], out: str) -> str:
+    w.add("Reshape", [value, _ints(w, f"{out}_shape", shape)], out)
+    return out
+
+
+def _slice(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    a = node.attrs
+    # the end of a falling slice that takes element 0 is anything below the first
+    ends = [b + n * s for b, n, s in zip(a["begin"], a["size"], a["stride"], strict=True)]
+    ends = [e if e >= 0 else -(2**31) for e in ends]
+    given = (a["begin"], ends, range(len(ends)), a["stride"])
+    names = ("begin", "end", "axes", "step")
+    parts = [_ints(w, f"{out}_{n}", list(v)) for n, v in zip(names, given, strict=True)]
+    w.add("Slice", [*inputs, *parts], out)
+
+
+def _expand(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    w.add("Expand", [*inputs, _ints(w, f"{out}_shape", node.attrs["shape"])], out)
+
+
+def _trilu(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    k = _ints(w, f"{out}_k", node.attrs["k"])
+    w.add("Trilu", [*inputs, k], out, upper=int(node.attrs["upper"]))
+
+
+def _one_hot(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    indices, values = inputs
+    depth = _ints(w, f"{out}_depth", node.attrs["depth"])
+    w.add("OneHot", [indices, depth, values], out, axis=node.attrs["axis"])
+
+
+def _reduction(node: Node) -> dict[str, str]:
+    reduction = node.attrs["reduction"]
+    if reduction in ("max", "min"):
+        raise NetworkError(f"node '{node.name}': the operator set has no scatter with {reduction}")
+    return {} if reduction == "none" else {"reduction": reduction}
+
+
+def _scatter_elements(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    w.add("ScatterElements", inputs, out, axis=node.attrs["axis"], **_reduction(node))
+
+
+def _scatter_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    x, indices, updates = inputs
+    shape = w.net.types[node.name].shape
+    apart = _reshaped(w, x, (*node.attrs["extents"], shape[1]), f"{out}_apart")
+    w.add("ScatterND", [apart, indices, updates], f"{out}_written", **_reduction(node))
+    _reshaped(w, f"{out}_written", shape, out)
+
+
+def _known(w: Writer, node: Node, i: int) -> np.ndarray:
+    if node.inputs[i] not in w.net.constants:
+        raise NetworkError(f"node '{node.name}' ({node.op}): its tables must be constants")
+    return w.net.constants[node.inputs[i]]
+
+
+def _replace_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    rows = _known(w, node, 1)
+    mask = w.constant(f"{out}_mask", (rows >= 0)[:, None])
+    places = _ints(w, f"{out}_places", np.maximum(rows, 0).tolist())
+    w.add("Gather", [inputs[2], places], f"{out}_rows", axis=0)
+    w.add("Where", [mask, f"{out}_rows", inputs[0]], out)
+
+
+def _resample(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    """A gathered slice times its weights for each tap, and their sum."""
+    positions, weights = _known(w, node, 1), _known(w, node, 2)
+    rank, axis = len(w.net.types[node.name].shape), node.attrs["axis"]
+    terms = []
+    for t in range(positions.shape[1]):
+        at = _ints(w, f"{out}_places{t}", positions[:, t].tolist())
+        shape = [-1 if d == axis else 1 for d in range(rank)]
+        share = w.constant(f"{out}_weights{t}", weights[:, t].reshape(shape))
+        w.add("Gather", [inputs[0], at], f"{out}_tap{t}", axis=axis)
+        w.add("Mul", [f"{out}_tap{t}", share], f"{out}_term{t}")
+        terms.append(f"{out}_term{t}")
+    w.add("Sum", terms, out)
+
+
+def _cumulative(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    a = node.attrs
+    if a["kind"] != "sum":
+        raise NetworkError(f"node '{node.name}': the operator set has no products of prefixes")
+    flags = {k: int(a[k]) for k in ("exclusive", "reverse")}
+    w.add("CumSum", [*inputs, _ints(w, f"{out}_axis", a["axis"])], out, **flags)
+
+
+def _top_k(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    from onnx import helper
+
+    k = _ints(w, f"{out}_k", [node.attrs["k"]])
+    attrs = {"axis": node.attrs["axis"], "largest": int(node.attrs["largest"])}
+    outputs = [f"{out}_values", out]
+    w.nodes.append(helper.make_node("TopK", [*inputs, k], outputs, name=out, **attrs))
+
+
+def _space_to_depth(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    b = node.attrs["block"]
+    if node.attrs["mode"] == "DCR":
+        w.add("SpaceToDepth", inputs, out, blocksize=b)
+        return
+    n, c, h, width = w.net.types[node.inputs[0]].shape
+    apart = _reshaped(w, inputs[0], (n, c, h // b, b, width // b, b), f"{out}_apart")
+    w.add("Transpose", [apart], f"{out}_moved", perm=(0, 1, 3, 5, 2, 4))
+    _reshaped(w, f"{out}_moved", w.net.types[node.name].shape, out)
+
+
+def _depth_to_space(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    w.add("DepthToSpace", inputs, out, blocksize=node.attrs["block"], mode=node.attrs["mode"])
+
+
+def _tile(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    w.add("Tile", [*inputs, _ints(w, f"{out}_factors", node.attrs["factors"])], out)
+
+
+def _repeat(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    shape = w.net.types[node.inputs[0]].shape
+    single = _reshaped(w, inputs[0], [e for n in shape for e in (n, 1)], f"{out}_single")
+    full = [e for pair in zip(shape, node.attrs["factors"], strict=True) for e in pair]
+    w.add("Expand", [single, _ints(w, f"{out}_full_shape", full)], f"{out}_full")
+    _reshaped(w, f"{out}_full", w.net.types[node.name].shape, out)
+
+
+WRITERS: dict[str, Write] = {
+    "cumulative": _cumulative,
+    "depth_to_space": _depth_to_space,
+    "expand": _expand,
+    "gather_nd": simple("GatherND", "batch_dims"),
+    "one_hot": _one_hot,
+    "repeat": _repeat,
+    "replace_rows": _replace_rows,
+    "resample": _resample,
+    "resample_sum": _resample,
+    "reverse_sequence": simple("ReverseSequence", "batch_axis", "time_axis"),
+    "scatter_elements": _scatter_elements,
+    "scatter_rows": _scatter_rows,
+    "slice": _slice,
+    "space_to_depth": _space_to_depth,
+    "take": simple("Gather", "axis"),
+    "take_along": simple("GatherElements", "axis"),
+    "tile": _tile,
+    "top_k": _top_k,
+    "trilu": _trilu,
+}
