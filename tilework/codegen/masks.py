@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.types import Value
 from tilework.lower.ir import For, Load, Stmt, Store, walk_stmts
-from tilework.te.expr import Binary, Call, Const, Expr, IfThenElse, Select, children
+from tilework.te.expr import Binary, Call, Const, Expr, IfThenElse, Select, children, walk
 
 _VECTOR_CALLS = frozenset({"exp", "sqrt", "rsqrt", "sigmoid", "abs", "floor", "ceil", "round"})
 
@@ -30,10 +30,15 @@ def _plain(e: Expr) -> bool:
         case Call():
             return e.name in _VECTOR_CALLS and all(_plain(a) for a in e.args)
         case Select() | IfThenElse():
-            return _plain(e.a) and _plain(e.b)  # a condition on data compares, lane by lane
+            # a condition on data compares, lane by lane
+            return _plain(e.a) and _plain(e.b) and all(map(_loads_plain, walk(e.cond)))
         case Binary():
             return e.dtype == "float32" and all(_plain(x) for x in children(e))
     return False
+
+
+def _loads_plain(e: Expr) -> bool:
+    return not isinstance(e, Load) or e.buffer.dtype == "float32"
 
 
 def masked_load(library: MathLibrary, kind: str, width: int, active: int, pointer: str) -> str:

@@ -16,6 +16,7 @@ from tilework.ops.elementwise import (
     clip,
     copy,
     divide,
+    elementwise,
     maximum,
     minimum,
     multiply,
@@ -33,9 +34,17 @@ from tilework.ops.indexing import (
     take_along,
     trilu,
 )
+from tilework.ops.norm import (
+    group_norm,
+    hardmax,
+    local_response_norm,
+    log_softmax,
+    normalize,
+)
 from tilework.ops.ordering import cumulative, top_k
 from tilework.ops.pad import PAD_MODES, pad, pad_with_self
 from tilework.ops.pool import avg_pool, global_avg_pool, max_pool
+from tilework.ops.reductions import arg_extremum, reduce
 from tilework.ops.resample import resample
 from tilework.ops.scatter import REDUCTIONS as SCATTER_REDUCTIONS
 from tilework.ops.scatter import replace_rows, scatter_elements, scatter_rows
@@ -43,11 +52,12 @@ from tilework.ops.softmax import softmax
 from tilework.ops.transform import concatenate, transpose
 
 __all__ = [
-    "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "add", "avg_pool", "broadcast_index", "clip",
-    "col2im", "concatenate", "conv", "conv2d_nchw", "conv2d_nhwc", "copy", "cumulative", "dense",
-    "depthwise_conv", "divide", "einsum", "expand", "gather_nd", "global_avg_pool", "grouped_conv",
-    "matmul", "max_pool", "maximum", "minimum", "multiply", "one_hot", "pad", "pad_with_self",
-    "position", "relu", "replace_rows", "resample", "reverse_sequence", "scatter_elements",
-    "scatter_rows", "softmax", "strided_slice", "subtract", "take", "take_along", "top_k",
-    "transpose", "trilu", "unary",
+    "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "add", "arg_extremum", "avg_pool",
+    "broadcast_index", "clip", "col2im", "concatenate", "conv", "conv2d_nchw", "conv2d_nhwc",
+    "copy", "cumulative", "dense", "depthwise_conv", "divide", "einsum", "elementwise", "expand",
+    "gather_nd", "global_avg_pool", "group_norm", "grouped_conv", "hardmax",
+    "local_response_norm", "log_softmax", "matmul", "max_pool", "maximum", "minimum", "multiply",
+    "normalize", "one_hot", "pad", "pad_with_self", "reduce", "relu", "replace_rows",
+    "resample", "reverse_sequence", "scatter_elements", "scatter_rows", "softmax",
+    "strided_slice", "subtract", "take", "take_along", "top_k", "transpose", "trilu", "unary",
 ]  # fmt: skip

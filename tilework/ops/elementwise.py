@@ -3,14 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilework import te
+from tilework.ops import scalars
+from tilework.ops.activations import ACTIVATIONS
 from tilework.ops.storage import computed
 
-_Binary = Callable[[te.Expr, te.Expr], te.Expr]
+_Scalar = Callable[..., te.Expr]
 
-# te functions of one argument that an elementwise operator of the same name applies
-UNARY = ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "abs", "erf", "floor", "ceil")
+# functions of one float: those of te of the same name, and others that are built of them
+UNARY = (
+    "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "floor", "ceil", "round",
+    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+)  # fmt: skip
+_UNARY: dict[str, _Scalar] = {name: getattr(te, name) for name in UNARY}
+
+# functions of one number of any type
+SIGNED_UNARY: dict[str, _Scalar] = {
+    "abs": te.abs,
+    "neg": scalars.neg,
+    "sign": te.sign,
+}
+
+ARITHMETIC: dict[str, _Scalar] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": scalars.divide,
+    "maximum": te.maximum,
+    "minimum": te.minimum,
+    "power": scalars.power,
+    "floor_mod": scalars.floor_mod,
+    "truncated_mod": scalars.truncated_mod,
+    "prelu": scalars.prelu,
+}
+
+COMPARISONS: dict[str, _Scalar] = {
+    "less": lambda x, y: x < y,
+    "less_equal": lambda x, y: x <= y,
+    "greater": lambda x, y: x > y,
+    "greater_equal": lambda x, y: x >= y,
+    "equal": te.equal,
+    "not_equal": te.not_equal,
+}
+
+LOGIC: dict[str, _Scalar] = {
+    "logical_and": te.all,
+    "logical_or": te.any,
+    "logical_xor": te.logical_xor,
+    "logical_not": te.logical_not,
+}
+
+BITWISE: dict[str, _Scalar] = {
+    "bitwise_and": te.bitwise_and,
+    "bitwise_or": te.bitwise_or,
+    "bitwise_xor": te.bitwise_xor,
+    "shift_left": te.shift_left,
+    "shift_right": te.shift_right,
+}
+
+PREDICATES: dict[str, _Scalar] = {"isnan": te.isnan, "isinf": scalars.isinf}
+
+# every elementwise operator by name, but for `clip` and `copy`
+SCALARS: dict[str, _Scalar] = {
+    **_UNARY, **SIGNED_UNARY, **ARITHMETIC, **COMPARISONS, **LOGIC, **BITWISE, **PREDICATES,
+    **ACTIVATIONS, "relu": te.relu, "reciprocal": scalars.reciprocal, "where": te.select,
+    "bitwise_not": te.bitwise_not, "cast": scalars.cast,
+}  # fmt: skip
 
 
 def axis_names(ndim: int) -> list[str]:
@@ -45,72 +105,73 @@ def broadcast_index(tensor: te.Tensor, axes: Sequence[te.Expr], shape: Sequence[
     ]
 
 
-def _binary(a: te.Tensor, b: te.Tensor, fn: _Binary, name: str) -> te.Tensor:
-    shape = broadcast_shape(a.shape, b.shape)
+def elementwise(function: str, *operands: te.Tensor, **attrs: Any) -> te.Tensor:
+    """Apply a function of `SCALARS` to broadcast operands, element by element.
+
+    Raises:
+        ValueError: no such function, or the shapes do not broadcast.
+    """
+    if function not in SCALARS:
+        known = ", ".join(SCALARS)
+        raise ValueError(f"'{function}' is not an elementwise function; known: {known}")
+    fn = SCALARS[function]
+    shape = broadcast_shape(*(x.shape for x in operands))
     return te.compute(
         shape,
-        lambda *ax: fn(
-            computed(broadcast_index(a, ax, shape)), computed(broadcast_index(b, ax, shape))
-        ),
-        name=name,
+        lambda *ax: fn(*(computed(broadcast_index(x, ax, shape)) for x in operands), **attrs),
+        name=f"T_{function}",
         axis_names=axis_names(len(shape)),
     )
 
 
-def _map(x: te.Tensor, fn: Callable[[te.Expr], te.Expr], name: str) -> te.Tensor:
-    names = axis_names(x.ndim)
-    return te.compute(x.shape, lambda *ax: fn(computed(x[ax])), name=name, axis_names=names)
-
-
 def add(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     """Broadcasting sum."""
-    return _binary(a, b, lambda x, y: x + y, "T_add")
+    return elementwise("add", a, b)
 
 
 def subtract(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     """Broadcasting difference."""
-    return _binary(a, b, lambda x, y: x - y, "T_subtract")
+    return elementwise("subtract", a, b)
 
 
 def multiply(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     """Broadcasting product."""
-    return _binary(a, b, lambda x, y: x * y, "T_multiply")
+    return elementwise("multiply", a, b)
 
 
 def divide(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """Broadcasting quotient."""
-    return _binary(a, b, lambda x, y: x / y, "T_divide")
+    """Broadcasting quotient; of integers, rounded towards zero."""
+    return elementwise("divide", a, b)
 
 
 def maximum(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     """Broadcasting maximum."""
-    return _binary(a, b, te.maximum, "T_maximum")
+    return elementwise("maximum", a, b)
 
 
 def minimum(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     """Broadcasting minimum."""
-    return _binary(a, b, te.minimum, "T_minimum")
+    return elementwise("minimum", a, b)
 
 
 def relu(x: te.Tensor) -> te.Tensor:
     """``max(x, 0)``."""
-    return _map(x, te.relu, "T_relu")
+    return elementwise("relu", x)
 
 
 def clip(x: te.Tensor, low: float, high: float) -> te.Tensor:
     """``x`` limited to the closed interval from ``low`` to ``high``."""
 
-    def body(v: te.Expr) -> te.Expr:
+    def body(*ax: te.Expr) -> te.Expr:
+        v = computed(x[ax])
         return te.maximum(te.minimum(v, te.const(high, v.dtype)), te.const(low, v.dtype))
 
-    return _map(x, body, "T_clip")
+    return te.compute(x.shape, body, name="T_clip", axis_names=axis_names(x.ndim))
 
 
 def unary(x: te.Tensor, function: str) -> te.Tensor:
-    """A math function of `UNARY`, element by element."""
-    if function not in UNARY:
-        raise ValueError(f"'{function}' is not an elementwise function; known: {', '.join(UNARY)}")
-    return _map(x, getattr(te, function), f"T_{function}")
+    """A function of one element of `SCALARS`, element by element."""
+    return elementwise(function, x)
 
 
 def copy(x: te.Tensor) -> te.Tensor:

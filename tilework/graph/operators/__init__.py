@@ -17,6 +17,7 @@ from tilework.graph.operators import (
     indexing,
     matrices,
     normal,
+    reductions,
     sparse,
     views,
     windows,
@@ -36,7 +37,9 @@ from tilework.graph.operators.windows import (
 # index arithmetic is 32 bits wide; no sensible network comes near this many elements in one value
 MAX_ELEMENTS = 2**30
 
-_FAMILIES = (windows, matrices, sparse, normal, elementwise, views, indexing, blocks)
+_FAMILIES = (
+    windows, matrices, sparse, normal, elementwise, reductions, views, indexing, blocks,
+)  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}
 

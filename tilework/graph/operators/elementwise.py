@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tilework import ops, te
 from tilework.graph.operators.base import (
     ANY,
     FLOATS,
+    INTEGERS,
     NUMBERS,
     Attrs,
+    Infer,
     Lower,
     Operator,
     Pattern,
     Shape,
+    ValueType,
     broadcast,
+    common_dtype,
     shaped,
     unmoved,
 )
+from tilework.ops.activations import ACTIVATIONS
+from tilework.ops.elementwise import ARITHMETIC, BITWISE, COMPARISONS, PREDICATES, SIGNED_UNARY
 
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
-UNARY = ops.UNARY
+UNARY = (*ops.UNARY, *SIGNED_UNARY, "reciprocal")
 
 
 def _same(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -34,27 +40,92 @@ def _broadcast(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return broadcast((a, b))
 
 
-def _lower_unary(function: str) -> Lower:
-    return lambda a, t, free: ops.unary(t[0], function)
+def _to_bool(dtypes: Sequence[str], operands: int) -> Infer:
+    """Operands of one of ``dtypes``, a result of bool."""
+
+    def infer(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+        if len(types) != operands:
+            raise ValueError(f"it takes {operands} operands, got {len(types)}")
+        common_dtype(types, dtypes)
+        return ValueType(broadcast([t.shape for t in types]), "bool")
+
+    return infer
 
 
-def _lower_binary(function: Callable[[te.Tensor, te.Tensor], te.Tensor]) -> Lower:
-    return lambda a, t, free: function(t[0], t[1])
+def _infer_power(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    for t in types:
+        common_dtype([t], NUMBERS)
+    a, b = types
+    return ValueType(broadcast((a.shape, b.shape)), a.dtype)
 
 
-def _elementwise(name: str, lower: Lower, dtypes: Sequence[str]) -> Operator:
-    return Operator(name, shaped(_same, dtypes), lower, Pattern.ELEMENTWISE, unmoved)
+def _infer_where(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    condition, a, b = types
+    if condition.dtype != "bool":
+        raise ValueError(f"the condition is {condition.dtype}, expected bool")
+    dtype = common_dtype((a, b))
+    return ValueType(broadcast((condition.shape, a.shape, b.shape)), dtype)
 
 
-def _binary(name: str) -> Operator:
-    lower = _lower_binary(getattr(ops, name))
-    return Operator(name, shaped(_broadcast, NUMBERS), lower, Pattern.BROADCAST, unmoved)
+def _infer_prelu(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    x, slope = types
+    if broadcast((x.shape, slope.shape)) != x.shape:
+        raise ValueError(f"slopes {list(slope.shape)} do not broadcast to {list(x.shape)}")
+    return ValueType(x.shape, common_dtype(types, NUMBERS))
 
+
+def _infer_cast(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    if attrs["to"] not in ANY:
+        raise ValueError(f"unknown element type '{attrs['to']}'")
+    return ValueType(types[0].shape, attrs["to"])
+
+
+def _lower(function: str) -> Lower:
+    return lambda a, t, free: ops.elementwise(function, *t, **a)
+
+
+def _elementwise(
+    name: str, dtypes: Sequence[str], infer: Infer | None = None, lower: Lower | None = None
+) -> Operator:
+    return Operator(
+        name,
+        infer or shaped(_same, dtypes),
+        lower or _lower(name),
+        Pattern.ELEMENTWISE,
+        unmoved,
+    )
+
+
+def _binary(name: str, dtypes: Sequence[str], infer: Infer | None = None) -> Operator:
+    infer = infer or shaped(_broadcast, dtypes)
+    return Operator(name, infer, _lower(name), Pattern.BROADCAST, unmoved)
+
+
+def _lower_clip(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.clip(t[0], a["low"], a["high"])
+
+
+_PLAIN = [name for name in ARITHMETIC if name not in ("power", "prelu")]
 
 OPERATORS = (
-    *(_binary(name) for name in BINARY),
-    *(_elementwise(name, _lower_unary(name), FLOATS) for name in UNARY),
-    _elementwise("relu", lambda a, t, free: ops.relu(t[0]), NUMBERS),
-    _elementwise("clip", lambda a, t, free: ops.clip(t[0], a["low"], a["high"]), NUMBERS),
-    _elementwise("identity", lambda a, t, free: ops.copy(t[0]), ANY),
+    *(_binary(name, NUMBERS) for name in _PLAIN),
+    _binary("power", NUMBERS, _infer_power),
+    _binary("prelu", NUMBERS, _infer_prelu),
+    *(_binary(name, INTEGERS) for name in BITWISE),
+    *(_binary(name, ANY, _to_bool(ANY, 2)) for name in COMPARISONS),
+    *(
+        _binary(f"logical_{name}", ("bool",), _to_bool(("bool",), 2))
+        for name in ("and", "or", "xor")
+    ),
+    _binary("where", ANY, _infer_where),
+    *(_elementwise(name, FLOATS) for name in (*ops.UNARY, "reciprocal")),
+    *(_elementwise(name, NUMBERS) for name in SIGNED_UNARY),
+    *(_elementwise(name, FLOATS) for name in ACTIVATIONS),
+    *(_elementwise(name, FLOATS, _to_bool(FLOATS, 1)) for name in PREDICATES),
+    _elementwise("logical_not", ("bool",)),
+    _elementwise("bitwise_not", INTEGERS),
+    _elementwise("cast", ANY, _infer_cast),
+    _elementwise("relu", NUMBERS),
+    _elementwise("clip", NUMBERS, lower=_lower_clip),
+    _elementwise("identity", ANY, lower=lambda a, t, free: ops.copy(t[0])),
 )

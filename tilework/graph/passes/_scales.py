@@ -39,7 +39,7 @@ def has_constant_weight(net: Network, node: Node) -> bool:
 
 def scale_weight(node: Node, weight: np.ndarray, scale: np.ndarray, side: str) -> np.ndarray:
     """``weight`` with its ``"in"`` or ``"out"`` channels multiplied by ``scale``."""
-    scale = scale.astype(np.float32)
+    scale = scale.astype(weight.dtype)
     if node.op == "dense":
         return weight * (scale if side == "in" else scale[:, None])
     if side == "out":

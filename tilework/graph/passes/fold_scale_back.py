@@ -36,7 +36,7 @@ def fold_scale_back(net: Network) -> Network:
             return keep(b, node, inputs)
         scale, old = scales[node.name], b.constants[inputs[1]]
         if node.op == "add":
-            new = (old.astype(np.float64) * scale).astype(np.float32)
+            new = (old.astype(np.float64) * scale).astype(old.dtype)
         else:
             new = scale_weight(node, old, scale, "out")
         return b.op(node.op, inputs[0], b.constant(new, inputs[1]), name=node.name, **node.attrs)

@@ -18,7 +18,11 @@ def merge_constants(net: Network) -> Network:
     current: dict[str, Node] = {}
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        if node.op not in ("add", "multiply") or inputs[1] not in b.constants:
+        if (
+            node.op not in ("add", "multiply")
+            or inputs[1] not in b.constants
+            or (b.types[inputs[1]].dtype in ("float16", "bfloat16"))
+        ):
             return keep(b, node, inputs)
         x, c = inputs
         inner = current.get(x)

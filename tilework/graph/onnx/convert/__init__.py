@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tilework.graph.onnx.context import Converter
 from tilework.graph.onnx.convert import (
+    activations,
     elementwise,
     indexing,
     matrices,
@@ -21,7 +22,8 @@ from tilework.graph.onnx.convert import (
 )
 
 _FAMILIES = (
-    windows, matrices, normal, elementwise, reductions, views, slices, indexing, resize,
+    windows, matrices, normal, elementwise, activations, reductions, views, slices, indexing,
+    resize,
 )  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {

@@ -1,4 +1,4 @@
-"""Operators that treat all elements alike."""
+"""Operators that treat all elements alike: arithmetic, comparisons, logic, selection, casts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilework.graph.onnx.context import Context, Converter, attributes, optional, scalar
+from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
 
 if TYPE_CHECKING:
     import onnx
@@ -17,9 +17,11 @@ def _unary(op: str) -> Converter:
 
 
 def _binary(op: str) -> Converter:
-    """An operator of two or more operands (``Sum``, ``Max``, ``Min`` take any number)."""
+    """An operator of one or more operands (``Sum``, ``Max``, ``Min`` take any number)."""
 
     def convert(c: Context, node: onnx.NodeProto) -> str:
+        if len(node.input) == 1:
+            return c.op("identity", c.value(node.input[0]), name=node.output[0])
         y = c.value(node.input[0])
         for other in node.input[1:]:
             y = c.op(op, y, c.value(other), name=node.output[0])
@@ -28,48 +30,167 @@ def _binary(op: str) -> Converter:
     return convert
 
 
-def _negate(c: Context, node: onnx.NodeProto) -> str:
-    return c.op("multiply", c.value(node.input[0]), scalar(c, -1.0), name=node.output[0])
+def _mean(c: Context, node: onnx.NodeProto) -> str:
+    total = _binary("add")(c, node)
+    assert isinstance(total, str)
+    return c.op("divide", total, _like(c, len(node.input), total), name=node.output[0])
 
 
-def _reciprocal(c: Context, node: onnx.NodeProto) -> str:
-    return c.op("divide", scalar(c, 1.0), c.value(node.input[0]), name=node.output[0])
+def _like(c: Context, value: float, other: str) -> str:
+    """A constant of rank 0 and of the element type of ``other``."""
+    dtype = c.b.types[other].dtype
+    return c.b.constant(np.asarray(value).astype(dtype), "scalar")
 
 
 def _clip(c: Context, node: onnx.NodeProto) -> str:
     a = attributes(node)
-    ends = {"low": a.get("min", -np.inf), "high": a.get("max", np.inf)}
-    for i, end in ((1, "low"), (2, "high")):
-        if optional(node, i):
-            ends[end] = c.array(node.input[i], "the limits").item()
-    largest = float(np.finfo(np.float32).max)
-    if ends["low"] > -largest or ends["high"] < largest:
+    x = c.value(node.input[0])
+    dtype = c.b.types[x].dtype
+    ends: dict[str, float] = {"low": a.get("min", -np.inf), "high": a.get("max", np.inf)}
+    for i, end, op in ((1, "low", "maximum"), (2, "high", "minimum")):
+        name = optional(node, i)
+        if name and name in c.constants:
+            ends[end] = c.constants[name].item()
+        elif name:
+            x = c.op(op, x, c.value(name), name=node.output[0])
+    if np.issubdtype(np.dtype(dtype), np.floating):
         # older exporters write the largest finite number for "no limit"
-        high = np.inf if ends["high"] >= largest else float(ends["high"])
+        largest = float(np.finfo(dtype).max)
         low = -np.inf if ends["low"] <= -largest else float(ends["low"])
-        return c.op("clip", c.value(node.input[0]), name=node.output[0], low=low, high=high)
-    return c.value(node.input[0])
+        high = np.inf if ends["high"] >= largest else float(ends["high"])
+        if np.isinf(low) and np.isinf(high):
+            return c.op("identity", x, name=node.output[0])
+        return c.op("clip", x, name=node.output[0], low=low, high=high)
+    if not np.isinf(ends["low"]):
+        x = c.op("maximum", x, _like(c, ends["low"], x), name=node.output[0])
+    if not np.isinf(ends["high"]):
+        x = c.op("minimum", x, _like(c, ends["high"], x), name=node.output[0])
+    return c.op("identity", x, name=node.output[0])
+
+
+def _power(c: Context, node: onnx.NodeProto) -> str:
+    """Powers; a square and a root need no logarithm."""
+    base, exponent = node.input
+    x, name = c.value(base), node.output[0]
+    floating = c.b.types[x].dtype.startswith("float")
+    known = c.constants.get(exponent)
+    if floating and known is not None and known.size == 1:
+        value, widened = float(known.item()), known.ndim > c.rank(base)
+        if value == 2.0 and not widened:
+            return c.op("multiply", x, x, name=name)
+        if value == 0.5 and not widened:
+            return c.op("sqrt", x, name=name)
+    return c.op("power", x, c.value(exponent), name=name)
+
+
+def _modulo(c: Context, node: onnx.NodeProto) -> str:
+    op = "truncated_mod" if attributes(node).get("fmod", 0) else "floor_mod"
+    return _binary(op)(c, node)  # type: ignore[return-value]
+
+
+def _shift(c: Context, node: onnx.NodeProto) -> str:
+    direction = attributes(node)["direction"]
+    if direction not in ("LEFT", "RIGHT"):
+        raise Unsupported(f"unknown direction '{direction}'")
+    return _binary(f"shift_{direction.lower()}")(c, node)  # type: ignore[return-value]
+
+
+def _prelu(c: Context, node: onnx.NodeProto) -> str:
+    return c.op("prelu", c.value(node.input[0]), c.value(node.input[1]), name=node.output[0])
+
+
+def _where(c: Context, node: onnx.NodeProto) -> str:
+    return c.op("where", *(c.value(i) for i in node.input), name=node.output[0])
+
+
+def _isinf(c: Context, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    signs = {k: bool(a.get(f"detect_{k}", 1)) for k in ("positive", "negative")}
+    return c.op("isinf", c.value(node.input[0]), name=node.output[0], **signs)
+
+
+def _cast(c: Context, node: onnx.NodeProto) -> str:
+    to = element_type(attributes(node)["to"])
+    return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
+
+
+def _cast_like(c: Context, node: onnx.NodeProto) -> str:
+    other = node.input[1]
+    to = c.b.types[c.value(other)].dtype
+    return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
+
+
+def element_type(number: int) -> str:
+    """NumPy's name of an ONNX element type.
+
+    Raises:
+        Unsupported: arrays of that type cannot be computed with.
+    """
+    from onnx import TensorProto, helper
+
+    try:
+        name = helper.tensor_dtype_to_np_dtype(number).name
+    except KeyError:
+        raise Unsupported(f"there is no element type {number}") from None
+    from tilework.graph.operators.base import ANY
+
+    if name not in ANY or number == TensorProto.STRING:
+        raise Unsupported(f"element type {TensorProto.DataType.Name(number)} is not supported")
+    return name
 
 
 CONVERTERS: dict[str, Converter] = {
     "Abs": _unary("abs"),
+    "Acos": _unary("acos"),
+    "Acosh": _unary("acosh"),
     "Add": _binary("add"),
+    "And": _binary("logical_and"),
+    "Asin": _unary("asin"),
+    "Asinh": _unary("asinh"),
+    "Atan": _unary("atan"),
+    "Atanh": _unary("atanh"),
+    "BitShift": _shift,
+    "BitwiseAnd": _binary("bitwise_and"),
+    "BitwiseNot": _unary("bitwise_not"),
+    "BitwiseOr": _binary("bitwise_or"),
+    "BitwiseXor": _binary("bitwise_xor"),
+    "Cast": _cast,
+    "CastLike": _cast_like,
     "Ceil": _unary("ceil"),
     "Clip": _clip,
+    "Cos": _unary("cos"),
+    "Cosh": _unary("cosh"),
     "Div": _binary("divide"),
+    "Equal": _binary("equal"),
     "Erf": _unary("erf"),
     "Exp": _unary("exp"),
     "Floor": _unary("floor"),
+    "Greater": _binary("greater"),
+    "GreaterOrEqual": _binary("greater_equal"),
+    "IsInf": _isinf,
+    "IsNaN": _unary("isnan"),
+    "Less": _binary("less"),
+    "LessOrEqual": _binary("less_equal"),
     "Log": _unary("log"),
     "Max": _binary("maximum"),
+    "Mean": _mean,
     "Min": _binary("minimum"),
+    "Mod": _modulo,
     "Mul": _binary("multiply"),
-    "Neg": _negate,
-    "Reciprocal": _reciprocal,
-    "Relu": _unary("relu"),
-    "Sigmoid": _unary("sigmoid"),
+    "Neg": _unary("neg"),
+    "Not": _unary("logical_not"),
+    "Or": _binary("logical_or"),
+    "PRelu": _prelu,
+    "Pow": _power,
+    "Reciprocal": _unary("reciprocal"),
+    "Round": _unary("round"),
+    "Sign": _unary("sign"),
+    "Sin": _unary("sin"),
+    "Sinh": _unary("sinh"),
     "Sqrt": _unary("sqrt"),
     "Sub": _binary("subtract"),
     "Sum": _binary("add"),
-    "Tanh": _unary("tanh"),
+    "Tan": _unary("tan"),
+    "Where": _where,
+    "Xor": _binary("logical_xor"),
 }

@@ -3,41 +3,233 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes
+import numpy as np
+
+from tilework.graph.onnx.context import (
+    Context,
+    Converter,
+    Result,
+    Unsupported,
+    attributes,
+    optional,
+)
 
 if TYPE_CHECKING:
     import onnx
 
 
-def _batch_norm(c: Context, node: onnx.NodeProto) -> str:
+def like(c: Context, number: float, value: str) -> str:
+    """A constant of rank 0 with the element type of ``value``."""
+    return c.b.constant(np.asarray(number).astype(c.b.types[value].dtype), "scalar")
+
+
+def _batch_norm(c: Context, node: onnx.NodeProto) -> Result:
     a = attributes(node)
-    if a.get("training_mode", 0):
-        raise Unsupported("training mode is not supported")
     if c.rank(node.input[0]) < 2:
         raise Unsupported("the input has no channel dimension")
-    for i in node.input[1:5]:
-        c.array(i, "scale, shift, mean and variance")
-    values = [c.value(i) for i in node.input[:5]]
     epsilon = float(a.get("epsilon", 1e-5))
-    return c.op("batch_norm", *values, name=node.output[0], axis=1, epsilon=epsilon)
+    if a.get("training_mode", 0):
+        return _trained_batch_norm(c, node, epsilon, float(a.get("momentum", 0.9)))
+    values = [c.value(i) for i in node.input[:5]]
+    if all(i in c.constants for i in node.input[1:5]):
+        return c.op("batch_norm", *values, name=node.output[0], axis=1, epsilon=epsilon)
+    x, *stats = values
+    gamma, beta, mean, var = (_channels(c, s, c.rank(node.input[0])) for s in stats)
+    return _scaled(c, node, c.op("subtract", x, mean), var, gamma, beta, epsilon)
 
 
-def _softmax(c: Context, node: onnx.NodeProto) -> str:
-    shape = c.shape(node.input[0])
-    x, name = c.value(node.input[0]), node.output[0]
-    if c.opset >= 13:
-        return c.op("softmax", x, name=name, axis=int(attributes(node).get("axis", -1)))
-    # before opset 13 everything from the axis on counts as one dimension
-    axis = attributes(node).get("axis", 1) % max(len(shape), 1)
-    if axis == len(shape) - 1:
-        return c.op("softmax", x, name=name, axis=axis)
-    flat = c.op("reshape", x, shape=(math.prod(shape[:axis]), math.prod(shape[axis:])))
-    return c.op("reshape", c.op("softmax", flat, axis=1), name=name, shape=shape)
+def _scaled(
+    c: Context,
+    node: onnx.NodeProto,
+    centred: str,
+    var: str,
+    gamma: str,
+    beta: str,
+    epsilon: float,
+) -> str:
+    deviation = c.op("sqrt", c.op("add", var, like(c, epsilon, var)))
+    y = c.op("multiply", c.op("divide", centred, deviation), gamma)
+    return c.op("add", y, beta, name=node.output[0])
+
+
+def _trained_batch_norm(
+    c: Context, node: onnx.NodeProto, epsilon: float, momentum: float
+) -> Result:
+    """Batch norm by the data's own mean and variance; also the running ones, updated."""
+    x, *stats = (c.value(i) for i in node.input[:5])
+    rank = c.rank(node.input[0])
+    axes = tuple(d for d in range(rank) if d != 1)
+    mean = c.op("reduce_mean", x, axes=axes, keepdims=True)
+    centred = c.op("subtract", x, mean)
+    var = c.op("reduce_mean", c.op("multiply", centred, centred), axes=axes, keepdims=True)
+    gamma, beta, *running = (_channels(c, s, rank) for s in stats)
+    outputs: list[str | np.ndarray | None] = [_scaled(c, node, centred, var, gamma, beta, epsilon)]
+    for old, new in zip(running, (mean, var), strict=True):
+        kept = c.op("multiply", old, like(c, momentum, old))
+        added = c.op("multiply", new, like(c, 1.0 - momentum, new))
+        shape = c.b.shape(stats[0])
+        outputs.append(c.op("reshape", c.op("add", kept, added), shape=shape))
+    return outputs
+
+
+def _channels(c: Context, value: str, rank: int) -> str:
+    """A vector of channels at the place of the second of ``rank`` dimensions."""
+    shape = (1, math.prod(c.b.shape(value)), *(1 for _ in range(rank - 2)))
+    if value in c.b.constants:
+        return c.b.constant(c.b.constants[value].reshape(shape), value)
+    return c.op("reshape", value, shape=shape)
+
+
+def _softmax(op: str) -> Converter:
+    def convert(c: Context, node: onnx.NodeProto) -> str:
+        shape = c.shape(node.input[0])
+        x, name = c.value(node.input[0]), node.output[0]
+        axis = attributes(node).get("axis", -1 if c.opset >= 13 else 1)
+        if not -len(shape) <= axis < max(len(shape), 1):
+            raise Unsupported(f"axis {axis} does not exist: there are {len(shape)} dimensions")
+        axis %= len(shape)
+        if c.opset >= 13 or axis == len(shape) - 1:
+            return c.op(op, x, name=name, axis=axis)
+        # before opset 13 everything from the axis on counts as one dimension
+        flat = c.op("reshape", x, shape=(math.prod(shape[:axis]), math.prod(shape[axis:])))
+        return c.op("reshape", c.op(op, flat, axis=1), name=name, shape=shape)
+
+    return convert
+
+
+def _layer_norm(c: Context, node: onnx.NodeProto) -> Result:
+    a, rank = attributes(node), c.rank(node.input[0])
+    axes = _from_axis(int(a.get("axis", -1)), rank)
+    epsilon = float(a.get("epsilon", 1e-5))
+    x = c.value(node.input[0])
+    y = _wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=True)
+    y = c.op("multiply", y, c.value(node.input[1]), name=node.output[0])
+    if optional(node, 2):
+        y = c.op("add", y, c.value(node.input[2]), name=node.output[0])
+    outputs: list[str | np.ndarray | None] = [y]
+    if len(node.output) > 1:
+        mean = c.op("reduce_mean", x, axes=axes, keepdims=True)
+        difference = c.op("subtract", x, mean)
+        square = c.op("multiply", difference, difference)
+        var = c.op("reduce_mean", square, axes=axes, keepdims=True)
+        deviation = c.op("sqrt", c.op("add", var, like(c, epsilon, var)))
+        outputs += [mean, c.op("reciprocal", deviation)]
+    return outputs
+
+
+def _rms_norm(c: Context, node: onnx.NodeProto) -> str:
+    a, rank = attributes(node), c.rank(node.input[0])
+    axes = _from_axis(int(a.get("axis", -1)), rank)
+    epsilon = float(a.get("epsilon", 1e-5))
+    x = c.value(node.input[0])
+    y = _wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=False)
+    return c.op("multiply", y, c.value(node.input[1]), name=node.output[0])
+
+
+def _wide(c: Context, op: str, x: str, a: dict[str, Any], **attrs: Any) -> str:
+    """``op`` of ``x``, computed in float32 if ``x`` is narrower (``stash_type``)."""
+    dtype = c.b.types[x].dtype
+    if dtype in ("float16", "bfloat16") and a.get("stash_type", 1) == 1:
+        y = c.op(op, c.op("cast", x, to="float32"), **attrs)
+        return c.op("cast", y, to=dtype)
+    return c.op(op, x, **attrs)
+
+
+def _from_axis(axis: int, rank: int) -> tuple[int, ...]:
+    if not -rank <= axis < rank:
+        raise Unsupported(f"axis {axis} does not exist: there are {rank} dimensions")
+    return tuple(range(axis % rank, rank))
+
+
+def _instance_norm(c: Context, node: onnx.NodeProto) -> str:
+    x = c.value(node.input[0])
+    shape = c.b.shape(x)
+    epsilon = float(attributes(node).get("epsilon", 1e-5))
+    if len(shape) < 3:
+        raise Unsupported("the input has no spatial dimensions")
+    y = c.op("group_norm", x, groups=shape[1], epsilon=epsilon, layout="NCHW")
+    scale, bias = (_channels(c, c.value(i), len(shape)) for i in node.input[1:3])
+    return c.op("add", c.op("multiply", y, scale), bias, name=node.output[0])
+
+
+def _group_norm(c: Context, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    x = c.value(node.input[0])
+    shape = c.b.shape(x)
+    groups, epsilon = int(a["num_groups"]), float(a.get("epsilon", 1e-5))
+    if len(shape) < 3:
+        raise Unsupported("the input has no spatial dimensions")
+    y = _wide(c, "group_norm", x, a, groups=groups, epsilon=epsilon, layout="NCHW")
+    scale, bias = (_each_channel(c, c.value(i), groups, shape) for i in node.input[1:3])
+    return c.op("add", c.op("multiply", y, scale), bias, name=node.output[0])
+
+
+def _each_channel(c: Context, value: str, groups: int, shape: Sequence[int]) -> str:
+    """Parameters of groups (operator set 18) or channels (later), one for each channel."""
+    channels = shape[1]
+    if c.b.shape(value) == (groups,) and groups != channels:
+        width = channels // groups
+        if value in c.b.constants:
+            value = c.b.constant(np.repeat(c.b.constants[value], width), value)
+        else:
+            ones = c.b.constant(np.ones((1, width), c.b.types[value].dtype), "ones")
+            wide = c.op("multiply", c.op("reshape", value, shape=(groups, 1)), ones)
+            value = c.op("reshape", wide, shape=(channels,))
+    return _channels(c, value, len(shape))
+
+
+def _mean_variance(c: Context, node: onnx.NodeProto) -> str:
+    rank = c.rank(node.input[0])
+    axes = tuple(sorted(d % rank for d in attributes(node).get("axes", (0, 2, 3))))
+    # 1e-9 is added to the deviation: the same where there is none, and nothing elsewhere
+    x = c.value(node.input[0])
+    return c.op("normalize", x, name=node.output[0], axes=axes, epsilon=1e-18, center=True)
+
+
+def _local_response(c: Context, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    if c.rank(node.input[0]) < 2:
+        raise Unsupported("the input has no channel dimension")
+    return c.op(
+        "local_response_norm",
+        c.value(node.input[0]),
+        name=node.output[0],
+        axis=1,
+        size=int(a["size"]),
+        alpha=float(a.get("alpha", 1e-4)),
+        beta=float(a.get("beta", 0.75)),
+        bias=float(a.get("bias", 1.0)),
+    )
+
+
+def _lp_norm(c: Context, node: onnx.NodeProto) -> str:
+    a, rank = attributes(node), c.rank(node.input[0])
+    axis, p = int(a.get("axis", -1)), int(a.get("p", 2))
+    if p not in (1, 2):
+        raise Unsupported(f"p is {p}; it must be 1 or 2")
+    if not -rank <= axis < rank:
+        raise Unsupported(f"axis {axis} does not exist: there are {rank} dimensions")
+    x = c.value(node.input[0])
+    norm = c.op(f"reduce_l{p}", x, axes=(axis % rank,), keepdims=True)
+    zero = like(c, 0.0, norm)
+    # a vector of zeros stays one
+    scale = c.op("where", c.op("equal", norm, zero), zero, c.op("reciprocal", norm))
+    return c.op("multiply", x, scale, name=node.output[0])
 
 
 CONVERTERS: dict[str, Converter] = {
     "BatchNormalization": _batch_norm,
-    "Softmax": _softmax,
+    "GroupNormalization": _group_norm,
+    "Hardmax": _softmax("hardmax"),
+    "InstanceNormalization": _instance_norm,
+    "LRN": _local_response,
+    "LayerNormalization": _layer_norm,
+    "LogSoftmax": _softmax("log_softmax"),
+    "LpNormalization": _lp_norm,
+    "MeanVarianceNormalization": _mean_variance,
+    "RMSNormalization": _rms_norm,
+    "Softmax": _softmax("softmax"),
 }

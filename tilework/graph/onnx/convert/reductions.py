@@ -1,4 +1,4 @@
-"""Reductions."""
+"""Reductions, and positions of extrema."""
 
 from __future__ import annotations
 
@@ -9,27 +9,74 @@ from tilework.graph.onnx.context import Context, Converter, Unsupported, attribu
 if TYPE_CHECKING:
     import onnx
 
+_FEATURE_MAPS = (4, 5)
 
-def _reduce_mean(c: Context, node: onnx.NodeProto) -> str:
-    a = attributes(node)
-    shape = c.shape(node.input[0])
+
+def reduced_axes(c: Context, node: onnx.NodeProto) -> tuple[int, ...]:
+    """The dimensions to reduce, from the attribute or the second input, in order."""
+    a, rank = attributes(node), c.rank(node.input[0])
     axes = a.get("axes")
     if optional(node, 1):
-        axes = c.ints(node.input[1], "axes")
-    spatial = list(range(2, len(shape)))
-    if (
-        axes is None
-        or not 3 <= len(shape) <= 5
-        or any(not -len(shape) <= d < len(shape) for d in axes)
-        or sorted(d % len(shape) for d in axes) != spatial
-    ):
-        raise Unsupported("only the mean over all spatial axes of feature maps is supported")
-    y = c.op("global_avg_pool", c.value(node.input[0]), name=node.output[0], layout="NCHW")
-    if a.get("keepdims", 1):
-        return y
-    return c.op("reshape", y, name=node.output[0], shape=shape[:2])
+        axes = c.ints(node.input[1], "the list of axes")
+    if not axes:
+        return () if a.get("noop_with_empty_axes", 0) else tuple(range(rank))
+    if any(not -rank <= d < rank for d in axes):
+        raise Unsupported(f"axes {list(axes)} do not exist: there are {rank} dimensions")
+    return tuple(sorted({d % rank for d in axes}))
+
+
+def _reduction(kind: str) -> Converter:
+    def convert(c: Context, node: onnx.NodeProto) -> str:
+        axes, shape = reduced_axes(c, node), c.shape(node.input[0])
+        keepdims = bool(attributes(node).get("keepdims", 1))
+        x, name = c.value(node.input[0]), node.output[0]
+        spatial = tuple(range(2, len(shape)))
+        floating = c.b.types[x].dtype == "float32"
+        maps = kind == "mean" and floating and 3 <= len(shape) <= 5 and axes == spatial
+        if not maps and (keepdims or len(shape) not in _FEATURE_MAPS):
+            return c.op(f"reduce_{kind}", x, name=name, axes=axes, keepdims=keepdims)
+        # with all dimensions it can run in either layout of feature maps; the view costs nothing
+        if maps:
+            y = c.op("global_avg_pool", x, name=name, layout="NCHW")
+        else:
+            y = c.op(f"reduce_{kind}", x, name=name, axes=axes, keepdims=True)
+        if keepdims:
+            return y
+        left = tuple(n for d, n in enumerate(shape) if d not in axes)
+        return c.op("reshape", y, name=name, shape=left)
+
+    return convert
+
+
+def _position(op: str) -> Converter:
+    def convert(c: Context, node: onnx.NodeProto) -> str:
+        a, rank = attributes(node), c.rank(node.input[0])
+        axis = a.get("axis", 0)
+        if not -rank <= axis < rank:
+            raise Unsupported(f"axis {axis} does not exist: there are {rank} dimensions")
+        return c.op(
+            op,
+            c.value(node.input[0]),
+            name=node.output[0],
+            axis=axis % rank,
+            keepdims=bool(a.get("keepdims", 1)),
+            last=bool(a.get("select_last_index", 0)),
+        )
+
+    return convert
 
 
 CONVERTERS: dict[str, Converter] = {
-    "ReduceMean": _reduce_mean,
+    "ArgMax": _position("argmax"),
+    "ArgMin": _position("argmin"),
+    "ReduceL1": _reduction("l1"),
+    "ReduceL2": _reduction("l2"),
+    "ReduceLogSum": _reduction("log_sum"),
+    "ReduceLogSumExp": _reduction("log_sum_exp"),
+    "ReduceMax": _reduction("max"),
+    "ReduceMean": _reduction("mean"),
+    "ReduceMin": _reduction("min"),
+    "ReduceProd": _reduction("prod"),
+    "ReduceSum": _reduction("sum"),
+    "ReduceSumSquare": _reduction("sum_square"),
 }

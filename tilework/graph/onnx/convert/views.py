@@ -56,14 +56,6 @@ def _dropout(c: Context, node: onnx.NodeProto) -> Result:
     return [c.value(node.input[0]), np.ones(c.shape(node.input[0]), bool) if mask else None]
 
 
-def _cast(c: Context, node: onnx.NodeProto) -> str:
-    from onnx import TensorProto
-
-    if attributes(node)["to"] != TensorProto.FLOAT:
-        raise Unsupported("only float32 is supported")
-    return c.value(node.input[0])
-
-
 def _to_shape(c: Context, node: onnx.NodeProto, shape: Sequence[int]) -> str:
     return c.op("reshape", c.value(node.input[0]), name=node.output[0], shape=tuple(shape))
 
@@ -125,7 +117,6 @@ def _concat(c: Context, node: onnx.NodeProto) -> str:
 
 
 CONVERTERS: dict[str, Converter] = {
-    "Cast": _cast,
     "Concat": _concat,
     "Constant": _constant,
     "Dropout": _dropout,

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from tilework.graph.onnx.write import elementwise, indexing, matrices, normal, views, windows
+from tilework.graph.onnx.write import (
+    activations,
+    elementwise,
+    indexing,
+    matrices,
+    normal,
+    reductions,
+    views,
+    windows,
+)
 from tilework.graph.onnx.write.writer import Write, Writer
 
-_FAMILIES = (windows, matrices, normal, elementwise, views, indexing)
+_FAMILIES = (windows, matrices, normal, elementwise, activations, reductions, views, indexing)
 
 WRITERS: dict[str, Write] = {
     op: write for family in _FAMILIES for op, write in family.WRITERS.items()

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
+from tilework.te.dtypes import numpy_dtype
 
 
 def _clip(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    dtype = numpy_dtype(w.net.types[node.name].dtype)
     ends = [
-        w.constant(f"{out}_{end}", np.asarray(node.attrs[end], np.float32))
-        for end in ("low", "high")
+        w.constant(f"{out}_{end}", np.asarray(node.attrs[end], dtype)) for end in ("low", "high")
     ]
     w.add("Clip", [*inputs, *ends], out)
 
@@ -23,24 +25,65 @@ def _rsqrt(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     w.add("Reciprocal", [f"{out}_sqrt"], out)
 
 
+def _isinf(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    signs = {f"detect_{k}": int(node.attrs[k]) for k in ("positive", "negative")}
+    w.add("IsInf", inputs, out, **signs)
+
+
+def _modulo(fmod: bool) -> Write:
+    def write(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+        floating = np.dtype(w.net.types[node.name].dtype).kind == "f"
+        if floating and not fmod:
+            raise NetworkError(
+                f"node '{node.name}': ONNX has no remainder of floats with the divisor's sign"
+            )
+        w.add("Mod", inputs, out, fmod=int(fmod))
+
+    return write
+
+
+def _cast(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    from onnx import helper
+
+    dtype = numpy_dtype(node.attrs["to"])
+    w.add("Cast", inputs, out, to=helper.np_dtype_to_tensor_dtype(dtype))
+
+
+def _not_equal(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    w.add("Equal", inputs, f"{out}_same")
+    w.add("Not", [f"{out}_same"], out)
+
+
+_SAME_MEANING = {
+    "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "add": "Add", "asin": "Asin",
+    "asinh": "Asinh", "atan": "Atan", "atanh": "Atanh", "ceil": "Ceil", "cos": "Cos",
+    "cosh": "Cosh", "divide": "Div", "equal": "Equal", "erf": "Erf", "exp": "Exp",
+    "floor": "Floor", "greater": "Greater", "greater_equal": "GreaterOrEqual",
+    "identity": "Identity", "isnan": "IsNaN", "less": "Less", "less_equal": "LessOrEqual",
+    "log": "Log", "logical_and": "And", "logical_not": "Not", "logical_or": "Or",
+    "logical_xor": "Xor", "maximum": "Max", "minimum": "Min", "multiply": "Mul", "neg": "Neg",
+    "power": "Pow", "prelu": "PRelu", "reciprocal": "Reciprocal", "round": "Round",
+    "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "subtract": "Sub",
+    "tan": "Tan", "where": "Where",
+}  # fmt: skip
+
+
+def _shift(direction: str) -> Write:
+    def write(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+        w.add("BitShift", inputs, out, direction=direction)
+
+    return write
+
+
 WRITERS: dict[str, Write] = {
+    **{ours: simple(theirs) for ours, theirs in _SAME_MEANING.items()},
+    "cast": _cast,
     "clip": _clip,
+    "floor_mod": _modulo(False),
+    "isinf": _isinf,
+    "not_equal": _not_equal,
     "rsqrt": _rsqrt,
-    "add": simple("Add"),
-    "subtract": simple("Sub"),
-    "multiply": simple("Mul"),
-    "divide": simple("Div"),
-    "maximum": simple("Max"),
-    "minimum": simple("Min"),
-    "relu": simple("Relu"),
-    "identity": simple("Identity"),
-    "exp": simple("Exp"),
-    "log": simple("Log"),
-    "sqrt": simple("Sqrt"),
-    "tanh": simple("Tanh"),
-    "sigmoid": simple("Sigmoid"),
-    "abs": simple("Abs"),
-    "erf": simple("Erf"),
-    "floor": simple("Floor"),
-    "ceil": simple("Ceil"),
+    "shift_left": _shift("LEFT"),
+    "shift_right": _shift("RIGHT"),
+    "truncated_mod": _modulo(True),
 }

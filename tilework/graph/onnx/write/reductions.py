@@ -1,0 +1,59 @@
+"""Reductions, and positions of extrema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilework.errors import NetworkError
+from tilework.graph.ir import Node
+from tilework.graph.onnx.write.writer import Write, Writer
+from tilework.graph.operators.reductions import axes_of
+
+
+def _reduction(op: str) -> Write:
+    def write(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+        axes = axes_of(node.attrs, len(w.net.types[node.inputs[0]].shape))
+        keepdims = int(node.attrs["keepdims"])
+        if not axes:
+            raise NetworkError(f"node '{node.name}': a reduction over nothing has no ONNX form")
+        if op == "ReduceSum":  # the first whose axes became an input
+            names = w.constant(f"{out}_axes", np.asarray(axes, np.int64))
+            w.add(op, [*inputs, names], out, keepdims=keepdims)
+            return
+        w.add(op, inputs, out, axes=axes, keepdims=keepdims)
+
+    return write
+
+
+def _position(op: str) -> Write:
+    def write(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+        a = node.attrs
+        last = int(a.get("last", False))
+        w.add(
+            op,
+            inputs,
+            out,
+            axis=a["axis"],
+            keepdims=int(a["keepdims"]),
+            select_last_index=last,
+        )
+
+    return write
+
+
+WRITERS: dict[str, Write] = {
+    "argmax": _position("ArgMax"),
+    "argmin": _position("ArgMin"),
+    "reduce_l1": _reduction("ReduceL1"),
+    "reduce_l2": _reduction("ReduceL2"),
+    "reduce_log_sum": _reduction("ReduceLogSum"),
+    "reduce_log_sum_exp": _reduction("ReduceLogSumExp"),
+    "reduce_max": _reduction("ReduceMax"),
+    "reduce_mean": _reduction("ReduceMean"),
+    "reduce_min": _reduction("ReduceMin"),
+    "reduce_prod": _reduction("ReduceProd"),
+    "reduce_sum": _reduction("ReduceSum"),
+    "reduce_sum_square": _reduction("ReduceSumSquare"),
+}

@@ -1,0 +1,200 @@
+"""Reductions over any dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tilework import te
+from tilework.ops.elementwise import axis_names
+from tilework.ops.storage import computed
+
+_Map = Callable[[te.Expr], te.Expr]
+_LOWEST = -3.4028234663852886e38  # of float32
+
+
+def _same(v: te.Expr) -> te.Expr:
+    return v
+
+
+def _square(v: te.Expr) -> te.Expr:
+    return v * v
+
+
+# kind of the sum or extremum, what is done to each element, what is done to the result
+_PLAIN: dict[str, tuple[str, _Map, _Map | None]] = {
+    "sum": ("sum", _same, None),
+    "prod": ("prod", _same, None),
+    "max": ("max", _same, None),
+    "min": ("min", _same, None),
+    "l1": ("sum", te.abs, None),
+    "l2": ("sum", _square, te.sqrt),
+    "sum_square": ("sum", _square, None),
+    "log_sum": ("sum", _same, te.log),
+}
+
+REDUCTIONS = (*_PLAIN, "mean", "log_sum_exp")
+
+
+def reduce(x: te.Tensor, kind: str, axes: Sequence[int], keepdims: bool) -> te.Tensor:
+    """Reduce ``x`` over the dimensions ``axes``.
+
+    Args:
+        x: the data.
+        kind: one of `REDUCTIONS`.
+        axes: dimensions, counted from the front, each once, in order; without any, each element
+            is reduced alone.
+        keepdims: whether reduced dimensions stay, with one element.
+
+    Raises:
+        ValueError: no such kind of reduction.
+    """
+    if kind == "mean":
+        return mean(x, axes, keepdims)
+    if kind == "log_sum_exp":
+        return _log_sum_exp(x, axes, keepdims)
+    if kind not in _PLAIN:
+        raise ValueError(f"unknown reduction '{kind}'; known: {', '.join(REDUCTIONS)}")
+    how, before, after = _PLAIN[kind]
+    if after is None:
+        return total(x, how, axes, keepdims, before, f"T_{kind}")
+    inner = total(x, how, axes, keepdims, before, f"T_{kind}_sum")
+    return each(inner, after, f"T_{kind}")
+
+
+def total(
+    x: te.Tensor,
+    kind: str,
+    axes: Sequence[int],
+    keepdims: bool,
+    element: Callable[..., te.Expr] = _same,
+    name: str = "T_reduce",
+    *,
+    positions: bool = False,
+) -> te.Tensor:
+    """``kind`` (``sum``, ``prod``, ``max``, ``min``) of ``element`` of each element of ``x``.
+
+    With ``positions``, ``element`` gets the indices in ``x`` as well, as a second argument. The
+    other arguments are those of `reduce`.
+    """
+    taps = {d: te.reduce_axis(x.shape[d], f"k{d}") for d in axes}
+    shape = reduced_shape(x.shape, axes, keepdims)
+
+    def body(*at: te.Expr) -> te.Expr:
+        free = iter(at)
+        where: list[te.Expr] = []
+        for d in range(x.ndim):
+            if keepdims or d not in taps:
+                i = next(free)
+                where.append(taps.get(d, i))
+            else:
+                where.append(taps[d])
+        value = computed(x[tuple(where)])
+        source = element(value, tuple(where)) if positions else element(value)
+        return getattr(te, kind)(source, axis=list(taps.values())) if taps else source
+
+    return te.compute(shape, body, name=name, axis_names=axis_names(len(shape)))
+
+
+def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+    """Extents after a reduction over ``axes``."""
+    if keepdims:
+        return tuple(1 if d in axes else n for d, n in enumerate(shape))
+    return tuple(n for d, n in enumerate(shape) if d not in axes)
+
+
+def reduced_index(
+    at: Sequence[te.Expr], axes: Sequence[int], keepdims: bool = True
+) -> tuple[te.Expr, ...]:
+    """Where the element at ``at`` finds its own group's result of a reduction over ``axes``."""
+    if keepdims:
+        return tuple(te.const(0, "int32") if d in axes else i for d, i in enumerate(at))
+    return tuple(i for d, i in enumerate(at) if d not in axes)
+
+
+def each(x: te.Tensor, function: _Map, name: str) -> te.Tensor:
+    """``function`` of each element."""
+    return te.compute(
+        x.shape, lambda *at: function(computed(x[at])), name=name, axis_names=axis_names(x.ndim)
+    )
+
+
+def mean(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str = "T_mean") -> te.Tensor:
+    """Arithmetic mean; of integers, rounded towards zero."""
+    count = math.prod(x.shape[d] for d in axes)
+    inner = total(x, "sum", axes, keepdims, name=f"{name}_sum")
+    if inner.dtype.startswith("float"):
+        return each(inner, lambda v: v / float(count), name)
+    return each(inner, lambda v: te.truncdiv(v, te.const(count, v.dtype)), name)
+
+
+def _log_sum_exp(x: te.Tensor, axes: Sequence[int], keepdims: bool) -> te.Tensor:
+    """``log(sum(exp(x)))`` without overflow: the largest element is taken out first."""
+    top = total(x, "max", axes, True, name="T_log_sum_exp_max")
+    low = _LOWEST
+
+    def shift(at: Sequence[te.Expr]) -> te.Expr:
+        # without a finite element, minus infinity must not be taken from itself
+        return te.maximum(computed(top[reduced_index(at, axes)]), low)
+
+    inner = total(
+        x,
+        "sum",
+        axes,
+        keepdims,
+        lambda v, at: te.exp(v - shift(at)),
+        "T_log_sum_exp_sum",
+        positions=True,
+    )
+    return te.compute(
+        inner.shape,
+        lambda *at: te.log(inner[at]) + computed(top[_at_kept(at, axes, x.ndim, keepdims)]),
+        name="T_log_sum_exp",
+        axis_names=axis_names(inner.ndim),
+    )
+
+
+def arg_extremum(
+    x: te.Tensor, kind: str, axis: int, keepdims: bool, last: bool = False
+) -> te.Tensor:
+    """Position along ``axis`` of the largest or smallest element, as int64.
+
+    Args:
+        x: the data.
+        kind: ``"max"`` or ``"min"``.
+        axis: dimension, counted from the front.
+        keepdims: whether that dimension stays, with one element.
+        last: which of several equal elements is meant; by default the first.
+    """
+    best = total(x, kind, [axis], True, name=f"T_arg{kind}_value")
+    nowhere = te.const(-1 if last else x.shape[axis], "int32")
+
+    def position(v: te.Expr, at: tuple[te.Expr, ...]) -> te.Expr:
+        hit = te.equal(v, computed(best[reduced_index(at, [axis])]))
+        return te.select(hit, at[axis], nowhere)
+
+    found = total(
+        x,
+        "max" if last else "min",
+        [axis],
+        keepdims,
+        position,
+        f"T_arg{kind}_position",
+        positions=True,
+    )
+    return te.compute(
+        found.shape,
+        lambda *at: te.cast("int64", found[at]),
+        name=f"T_arg{kind}",
+        axis_names=axis_names(found.ndim),
+    )
+
+
+def _at_kept(
+    at: Sequence[te.Expr], axes: Sequence[int], ndim: int, keepdims: bool
+) -> tuple[te.Expr, ...]:
+    """Position in a result with all dimensions of a position in one with ``keepdims``."""
+    if keepdims:
+        return tuple(at)
+    free = iter(at)
+    return tuple(te.const(0, "int32") if d in axes else next(free) for d in range(ndim))
