@@ -1,6 +1,7 @@
 """Passes: each takes a network and returns an equivalent one that is easier to run fast.
 
     simplify_inference  batch norm -> multiply + add; constants on the right, at full rank
+    recognize           layer norm, softmax, gelu, swish written out -> one operator each
     fold_constants      operators of constants -> constants
     fold_pads           zero padding -> the following convolution
     convert_layout      NCHW -> NHWC for the whole network
@@ -29,6 +30,7 @@ from tilework.graph.passes.fold_scale_forward import fold_scale_forward
 from tilework.graph.passes.fold_transposes import fold_transposes
 from tilework.graph.passes.merge_constants import merge_constants
 from tilework.graph.passes.merge_views import merge_views
+from tilework.graph.passes.recognize import recognize
 from tilework.graph.passes.simplify_inference import simplify_inference
 from tilework.graph.passes.sink_reshapes import sink_reshapes
 from tilework.graph.passes.split_blocks import split_blocks
@@ -38,6 +40,7 @@ Pass = Callable[[Network], Network]
 
 PASSES: tuple[Pass, ...] = (
     simplify_inference,
+    recognize,
     fold_constants,
     fold_pads,
     merge_views,
@@ -65,5 +68,5 @@ def optimize(net: Network) -> Network:
 __all__ = [
     "PASSES", "Pass", "convert_layout", "fold_constants", "fold_pads", "fold_scale_back",
     "fold_scale_forward", "fold_transposes", "merge_constants", "merge_views", "optimize",
-    "simplify_inference", "sink_reshapes", "split_blocks", "split_groups",
+    "recognize", "simplify_inference", "sink_reshapes", "split_blocks", "split_groups",
 ]  # fmt: skip
