@@ -1,4 +1,4 @@
-"""Large weights that several register tiles use are asked for ahead of time; nothing else is."""
+"""What is asked for ahead of time: weights that several register tiles use, large outputs."""
 
 from __future__ import annotations
 
@@ -60,3 +60,28 @@ def test_results_do_not_change():
         out.fill(np.nan)
         load_kernel(kernel)(arrays, workspace, threads)
         np.testing.assert_allclose(out, a @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows,claimed", [(520, True), (8, False)])
+def test_large_outputs_are_claimed_before_they_are_written(rows, claimed):
+    task = product(rows, 16, 512)
+    source = generate(task, 0, row_with(task, 4))
+    assert ("i32 1, i32 3, i32 1)" in source.text) == claimed
+
+
+def test_claims_change_no_result():
+    task = product(1031, 24, 260)  # tiles overhang both axes
+    if task.target.missing_on_host():
+        pytest.skip("this CPU lacks AVX-512")
+    rng = np.random.default_rng(1)
+    a, b = (rng.uniform(-1, 1, t.shape).astype("float32") for t in task.compute_dag.inputs)
+    for sketch in SearchSpace.of(task).sketches:
+        for row in sketch.sample(rng, 3):
+            kernel = build(task, sketch.id, row)
+            packing = kernel.args[1].packing
+            out = aligned_empty((1031, 260), "float32")
+            out.fill(np.nan)
+            workspace = aligned_empty((kernel.workspace_bytes(2) + 1,), "uint8")
+            arrays = [aligned_copy(a), aligned_copy(packing.apply(b)), out]
+            load_kernel(kernel)(arrays, workspace, 2)
+            np.testing.assert_allclose(out, a @ b, atol=1e-4)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import mmap
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tilework.errors import ModuleError
 from tilework.te.dtypes import numpy_dtype
 
 _SPIN_COUNT = "2000"
+_HUGE_PAGE = _HUGE_FROM = 1 << 21
 _TEAM = b"omp_get_thread_num"  # in every region that could run in parallel
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
 
@@ -168,12 +170,29 @@ def load_kernel(kernel: Kernel) -> LoadedKernel:
 
 
 def aligned_empty(shape: Sequence[int], dtype: str) -> NDArray[Any]:
-    """An uninitialised array whose data is 64-byte aligned."""
+    """An uninitialised array whose data is 64-byte aligned; a large one lies on huge pages."""
     kind = numpy_dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-    raw = np.empty(size + ALIGN, np.uint8)
-    start = -raw.ctypes.data % ALIGN
+    if size >= _HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
+        raw, start = _huge(size)
+    else:
+        raw = np.empty(size + ALIGN, np.uint8)
+        start = -raw.ctypes.data % ALIGN
     return raw[start : start + size].view(kind).reshape(tuple(shape))
+
+
+def _huge(size: int) -> tuple[NDArray[np.uint8], int]:
+    """Fresh memory for ``size`` bytes, and where its first huge page begins.
+
+    NumPy asks for huge pages as well, but may get memory whose small pages were there before.
+    With those, kernels that stream weights take up to a quarter longer.
+    """
+    whole = -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE
+    memory = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel without huge pages: small ones do
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    raw = np.frombuffer(memory, np.uint8)
+    return raw, -raw.ctypes.data % _HUGE_PAGE
 
 
 def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:

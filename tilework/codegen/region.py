@@ -13,7 +13,19 @@ from tilework.codegen.scalars import Dynamic, Lane, Scalars
 from tilework.codegen.types import BYTES, Value, pieces
 from tilework.codegen.values import Values
 from tilework.errors import ScheduleError
-from tilework.lower.ir import Buffer, For, If, Let, Load, Region, Seq, Stmt, Store, walk_stmts
+from tilework.lower.ir import (
+    Buffer,
+    Claim,
+    For,
+    If,
+    Let,
+    Load,
+    Region,
+    Seq,
+    Stmt,
+    Store,
+    walk_stmts,
+)
 from tilework.te.expr import Expr, children, walk
 
 
@@ -108,6 +120,8 @@ class RegionCode:
                     self._stmt(part)
             case Store():
                 self.values.store(s.buffer, s.indices, s, self.values.value(s.value))
+            case Claim():
+                self.values.claim(s.buffer, s.indices, s)
             case For(kind="unroll"):
                 self._expanded(s)
             case For(kind="vector"):

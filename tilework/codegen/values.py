@@ -463,6 +463,16 @@ class Values(Arithmetic):
         ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {_PREFETCH_BYTES}")
         self.fn.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
 
+    def claim(self, buffer: Buffer, indices: tuple[Expr, ...], key: object) -> None:
+        """Fetch the line of an element that is about to be written, to be written."""
+        form = self.scalars.flat(key, buffer, indices)
+        if form is None:
+            return
+        const, terms, _, _ = self.scalars.split(form)
+        pointer = self.scalars.pointer(buffer, terms, const)
+        self.math.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.fn.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 1, i32 3, i32 1)")
+
     def _load_at(self, buffer: Buffer, pointer: str, width: int, active: int) -> Value:
         pointer = self._guarded_pointer(buffer, pointer)
         if buffer.streamed and width * BYTES[buffer.dtype] == _LINE_BYTES:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tilework.lower.ir import (
     PAIR_DOT,
     Buffer,
+    Claim,
     For,
     If,
     Let,
@@ -159,6 +160,8 @@ class _Machine:
                 return branch
             case Store():
                 return self._store(s)
+            case Claim():
+                return lambda: None
             case Let():
                 bound, inside = self.value(s.value), self.stmt(s.body)
 

@@ -5,7 +5,7 @@ Grammar::
     program  = buffers, regions
     region   = parallel loops (fused, may be none) around a statement
     stmt     = Seq(stmts) | For(var, extent, kind, body, start) | If(cond, then, orelse)
-             | Store(buffer, indices, value) | Let(var, value, body)
+             | Store(buffer, indices, value) | Claim(buffer, indices) | Let(var, value, body)
     kind     = serial | unroll | vector
     value    = te expression whose reads are Load(buffer, indices) and whose axes are loop vars
 
@@ -82,6 +82,14 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False)
+class Claim:
+    """The element's cache line is about to be written: fetch it. Computes nothing."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class For:
     """``for var in range(start, extent)``; expressions must stay within ``0 .. var.extent``.
 
@@ -120,7 +128,7 @@ class Let:
     body: Stmt
 
 
-Stmt = Store | For | If | Seq | Let
+Stmt = Store | Claim | For | If | Seq | Let
 
 
 @dataclass(frozen=True, eq=False)

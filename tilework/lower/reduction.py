@@ -21,6 +21,7 @@ from functools import partial as partial_call
 
 from tilework.lower.attached import COMBINE, AttachedBuffer
 from tilework.lower.borders import Span, dispatch, tile_spans
+from tilework.lower.claims import claim_tile
 from tilework.lower.common import (
     ZERO,
     bind,
@@ -266,6 +267,8 @@ def _one_tile(
         return Store(acc, acc_at(point), binary(COMBINE[reduce_node.kind], *parts))
 
     end = each_point(spill if block.write_level else finish)
+    sizes = {a: version.size(a) for a in block.spatial}
+    claim = None if block.write_level else claim_tile(ctx.buffers[block.result], base, sizes)
     if not block.write_level and partial is not None and partial is not ctx.buffers.get(block.op):
         last: Expr | None = None
         for a in visits:
@@ -273,9 +276,10 @@ def _one_tile(
             last = here if last is None else _and(last, here)
         assert last is not None
         end = If(last, end, each_point(spill))
+        claim = If(last, claim) if claim is not None else None
     if limited:
         return seq(limited_sum(), end)
-    return seq(each_point(init), reduce_steps(version, step), end)
+    return seq(claim, each_point(init), reduce_steps(version, step), end)
 
 
 def _write(ctx: Context, block: Block, at: dict[Axis, Expr], done: Expr) -> Stmt:

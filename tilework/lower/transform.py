@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from tilework.lower.borders import Span, dispatch, tile_spans
+from tilework.lower.claims import LINE_BYTES, claim_tile
 from tilework.lower.common import bind, const, load, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.context import Context
 from tilework.lower.elementwise import plain_read
@@ -45,7 +46,6 @@ from tilework.te.expr import (
 from tilework.te.functions import all as te_all
 from tilework.te.tensor import Operation
 
-_LINE_BYTES = 64
 _SET_BYTES = 1024
 
 
@@ -94,7 +94,7 @@ def spread(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
     """
     size = dtype_bytes(dtype)
     if math.prod(shape[-2:]) * size % _SET_BYTES == 0:
-        return (*shape[:-1], shape[-1] + _LINE_BYTES // size)
+        return (*shape[:-1], shape[-1] + LINE_BYTES // size)
     return shape
 
 
@@ -137,7 +137,12 @@ class _Tile:
 
     def code(self) -> Stmt:
         """The tile's statements in one vector loop."""
-        return nest([(self.lane, self.lane.extent, "vector")], seq(*self._statements()))
+        result = self.block.result
+        start = dict(zip(result.axes, (self.base[a] for a in self.block.spatial), strict=True))
+        sizes = {o: self.sizes[a] for o, a in zip(result.axes, self.block.spatial, strict=True)}
+        claim = claim_tile(self.ctx.buffers[result], start, sizes)
+        tile = nest([(self.lane, self.lane.extent, "vector")], seq(*self._statements()))
+        return seq(claim, tile)
 
     def _statements(self) -> Iterator[Stmt]:
         known: dict[tuple[int, ...], int] = {}  # the data, then what each stage makes of it
