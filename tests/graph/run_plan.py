@@ -9,6 +9,7 @@ import onnxruntime
 
 from tilework import te
 from tilework.graph import Network, plan
+from tilework.graph.lower import lower_nodes
 
 
 def run_plan(net: Network, *inputs: np.ndarray, dtype: str | None = None) -> list[np.ndarray]:
@@ -42,3 +43,20 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     """Largest error relative to the largest element."""
     assert got.shape == want.shape
     return float(np.abs(got - want).max() / max(np.abs(want).max(), 1e-30))
+
+
+def run_nodes(net: Network, *inputs: np.ndarray) -> list[np.ndarray]:
+    """Outputs of ``net`` with no pass applied, node by node; convolutions must have channels last.
+
+    Constants are passed as inputs, so nothing is folded.
+    """
+    values = dict(zip(net.inputs, inputs, strict=True)) | dict(net.constants)
+    for node in net.nodes:
+        args = {v: values[v] for v in node.inputs}
+        if node.op == "reshape":
+            values[node.name] = args[node.inputs[0]].reshape(node.attrs["shape"])
+            continue
+        types = {v: net.types[v] for v in args}
+        dag, names = lower_nodes([node], types, frozenset(), net.types[node.name].dtype)
+        (values[node.name],) = te.evaluate(dag, [args[n] for n in names])
+    return [values[v] for v in net.outputs]

@@ -3,7 +3,10 @@
     simplify_inference  batch norm -> multiply + add; constants on the right, at full rank
     recognize           layer norm, softmax, gelu, swish written out -> one operator each
     fold_constants      operators of constants -> constants
-    fold_pads           zero padding -> the following convolution
+    simplify_algebra    operators that change nothing, or only continue others -> none
+    merge_equal         what is computed twice -> once
+    fold_pads           padding -> the following convolution or pooling
+    sink_transposes     transposes move behind operators that do not mind them
     convert_layout      NCHW -> NHWC for the whole network
     split_blocks        depth to space, tiling and the like -> reshapes and one move of data
     merge_views         chains of reshapes and transposes -> one, or none
@@ -12,9 +15,11 @@
     fold_scale_back     convolution * s -> convolution with scaled output channels
     fold_scale_forward  (x * s) -> convolution => x -> convolution with scaled input channels
     merge_constants     (x + a) + b -> x + (a + b)
+    merge_parallel      narrow convolutions that share an input -> one
     split_groups        convolutions of channel groups -> ones with a dimension of groups
 
-`optimize` runs them in the order of `PASSES`. Fusion is not a pass but a partition: `fuse`.
+Nodes and constants that nobody needs disappear in every pass (`Builder.finish`). `optimize` runs
+them in the order of `PASSES`. Fusion is not a pass but a partition: `fuse`.
 """
 
 from __future__ import annotations
@@ -29,10 +34,14 @@ from tilework.graph.passes.fold_scale_back import fold_scale_back
 from tilework.graph.passes.fold_scale_forward import fold_scale_forward
 from tilework.graph.passes.fold_transposes import fold_transposes
 from tilework.graph.passes.merge_constants import merge_constants
+from tilework.graph.passes.merge_equal import merge_equal
+from tilework.graph.passes.merge_parallel import merge_parallel
 from tilework.graph.passes.merge_views import merge_views
 from tilework.graph.passes.recognize import recognize
+from tilework.graph.passes.simplify_algebra import simplify_algebra
 from tilework.graph.passes.simplify_inference import simplify_inference
 from tilework.graph.passes.sink_reshapes import sink_reshapes
+from tilework.graph.passes.sink_transposes import sink_transposes
 from tilework.graph.passes.split_blocks import split_blocks
 from tilework.graph.passes.split_groups import split_groups
 
@@ -42,7 +51,11 @@ PASSES: tuple[Pass, ...] = (
     simplify_inference,
     recognize,
     fold_constants,
+    simplify_algebra,
+    merge_equal,
     fold_pads,
+    merge_views,
+    sink_transposes,
     merge_views,
     convert_layout,
     split_blocks,
@@ -50,10 +63,14 @@ PASSES: tuple[Pass, ...] = (
     fold_transposes,
     sink_reshapes,
     merge_views,
+    simplify_algebra,
     fold_scale_back,
     fold_scale_forward,
     merge_constants,
+    merge_equal,
+    merge_parallel,
     split_groups,
+    simplify_algebra,
     merge_views,
 )
 
@@ -67,6 +84,7 @@ def optimize(net: Network) -> Network:
 
 __all__ = [
     "PASSES", "Pass", "convert_layout", "fold_constants", "fold_pads", "fold_scale_back",
-    "fold_scale_forward", "fold_transposes", "merge_constants", "merge_views", "optimize",
-    "recognize", "simplify_inference", "sink_reshapes", "split_blocks", "split_groups",
+    "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal", "merge_parallel",
+    "merge_views", "optimize", "recognize", "simplify_algebra", "simplify_inference",
+    "sink_reshapes", "sink_transposes", "split_blocks", "split_groups",
 ]  # fmt: skip

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from tilework.graph.ir import Builder, Network, Node, keep, node_type, rewrite
-from tilework.graph.operators import OPERATORS
+from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.operators import OPERATORS, infer
 from tilework.te.dtypes import numpy_dtype
+
+_GROWTH = 1 << 20
+"""A folded constant may have so many elements more than those that it is computed from."""
 
 
 def fold_constants(net: Network) -> Network:
     """Replace operators of constants by their values.
+
+    Operators that would turn small constants into a large one stay: it is cheaper to compute.
 
     rewrite:
         op(c, d)  ->  the constant op(c, d)
@@ -18,16 +25,18 @@ def fold_constants(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         other_layout = node.attrs.get("layout", "NHWC") != "NHWC" or "groups" in node.attrs
-        view = node.op == "reshape"
-        later = OPERATORS[node.op].lower is None and not view  # other passes replace it
+        later = OPERATORS[node.op].lower is None and node.op != "reshape"  # for other passes
         if other_layout or later or any(v not in b.constants for v in inputs):
             return keep(b, node, inputs)
-        return b.constant(_evaluate(b, node, inputs), node.name)
+        result = infer(node.op, [b.types[v] for v in inputs], node.attrs)
+        if math.prod(result.shape) > _GROWTH + sum(b.constants[v].size for v in inputs):
+            return keep(b, node, inputs)
+        return b.constant(_evaluate(b, node, inputs, result.dtype), node.name)
 
     return rewrite(net, rule)
 
 
-def _evaluate(b: Builder, node: Node, inputs: tuple[str, ...]) -> np.ndarray:
+def _evaluate(b: Builder, node: Node, inputs: tuple[str, ...], dtype: str) -> np.ndarray:
     arrays = [b.constants[v] for v in inputs]
     if node.op == "reshape":
         return arrays[0].reshape(node.attrs["shape"])
@@ -36,9 +45,6 @@ def _evaluate(b: Builder, node: Node, inputs: tuple[str, ...]) -> np.ndarray:
     from tilework.graph.lower import lower_nodes
     from tilework.te.evaluate import evaluate
 
-    types = {v: b.types[v] for v in inputs}
-    same = Node(node.op, inputs, node.name, node.attrs)
-    dtype = node_type(same, types).dtype
-    dag, names = lower_nodes([same], types, frozenset(), dtype)
-    values = dict(zip(inputs, arrays, strict=True))
-    return evaluate(dag, [values[n] for n in names])[0].astype(numpy_dtype(dtype))
+    alone = Node(node.op, inputs, node.name, node.attrs)
+    dag, names = lower_nodes([alone], {v: b.types[v] for v in inputs}, frozenset(), dtype)
+    return evaluate(dag, [b.constants[n] for n in names])[0].astype(numpy_dtype(dtype))

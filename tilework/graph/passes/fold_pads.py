@@ -1,44 +1,79 @@
-"""Fold explicit zero padding into convolutions."""
+"""Fold explicit padding into the window operators behind it."""
 
 from __future__ import annotations
 
+import math
+
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
-from tilework.graph.operators import CONVOLUTIONS
+from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, MAX_POOLS
 
 
 def fold_pads(net: Network) -> Network:
-    """Let convolutions pad for themselves.
+    """Let convolutions and pooling pad for themselves.
 
     rewrite:
         conv2d(pad(x, 0 along H and W), w; pads)  ->  conv2d(x, w; pads + the padding)
+        avg_pool2d(pad(x, 0); counting padding)   ->  avg_pool2d(x; pads + the padding)
+        max_pool2d(pad(x, -inf))                  ->  max_pool2d(x; pads + the padding)
+        max_pool2d(pad(relu(x), 0))               ->  max_pool2d(relu(x); pads + the padding)
+
+    Pooling takes it only while every window keeps an element of x.
     """
-
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        source = net.producer.get(node.inputs[0])
-        if node.op not in CONVOLUTIONS or source is None or source.op != "pad":
-            return keep(b, node, inputs)
-        around = _spatial(source, node.attrs["layout"])
-        if around is None:
-            return keep(b, node, inputs)
-        pads = tuple(p + q for p, q in zip(node.attrs["pads"], around, strict=True))
-        x = unpadded[source.name]
-        return b.op(node.op, x, inputs[1], name=node.name, **{**node.attrs, "pads": pads})
-
     unpadded: dict[str, str] = {}
 
-    def remember(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         if node.op == "pad":
             unpadded[node.name] = inputs[0]
-        return rule(b, node, inputs)
+        pad = net.producer.get(node.inputs[0]) if node.inputs else None
+        if pad is None or pad.op != "pad" or not _takes(net, node, pad):
+            return keep(b, node, inputs)
+        around = _spatial(pad, node.attrs["layout"])
+        if around is None:
+            return keep(b, node, inputs)
+        attrs = dict(node.attrs)
+        attrs["pads"] = tuple(p + q for p, q in zip(attrs["pads"], around, strict=True))
+        if node.op in AVG_POOLS:
+            attrs["count_include_pad"] = True
+        if node.op not in CONVOLUTIONS and not _meets(attrs):
+            return keep(b, node, inputs)
+        return b.op(node.op, unpadded[pad.name], *inputs[1:], name=node.name, **attrs)
 
-    return rewrite(net, remember)
+    return rewrite(net, rule)
+
+
+def _takes(net: Network, node: Node, pad: Node) -> bool:
+    """Whether the operator's own padding has the same effect as that of ``pad``."""
+    value = pad.attrs["value"]
+    if node.op in CONVOLUTIONS:
+        return bool(value == 0)
+    plain = {"kernel", "strides", "pads", "dilation", "layout", "count_include_pad"}
+    if set(node.attrs) - plain:
+        return False  # such as rounding up, where the last windows hang on the padding
+    if node.op in AVG_POOLS:
+        none = not any(node.attrs["pads"])
+        return bool(value == 0 and (none or node.attrs["count_include_pad"]))
+    if node.op in MAX_POOLS:
+        source = net.producer.get(pad.inputs[0])
+        positive = source is not None and (
+            source.op == "relu" or (source.op == "clip" and source.attrs["low"] >= 0)
+        )
+        return bool(value == -math.inf or (value == 0 and positive))
+    return False
+
+
+def _meets(attrs: dict[str, tuple[int, ...]]) -> bool:
+    """Whether padding is narrower than the window, so that no window sees padding alone."""
+    kernel, pads = attrs["kernel"], attrs["pads"]
+    rank = len(kernel)
+    dense = all(d == 1 for d in attrs.get("dilation", ()))
+    return dense and all(max(pads[d], pads[d + rank]) < kernel[d] for d in range(rank))
 
 
 def _spatial(pad: Node, layout: str) -> tuple[int, ...] | None:
-    """Zeros before, then after, each spatial axis of the feature maps; None for other padding."""
+    """Padding before, then after, each spatial axis; None if other axes are padded."""
     before, after = list(pad.attrs["before"]), list(pad.attrs["after"])
     spatial = slice(1, -1) if layout == "NHWC" else slice(2, None)
     others = (0, len(before) - 1) if layout == "NHWC" else (0, 1)
-    if pad.attrs["value"] != 0 or any(before[d] or after[d] for d in others):
+    if any(before[d] or after[d] for d in others):
         return None
     return (*before[spatial], *after[spatial])
