@@ -12,7 +12,9 @@ from tilework.graph.operators.base import (
     Operator,
     Pattern,
     Shape,
+    moved_axes,
     moved_lists,
+    normal_axis,
     shaped,
 )
 from tilework.graph.operators.layouts import as_declared, channels_last
@@ -56,9 +58,18 @@ def _multiplied(name: str) -> Operator:
     return Operator(name, shaped(rule), None, Pattern.INJECTIVE, permute=permute)
 
 
+def _shuffle(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    extent = shapes[0][normal_axis(attrs["axis"], len(shapes[0]))]
+    if extent % attrs["groups"]:
+        raise ValueError(f"extent {extent} cannot be divided in {attrs['groups']} groups")
+    return shapes[0]
+
+
 OPERATORS = (
     Operator("depth_to_space", shaped(_depth_to_space), None, Pattern.INJECTIVE),
     Operator("space_to_depth", shaped(_space_to_depth), None, Pattern.INJECTIVE),
+    # an entry of each group in turn, along one dimension
+    Operator("shuffle", shaped(_shuffle), None, Pattern.INJECTIVE, permute=moved_axes("axis")),
     _multiplied("tile"),  # the whole tensor, several times along a dimension
     _multiplied("repeat"),  # each element, several times in a row
 )

@@ -6,6 +6,7 @@
     simplify_algebra    operators that change nothing, or only continue others -> none
     merge_equal         what is computed twice -> once
     fold_pads           padding -> the following convolution or pooling
+    find_shuffles       channel shuffles, written as reshapes and a transpose -> one operator
     sink_transposes     transposes move behind operators that do not mind them
     convert_layout      NCHW -> NHWC for the whole network
     split_blocks        depth to space, tiling and the like -> reshapes and one move of data
@@ -28,6 +29,7 @@ from collections.abc import Callable
 
 from tilework.graph.ir import Network
 from tilework.graph.passes.convert_layout import convert_layout
+from tilework.graph.passes.find_shuffles import find_shuffles
 from tilework.graph.passes.fold_constants import fold_constants
 from tilework.graph.passes.fold_pads import fold_pads
 from tilework.graph.passes.fold_scale_back import fold_scale_back
@@ -55,6 +57,7 @@ PASSES: tuple[Pass, ...] = (
     merge_equal,
     fold_pads,
     merge_views,
+    find_shuffles,
     sink_transposes,
     merge_views,
     convert_layout,
@@ -83,8 +86,8 @@ def optimize(net: Network) -> Network:
 
 
 __all__ = [
-    "PASSES", "Pass", "convert_layout", "fold_constants", "fold_pads", "fold_scale_back",
-    "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal", "merge_parallel",
-    "merge_views", "optimize", "recognize", "simplify_algebra", "simplify_inference",
-    "sink_reshapes", "sink_transposes", "split_blocks", "split_groups",
+    "PASSES", "Pass", "convert_layout", "find_shuffles", "fold_constants", "fold_pads",
+    "fold_scale_back", "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal",
+    "merge_parallel", "merge_views", "optimize", "recognize", "simplify_algebra",
+    "simplify_inference", "sink_reshapes", "sink_transposes", "split_blocks", "split_groups",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ def split_blocks(net: Network) -> Network:
     rewrite:
         depth_to_space(x[N, H, W, b*b*C])  ->  reshape(transpose(reshape(x, [N, H, W, b, b, C])))
         space_to_depth(x[N, b*H, b*W, C])  ->  reshape(transpose(reshape(x, [N, H, b, W, b, C])))
+        shuffle(x[G*C]; G)                 ->  reshape(transpose(reshape(x, [G, C])))
         tile(x[N]; r)                      ->  reshape(expand(reshape(x, [1, N]), [r, N]))
         repeat(x[N]; r)                    ->  reshape(expand(reshape(x, [N, 1]), [N, r]))
     """
@@ -24,6 +25,8 @@ def split_blocks(net: Network) -> Network:
 def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     if node.op in ("depth_to_space", "space_to_depth"):
         return _images(b, node, inputs[0])
+    if node.op == "shuffle":
+        return _shuffled(b, node, inputs[0])
     if node.op in ("tile", "repeat"):
         return _multiplied(b, node, inputs[0])
     return keep(b, node, inputs)
@@ -59,6 +62,15 @@ def _merged(node: Node, e: dict[str, int], last: bool) -> Sequence[int]:
     else:
         h, w, c = e["H"], e["W"], e["C"] * e["d"] * e["r"]
     return (h, w, c) if last else (c, h, w)
+
+
+def _shuffled(b: Builder, node: Node, x: str) -> str:
+    shape, axis, groups = b.shape(x), node.attrs["axis"], node.attrs["groups"]
+    apart = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+    perm = [*range(axis), axis + 1, axis, *range(axis + 2, len(apart))]
+    split = b.op("reshape", x, shape=apart)
+    moved = b.op("transpose", split, perm=tuple(perm))
+    return b.op("reshape", moved, name=node.name, shape=shape)
 
 
 def _multiplied(b: Builder, node: Node, x: str) -> str:

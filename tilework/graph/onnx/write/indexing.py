@@ -126,6 +126,15 @@ def _depth_to_space(w: Writer, node: Node, inputs: Sequence[str], out: str) -> N
     w.add("DepthToSpace", inputs, out, blocksize=node.attrs["block"], mode=node.attrs["mode"])
 
 
+def _shuffle(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    shape, axis, groups = w.net.types[node.name].shape, node.attrs["axis"], node.attrs["groups"]
+    split = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+    apart = _reshaped(w, inputs[0], split, f"{out}_apart")
+    perm = (*range(axis), axis + 1, axis, *range(axis + 2, len(split)))
+    w.add("Transpose", [apart], f"{out}_moved", perm=perm)
+    _reshaped(w, f"{out}_moved", shape, out)
+
+
 def _tile(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     w.add("Tile", [*inputs, _ints(w, f"{out}_factors", node.attrs["factors"])], out)
 
@@ -151,6 +160,7 @@ WRITERS: dict[str, Write] = {
     "reverse_sequence": simple("ReverseSequence", "batch_axis", "time_axis"),
     "scatter_elements": _scatter_elements,
     "scatter_rows": _scatter_rows,
+    "shuffle": _shuffle,
     "slice": _slice,
     "space_to_depth": _space_to_depth,
     "take": simple("Gather", "axis"),
