@@ -42,6 +42,7 @@ def tune_with_records(
     """As `tune_pipeline`, with the weight of each workload beside the report."""
     reporter = current_reporter()
     target = settings.resolved_target()
+    sparse = settings.sparse_weights()
     store = open_store(settings.store)
     store.check_writable()
     _check_output(settings.output)
@@ -53,6 +54,7 @@ def tune_with_records(
         settings.layout,
         settings.precision,
         settings.shapes,
+        sparse,
     )
     with settings.measurer() as measurer:
         run = TuningRun(
@@ -62,7 +64,7 @@ def tune_with_records(
             measurer,
             run_id=settings.run_id(found.fingerprint),
             seed=settings.seed,
-            label=network_label(settings.network),
+            label=network_label(settings.network, sparse),
             extend=settings.extend,
             reproduce=f"tilework reproduce {{record_id}} --store {shlex.quote(settings.store)}",
         )

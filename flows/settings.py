@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tilework.target import Target
 
 if TYPE_CHECKING:
+    from tasks.network import Sparse
     from tilework.measure import Measurer
     from tilework.search import TuningOptions
 
@@ -48,6 +49,8 @@ class TuneSettings(BaseModel):
     layout: Layout = Field("NHWC", description="Input layout of a built-in network")
     shapes: tuple[str, ...] = Field((), description="NAME=1,3,224,224 for an ONNX file's inputs")
     precision: Precision = Field("f32", description="Weights and values between kernels")
+    sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
+    block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
     output: str = Field("", description="File for the compiled module; empty: not kept")
 
     def resolved_target(self) -> Target:
@@ -58,6 +61,16 @@ class TuneSettings(BaseModel):
         """
         target = Target(self.target)
         return target if self.threads is None else target.with_cores(self.threads)
+
+    def sparse_weights(self) -> Sparse | None:
+        """How weights become block-sparse, if they do.
+
+        Raises:
+            NetworkError: ``sparse`` or ``block`` cannot be read.
+        """
+        from tasks.network import parse_sparse
+
+        return parse_sparse(self.sparse, self.block)
 
     def tuning_options(self) -> TuningOptions:
         """The search options of ``effort``, with the budgets replaced if any is given."""

@@ -197,7 +197,7 @@ def roofline(task: SearchTask) -> Roofline | None:
         speed = read_bandwidth(target, threads, repeats=3).of(nbytes, target, threads)
     except (TileworkError, OSError):
         return None
-    return Roofline(peak, speed, nbytes, task.flops / peak / 1e9, nbytes / speed / 1e9)
+    return Roofline(peak, speed, nbytes, task.real_flops / peak / 1e9, nbytes / speed / 1e9)
 
 
 def _argument_bytes(task: SearchTask) -> int:

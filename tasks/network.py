@@ -36,13 +36,57 @@ def is_onnx(network: str) -> bool:
     return network.endswith(".onnx") or "/" in network
 
 
-def network_label(network: str) -> str:
+def network_label(network: str, sparse: Sparse | None = None) -> str:
     """A short name for file names and records: ``models/Net.onnx`` gives ``Net``."""
-    return Path(network).stem if is_onnx(network) else network
+    label = Path(network).stem if is_onnx(network) else network
+    return label if sparse is None else f"{label}-sparse"
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """How weights become block-sparse: see `tilework.sparsify`.
+
+    Attributes:
+        sparsity: share of the blocks to prune; None for a network's own zeros.
+        block: rows and columns of a block.
+    """
+
+    sparsity: float | None
+    block: tuple[int, int]
+
+    @property
+    def identity(self) -> str:
+        """A word that tells networks apart, ``0.85-16x1``."""
+        share = "own" if self.sparsity is None else f"{self.sparsity:g}"
+        return f"{share}-{self.block[0]}x{self.block[1]}"
+
+
+def parse_sparse(sparse: str, block: str = "") -> Sparse | None:
+    """What ``--sparse`` and ``--block`` ask for; None without ``--sparse``.
+
+    Raises:
+        NetworkError: a text has another form.
+    """
+    if not sparse:
+        if block:
+            raise NetworkError(f"--block {block}: it belongs to --sparse, which is missing")
+        return None
+    sizes = (block or "16x1").lower().split("x")
+    if len(sizes) != 2 or not all(n.isdecimal() and int(n) for n in sizes):
+        raise NetworkError(f"--block {block}: write ROWSxCOLUMNS, such as 16x1")
+    try:
+        share = None if sparse == "own" else float(sparse)
+    except ValueError:
+        raise NetworkError(f"--sparse {sparse}: write a share such as 0.85, or own") from None
+    return Sparse(share, (int(sizes[0]), int(sizes[1])))
 
 
 def load_network(
-    network: str, batch: int = 1, layout: str = "NHWC", shapes: Sequence[str] = ()
+    network: str,
+    batch: int = 1,
+    layout: str = "NHWC",
+    shapes: Sequence[str] = (),
+    sparse: Sparse | None = None,
 ) -> Network:
     """Load a built-in network or an ONNX file.
 
@@ -50,11 +94,17 @@ def load_network(
         network: a name or a path.
         batch, layout: of a built-in network.
         shapes: texts such as ``"input=1,3,224,224"`` or ``"batch=4"`` for an ONNX file.
+        sparse: give it block-sparse weights.
 
     Raises:
-        NetworkError: the name is unknown, or the file is missing, corrupt or unsupported.
+        NetworkError: the name is unknown, or the file is missing, corrupt or unsupported; or no
+            layer can be sparse.
     """
     import tilework as tw
+
+    if sparse is not None:
+        dense = load_network(network, batch, layout, shapes)
+        return tw.sparsify(dense, sparse.sparsity, sparse.block)
 
     if not is_onnx(network):
         if shapes:
@@ -105,6 +155,7 @@ def extract(
     layout: str = "NHWC",
     precision: Precision = "f32",
     shapes: Sequence[str] = (),
+    sparse: Sparse | None = None,
 ) -> Extracted:
     """Load ``network`` and list its distinct tasks, in the order in which they first run.
 
@@ -114,9 +165,11 @@ def extract(
     """
     import tilework as tw
 
-    net = load_network(network, batch, layout, shapes)
+    net = load_network(network, batch, layout, shapes, sparse)
     tasks, weights = tw.extract_tasks(net, target, precision=precision)
     identity = fingerprint(network, batch, layout, shapes)
     if precision != "f32":
         identity += f"-{precision}"
+    if sparse is not None:
+        identity += f"-sparse-{sparse.identity}"
     return Extracted(net, identity, tasks, weights)

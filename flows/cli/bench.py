@@ -35,6 +35,8 @@ def bench(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    sparse: options.Sparse = "",
+    block: options.Block = "",
     seconds: Annotated[
         float,
         typer.Option("--seconds", min=0.1, help="Measured time per engine and thread count."),
@@ -65,13 +67,13 @@ def bench(
     """
     from flows.cli.networks import target_of
     from tasks.compare import compare_engines
-    from tasks.network import load_network
+    from tasks.network import load_network, parse_sparse
     from tasks.peers import require_peers
 
     engines = [name.strip() for name in compare.split(",") if name.strip()]
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
-    net = load_network(network, batch, layout, tuple(shape or ()))
+    net = load_network(network, batch, layout, tuple(shape or ()), parse_sparse(sparse, block))
     found = [
         compare_engines(net, where, store, engines, seconds, profile, precision)
         for where in targets

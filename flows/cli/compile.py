@@ -25,6 +25,8 @@ def compile_network(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    sparse: options.Sparse = "",
+    block: options.Block = "",
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -37,12 +39,13 @@ def compile_network(
       tilework compile resnet-18 --output resnet18.tw
     """
     from tasks.finish import check_output, compile_with_records
-    from tasks.network import load_network, network_label
+    from tasks.network import load_network, network_label, parse_sparse
 
-    net = load_network(network, batch, layout, tuple(shape or ()))
+    weights = parse_sparse(sparse, block)
+    net = load_network(network, batch, layout, tuple(shape or ()), weights)
     module = compile_with_records(net, target_of(target, threads), store, precision)
     check = check_output(module, net, precision)
-    path = str(output) if output else f"{network_label(network)}.tw"
+    path = str(output) if output else f"{network_label(network, weights)}.tw"
     module.save(path)
     if json:
         print_json({"module": path, "check": check, "tasks": list(module.report)})

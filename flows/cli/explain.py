@@ -27,6 +27,8 @@ def explain(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    sparse: options.Sparse = "",
+    block: options.Block = "",
     measure: Annotated[
         bool, typer.Option("--measure", help="Time the schedules shown in turns, now.")
     ] = False,
@@ -46,12 +48,19 @@ def explain(
     from tasks.explanation import explain as explained
     from tasks.finish import open_store, other_targets
     from tasks.network import extract as extract_network
+    from tasks.network import parse_sparse
 
     network, _, number = task.rpartition(":")
     if not network or not number.isdigit():
         raise NetworkError(f"'{task}' names no task: write NET:ID, for instance resnet-18:3")
     found = extract_network(
-        network, target_of(target, threads), batch, layout, precision, tuple(shape or ())
+        network,
+        target_of(target, threads),
+        batch,
+        layout,
+        precision,
+        tuple(shape or ()),
+        parse_sparse(sparse, block),
     )
     if int(number) >= len(found.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")

@@ -63,6 +63,8 @@ def extract(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    sparse: options.Sparse = "",
+    block: options.Block = "",
     show: Annotated[
         bool, typer.Option("--show", help="Print what each task computes, not only its name.")
     ] = False,
@@ -77,16 +79,24 @@ def extract(
       tilework extract model.onnx --show
     """
     from tasks.network import extract as extract_network
+    from tasks.network import parse_sparse
 
     found = extract_network(
-        network, target_of(target, threads), batch, layout, precision, tuple(shape or ())
+        network,
+        target_of(target, threads),
+        batch,
+        layout,
+        precision,
+        tuple(shape or ()),
+        parse_sparse(sparse, block),
     )
     if json:
         print_json(
             [
                 {
                     "id": i, "description": task.desc, "workload_key": task.workload_key,
-                    "weight": weight, "flops": task.flops, "dag": str(task.compute_dag),
+                    "weight": weight, "flops": task.flops, "real_flops": task.real_flops,
+                    "dag": str(task.compute_dag),
                 }
                 for i, (task, weight) in enumerate(zip(found.tasks, found.weights, strict=True))
             ]
@@ -104,8 +114,11 @@ def extract(
     out = console()
     out.print(table([">ID", "Description", ">Weight", ">MFLOP", "Output"], rows))
     total = sum(t.flops * w for t, w in zip(found.tasks, found.weights, strict=True))
+    real = sum(t.real_flops * w for t, w in zip(found.tasks, found.weights, strict=True))
+    made = f" counted as dense, {real / 1e9:.3f} made" if real < total else ""
     out.print(
-        f"{len(found.tasks)} distinct tasks, {sum(found.weights)} calls, {total / 1e9:.3f} GFLOP"
+        f"{len(found.tasks)} distinct tasks, {sum(found.weights)} calls, "
+        f"{total / 1e9:.3f} GFLOP{made}"
     )
 
 

@@ -48,6 +48,19 @@ Precision = Annotated[
         help="Weights and values between kernels; bf16 needs AVX512_BF16, sums in float32.",
     ),
 ]
+Sparse = Annotated[
+    str,
+    typer.Option(
+        "--sparse",
+        metavar="SHARE",
+        help="Block-sparse weights: prune this share of the blocks, such as 0.85; 'own': those of "
+        "a pruned network.",
+    ),
+]
+Block = Annotated[
+    str,
+    typer.Option("--block", metavar="RxC", help="Rows x columns of --sparse's blocks; or 16x1."),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")
 ]

@@ -54,6 +54,8 @@ def tune(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    sparse: options.Sparse = "",
+    block: options.Block = "",
     output: options.Output = None,
     prefect: Annotated[
         bool | None,
@@ -80,11 +82,14 @@ def tune(
       tilework tune resnet-50 --threads 1 --store s3://bucket/records
 
       tilework tune resnet-18 --extend          more of the same, continued
+
+      tilework tune mlp --sparse 0.85 --block 16x1     block-sparse weights
     """
     from flows.cli.progress import reporter_for
     from flows.settings import TuneSettings
-    from tasks.network import network_label
+    from tasks.network import network_label, parse_sparse
 
+    label = network_label(network, parse_sparse(sparse, block))
     settings = TuneSettings(
         network=network,
         target=target,
@@ -100,7 +105,9 @@ def tune(
         layout=layout,
         shapes=tuple(shape or ()),
         precision=precision,
-        output=str(output) if output else f"{network_label(network)}.tw",
+        sparse=sparse,
+        block=block,
+        output=str(output) if output else f"{label}.tw",
     )
     settings.resolved_target()  # a bad target ends here, before anything is loaded
     try:
@@ -118,7 +125,9 @@ def tune(
         print_json(_document(report))
     else:
         given = "".join(f" --shape {text}" for text in shape or ())
-        print_report(report, given + (f" --precision {precision}" if precision != "f32" else ""))
+        given += f" --precision {precision}" if precision != "f32" else ""
+        given += f" --sparse {sparse}" if sparse else ""
+        print_report(report, given + (f" --block {block}" if block else ""))
     if report.check is not None and not report.check.passed:
         raise typer.Exit(1)
 

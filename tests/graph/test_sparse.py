@@ -129,7 +129,7 @@ class TestTasks:
         for task in sparse:
             assert task.rules == rules_of(task.workload_key) == SPARSE_RULES
             assert task.real_flops < 0.5 * task.flops
-            assert "blocks 16x1" in task.desc
+            assert "% of 16x1" in task.desc
             assert len(task.inputs) == 2
         assert rules_of(tasks[-1].workload_key) == ()
 

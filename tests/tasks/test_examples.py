@@ -51,3 +51,9 @@ def test_a_layer_is_tuned_checked_rebuilt_and_resumed(tmp_path):
     assert told.count("Execution time of this operator:") == 2
     told = run(tmp_path, "tune_conv2d_layer.py", "--trials", "2")
     assert "8 schedules are known" in told
+
+
+def test_a_sparse_network_is_tuned_beside_the_dense_one(tmp_path):
+    told = run(tmp_path, "tune_sparse_mlp.py", "--seconds", "2")
+    assert told.count("of the blocks stored") == 3 and "15% of 16x1" in told
+    assert "Largest error:" in told and "times as fast." in told

@@ -171,9 +171,8 @@ def _describe(group: tuple[Node, ...], types: dict[str, ValueType]) -> str:
         parts.append(f"-> {types[node.name].shape[-1]}")
     elif node.op in SPARSE:
         stored, width, rows = types[node.inputs[1]].shape
-        columns = shape[attrs.get("axis", -1)]
-        density = stored * width * rows / (attrs["units"] * columns)
-        parts += [f"-> {attrs['units']}", f"blocks {rows}x{width} {density:.0%}"]
+        blocks = -(-attrs["units"] // rows) * (shape[attrs.get("axis", -1)] // width)
+        parts += [f"-> {attrs['units']}", f"{stored / blocks:.0%} of {rows}x{width}"]
     return " ".join(parts)
 
 

@@ -159,7 +159,7 @@ def _steps(
                 refs,
                 call.name,
                 call.desc,
-                call.dag.flops,
+                call.dag.real_flops,
                 sum(sizes),
                 fixed,
                 tasks.get(call.dag.workload_key),

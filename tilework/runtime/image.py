@@ -48,7 +48,7 @@ class Step:
     """One kernel call: the function, its arguments, and what to say of it in tables.
 
     Attributes:
-        flops: operations of the call.
+        flops: operations that the call makes: of sparse weights, what is stored.
         nbytes: bytes of its arguments, each counted once: the traffic if nothing is cached.
         constant_bytes: those of them that are constants.
         task: number of its task in `Image.report`; None if it was not worth tuning.

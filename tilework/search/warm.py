@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.errors import TileworkError
+from tilework.errors import ScheduleError, TileworkError
 from tilework.model import Observation
 from tilework.record import History, WorkloadLog
 from tilework.search.known import observations, read_known
 from tilework.search.pool import PoolSpace
+from tilework.task import rules_of
 
 WARM_RECORDS = 3000
 """Records of other workloads that a run learns from at most."""
@@ -31,7 +32,7 @@ def keep_workloads(history: History, tasks: Sequence[Any]) -> None:
     """Let the history keep what the tasks compute, if it can.
 
     A DAG with attributes that JSON does not know is left out: its records teach its own task only.
-    So is a task with sketch rules of its own, whose sketches its DAG alone does not give.
+    So is a task with a user's sketch rules: what is kept of it would not give its sketches.
     """
     if not isinstance(history, WorkloadLog):
         return
@@ -39,11 +40,20 @@ def keep_workloads(history: History, tasks: Sequence[Any]) -> None:
     from tilework.te.serial import DagFormatError, dag_to_json
 
     for task in tasks:
-        if isinstance(task.compute_dag, ComputeDAG) and not getattr(task, "rules", ()):
+        if isinstance(task.compute_dag, ComputeDAG):
             key = task.workload_key
-            if history.workload(key) is None:
+            if history.workload(key) is None and _known_rules(key):
                 with contextlib.suppress(DagFormatError):
                     history.keep_workload(key, dag_to_json(task.compute_dag))
+
+
+def _known_rules(key: str) -> bool:
+    """Whether a task's rules are found again by its key."""
+    try:
+        rules_of(key)
+    except ScheduleError:
+        return False
+    return True
 
 
 def other_workloads(history: History, target: str, but: Collection[str]) -> list[Observation]:
@@ -64,18 +74,20 @@ def other_workloads(history: History, target: str, but: Collection[str]) -> list
 
 
 def _observed(history: History, key: str, text: str, target: str, share: int) -> list[Observation]:
-    from tilework.space import RULES_VERSION, SearchSpace
+    from tilework.space import RULES_VERSION, TARGET_RULES, SearchSpace
     from tilework.target import Target
+    from tilework.task import SearchTask
     from tilework.te.serial import dag_from_json
 
     records = [r for r in history.of(key, target) if r.rules_version == RULES_VERSION]
     if not records:
         return []
     try:
-        dag = dag_from_json(text)
-        if dag.workload_key != key:
+        dag, where, own = dag_from_json(text), Target(target), rules_of(key)
+        if SearchTask(dag, where, rules=own).workload_key != key:
             return []
-        space = PoolSpace(SearchSpace.derive(dag, Target(target)))
+        rules = (*own, *TARGET_RULES[where.kind])
+        space = PoolSpace(SearchSpace.derive(dag, where, rules))
     except TileworkError:
         return []
     latency = np.array([r.latency_s if r.usable and r.latency_s else np.inf for r in records])
