@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tilework.record import RecordLog
 from tilework.runtime import Module
 
 OURS = "tilework"
+Search = Callable[[Network, tw.Target, RecordLog], None]
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def compare(
     tune_trials: int = 0,
     flops: float = 0.0,
     net: Network | None = None,
+    search: Search | None = None,
 ) -> Result:
     """Time the engines on one network.
 
@@ -85,6 +87,7 @@ def compare(
         seconds: measured time of each engine.
         flops: operations; by default those of our kernels' calls.
         net: what ours compiles; by default the first model.
+        search: adds to the records first.
 
     Raises:
         NetworkError: the network cannot be imported.
@@ -97,6 +100,8 @@ def compare(
         net = net or tw.from_onnx(path)
         if tune_trials and records is not None:
             _tune(net, target, records, tune_trials)
+        if search is not None and records is not None:
+            search(net, target, records)
         module = tw.compile(net, target, records=records)
         first = random_inputs(net)
         inputs = {
@@ -193,10 +198,9 @@ def _tune(net: Any, target: tw.Target, records: RecordLog, trials: int) -> None:
 
 def _turned(array: np.ndarray, given: str, wanted: str) -> np.ndarray:
     """An array in another layout; fewer than four dimensions have only one."""
-    if array.ndim != 4 or given == wanted:
+    if array.ndim < 4 or given == wanted:
         return array
-    perm = (0, 3, 1, 2) if wanted == "NCHW" else (0, 2, 3, 1)
-    return np.transpose(array, perm)
+    return np.moveaxis(array, -1, 1) if wanted == "NCHW" else np.moveaxis(array, 1, -1)
 
 
 def _aligned_turn(array: np.ndarray, given: str, wanted: str) -> np.ndarray:

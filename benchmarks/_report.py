@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -34,6 +35,23 @@ def print_head(peers: Sequence[str]) -> None:
     cells = [f"{'':28s}", f"{OURS + ' us':>10s}", f"{'GFLOP/s':>8s}", f"{'peak':>6s}"]
     cells += [f"{peer + ' us':>15s} {'ratio':>6s}" for peer in peers]
     print("  ".join([*cells, "schedule", "difference"]))
+
+
+def print_table(results: Sequence[Result], peers: Sequence[str]) -> None:
+    """The rows of benchmarks/README.md in ms, and per number of threads a geometric mean."""
+    if not peers:
+        return
+    print("\n| network | threads | schedules | Tilework |", " | ".join(peers), "| ratios |")
+    print("|---" * (5 + len(peers)) + "|")
+    for r in results:
+        times = [f"{row.median_us / 1e3:.3g}" for row in r.rows]
+        ratios = ", ".join(f"**{row.ratio:.2f}**" for row in r.rows[1:])
+        cells = [r.name, str(r.threads), " and ".join(r.schedules) or "no task", *times, ratios]
+        print("|", " | ".join(cells), "|")
+    for count in sorted({r.threads for r in results}):
+        ratios_ = [r.ratio for r in results if r.threads == count and r.ratio]
+        mean = math.exp(sum(map(math.log, ratios_)) / len(ratios_))
+        print(f"geomean of the ratios to the better engine, {count} threads: {mean:.3f}")
 
 
 def write_json(path: Path, machine: dict[str, Any], settings: dict[str, Any], runs: Any) -> None:
