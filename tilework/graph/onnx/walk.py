@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import onnx
 
 _MAX_LISTED = 20
+_LONGEST = 300  # characters of a reason
 _MOST_EXPANDED = 100_000  # nodes that calls of functions may become, all together
 _DEEPEST = 40  # calls and branches within each other
 
@@ -127,6 +128,8 @@ class Walk(Context):
             self._problem(_operator(node), where, str(e), outputs)
         except (IndexError, KeyError, TypeError, ValueError, OverflowError, AttributeError) as e:
             self._problem(_operator(node), where, f"malformed: {first_line(e)}", outputs)
+        except MemoryError:
+            self._problem(_operator(node), where, "it needs too much memory", outputs)
 
     def _known(self, node: onnx.NodeProto) -> bool:
         """Whether there is a conversion of nodes of this kind."""
@@ -291,7 +294,9 @@ class Walk(Context):
     # ------------------------------------------------------------ problems
 
     def _problem(self, op: str, where: str, reason: str, outputs: list[str]) -> None:
-        self._problems.append((op, where, reason))
+        if len(reason) > _LONGEST:
+            reason = f"{reason[:_LONGEST]} ..."
+        self._problems.append((op, where[:_LONGEST], reason))
         self._unknown.update(outputs)
         self._only_values = False
 
@@ -314,7 +319,8 @@ def initial_constants(graph: onnx.GraphProto, c: Context) -> Iterable[tuple[str,
 
 
 def _operator(node: onnx.NodeProto) -> str:
-    return node.op_type if node.domain in _STANDARD else f"{node.domain}.{node.op_type}"
+    name = (node.op_type or "an operator without a name")[:_LONGEST]
+    return name if node.domain in _STANDARD else f"{node.domain}.{name}"
 
 
 def _version(imports: Iterable[onnx.OperatorSetIdProto], otherwise: int) -> int:

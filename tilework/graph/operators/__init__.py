@@ -36,6 +36,7 @@ from tilework.graph.operators.windows import (
 
 # index arithmetic is 32 bits wide; no sensible network comes near this many elements in one value
 MAX_ELEMENTS = 2**30
+MAX_RANK = 32
 
 _FAMILIES = (
     windows, matrices, sparse, normal, elementwise, reductions, views, indexing, blocks,
@@ -56,6 +57,8 @@ def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     shape = tuple(int(n) for n in result.shape)
     if any(n <= 0 for n in shape):
         raise ValueError(f"the result would have shape {list(shape)}")
+    if len(shape) > MAX_RANK:
+        raise ValueError(f"the result would have {len(shape)} dimensions; {MAX_RANK} are the most")
     if math.prod(shape) > MAX_ELEMENTS:
         raise ValueError(f"the result of shape {list(shape)} is too large")
     return ValueType(shape, result.dtype)
@@ -63,6 +66,6 @@ def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
 
 __all__ = [
     "AVG_POOLS", "BINARY", "COMMUTATIVE", "CONVOLUTIONS", "GROUPED", "MAX_ELEMENTS", "MAX_POOLS",
-    "OPERATORS", "SPARSE", "UNARY", "Attrs", "Operator", "Pattern", "Shape", "ValueType",
-    "broadcast", "infer", "maps_order", "spatial_rank", "weights_order",
+    "MAX_RANK", "OPERATORS", "SPARSE", "UNARY", "Attrs", "Operator", "Pattern", "Shape",
+    "ValueType", "broadcast", "infer", "maps_order", "spatial_rank", "weights_order",
 ]  # fmt: skip

@@ -22,7 +22,10 @@ def reduced_axes(c: Context, node: onnx.NodeProto) -> tuple[int, ...]:
         return () if a.get("noop_with_empty_axes", 0) else tuple(range(rank))
     if any(not -rank <= d < rank for d in axes):
         raise Unsupported(f"axes {list(axes)} do not exist: there are {rank} dimensions")
-    return tuple(sorted({d % rank for d in axes}))
+    found = sorted({d % rank for d in axes})
+    if len(found) < len(axes):
+        raise Unsupported(f"axes {list(axes)} name a dimension twice")
+    return tuple(found)
 
 
 def _reduction(kind: str) -> Converter:

@@ -12,6 +12,7 @@ import numpy as np
 from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.indexing import taken
 from tilework.graph.onnx.convert.slices import normal
+from tilework.graph.operators import MAX_ELEMENTS
 from tilework.ops.sampling import Sampling, Table, table
 
 if TYPE_CHECKING:
@@ -137,6 +138,9 @@ def resized(
     shape = c.b.shape(x)
     if min((a.extent for a in axes), default=1) < 1:
         raise Unsupported("its result is empty")
+    extents = {d: n for d, n in enumerate(shape)} | {a.dim: a.extent for a in axes}
+    if math.prod(extents.values()) > MAX_ELEMENTS:
+        raise Unsupported(f"its result of shape {list(extents.values())} is too large")
     try:
         tables = {a: table(sampling, shape[a.dim], a.extent, a.scale, a.roi) for a in axes}
     except ValueError as e:

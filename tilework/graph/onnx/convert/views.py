@@ -85,7 +85,12 @@ def _axes(c: Context, node: onnx.NodeProto, rank: int) -> list[int] | None:
     axes = attributes(node).get("axes")
     if optional(node, 1):
         axes = c.ints(node.input[1], "axes")
-    return None if axes is None else sorted(d + rank if d < 0 else d for d in axes)
+    if axes is None:
+        return None
+    axes = sorted(d + rank if d < 0 else d for d in axes)
+    if len(set(axes)) < len(axes) or (rank and axes and not 0 <= axes[0] <= axes[-1] < rank):
+        raise Unsupported("an axis is named twice, or does not exist")
+    return axes
 
 
 def _squeeze(c: Context, node: onnx.NodeProto) -> str:

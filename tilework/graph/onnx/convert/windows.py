@@ -47,6 +47,8 @@ def _conv(c: Context, node: onnx.NodeProto) -> str:
     rank = _spatial_rank(x)
     if len(w) != len(x):
         raise Unsupported(f"the weights {list(w)} do not fit {rank} spatial axes")
+    if tuple(a.get("kernel_shape", w[2:])) != tuple(w[2:]):
+        raise Unsupported(f"kernel_shape contradicts the weights {list(w)}")
     groups = int(a.get("group", 1))
     strides, pads, dilation = _window(a, x[2:], w[2:])
     y = c.op(
