@@ -50,6 +50,7 @@ from tilework.ops.scatter import REDUCTIONS as SCATTER_REDUCTIONS
 from tilework.ops.scatter import replace_rows, scatter_elements, scatter_rows
 from tilework.ops.softmax import softmax
 from tilework.ops.transform import concatenate, transpose
+from tilework.ops.transposed import phase_conv, phase_weights
 
 __all__ = [
     "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "add", "arg_extremum", "avg_pool",
@@ -57,7 +58,8 @@ __all__ = [
     "copy", "cumulative", "dense", "depthwise_conv", "divide", "einsum", "elementwise", "expand",
     "gather_nd", "global_avg_pool", "group_norm", "grouped_conv", "hardmax",
     "local_response_norm", "log_softmax", "matmul", "max_pool", "maximum", "minimum", "multiply",
-    "normalize", "one_hot", "pad", "pad_with_self", "reduce", "relu", "replace_rows",
-    "resample", "reverse_sequence", "scatter_elements", "scatter_rows", "softmax",
-    "strided_slice", "subtract", "take", "take_along", "top_k", "transpose", "trilu", "unary",
+    "normalize", "one_hot", "pad", "pad_with_self", "phase_conv", "phase_weights", "reduce",
+    "relu", "replace_rows", "resample", "reverse_sequence", "scatter_elements", "scatter_rows",
+    "softmax", "strided_slice", "subtract", "take", "take_along", "top_k", "transpose", "trilu",
+    "unary",
 ]  # fmt: skip

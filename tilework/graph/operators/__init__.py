@@ -19,6 +19,7 @@ from tilework.graph.operators import (
     normal,
     reductions,
     sparse,
+    transposed,
     views,
     windows,
 )
@@ -40,6 +41,7 @@ MAX_RANK = 32
 
 _FAMILIES = (
     windows, matrices, sparse, normal, elementwise, reductions, views, indexing, blocks,
+    transposed,
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}

@@ -16,6 +16,7 @@
     fold_scale_back     convolution * s -> convolution with scaled output channels
     fold_scale_forward  (x * s) -> convolution => x -> convolution with scaled input channels
     merge_constants     (x + a) + b -> x + (a + b)
+    split_phases        transposed convolutions -> convolutions by phases
     merge_parallel      narrow convolutions that share an input -> one
     split_groups        convolutions of channel groups -> ones with a dimension of groups
 
@@ -46,6 +47,7 @@ from tilework.graph.passes.sink_reshapes import sink_reshapes
 from tilework.graph.passes.sink_transposes import sink_transposes
 from tilework.graph.passes.split_blocks import split_blocks
 from tilework.graph.passes.split_groups import split_groups
+from tilework.graph.passes.split_phases import split_phases
 
 Pass = Callable[[Network], Network]
 
@@ -70,9 +72,11 @@ PASSES: tuple[Pass, ...] = (
     fold_scale_back,
     fold_scale_forward,
     merge_constants,
+    split_phases,
     merge_equal,
     merge_parallel,
     split_groups,
+    sink_reshapes,
     simplify_algebra,
     merge_views,
 )
@@ -90,4 +94,5 @@ __all__ = [
     "fold_scale_back", "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal",
     "merge_parallel", "merge_views", "optimize", "recognize", "simplify_algebra",
     "simplify_inference", "sink_reshapes", "sink_transposes", "split_blocks", "split_groups",
+    "split_phases",
 ]  # fmt: skip

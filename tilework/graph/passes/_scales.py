@@ -6,6 +6,7 @@ import numpy as np
 
 from tilework.graph.ir import Network, Node
 from tilework.graph.operators import CONVOLUTIONS
+from tilework.graph.operators.transposed import TRANSPOSED
 
 
 def per_channel(net: Network, value: str, channels: int) -> np.ndarray | None:
@@ -30,7 +31,7 @@ def constant_operand(net: Network, node: Node, op: str) -> np.ndarray | None:
 
 def has_constant_weight(net: Network, node: Node) -> bool:
     """Whether ``node`` is a convolution (NHWC) or dense layer whose weight can be rescaled."""
-    if node.op not in (*CONVOLUTIONS, "dense") or node.inputs[1] not in net.constants:
+    if node.op not in (*CONVOLUTIONS, *TRANSPOSED, "dense") or node.inputs[1] not in net.constants:
         return False
     if net.types[node.inputs[1]].dtype != "float32":
         return False
@@ -42,6 +43,12 @@ def scale_weight(node: Node, weight: np.ndarray, scale: np.ndarray, side: str) -
     scale = scale.astype(weight.dtype)
     if node.op == "dense":
         return weight * (scale if side == "in" else scale[:, None])
+    if node.op in TRANSPOSED:
+        # [..., CO of one group, CI]: each input channel is read by the outputs of its group
+        if side == "in":
+            return weight * scale
+        outputs = scale.reshape(node.attrs.get("groups", 1), -1)
+        return weight * np.repeat(outputs.T, weight.shape[-1] // len(outputs), axis=1)
     if side == "out":
         return weight * scale
     # [..., CI of one group, CO]: each output channel reads the inputs of its group

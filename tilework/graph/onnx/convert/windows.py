@@ -68,6 +68,50 @@ def _conv(c: Context, node: onnx.NodeProto) -> str:
     return c.op("add", y, _channels(c, bias, rank), name=f"{node.output[0]}_biased")
 
 
+def _conv_transpose(c: Context, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    x, w = c.shape(node.input[0]), c.shape(node.input[1])
+    rank = _spatial_rank(x)
+    if len(w) != len(x):
+        raise Unsupported(f"the weights {list(w)} do not fit {rank} spatial axes")
+    strides = tuple(a.get("strides", (1,) * rank))
+    dilation = tuple(a.get("dilations", (1,) * rank))
+    more = list(a.get("output_padding", (0,) * rank))
+    pads = list(a.get("pads", (0,) * (2 * rank)))
+    mode = a.get("auto_pad", "NOTSET")
+    shape = a.get("output_shape")
+    if mode in ("SAME_UPPER", "SAME_LOWER") and shape is None:
+        shape = [n * s for n, s in zip(x[2:], strides, strict=True)]
+    elif mode == "VALID":
+        pads = [0] * (2 * rank)
+    elif mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
+        raise Unsupported(f"unknown auto_pad '{mode}'")
+    for d, n in enumerate(shape[-rank:] if shape is not None else ()):
+        whole = strides[d] * (x[2 + d] - 1) + more[d] + (w[2 + d] - 1) * dilation[d] + 1
+        total = max(whole - n, 0)
+        more[d] += max(n - whole, 0)
+        small, large = total // 2, total - total // 2
+        pads[d], pads[d + rank] = (small, large) if mode == "SAME_UPPER" else (large, small)
+    if min(pads, default=0) < 0:
+        raise Unsupported("negative pads are not supported")
+    y = c.op(
+        f"conv_transpose{rank}d",
+        c.value(node.input[0]),
+        c.value(node.input[1]),
+        name=node.output[0],
+        strides=strides,
+        pads=tuple(pads),
+        dilation=dilation,
+        output_padding=tuple(more),
+        groups=int(a.get("group", 1)),
+        layout="NCHW",
+    )
+    bias = optional(node, 2)
+    if not bias:
+        return y
+    return c.op("add", y, _channels(c, bias, rank), name=f"{node.output[0]}_biased")
+
+
 def _spatial_rank(shape: Sequence[int]) -> int:
     """Number of spatial axes of feature maps [N, C, ...]."""
     if not 3 <= len(shape) <= 5:
@@ -153,6 +197,7 @@ def _global_pool(op: str) -> Converter:
 CONVERTERS: dict[str, Converter] = {
     "AveragePool": _pool("avg_pool"),
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "GlobalAveragePool": _global_pool("global_avg_pool"),
     "GlobalMaxPool": _global_pool("max_pool"),
     "MaxPool": _pool("max_pool"),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, MAX_POOLS
+from tilework.graph.operators.transposed import TRANSPOSED
 
 
 def _conv(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -19,6 +20,21 @@ def _conv(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
         strides=a["strides"],
         pads=a["pads"],
         dilations=a["dilation"],
+        group=a.get("groups", 1),
+    )
+
+
+def _conv_transpose(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    a = node.attrs
+    w.add(
+        "ConvTranspose",
+        inputs,
+        out,
+        kernel_shape=w.net.types[node.inputs[1]].shape[2:],
+        strides=a["strides"],
+        pads=a["pads"],
+        dilations=a["dilation"],
+        output_padding=a["output_padding"],
         group=a.get("groups", 1),
     )
 
@@ -51,6 +67,7 @@ def _avg_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
 
 WRITERS: dict[str, Write] = {
     **dict.fromkeys(CONVOLUTIONS, _conv),
+    **dict.fromkeys(TRANSPOSED, _conv_transpose),
     **dict.fromkeys(MAX_POOLS, _max_pool),
     **dict.fromkeys(AVG_POOLS, _avg_pool),
     "global_avg_pool": simple("GlobalAveragePool"),
