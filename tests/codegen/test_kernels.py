@@ -17,6 +17,7 @@ from tilework.codegen import aligned_copy, aligned_empty, build, generate, load_
 from tilework.codegen.llvm import emit_assembly
 from tilework.codegen.types import pieces
 from tilework.errors import ModuleError, ScheduleError
+from tilework.runtime.single import compile_task
 from tilework.space import SearchSpace
 from tilework.space.sketch import UNROLL_LIMITS
 
@@ -218,3 +219,17 @@ def test_window_sums_read_each_element_once():
     assert len(re.findall(r"= load <16 x float>", source.text)) == 4 * 6 + 9
     assembly = region_assembly(source, task)
     assert not re.search(r"vmovups\s+%zmm\d+, -?\d*\(%rsp\)", assembly), "a spill"
+
+
+def test_predicates_of_the_vector_loop_are_vectors() -> None:
+    """A comparison with the loop's variable costs no code per lane."""
+
+    def triangle(n: int) -> list[te.Tensor]:
+        x = te.placeholder((n, n), "x")
+        kept = te.compute((n, n), lambda i, j: te.select(j < i + 2, x[i, j], 0.0), name="kept")
+        return [x, kept]
+
+    x = np.random.default_rng(0).standard_normal((37, 37)).astype(np.float32)
+    np.testing.assert_array_equal(
+        compile_task(task_of(te.ComputeDAG(triangle(37))))(x)[-1], np.tril(x, 1)
+    )

@@ -169,7 +169,7 @@ class Scalars:
             const, terms, lane_c, lane = self.split(form)
             if lane is not None and lane_c:
                 raise LaneDependent
-            return self._sum(const, terms)
+            return self.sum(const, terms)
         match e:
             case Const():
                 return ("true" if e.value else "false") if e.dtype == "bool" else str(e.value), 0
@@ -224,7 +224,8 @@ class Scalars:
             return value, depth
         return put(depth, ("sext", value), f"sext {kind} {value} to i64"), depth
 
-    def _sum(self, const: int, terms: tuple[tuple[str, int, int], ...]) -> tuple[str, int]:
+    def sum(self, const: int, terms: tuple[tuple[str, int, int], ...]) -> tuple[str, int]:
+        """The value of a linear form without its vector variable, and its depth; see `split`."""
         total, depth = "", 0
         for ssa, c, d in terms:
             term = ssa

@@ -88,7 +88,8 @@ class Values(Arithmetic):
             case Binary() if e.op == "*" and is_float(e.dtype):
                 return self._scaled(e.dtype, *self._product(e))
             case Binary():
-                return self.binary(e.op, self.value(e.a), self.value(e.b))
+                steps = self._steps(e)
+                return steps or self.binary(e.op, self.value(e.a), self.value(e.b))
             case Lookup():
                 return Value(literal(self._entry(e), e.dtype), 1, e.dtype)
             case Select() | IfThenElse():
@@ -166,7 +167,10 @@ class Values(Arithmetic):
             try:
                 cond_ssa, _ = self.scalars.int_value(e.cond)
             except LaneDependent:
-                return self._by_lane(e)
+                if guarded and not (self._loaded(e.a) and self._loaded(e.b)):
+                    return self._by_lane(e)
+                cond = self._predicate(e.cond)
+                return self.select(cond, self.value(e.a), self.value(e.b))
             if cond_ssa in ("true", "false"):
                 return self.value(e.a if cond_ssa == "true" else e.b)
         else:  # the data decides
@@ -230,7 +234,7 @@ class Values(Arithmetic):
             try:
                 ssa, _ = self.scalars.int_value(e.a)
             except LaneDependent:
-                return self._by_lane(e)
+                return convert(self, self.value(e.a), e.dtype)
             if e.dtype in NARROW_FLOATS:
                 return convert(self, self._cast(Cast("float32", e.a)), e.dtype)
             if not ssa.startswith("%"):
@@ -252,9 +256,11 @@ class Values(Arithmetic):
         if self._integer_only(e):
             try:
                 ssa, _ = self.scalars.int_value(e)
+                return Value(ssa, 1, "bool") if e.dtype == "bool" else self._resize(ssa, e.dtype)
             except LaneDependent:
-                return self._by_lane(e)
-            return Value(ssa, 1, "bool") if e.dtype == "bool" else self._resize(ssa, e.dtype)
+                steps = self._steps(e)
+                if steps is not None:
+                    return steps
         match e:
             case Compare():
                 return self.compare(e.op, self.value(e.a), self.value(e.b))
@@ -266,6 +272,21 @@ class Values(Arithmetic):
                 ones = self.splat(Value("true", 1, "bool"), a.width)
                 return Value(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
         raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
+
+    def _steps(self, e: Expr) -> Value | None:
+        """A linear function of the vector loop's variable: its first value, and equal steps."""
+        if e.dtype not in INDEX_TYPES or not self._integer_only(e):
+            return None
+        form = self.scalars.form(e)
+        if form is None:
+            return None
+        const, terms, step, lane = self.scalars.split(form)
+        if lane is None:
+            return None
+        first = self._resize(self.scalars.sum(const, terms)[0], e.dtype)
+        kind = LLVM_TYPE[e.dtype]
+        steps = ", ".join(f"{kind} {step * i}" for i in range(lane.width))
+        return self.binary("+", first, Value(f"<{steps}>", lane.width, e.dtype))
 
     # -- pairs of bfloat16 ------------------------------------------------------------------
 
