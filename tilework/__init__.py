@@ -14,6 +14,7 @@ _HOMES = {
     "te": "tilework.te:",
     "zoo": "tilework.graph.zoo:",
     "from_onnx": "tilework.graph:from_onnx",
+    "from_torch": "tilework.graph:from_torch",
     "extract_tasks": "tilework.graph:extract_tasks",
     "sparsify": "tilework.graph.sparse:sparsify",
     "Target": "tilework.target:Target",
@@ -37,7 +38,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from tilework import te
     from tilework.errors import TileworkError
-    from tilework.graph import extract_tasks, from_onnx, zoo
+    from tilework.graph import extract_tasks, from_onnx, from_torch, zoo
     from tilework.graph.sparse import sparsify
     from tilework.measure import Measurer
     from tilework.model import XGBModel
@@ -72,6 +73,6 @@ def __dir__() -> list[str]:
 __all__ = [
     "ApplyHistoryBest", "ComputeDAG", "Measurer", "SearchTask", "SketchPolicy", "Target",
     "TaskScheduler", "TileworkError", "TuningOptions", "XGBModel", "compile", "compile_task",
-    "create_task", "extract_tasks", "from_onnx", "load_best", "load_module", "sparsify", "te",
-    "tune", "zoo",
+    "create_task", "extract_tasks", "from_onnx", "from_torch", "load_best", "load_module",
+    "sparsify", "te", "tune", "zoo",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +28,19 @@ def from_onnx(
     return load(source, shapes, values)
 
 
+def from_torch(
+    module: Any,
+    example_inputs: Any,
+    input_names: Sequence[str] | None = None,
+    opset: int = 18,
+) -> Network:
+    """Export a PyTorch module and read it; see `tilework.graph.torch.from_torch`."""
+    from tilework.graph.torch import from_torch as load  # torch is slow to import
+
+    return load(module, example_inputs, input_names, opset)
+
+
 __all__ = [
     "Builder", "Call", "Network", "Node", "Plan", "ValueType", "extract_tasks", "from_onnx",
-    "plan", "zoo",
+    "from_torch",     "plan", "zoo",
 ]  # fmt: skip

@@ -1,0 +1,71 @@
+"""Networks from PyTorch modules, through PyTorch's own ONNX exporter."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tilework.errors import NetworkError
+from tilework.graph.ir import Network
+
+
+def from_torch(
+    module: Any,
+    example_inputs: Any,
+    input_names: Sequence[str] | None = None,
+    opset: int = 18,
+) -> Network:
+    """Export a PyTorch module to ONNX and read it.
+
+    Args:
+        module: a `torch.nn.Module`; it is exported in evaluation mode, and left as it was.
+        example_inputs: a tensor, or a tuple of them; the network has their shapes and types.
+        input_names: of the network's inputs; by default those of ``module.forward``.
+        opset: of the ONNX model in between.
+
+    Raises:
+        NetworkError: PyTorch or its exporter is not installed, the module cannot be exported, or
+            it uses an operator that is not supported.
+    """
+    try:
+        import onnxscript  # noqa: F401
+        import torch
+    except ImportError as e:
+        raise NetworkError(
+            f"from_torch needs the package {e.name}: pip install 'tilework[torch]', or export the "
+            "module to an ONNX file where PyTorch is installed, and use from_onnx"
+        ) from e
+    from tilework.graph.onnx.context import first_line
+    from tilework.graph.onnx.importer import from_onnx
+
+    if not isinstance(module, torch.nn.Module):
+        raise NetworkError(f"from_torch takes a torch.nn.Module, not {type(module).__name__}")
+    inputs = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else example_inputs
+    if isinstance(inputs, Mapping) or not all(isinstance(x, torch.Tensor) for x in inputs):
+        raise NetworkError("from_torch takes its example inputs as a tensor or a tuple of tensors")
+    was_training = module.training
+    module.eval()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{type(module).__name__}.onnx"
+        try:
+            with warnings.catch_warnings(), torch.no_grad():
+                warnings.simplefilter("ignore")
+                torch.onnx.export(
+                    module,
+                    tuple(inputs),
+                    str(path),
+                    input_names=None if input_names is None else list(input_names),
+                    opset_version=opset,
+                    dynamo=True,
+                    verbose=False,
+                )
+        except Exception as e:  # the exporter raises what it likes
+            raise NetworkError(
+                f"PyTorch cannot export {type(module).__name__}: {first_line(e)}"
+            ) from e
+        finally:
+            module.train(was_training)
+        return from_onnx(path)
