@@ -214,7 +214,7 @@ class TestMergeParallel:
     def test_dense(self) -> None:
         m = Maker("net")
         x = m.input("x", (3, 8))
-        y, z = (m.op("dense", x, m.c(n, 8, low=-1)) for n in (5, 40))
+        y, z = (m.op("dense", x, m.c(n, 8, low=-1)) for n in (5, 20))
         net = m.finish([m.op("exp", y), m.op("tanh", z)])
         new = merge_parallel(net)
         assert ops(new) == {"dense": 1, "slice": 2, "exp": 1, "tanh": 1}
@@ -236,8 +236,18 @@ class TestMergeParallel:
     def test_wide_ones_stay_apart(self) -> None:
         m = Maker("net")
         x = m.input("x", (3, 8))
-        net = m.finish([m.op("exp", m.op("dense", x, m.c(n, 8))) for n in (32, 64)])
+        y, z = (m.op("dense", x, m.c(n, 8, low=-1)) for n in (16, 64))
+        net = m.finish([m.op("exp", y), z, m.op("concat", y, z, axis=1)])
         assert merge_parallel(net) is net
+
+    def test_wide_ones_that_are_joined_again(self) -> None:
+        m = Maker("net")
+        x, other = m.input("x", (3, 8)), m.input("y", (3, 2))
+        y, z = (m.op("dense", x, m.c(n, 8, low=-1)) for n in (16, 64))
+        net = m.finish([m.op("concat", other, y, z, axis=1)])
+        new = simplify_algebra(merge_parallel(net))
+        assert ops(new) == {"dense": 1, "concat": 1}
+        same(net, new)
 
     def test_inception_is_wide(self) -> None:
         net = zoo.outline("inception_v3")

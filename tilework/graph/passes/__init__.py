@@ -17,7 +17,7 @@
     fold_scale_forward  (x * s) -> convolution => x -> convolution with scaled input channels
     merge_constants     (x + a) + b -> x + (a + b)
     split_phases        transposed convolutions -> convolutions by phases
-    merge_parallel      narrow convolutions that share an input -> one
+    merge_parallel      convolutions that share an input, and are narrow or joined again -> one
     split_groups        convolutions of channel groups -> ones with a dimension of groups
 
 Nodes and constants that nobody needs disappear in every pass (`Builder.finish`). `optimize` runs

@@ -12,7 +12,7 @@ from tilework.graph.operators import CONVOLUTIONS
 from tilework.graph.passes._scales import constant_operand
 
 _NARROW = 32
-"""A branch of fewer output channels leaves vectors or accumulators of its kernel unused."""
+"""A branch of fewer output channels leaves registers of its kernel unused."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,12 @@ class _Branch:
 def merge_parallel(net: Network) -> Network:
     """Concatenate the weights of branches that read the same input in the same way.
 
-    Only where a branch has so few output channels that its kernel cannot use the machine: wide
-    branches run near its peak by themselves. And only where the slices of the result are read in
-    place: not by a view, nor by a concatenation, unless it puts the branches together again.
+    Where a concatenation puts the branches together again, that is a convolution for several and
+    no more: it takes 0.75 to 0.97 times their time. Where others read the branches, they do so in
+    slices of the result, in place; that gains up to 5 % if all branches are too narrow to use the
+    machine (28 x 28 x 256 to 16, 24 and 16 channels), and loses up to 3 % if one is wide, which
+    runs near the peak by itself. Slices that would have to be copied (for a view, the caller, or
+    another concatenation) are not worth it.
 
     rewrite:
         relu(conv2d(x, w) + a), relu(conv2d(x, v) + b)
@@ -72,15 +75,14 @@ def _groups(net: Network) -> list[list[_Branch]]:
 
 def _pays(net: Network, branches: Sequence[_Branch]) -> bool:
     outputs = tuple(m.output for m in branches)
-    if min(m.channels for m in branches) >= _NARROW or set(outputs) & set(net.outputs):
+    if set(outputs) & set(net.outputs):
         return False
-    for value in outputs:
-        for reader in net.consumers.get(value, ()):
-            if reader.op == "concat" and _contains(reader.inputs, outputs):
-                continue
-            if reader.op in ("reshape", "concat"):
-                return False
-    return True
+    readers = {r.name: r for value in outputs for r in net.consumers.get(value, ())}
+    joined = [r for r in readers.values() if r.op == "concat" and _contains(r.inputs, outputs)]
+    if len(joined) == len(readers):
+        return True
+    others = {r.op for r in readers.values() if r not in joined}
+    return max(m.channels for m in branches) < _NARROW and not others & {"reshape", "concat"}
 
 
 def _contains(values: Sequence[str], run: Sequence[str]) -> bool:
