@@ -43,7 +43,14 @@ from tilework.ops.norm import (
 )
 from tilework.ops.ordering import cumulative, top_k
 from tilework.ops.pad import PAD_MODES, pad, pad_with_self
-from tilework.ops.pool import avg_pool, global_avg_pool, max_pool
+from tilework.ops.pool import (
+    adaptive_pool,
+    avg_pool,
+    global_avg_pool,
+    lp_pool,
+    max_pool,
+    max_pool_positions,
+)
 from tilework.ops.reductions import arg_extremum, reduce
 from tilework.ops.resample import resample
 from tilework.ops.scatter import REDUCTIONS as SCATTER_REDUCTIONS
@@ -53,13 +60,13 @@ from tilework.ops.transform import concatenate, transpose
 from tilework.ops.transposed import phase_conv, phase_weights
 
 __all__ = [
-    "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "add", "arg_extremum", "avg_pool",
-    "broadcast_index", "clip", "col2im", "concatenate", "conv", "conv2d_nchw", "conv2d_nhwc",
-    "copy", "cumulative", "dense", "depthwise_conv", "divide", "einsum", "elementwise", "expand",
-    "gather_nd", "global_avg_pool", "group_norm", "grouped_conv", "hardmax",
-    "local_response_norm", "log_softmax", "matmul", "max_pool", "maximum", "minimum", "multiply",
-    "normalize", "one_hot", "pad", "pad_with_self", "phase_conv", "phase_weights", "reduce",
-    "relu", "replace_rows", "resample", "reverse_sequence", "scatter_elements", "scatter_rows",
-    "softmax", "strided_slice", "subtract", "take", "take_along", "top_k", "transpose", "trilu",
-    "unary",
+    "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "adaptive_pool", "add", "arg_extremum",
+    "avg_pool", "broadcast_index", "clip", "col2im", "concatenate", "conv", "conv2d_nchw",
+    "conv2d_nhwc", "copy", "cumulative", "dense", "depthwise_conv", "divide", "einsum",
+    "elementwise", "expand", "gather_nd", "global_avg_pool", "group_norm", "grouped_conv",
+    "hardmax", "local_response_norm", "log_softmax", "lp_pool", "matmul", "max_pool",
+    "max_pool_positions", "maximum", "minimum", "multiply", "normalize", "one_hot", "pad",
+    "pad_with_self", "phase_conv", "phase_weights", "reduce", "relu", "replace_rows", "resample",
+    "reverse_sequence", "scatter_elements", "scatter_rows", "softmax", "strided_slice",
+    "subtract", "take", "take_along", "top_k", "transpose", "trilu", "unary",
 ]  # fmt: skip

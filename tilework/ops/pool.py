@@ -53,19 +53,27 @@ def avg_pool(
     pads: Sequence[int],
     *,
     count_include_pad: bool = False,
+    dilation: Sequence[int] | None = None,
+    surplus: Sequence[int] | None = None,
 ) -> te.Tensor:
     """Mean of each window; padded elements count in the divisor only if asked for.
 
-    The arguments are those of `max_pool`.
+    ``surplus`` says how many of the elements at the end of each axis only complete the last
+    window, and never count. The other arguments are those of `max_pool`.
     """
     n, *size, c = data.shape
     rank = len(size)
-    out = output_sizes(size, kernel, strides, pads, (1,) * rank)
+    dilation = dilation or (1,) * rank
+    surplus = surplus or (0,) * rank
+    out = output_sizes(size, kernel, strides, pads, dilation)
     padded = _padded(data, pads, 0.0)
     taps = _taps(kernel)
 
     def summed(*at: te.Expr) -> te.Expr:
-        where = [i * s + r for i, r, s in zip(at[1:-1], taps, strides, strict=True)]
+        where = [
+            i * s + (r * d if d > 1 else r)
+            for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
+        ]
         return te.sum(computed(padded[(at[0], *where, at[-1])]), axis=[*taps])
 
     names = axis_names(data.ndim)
@@ -73,10 +81,17 @@ def avg_pool(
 
     def count(d: int, axis: te.Expr) -> te.Expr:
         first = axis * strides[d] - pads[d]
-        return te.minimum(first + kernel[d], size[d]) - te.maximum(first, 0)
+        low, high = 0, size[d]
+        if count_include_pad:
+            low, high = -pads[d], size[d] + pads[d + rank] - surplus[d]
+        if dilation[d] == 1:
+            return te.minimum(first + kernel[d], high) - te.maximum(first, low)
+        last_tap = te.minimum((high - 1 - first) // dilation[d], kernel[d] - 1)
+        first_tap = te.maximum((low - first + dilation[d] - 1) // dilation[d], 0)
+        return last_tap - first_tap + 1
 
     def body(*ax: te.Expr) -> te.Expr:
-        if count_include_pad or not any(pads):
+        if not any(surplus) and (count_include_pad or not any(pads)):
             return total[ax] / float(math.prod(kernel))
         taps_inside = count(0, ax[1])
         for d in range(1, rank):
@@ -84,6 +99,127 @@ def avg_pool(
         return total[ax] / te.cast(total.dtype, taps_inside)
 
     return te.compute(total.shape, body, name="pool_avg", axis_names=names)
+
+
+def lp_pool(
+    data: te.Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    p: int,
+) -> te.Tensor:
+    """``(sum |x|^p)^(1/p)`` of each window; the other arguments are those of `max_pool`."""
+    n, *size, c = data.shape
+    padded = _padded(data, pads, 0.0)
+    taps = _taps(kernel)
+
+    def summed(*at: te.Expr) -> te.Expr:
+        where = [
+            i * s + r * d for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
+        ]
+        value = te.abs(computed(padded[(at[0], *where, at[-1])]))
+        power = value if p == 1 else value * value if p == 2 else te.pow(value, float(p))
+        return te.sum(power, axis=[*taps])
+
+    names = axis_names(data.ndim)
+    out = (n, *output_sizes(size, kernel, strides, pads, dilation), c)
+    total = te.compute(out, summed, name="pool_lp_sum", axis_names=names)
+    if p == 1:
+        return total
+    return te.compute(
+        out,
+        lambda *at: te.sqrt(total[at]) if p == 2 else te.pow(total[at], 1.0 / p),
+        name="pool_lp",
+        axis_names=names,
+    )
+
+
+def max_pool_positions(
+    data: te.Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    *,
+    columns_first: bool = False,
+) -> te.Tensor:
+    """Where the first largest element of each window stands in [N, C, ...], as int64.
+
+    Positions count the elements of the whole tensor in row-major order; with ``columns_first``
+    the spatial axes count in the opposite order. The other arguments are those of `max_pool`.
+    """
+    _, *size, c = data.shape
+    best = max_pool(data, kernel, strides, pads, dilation)
+    padded = _padded(data, pads, finite_range(data.dtype)[0])
+    taps = _taps(kernel)
+    nowhere = te.const(2**31 - 1, "int32")
+
+    def found(*at: te.Expr) -> te.Expr:
+        where = [
+            i * s + r * d for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
+        ]
+        value = computed(padded[(at[0], *where, at[-1])])
+        flat = at[0] * c + at[-1]
+        inner: te.Expr = te.const(0, "int32")
+        order = range(len(size))
+        for d in reversed(order) if columns_first else order:
+            inner = inner * size[d] + (where[d] - pads[d])
+        inside = [
+            te.all(w >= b, w < b + extent) for w, b, extent in zip(where, pads, size, strict=False)
+        ]
+        hit = te.all(te.equal(value, best[at]), *inside)
+        return te.min(te.select(hit, flat * math.prod(size) + inner, nowhere), axis=[*taps])
+
+    names = axis_names(data.ndim)
+    first = te.compute(best.shape, found, name="pool_position", axis_names=names)
+    return te.compute(
+        best.shape,
+        lambda *at: te.cast("int64", first[at]),
+        name="pool_indices",
+        axis_names=names,
+    )
+
+
+def adaptive_pool(data: te.Tensor, size: Sequence[int], kind: str) -> te.Tensor:
+    """Mean (``"avg"``) or maximum (``"max"``) of windows that share out each axis evenly.
+
+    Window i of m along an axis of n elements goes from ``i*n // m`` to ``((i+1)*n - 1) // m``.
+    """
+    n, *extents, c = data.shape
+    kernel = [
+        max(-(-(i + 1) * e // m) - i * e // m for i in range(m))
+        for e, m in zip(extents, size, strict=True)
+    ]
+    taps = _taps(kernel)
+    neutral = 0.0 if kind == "avg" else finite_range(computed(data[(0,) * data.ndim]).dtype)[0]
+
+    def edges(i: te.Expr, d: int) -> tuple[te.Expr, te.Expr]:
+        e, m = extents[d], size[d]
+        return i * e // m, ((i + 1) * e + (m - 1)) // m
+
+    def reduced(*at: te.Expr) -> te.Expr:
+        ends = [edges(i, d) for d, i in enumerate(at[1:-1])]
+        where = [begin + r for (begin, _), r in zip(ends, taps, strict=True)]
+        inside = [w < end for w, (_, end) in zip(where, ends, strict=True)]
+        value = computed(data[(at[0], *where, at[-1])])
+        guarded = te.if_then_else(te.all(*inside), value, te.const(neutral, value.dtype))
+        return (te.sum if kind == "avg" else te.max)(guarded, axis=[*taps])
+
+    names = axis_names(data.ndim)
+    shape = (n, *size, c)
+    total = te.compute(shape, reduced, name=f"adaptive_{kind}", axis_names=names)
+    if kind == "max":
+        return total
+
+    def mean(*at: te.Expr) -> te.Expr:
+        count: te.Expr = te.const(1, "int32")
+        for d, i in enumerate(at[1:-1]):
+            begin, end = edges(i, d)
+            count = count * (end - begin)
+        return total[at] / te.cast(total.dtype, count)
+
+    return te.compute(shape, mean, name="adaptive_mean", axis_names=names)
 
 
 def global_avg_pool(data: te.Tensor) -> te.Tensor:

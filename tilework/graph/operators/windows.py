@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilework import ops, te
-from tilework.graph.operators.base import FLOATS, Attrs, Lower, Operator, Pattern, Shape, shaped
+from tilework.graph.operators.base import (
+    FLOATS,
+    NUMBERS,
+    Attrs,
+    Infer,
+    Lower,
+    Operator,
+    Pattern,
+    Shape,
+    ValueType,
+    common_dtype,
+    shaped,
+)
 from tilework.graph.operators.layouts import as_declared, channels_last
 
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 GROUPED = tuple(f"grouped_{op}" for op in CONVOLUTIONS)
 MAX_POOLS = ("max_pool1d", "max_pool2d", "max_pool3d")
 AVG_POOLS = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
+LP_POOLS = ("lp_pool1d", "lp_pool2d", "lp_pool3d")
+POSITIONS = ("max_pool_positions1d", "max_pool_positions2d", "max_pool_positions3d")
 
 
 def spatial_rank(op: str) -> int:
@@ -92,11 +106,41 @@ def _pool(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
         dilation = attrs.get("dilation", (1,) * rank)
         for d, kernel in enumerate(attrs["kernel"]):
             reach = dilation[d] * (kernel - 1) + 1
-            if max(attrs["pads"][d], attrs["pads"][d + rank]) >= reach:
+            last = (out[d] - 1) * attrs["strides"][d]
+            if attrs["pads"][d] >= reach or last >= size[d] + attrs["pads"][d]:
                 raise ValueError("the padding is as large as the window")
         return as_declared((n, *out, c), attrs)
 
     return rule
+
+
+def _positions(rank: int) -> Infer:
+    inner = _pool(rank)
+
+    def infer(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+        common_dtype(types, NUMBERS)
+        return ValueType(inner([t.shape for t in types], attrs), "int64")
+
+    return infer
+
+
+def _lp_pool(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
+    inner = _pool(rank)
+
+    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+        if attrs["p"] < 1:
+            raise ValueError(f"p is {attrs['p']}; it must be positive")
+        return inner(shapes, attrs)
+
+    return rule
+
+
+def _adaptive(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    n, *size, c = channels_last(shapes[0], attrs)
+    wanted = attrs["size"]
+    if len(wanted) != len(size) or any(not 1 <= m <= e for m, e in zip(wanted, size, strict=True)):
+        raise ValueError(f"cannot pool {list(size)} to {list(wanted)}")
+    return as_declared((n, *wanted, c), attrs)
 
 
 def _global_pool(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -126,8 +170,33 @@ def _lower_max_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
 
 def _lower_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.avg_pool(
-        t[0], a["kernel"], a["strides"], a["pads"], count_include_pad=a["count_include_pad"]
+        t[0],
+        a["kernel"],
+        a["strides"],
+        a["pads"],
+        count_include_pad=a["count_include_pad"],
+        dilation=a.get("dilation"),
+        surplus=a.get("surplus"),
     )
+
+
+def _lower_lp_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.lp_pool(t[0], a["kernel"], a["strides"], a["pads"], a["dilation"], a["p"])
+
+
+def _lower_positions(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.max_pool_positions(
+        t[0],
+        a["kernel"],
+        a["strides"],
+        a["pads"],
+        a["dilation"],
+        columns_first=a.get("columns_first", False),
+    )
+
+
+def _lower_adaptive(kind: str) -> Lower:
+    return lambda a, t, free: ops.adaptive_pool(t[0], a["size"], kind)
 
 
 def _lower_global_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
@@ -141,7 +210,17 @@ def _anchor(name: str, rule: Callable[[Sequence[Shape], Attrs], Shape], lower: L
 OPERATORS = (
     *(_anchor(op, _conv(spatial_rank(op)), _lower_conv) for op in CONVOLUTIONS),
     *(_anchor(op, _grouped_conv(spatial_rank(op)), _lower_grouped) for op in GROUPED),
-    *(_anchor(op, _pool(spatial_rank(op)), _lower_max_pool) for op in MAX_POOLS),
+    *(
+        Operator(op, shaped(_pool(spatial_rank(op)), NUMBERS), _lower_max_pool, Pattern.ANCHOR)
+        for op in MAX_POOLS
+    ),
+    *(
+        Operator(op, _positions(spatial_rank(op)), _lower_positions, Pattern.ANCHOR)
+        for op in POSITIONS
+    ),
+    *(_anchor(op, _lp_pool(spatial_rank(op)), _lower_lp_pool) for op in LP_POOLS),
+    _anchor("adaptive_avg_pool", _adaptive, _lower_adaptive("avg")),
+    _anchor("adaptive_max_pool", _adaptive, _lower_adaptive("max")),
     *(_anchor(op, _pool(spatial_rank(op)), _lower_avg_pool) for op in AVG_POOLS),
     _anchor("global_avg_pool", _global_pool, _lower_global_avg_pool),
 )

@@ -6,7 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.context import (
+    Context,
+    Converter,
+    Result,
+    Unsupported,
+    attributes,
+    optional,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -129,35 +136,48 @@ def _channels(c: Context, name: str, rank: int) -> str:
 
 
 def _pool(op: str) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> str:
+    def convert(c: Context, node: onnx.NodeProto) -> Result:
         a = attributes(node)
         shape = c.shape(node.input[0])
         rank = _spatial_rank(shape)
         kernel = tuple(a["kernel_shape"])
         strides, pads, dilation = _window(a, shape[2:], kernel)
-        count = bool(a.get("count_include_pad", 0))
+        whole = pads
         if a.get("ceil_mode", 0):
-            wider = _ceil_pads(shape[2:], kernel, strides, pads, dilation)
-            if op == "avg_pool" and count and wider != pads:
-                raise Unsupported("ceil_mode with count_include_pad is not supported")
-            pads = wider
-        attrs: dict[str, Any] = {"dilation": dilation}
+            whole = _ceil_pads(shape[2:], kernel, strides, pads, dilation)
+        common = {"kernel": kernel, "strides": strides, "pads": whole, "layout": "NCHW"}
+        x, name = c.value(node.input[0]), node.output[0]
+        if op == "lp_pool":
+            p = int(a.get("p", 2))
+            return c.op(f"{op}{rank}d", x, name=name, dilation=dilation, p=p, **common)
         if op == "avg_pool":
-            if max(dilation) > 1:
-                raise Unsupported("dilated average pooling is not supported")
-            attrs = {"count_include_pad": count}
-        return c.op(
-            f"{op}{rank}d",
-            c.value(node.input[0]),
-            name=node.output[0],
-            kernel=kernel,
-            strides=strides,
-            pads=pads,
-            layout="NCHW",
-            **attrs,
-        )
+            count = bool(a.get("count_include_pad", 0))
+            more: dict[str, Any] = {"dilation": dilation} if max(dilation) > 1 else {}
+            if count and whole != pads:
+                ends = zip(whole[rank:], pads[rank:], strict=True)
+                more["surplus"] = tuple(w - p for w, p in ends)
+            return c.op(f"{op}{rank}d", x, name=name, count_include_pad=count, **more, **common)
+        y = c.op(f"{op}{rank}d", x, name=name, dilation=dilation, **common)
+        if len(node.output) < 2 or not node.output[1]:
+            return y
+        columns = bool(a.get("storage_order", 0))
+        more = {"dilation": dilation, "columns_first": columns}
+        return [y, c.op(f"max_pool_positions{rank}d", x, name=node.output[1], **more, **common)]
 
     return convert
+
+
+def _global_lp_pool(c: Context, node: onnx.NodeProto) -> str:
+    p = int(attributes(node).get("p", 2))
+    shape = c.shape(node.input[0])
+    rank = _spatial_rank(shape)
+    x, name = c.value(node.input[0]), node.output[0]
+    if p in (1, 2):
+        axes = tuple(range(2, len(shape)))
+        return c.op(f"reduce_l{p}", x, name=name, axes=axes, keepdims=True)
+    ones = (1,) * rank
+    attrs = {"strides": ones, "pads": (0,) * (2 * rank), "dilation": ones, "layout": "NCHW"}
+    return c.op(f"lp_pool{rank}d", x, name=name, kernel=shape[2:], p=p, **attrs)
 
 
 def _ceil_pads(
@@ -199,6 +219,8 @@ CONVERTERS: dict[str, Converter] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "GlobalAveragePool": _global_pool("global_avg_pool"),
+    "GlobalLpPool": _global_lp_pool,
     "GlobalMaxPool": _global_pool("max_pool"),
+    "LpPool": _pool("lp_pool"),
     "MaxPool": _pool("max_pool"),
 }

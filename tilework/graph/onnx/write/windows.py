@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, MAX_POOLS
 from tilework.graph.operators.transposed import TRANSPOSED
+from tilework.graph.operators.windows import LP_POOLS
 
 
 def _conv(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -52,8 +54,25 @@ def _max_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     )
 
 
+def _lp_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    a = node.attrs
+    if max(a["dilation"]) > 1:
+        raise NetworkError(f"node '{node.name}': dilated Lp pooling is not in the written opset")
+    w.add(
+        "LpPool",
+        inputs,
+        out,
+        kernel_shape=a["kernel"],
+        strides=a["strides"],
+        pads=a["pads"],
+        p=a["p"],
+    )
+
+
 def _avg_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     a = node.attrs
+    if "surplus" in a or "dilation" in a:
+        raise NetworkError(f"node '{node.name}': this pooling is not in the written opset")
     w.add(
         "AveragePool",
         inputs,
@@ -69,6 +88,7 @@ WRITERS: dict[str, Write] = {
     **dict.fromkeys(CONVOLUTIONS, _conv),
     **dict.fromkeys(TRANSPOSED, _conv_transpose),
     **dict.fromkeys(MAX_POOLS, _max_pool),
+    **dict.fromkeys(LP_POOLS, _lp_pool),
     **dict.fromkeys(AVG_POOLS, _avg_pool),
     "global_avg_pool": simple("GlobalAveragePool"),
 }

@@ -1,0 +1,104 @@
+"""Pooling with all its attributes against ONNX Runtime, adaptive pooling against NumPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilework as tw
+from tests.graph.operator_cases import Cases
+from tilework.errors import NetworkError
+from tilework.graph.ir import Builder
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_attributes(seed: int, tmp_path: Path) -> None:
+    r = np.random.default_rng(seed)
+    c = Cases(opset=19)
+    for rank in (1, 2, 3):
+        for op in ("MaxPool", "AveragePool", "LpPool"):
+            kernel = r.integers(1, 4, rank).tolist()
+            dilation = r.integers(1, 3, rank).tolist()
+            reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+            attrs = {"kernel_shape": kernel, "strides": r.integers(1, 4, rank).tolist()}
+            if seed == 3:
+                attrs["auto_pad"] = ("SAME_UPPER", "SAME_LOWER", "VALID")[rank - 1]
+            else:
+                attrs["dilations"] = dilation
+                bounds = [min(k, e) for k, e in zip(kernel, reach, strict=True)]
+                attrs["pads"] = [int(r.integers(0, n)) for n in (*bounds, *bounds)]
+                attrs["ceil_mode"] = seed % 2
+            if op == "AveragePool":
+                attrs["count_include_pad"] = int(seed in (1, 2))
+            if op == "LpPool":
+                attrs["p"] = 1 + seed % 3
+            size = [int(n) for n in r.integers(6, 10, rank)]
+            x = c.input(r.standard_normal((2, 3, *size)).astype(np.float32))
+            indices = op == "MaxPool" and seed != 3
+            if indices and rank == 2:
+                attrs["storage_order"] = seed % 2
+            c.node(op, x, outputs=1 + indices, **attrs)
+    x = c.input(r.standard_normal((2, 3, 4, 5)).astype(np.float32))
+    for op in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"):
+        c.node(op, x)
+    c.node("GlobalLpPool", x, p=3)
+    c.check(tmp_path, export=False)
+
+
+def test_export(tmp_path: Path) -> None:
+    r = np.random.default_rng(0)
+    c = Cases()
+    x = c.input(r.standard_normal((1, 3, 8, 7)).astype(np.float32))
+    c.node("LpPool", x, kernel_shape=[2, 3], p=3)
+    c.node("MaxPool", x, kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1)
+    c.node("AveragePool", x, kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1)
+    c.check(tmp_path)
+
+
+def test_bytes(tmp_path: Path) -> None:
+    r = np.random.default_rng(0)
+    c = Cases()
+    x = c.input(r.integers(0, 255, (1, 2, 5, 6)).astype(np.uint8))
+    c.node("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
+    c.check(tmp_path, export=False)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_adaptive(layout: str) -> None:
+    r = np.random.default_rng(1)
+    for size, wanted in (((7,), (3,)), ((7, 9), (2, 4)), ((4, 6), (4, 2)), ((3, 5, 4), (2, 2, 3))):
+        b = Builder("adaptive")
+        rank = len(size)
+        shape = (2, *size, 3) if layout == "NHWC" else (2, 3, *size)
+        x = b.input("x", shape)
+        outs = [b.op(f"adaptive_{k}_pool", x, size=wanted, layout=layout) for k in ("avg", "max")]
+        a = r.standard_normal(shape).astype(np.float32)
+        got = tw.compile(b.finish(outs), "llvm -mcpu=native").run(a)
+        maps = a if layout == "NHWC" else np.moveaxis(a, 1, -1)
+        for array, function in zip(got, (np.mean, np.max), strict=True):
+            want = np.empty((2, *wanted, 3), np.float32)
+            for at in np.ndindex(*wanted):
+                box = tuple(
+                    slice(i * n // m, -(-(i + 1) * n // m))
+                    for i, n, m in zip(at, size, wanted, strict=True)
+                )
+                axes = tuple(range(1, rank + 1))
+                want[(slice(None), *at)] = function(maps[(slice(None), *box)], axis=axes)
+            array = array if layout == "NHWC" else np.moveaxis(array, 1, -1)
+            np.testing.assert_allclose(array, want, rtol=1e-5, atol=1e-6)
+
+
+def test_bad_pooling() -> None:
+    b = Builder("bad")
+    x = b.input("x", (1, 5, 5, 2))
+    window = {"kernel": (2, 2), "strides": (1, 1), "pads": (0,) * 4, "dilation": (1, 1)}
+    for op, attrs, message in (
+        ("lp_pool2d", {**window, "p": 0}, "it must be positive"),
+        ("max_pool2d", {**window, "pads": (2, 0, 0, 0)}, "the padding is as large as the window"),
+        ("max_pool2d", {**window, "pads": (0, 0, 2, 0)}, "the padding is as large as the window"),
+        ("adaptive_avg_pool", {"size": (6, 1)}, r"cannot pool \[5, 5\] to \[6, 1\]"),
+    ):
+        with pytest.raises(NetworkError, match=message):
+            b.op(op, x, layout="NHWC", **attrs)
