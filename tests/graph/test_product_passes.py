@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.graph.test_passes import Maker, ops, same_meaning
-from tilework.graph import Network, plan
+from tilework.graph import Network, from_onnx, plan
 from tilework.graph.fuse import fuse
 from tilework.graph.passes import fold_transposes, sink_reshapes
 from tilework.graph.passes.fold_transposes import split_parts
+
+MODELS = Path(__file__).parents[1] / "data" / "models"
 
 
 def attention(batch: int = 2, seq: int = 5, heads: int = 3, size: int = 4) -> Network:
@@ -46,6 +50,20 @@ def test_attention_moves_no_data() -> None:
     assert [c.name for c in plan(net).calls if "softmax" not in c.name] == [
         "dense_add", "dense_add", "einsum_multiply_add", "dense_add", "einsum", "dense_add_add",
     ]  # fmt: skip
+
+
+LAYER = ["dense_add"] * 2 + ["einsum_multiply_where", "softmax", "dense_add", "einsum",
+         "dense_add_add", "normalize_multiply_add", "dense_add_gelu", "dense_add_add",
+         "normalize_multiply_add"]  # fmt: skip
+
+
+@pytest.mark.parametrize("exporter", ["opset12", "opset23"])
+def test_exported_transformer_becomes_few_kernels(exporter: str) -> None:
+    """Eleven kernels a layer, whatever the exporter wrote; none of them only moves data."""
+    net = from_onnx(MODELS / f"transformer_{exporter}.onnx")
+    names = [c.name for c in plan(net).calls if c.complex]
+    assert names == ["normalize_multiply_add", *LAYER, *LAYER, "dense_add_tanh"]
+    assert "transpose" not in {n for c in plan(net).calls for n in c.name.split("_")}
 
 
 def test_heads_merged_with_the_batch() -> None:

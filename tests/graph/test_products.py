@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
-from tests.graph.onnx_models import GraphMaker
-from tests.graph.test_onnx_operators import check, check_export, f32
+from tests.graph.onnx_models import GraphMaker, save
+from tests.graph.run_plan import run_plan
+from tests.graph.test_onnx_operators import RNG, check, check_export, f32
+from tilework.graph import from_onnx
 
 SHAPES = [
     ((5,), (5,)), ((5,), (5, 3)), ((4, 5), (5,)), ((4, 5), (5, 3)), ((2, 4, 5), (5,)),
@@ -49,6 +52,28 @@ def test_gemm(bias: tuple[int, ...] | None, trial: int, tmp_path: Path) -> None:
         inputs.append("c" if trial == 2 else g.weight(f32(*bias)))
     g.node("Gemm", "x", *inputs, transA=trans_a, transB=trans_b, alpha=0.5, beta=-1.5)
     check(tmp_path, g, shapes, opset=11)
+
+
+@pytest.mark.parametrize("points", ["none", "scalars", "rows and columns"])
+@pytest.mark.parametrize("shapes", [((4, 5), (5, 6)), ((2, 4, 5), (2, 5, 6))], ids=["2", "3"])
+def test_matmul_integer(shapes: tuple[tuple[int, ...], ...], points: str, tmp_path: Path) -> None:
+    g = GraphMaker()
+    a, b = (RNG.integers(0, 256, s).astype(np.uint8) for s in shapes)
+    zeros = [np.uint8(3), np.uint8(200)]
+    if points == "rows and columns":
+        zeros = [RNG.integers(0, 256, n).astype(np.uint8) for n in (4, 6)]
+    inputs = [g.weight(b), *(g.weight(z) for z in zeros if points != "none")]
+    y = g.node("MatMulInteger", "x", *inputs)
+    out = helper.make_tensor_value_info(y, TensorProto.INT32, None)
+    x = helper.make_tensor_value_info("x", TensorProto.UINT8, shapes[0])
+    graph = helper.make_graph(g.nodes, "net", [x], [out], g.weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = save(model, tmp_path / "op.onnx")
+    rows, columns = (z.astype(np.int32) * (points != "none") for z in zeros)
+    want = (a - rows.reshape(-1, 1)) @ (b - columns)
+    (got,) = run_plan(from_onnx(path), a)
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got, want)
 
 
 EQUATIONS = [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     import onnx
@@ -114,9 +115,11 @@ def _cast(c: Context, node: onnx.NodeProto) -> str:
     return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
 
 
-def _cast_like(c: Context, node: onnx.NodeProto) -> str:
-    other = node.input[1]
+def _cast_like(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
+    x, other = node.input
     to = c.b.types[c.value(other)].dtype
+    if x in c.constants:
+        return c.constants[x].astype(numpy_dtype(to))
     return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
 
 

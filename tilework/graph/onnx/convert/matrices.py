@@ -15,8 +15,8 @@ from tilework.graph.onnx.context import (
     Unsupported,
     attributes,
     optional,
-    scalar,
 )
+from tilework.graph.onnx.convert.normal import like
 from tilework.graph.operators import broadcast
 
 if TYPE_CHECKING:
@@ -43,33 +43,39 @@ def _gemm(c: Context, node: onnx.NodeProto) -> str:
             transpose_b=trans_b,
         )
         if alpha != 1.0:
-            y = c.op("multiply", y, scalar(c, alpha))
+            y = c.op("multiply", y, like(c, alpha, y))
     bias = optional(node, 2)
     if not bias or beta == 0.0:
         return y
     if beta == 1.0:
         return c.op("add", y, c.value(bias), name=f"{name}_biased")
     if bias in c.constants:
-        c.value(bias)
-        scaled = (c.constants[bias].astype(np.float64) * beta).astype(np.float32)
+        array = c.constants[bias]
+        scaled = (array.astype(np.float64) * beta).astype(array.dtype)
         return c.op("add", y, c.b.constant(scaled, bias), name=f"{name}_biased")
-    return c.op("add", y, c.op("multiply", c.value(bias), scalar(c, beta)))
+    return c.op("add", y, c.op("multiply", c.value(bias), like(c, beta, y)))
 
 
 def _dense(c: Context, x: str, weight: str, transposed: bool, scale: float, name: str) -> str:
     """Product with a constant matrix, kept as [out, in]."""
-    c.value(weight)  # checks the dtype
     array = c.constants[weight]
     array = np.ascontiguousarray(array if transposed else array.T)
     if scale != 1.0:
-        array = (array * np.float32(scale)).astype(np.float32)
+        array = (array * np.asarray(scale).astype(array.dtype)).astype(array.dtype)
     return c.op("dense", x, c.b.constant(array, weight), name=name)
 
 
 def _matmul(c: Context, node: onnx.NodeProto) -> str:
-    """A product as NumPy's: vectors, matrices, and stacks of matrices that broadcast."""
-    a, b = node.input[0], node.input[1]
-    left, right, name = c.shape(a), c.shape(b), node.output[0]
+    return product(c, c.value(node.input[0]), c.value(node.input[1]), node.output[0])
+
+
+def product(c: Context, x: str, y: str, name: str) -> str:
+    """A product as NumPy's: vectors, matrices, and stacks of matrices that broadcast.
+
+    Raises:
+        Unsupported: an operand is a scalar, or they do not fit.
+    """
+    left, right = c.b.shape(x), c.b.shape(y)
     if not left or not right:
         raise Unsupported("the product of a scalar")
     result = (
@@ -77,26 +83,58 @@ def _matmul(c: Context, node: onnx.NodeProto) -> str:
         *left[-2:-1],
         *(right[-1:] if len(right) > 1 else ()),
     )
-    if b in c.constants and len(right) == 2:
-        y = _dense(c, _rows(c, a), b, False, 1.0, name)
+    rows = (math.prod(left[:-1]), left[-1])
+    if y in c.b.constants and len(right) == 2:
+        weight = c.b.constant(np.ascontiguousarray(c.b.constants[y].T), y)
+        z = c.op("dense", _reshaped(c, x, rows), weight, name=name)
     elif math.prod(right[:-2]) == 1:
-        matrix = _reshaped(c, c.value(b), (right[-2], right[-1]) if len(right) > 1 else (-1, 1))
-        y = c.op("matmul", _rows(c, a), matrix, name=name, transpose_a=False, transpose_b=False)
+        matrix = _reshaped(c, y, (right[-2], right[-1]) if len(right) > 1 else (-1, 1))
+        flags = {"transpose_a": False, "transpose_b": False}
+        z = c.op("matmul", _reshaped(c, x, rows), matrix, name=name, **flags)
     else:
         letters = iter(string.ascii_lowercase)
         labels = [next(letters) for _ in range(max(len(left), len(right)) - 2)]
         m, n, k = (next(letters) for _ in "mnk")
-        of_a = "".join(labels[len(labels) - len(left[:-2]) :]) + (m if len(left) > 1 else "") + k
-        of_b = "".join(labels[len(labels) - len(right[:-2]) :]) + k + n
+        of_x = "".join(labels[len(labels) - len(left[:-2]) :]) + (m if len(left) > 1 else "") + k
+        of_y = "".join(labels[len(labels) - len(right[:-2]) :]) + k + n
         out = "".join(labels) + (m if len(left) > 1 else "") + n
-        y = c.op("einsum", c.value(a), c.value(b), name=name, equation=f"{of_a},{of_b}->{out}")
-    return _reshaped(c, y, result, name)
+        z = c.op("einsum", x, y, name=name, equation=f"{of_x},{of_y}->{out}")
+    return _reshaped(c, z, result, name)
 
 
-def _rows(c: Context, name: str) -> str:
-    """The value as a matrix whose columns are its last dimension."""
-    shape = c.shape(name)
-    return _reshaped(c, c.value(name), (math.prod(shape[:-1]), shape[-1]))
+def _matmul_integer(c: Context, node: onnx.NodeProto) -> str:
+    a, b = (_shifted(c, node.input[i], optional(node, i + 2), column=i == 0) for i in range(2))
+    return product(c, a, b, node.output[0])
+
+
+def _quantized_matmul(c: Context, node: onnx.NodeProto) -> str:
+    """``(a - za) (b - zb) sa sb / sy + zy``, rounded to the nearest and limited to the type."""
+    a, b = (_shifted(c, node.input[i], node.input[i + 2], column=i == 0) for i in (0, 3))
+    y = c.op("cast", product(c, a, b, f"{node.output[0]}_sum"), to="float32")
+    for i, op in ((1, "multiply"), (4, "multiply"), (6, "divide")):
+        scale = c.op("cast", c.value(node.input[i]), to="float32")
+        y = c.op(op, y, _per_row(c, scale) if i == 1 else scale)
+    zero = c.value(node.input[7])
+    dtype = c.b.types[zero].dtype
+    y = c.op("add", c.op("round", y), c.op("cast", zero, to="float32"))
+    limits = np.iinfo(dtype)
+    y = c.op("clip", y, low=float(limits.min), high=float(limits.max))
+    return c.op("cast", y, name=node.output[0], to=dtype)
+
+
+def _shifted(c: Context, name: str, zero: str, column: bool) -> str:
+    """An integer operand as int32 with its zero point subtracted."""
+    x = c.op("cast", c.value(name), to="int32")
+    if not zero:
+        return x
+    point = c.op("cast", c.value(zero), to="int32")
+    return c.op("subtract", x, _per_row(c, point) if column else point)
+
+
+def _per_row(c: Context, value: str) -> str:
+    """One number for each row of a matrix as a column; a single number as it is."""
+    shape = c.b.shape(value)
+    return _reshaped(c, value, (*shape, 1)) if len(shape) == 1 and shape[0] > 1 else value
 
 
 def _reshaped(c: Context, value: str, shape: Sequence[int], name: str | None = None) -> str:
@@ -166,4 +204,6 @@ CONVERTERS: dict[str, Converter] = {
     "Einsum": _einsum,
     "Gemm": _gemm,
     "MatMul": _matmul,
+    "MatMulInteger": _matmul_integer,
+    "QLinearMatMul": _quantized_matmul,
 }

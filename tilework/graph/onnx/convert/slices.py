@@ -16,6 +16,7 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     import onnx
@@ -105,10 +106,14 @@ def _split(c: Context, node: onnx.NodeProto) -> Result:
     if sum(sizes) != shape[axis] or len(sizes) != len(node.output):
         raise Unsupported(f"its parts {list(sizes)} do not make up extent {shape[axis]}")
     starts = np.cumsum([0, *sizes])
-    return [
-        along(c, x, axis, int(start), size, out) if out else None
-        for start, size, out in zip(starts, sizes, node.output, strict=False)
-    ]
+    found: list[str | np.ndarray | None] = []
+    for start, size, out in zip(starts, sizes, node.output, strict=False):
+        if size == 0:  # nothing, which only a concatenation can read
+            extents = (*shape[:axis], 0, *shape[axis + 1 :])
+            found.append(np.empty(extents, numpy_dtype(c.b.types[x].dtype)))
+        else:
+            found.append(along(c, x, axis, int(start), size, out) if out else None)
+    return found
 
 
 def _tile(c: Context, node: onnx.NodeProto) -> str:

@@ -114,7 +114,7 @@ def _transpose(c: Context, node: onnx.NodeProto) -> str:
 
 
 def _concat(c: Context, node: onnx.NodeProto) -> str:
-    values = [c.value(i) for i in node.input]
+    values = [c.value(i) for i in node.input if math.prod(c.shape(i)) or len(node.input) == 1]
     axis = attributes(node)["axis"] % c.rank(node.input[0])
     if len(values) == 1:
         return values[0]
