@@ -35,7 +35,7 @@ from tilework.space.blocks import Attached, Block
 from tilework.space.canonical import EXPANDED_LANES
 from tilework.space.regions import attached_extents, attached_read, inner_level
 from tilework.te.affine import linear
-from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary
+from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary, reads
 from tilework.te.tensor import Operation
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 COMBINE = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
 _PAD_VECTOR = 64
+_SCATTERED_VECTOR = 16
 _EXPANDED = 160
 
 
@@ -167,9 +168,11 @@ class AttachedBuffer:
 
         if not op.axes:
             return store()
-        whole, rest = divmod(self.extents[-1], _PAD_VECTOR)
+        scattered = _scattered(self.attached.body, op.axes[-1])
+        chunk = _SCATTERED_VECTOR if scattered else _PAD_VECTOR
+        whole, rest = divmod(self.extents[-1], chunk)
         parts = []
-        for count, width, first in ((whole, _PAD_VECTOR, 0), (1, rest, whole * _PAD_VECTOR)):
+        for count, width, first in ((whole, chunk, 0), (1, rest, whole * chunk)):
             if not count * width:
                 continue
             outer = loop_var(f"{op.axes[-1].name}.o", count)
@@ -179,8 +182,10 @@ class AttachedBuffer:
             )
             vectors: list[tuple[Axis, int | Expr, str]]
             vectors = [(outer, count, "serial"), (inner, width, "vector")]
+            if scattered:  # down the lines that a vector is collected from, before the next vector
+                vectors[1:1] = loop_list[-1:]
             parts.append(nest(vectors, store(point)))
-        return nest(loop_list, seq(*parts))
+        return nest(loop_list[:-1] if scattered else loop_list, seq(*parts))
 
     def _reduce(self, block: Block, resolve: Resolver) -> Stmt:
         """A reduction's region in register tiles, full ones and the shorter ones at its end."""
@@ -266,6 +271,19 @@ class AttachedBuffer:
                 terms.append((innermost, c))
             indices.append(weighted_sum(terms))
         return load(self.buffer, indices)
+
+
+def _scattered(body: Expr, last: Axis) -> bool:
+    """Whether neighbours along ``last`` are read from distant places (transposition)."""
+    for read in reads(body):
+        stride, total = 1, 0
+        for index, size in zip(reversed(read.indices), reversed(read.tensor.shape), strict=True):
+            form = linear(index)
+            total += stride * form.coefficients.get(last, 0) if form is not None else 0
+            stride *= size
+        if total not in (0, 1):
+            return True
+    return False
 
 
 def _bounded(start: Expr, last: int) -> bool:
