@@ -22,11 +22,12 @@ def product(equation: str, seed: int, constant: bool = False, batch: int = 0) ->
     """A product of random extents; ``batch``: extent of labels a and b, else random as well."""
     rng = np.random.default_rng(seed)
     form = parse(equation)
-    size = {n: int(rng.integers(1, 20)) for n in sorted(set("".join(form.operands)))}
+    labels = sorted(set("".join(form.operands)))
+    small = set(labels[:-1]) - {form.result[-1:]} if len(labels) > 3 else set()
+    size = {n: int(rng.integers(1, 6 if n in small else 20)) for n in labels}
     size |= {n: batch for n in "ab" if batch and n in size}
     tensors = [
-        te.placeholder([size[n] for n in labels], f"p{i}")
-        for i, labels in enumerate(form.operands)
+        te.placeholder([size[n] for n in names], f"p{i}") for i, names in enumerate(form.operands)
     ]
     free = ("p1",) if constant and len(tensors) > 1 else ()
     return te.ComputeDAG([*tensors, ops.einsum(equation, *tensors, layout_free=free)])
