@@ -76,7 +76,8 @@ def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = (
 
     An operand that varies along the result's last axis, but not along its own last axis, is
     transposed first, by a stage of its own that a schedule may compute per tile: what a vector
-    of results multiplies is then contiguous. Constants need none, they are packed.
+    of results multiplies is then contiguous. Constants need none, they are packed; nor does an
+    operand whose elements are used once.
 
     Args:
         equation: as `parse` takes it; a label may be repeated within an operand (a diagonal).
@@ -93,7 +94,8 @@ def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = (
     last = form.result[-1:]
     if len(operands) == 2 and summed and last and sum(last in n for n in labels) == 1:
         i = 0 if last in labels[0] else 1
-        if tensors[i].name not in layout_free:
+        reused = any(size[n] > 1 for n in labels[1 - i] if n in form.result and n not in labels[i])
+        if reused and tensors[i].name not in layout_free:
             labels[i], tensors[i] = _last(labels[i], tensors[i], last)
     axes = {n: te.reduce_axis(size[n], _axis_name(n, size)) for n in summed}
 

@@ -30,6 +30,9 @@ def _lower_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
 
 
 def _lower_matmul(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    if a.get("transpose_b") and not free:  # what vectors multiply is made contiguous
+        left = "km" if a.get("transpose_a") else "mk"
+        return ops.einsum(f"{left},nk->mn", t[0], t[1])
     return ops.matmul(
         t[0],
         t[1],
