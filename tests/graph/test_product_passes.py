@@ -10,7 +10,7 @@ import pytest
 from tests.graph.test_passes import Maker, ops, same_meaning
 from tilework.graph import Network, from_onnx, plan
 from tilework.graph.fuse import fuse
-from tilework.graph.passes import fold_transposes, sink_reshapes
+from tilework.graph.passes import fold_transposes, pull_factors, sink_reshapes
 from tilework.graph.passes.fold_transposes import split_parts
 
 MODELS = Path(__file__).parents[1] / "data" / "models"
@@ -64,6 +64,20 @@ def test_exported_transformer_becomes_few_kernels(exporter: str) -> None:
     names = [c.name for c in plan(net).calls if c.complex]
     assert names == ["normalize_multiply_add", *LAYER, *LAYER, "dense_add_tanh"]
     assert "transpose" not in {n for c in plan(net).calls for n in c.name.split("_")}
+
+
+def test_factors_of_operands_scale_the_product() -> None:
+    m = Maker("net")
+    a, b = m.input("a", (2, 3, 4)), m.input("b", (2, 4, 5))
+    wide = m.op("multiply", a, m.c(4))
+    operands = m.op("multiply", a, m.c()), m.op("multiply", b, m.c(1))
+    y = m.op("einsum", *operands, equation="bij,bjk->bik")
+    z = m.op("einsum", wide, m.op("multiply", b, m.c(1)), equation="bij,bjk->bik")
+    net = m.finish([m.op("relu", y), z])
+    new = pull_factors(net)
+    same_meaning(net, new)
+    assert ops(new) == {"einsum": 2, "multiply": 3, "relu": 1}
+    assert ops(pull_factors(new)) == ops(new)
 
 
 def test_heads_merged_with_the_batch() -> None:

@@ -12,6 +12,7 @@
     split_blocks        depth to space, tiling and the like -> reshapes and one move of data
     merge_views         chains of reshapes and transposes -> one, or none
     fold_transposes     transposes around products -> products that read and write in that order
+    pull_factors        products of scaled operands -> scaled products
     sink_reshapes       reshapes move behind elementwise operators
     fold_scale_back     convolution * s -> convolution with scaled output channels
     fold_scale_forward  (x * s) -> convolution => x -> convolution with scaled input channels
@@ -40,6 +41,7 @@ from tilework.graph.passes.merge_constants import merge_constants
 from tilework.graph.passes.merge_equal import merge_equal
 from tilework.graph.passes.merge_parallel import merge_parallel
 from tilework.graph.passes.merge_views import merge_views
+from tilework.graph.passes.pull_factors import pull_factors
 from tilework.graph.passes.recognize import recognize
 from tilework.graph.passes.simplify_algebra import simplify_algebra
 from tilework.graph.passes.simplify_inference import simplify_inference
@@ -66,6 +68,7 @@ PASSES: tuple[Pass, ...] = (
     split_blocks,
     merge_views,
     fold_transposes,
+    pull_factors,
     sink_reshapes,
     merge_views,
     simplify_algebra,
@@ -92,7 +95,7 @@ def optimize(net: Network) -> Network:
 __all__ = [
     "PASSES", "Pass", "convert_layout", "find_shuffles", "fold_constants", "fold_pads",
     "fold_scale_back", "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal",
-    "merge_parallel", "merge_views", "optimize", "recognize", "simplify_algebra",
+    "merge_parallel", "merge_views", "optimize", "pull_factors", "recognize", "simplify_algebra",
     "simplify_inference", "sink_reshapes", "sink_transposes", "split_blocks", "split_groups",
     "split_phases",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ def simplify_inference(net: Network) -> Network:
 
     rewrite:
         batch_norm(x, gamma, beta, mean, var)  ->  x * s + t    (no ``* s`` where s is 1)
-        identity(x)                            ->  x
+        identity(x), cast(x) to its own type   ->  x
         x - c, x / c                           ->  x + (-c), x * (1/c)
         c + x, c * x                           ->  x + c, x * c
         x + c with c of lower rank             ->  c reshaped to the rank of the result
@@ -31,6 +31,8 @@ def simplify_inference(net: Network) -> Network:
 
 def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     if node.op == "identity":
+        return inputs[0]
+    if node.op == "cast" and b.types[inputs[0]].dtype == node.attrs["to"]:
         return inputs[0]
     if node.op == "batch_norm":
         return _batch_norm(b, node, inputs)
