@@ -16,7 +16,8 @@ def pull_factors(net: Network) -> Network:
         matmul(a * s, b)      ->  matmul(a, b) * s
 
     There the factor is computed on the register tile; before the product it may be a kernel of
-    its own, as where attention scales queries and keys by the root of its factor each.
+    its own, as where attention scales queries and keys by the root of its factor each. Values
+    of 16 bits stay as they are: their sums might leave the type's range.
     """
     built = Built()
 
@@ -29,7 +30,8 @@ def pull_factors(net: Network) -> Network:
             if scaled is None or b.shape(scaled.inputs[0]) != b.shape(value):
                 continue
             number = b.constants.get(scaled.inputs[1])
-            if number is not None and number.size == 1 and number.dtype.kind == "f":
+            wide = number is not None and number.dtype in (np.float32, np.float64)
+            if number is not None and wide and number.size == 1:
                 factor *= float(number.reshape(()))
                 operands[i] = scaled.inputs[0]
         if operands == list(inputs):
