@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import OPERATORS, Pattern, Shape
-from tilework.graph.passes._built import Built
+from tilework.graph.passes._built import Built, alone
 
 
 def sink_reshapes(net: Network) -> Network:
@@ -18,7 +18,8 @@ def sink_reshapes(net: Network) -> Network:
                                               ->  reshape(f(x, reshape(c)), s)
 
     A product of matrices that was flattened for it then has its bias, activation and residual
-    addition right behind it, where they fuse.
+    addition right behind it, where they fuse. Where another operand is computed for this operator
+    alone, in the shape that it has, or where an input of the network is reshaped, nothing moves.
     """
     built = Built()
 
@@ -26,9 +27,17 @@ def sink_reshapes(net: Network) -> Network:
         if OPERATORS[node.op].pattern > Pattern.BROADCAST:
             return keep(b, node, inputs)
         result = net.types[node.name].shape
+        if any(
+            net.types[old].shape == result
+            and old in net.producer
+            and built.node(b, new, "reshape") is None
+            and alone(net, old)
+            for old, new in zip(node.inputs, inputs, strict=True)
+        ):
+            return keep(b, node, inputs)  # it fuses with what computes that operand
         for value in inputs:
             view = built.node(b, value, "reshape")
-            if view is None or b.shape(value) != result:
+            if view is None or b.shape(value) != result or view.inputs[0] in b.inputs:
                 continue
             inner = b.shape(view.inputs[0])
             if len(inner) == 0:
