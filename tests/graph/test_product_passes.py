@@ -10,8 +10,15 @@ import pytest
 from tests.graph.test_passes import Maker, ops, same_meaning
 from tilework.graph import Network, from_onnx, plan
 from tilework.graph.fuse import fuse
-from tilework.graph.passes import fold_transposes, pull_factors, sink_reshapes
+from tilework.graph.passes import (
+    fold_transposes,
+    merge_equal,
+    pull_factors,
+    sink_reshapes,
+    slice_weights,
+)
 from tilework.graph.passes.fold_transposes import split_parts
+from tilework.graph.passes.slice_weights import before_reshape
 
 MODELS = Path(__file__).parents[1] / "data" / "models"
 
@@ -78,6 +85,66 @@ def test_factors_of_operands_scale_the_product() -> None:
     same_meaning(net, new)
     assert ops(new) == {"einsum": 2, "multiply": 3, "relu": 1}
     assert ops(pull_factors(new)) == ops(new)
+
+
+@pytest.mark.parametrize("form", ["last dimension", "first dimension"])
+def test_queries_keys_and_values_of_one_layer(form: str) -> None:
+    """One dense layer for all three, split behind it: GPT-2's form, and that of vision models."""
+    m = Maker("net")
+    x = m.input("x", (5, 12))
+    y = m.op("add", m.op("dense", x, m.c(36, 12, low=-1)), m.c(36))
+    parts = []
+    for i in range(3):
+        if form == "last dimension":
+            z = m.op("reshape", y, shape=(1, 5, 36))
+            z = m.op("slice", z, begin=(0, 0, 12 * i), size=(1, 5, 12), stride=(1, 1, 1))
+            z = m.op("reshape", z, shape=(1, 5, 3, 4))
+            parts.append(m.op("transpose", z, perm=(0, 2, 1, 3)))
+            continue
+        if i == 0:
+            wide = m.op("reshape", y, shape=(1, 5, 3, 3, 4))
+            wide = m.op("transpose", wide, perm=(2, 0, 3, 1, 4))
+        z = m.op("slice", wide, begin=(i, 0, 0, 0, 0), size=(1, 1, 3, 5, 4), stride=(1,) * 5)
+        parts.append(m.op("reshape", z, shape=(1, 3, 5, 4)))
+    scores = m.op("einsum", *parts[:2], equation="bhsd,bhtd->bhst")
+    net = m.finish([m.op("einsum", m.op("tanh", scores), parts[2], equation="bhst,bhtd->bhsd")])
+    if form == "last dimension":  # each reshaped on its own: one value for all
+        net = merge_equal(net)
+    new = slice_weights(net)
+    same_meaning(net, new)
+    assert ops(new)["dense"] == 3
+    assert "slice" not in ops(new)
+    assert [c.name for c in plan(net).calls] == [
+        "dense_add", "dense_add", "einsum_tanh", "dense_add", "einsum",
+    ]  # fmt: skip
+
+
+def test_a_layer_that_is_read_whole_stays() -> None:
+    m = Maker("net")
+    y = m.op("dense", m.input("x", (5, 12)), m.c(36, 12))
+    part = m.op("slice", y, begin=(0, 3), size=(5, 7), stride=(1, 1))
+    net = m.finish([part, m.op("relu", y)])
+    assert ops(slice_weights(net)) == ops(net)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_boxes_before_reshapes(seed: int) -> None:
+    r = np.random.default_rng(seed)
+    for _ in range(60):
+        shapes = []
+        for _ in range(2):
+            factors = [*r.permutation([2, 2, 3, 5]).tolist(), 1, 1]
+            cuts = np.sort(r.integers(0, len(factors) + 1, 3))
+            shapes.append(tuple(int(np.prod(f)) for f in np.split(factors, cuts)))
+        old, new = shapes
+        size = [int(r.choice([n, r.integers(1, n + 1)])) for n in new]
+        begin = [int(r.integers(0, n - k + 1)) for n, k in zip(new, size, strict=True)]
+        box = before_reshape(old, new, begin, size)
+        if box is not None:
+            data = np.arange(60)
+            want = data.reshape(new)[tuple(map(slice, begin, np.add(begin, size)))]
+            got = data.reshape(old)[tuple(map(slice, box[0], np.add(*box)))]
+            np.testing.assert_array_equal(got.reshape(want.shape), want)
 
 
 def test_heads_merged_with_the_batch() -> None:

@@ -11,6 +11,7 @@
     convert_layout      NCHW -> NHWC for the whole network
     split_blocks        depth to space, tiling and the like -> reshapes and one move of data
     merge_views         chains of reshapes and transposes -> one, or none
+    slice_weights       parts of a dense layer's result -> dense layers of parts of its weights
     fold_transposes     transposes around products -> products that read and write in that order
     pull_factors        products of scaled operands -> scaled products
     sink_reshapes       reshapes move behind elementwise operators
@@ -47,6 +48,7 @@ from tilework.graph.passes.simplify_algebra import simplify_algebra
 from tilework.graph.passes.simplify_inference import simplify_inference
 from tilework.graph.passes.sink_reshapes import sink_reshapes
 from tilework.graph.passes.sink_transposes import sink_transposes
+from tilework.graph.passes.slice_weights import slice_weights
 from tilework.graph.passes.split_blocks import split_blocks
 from tilework.graph.passes.split_groups import split_groups
 from tilework.graph.passes.split_phases import split_phases
@@ -66,6 +68,8 @@ PASSES: tuple[Pass, ...] = (
     merge_views,
     convert_layout,
     split_blocks,
+    merge_views,
+    slice_weights,
     merge_views,
     fold_transposes,
     pull_factors,
@@ -96,6 +100,6 @@ __all__ = [
     "PASSES", "Pass", "convert_layout", "find_shuffles", "fold_constants", "fold_pads",
     "fold_scale_back", "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal",
     "merge_parallel", "merge_views", "optimize", "pull_factors", "recognize", "simplify_algebra",
-    "simplify_inference", "sink_reshapes", "sink_transposes", "split_blocks", "split_groups",
-    "split_phases",
+    "simplify_inference", "sink_reshapes", "sink_transposes", "slice_weights", "split_blocks",
+    "split_groups", "split_phases",
 ]  # fmt: skip

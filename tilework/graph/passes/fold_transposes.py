@@ -111,9 +111,8 @@ def _matmul(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> st
 def _einsum(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
     form = parse(node.attrs["equation"])
     operands, labels = list(inputs), list(form.operands)
-    for i, value in enumerate(operands):
-        before = built.node(b, value, "transpose")
-        if before is not None:
+    for i in range(len(operands)):
+        while (before := built.node(b, operands[i], "transpose")) is not None:
             perm = before.attrs["perm"]
             operands[i] = before.inputs[0]
             labels[i] = "".join(labels[i][perm.index(d)] for d in range(len(perm)))
