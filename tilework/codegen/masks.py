@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from tilework.codegen.math_functions import MathLibrary
 from tilework.codegen.types import Value
+from tilework.codegen.vector_math import VECTOR
 from tilework.lower.ir import For, Load, Stmt, Store, walk_stmts
 from tilework.te.expr import Binary, Call, Const, Expr, IfThenElse, Select, children, walk
 
-_VECTOR_CALLS = frozenset({"exp", "sqrt", "rsqrt", "sigmoid", "abs", "floor", "ceil", "round"})
+_VECTOR_CALLS = frozenset(
+    {"exp", "sqrt", "rsqrt", "sigmoid", "abs", "floor", "ceil", "round", "trunc", *VECTOR}
+)
 
 
 def maskable(body: Stmt) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilework.codegen.error_function import erf_definition
 from tilework.codegen.types import SUFFIX, Value, float_literal, vector_type
+from tilework.codegen.vector_code import Body
+from tilework.codegen.vector_math import FAR, PERIODIC, VECTOR
 from tilework.errors import ScheduleError
 
 if TYPE_CHECKING:
@@ -67,12 +68,10 @@ class MathLibrary:
         if name == "exp" and a.dtype == "float32":
             symbol = self._exp(a.width)
             return Value(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
-        if name == "erf" and a.dtype == "float32":
-            symbol = f"@tw.erf.{a.width}"
-            if symbol not in self.definitions:
-                self.definitions[symbol], declarations = erf_definition(symbol, a.width)
-                self.declarations.update(declarations)
-            return Value(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
+        if name in VECTOR and a.dtype == "float32":
+            symbol = self._vector(name, a.width, len(args))
+            text = ", ".join(f"{x.type} {x.ssa}" for x in args)
+            return Value(fn.emit(f"call {a.type} {symbol}({text})"), a.width, a.dtype)
         return self._libm(values, name, args)
 
     def _libm(self, values: Arithmetic, name: str, args: list[Value]) -> Value:
@@ -89,6 +88,56 @@ class MathLibrary:
             one = fn.emit(f"call {scalar} @{symbol}({', '.join(f'{scalar} {p}' for p in parts)})")
             out = fn.emit(f"insertelement {a.type} {out}, {scalar} {one}, i32 {i}")
         return Value(out, a.width, a.dtype)
+
+    def _vector(self, name: str, width: int, count: int) -> str:
+        """A function of `vector_math`; if its range is limited, with the C library beyond."""
+        symbol = f"@tw.{name}.{width}"
+        if symbol in self.definitions:
+            return symbol
+        body = Body(self, width)
+        result = VECTOR[name](body, *(body.argument() for _ in range(count)))
+        if name not in PERIODIC:
+            self.definitions[symbol] = body.text(symbol, result)
+            return symbol
+        near = f"@tw.{name}.near.{width}"
+        self.definitions[near] = body.text(near, result)
+        self.definitions[symbol] = self._limited(name, symbol, near, width)
+        return symbol
+
+    def _limited(self, name: str, symbol: str, near: str, width: int) -> str:
+        """Calls ``near``, or the C library lane by lane if an element lies beyond `FAR`."""
+        t, v = vector_type("float32", width), "f32" if width == 1 else f"v{width}f32"
+        self.declare(f"declare {t} @llvm.fabs.{v}({t})")
+        self.declare(f"declare float @{name}f(float)")
+        limit = float_literal(FAR, "float32")
+        far, some = f"fcmp oge {t} %size, {limit}", "  %some = or i1 %far, false"
+        if width > 1:
+            far = f"fcmp oge {t} %size, <{', '.join([f'float {limit}'] * width)}>"
+            reduce = f"@llvm.vector.reduce.or.v{width}i1"
+            self.declare(f"declare i1 {reduce}(<{width} x i1>)")
+            some = f"  %some = call i1 {reduce}(<{width} x i1> %far)"
+        lines = [
+            f"define internal {t} {symbol}({t} %x) #0 {{",
+            f"  %size = call {t} @llvm.fabs.{v}({t} %x)",
+            f"  %far = {far}",
+            some,
+            "  br i1 %some, label %exact, label %fast",
+            "fast:",
+            f"  %quick = call {t} {near}({t} %x)",
+            f"  ret {t} %quick",
+            "exact:",
+        ]
+        out = "poison"
+        for i in range(width):
+            at = "%x"
+            if width > 1:
+                at = f"%e{i}"
+                lines.append(f"  {at} = extractelement {t} %x, i32 {i}")
+            lines.append(f"  %c{i} = call float @{name}f(float {at})")
+            if width > 1:
+                lines.append(f"  %o{i} = insertelement {t} {out}, float %c{i}, i32 {i}")
+            out = f"%o{i}" if width > 1 else f"%c{i}"
+        return "\n".join([*lines, f"  ret {t} {out}", "}"])
 
     def _exp(self, width: int) -> str:
         """A float32 ``exp``: range reduction by ln 2 and a degree-6 polynomial (Cephes).
