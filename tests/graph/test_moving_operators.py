@@ -260,3 +260,14 @@ def test_old_resizes(opset: int, tmp_path: Path) -> None:
         c.node("Squeeze", x, axes=[0])
         c.node("Unsqueeze", x, axes=[1])
     c.check(tmp_path)
+
+
+def test_shapes_that_only_depend_on_constants(tmp_path: Path) -> None:
+    c = Cases()
+    x = c.input(np.arange(6, dtype=np.float32).reshape(2, 3))
+    where = c.node("NonZero", c.constant([0, 1, 1]))
+    kept = c.node("Compress", c.constant([4, 5, 6]), c.constant([1, 0, 1], "bool"))
+    c.outputs.clear()
+    c.node("Gather", x, where, axis=1)
+    c.node("Mul", c.node("Slice", x, *(c.constant([v], "int64") for v in (0, 2, 1))), kept)
+    c.check(tmp_path, export=False)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from tilework import te
 from tilework.errors import NetworkError
 from tilework.graph.ir import Node, ValueType
-from tilework.graph.operators import COMMUTATIVE, OPERATORS
+from tilework.graph.moves import as_one_stage
+from tilework.graph.operators import COMMUTATIVE, OPERATORS, Pattern
 from tilework.ops.storage import stored
 
 
@@ -54,4 +55,7 @@ def lower_nodes(
             raise NetworkError(f"node '{node.name}' ({node.op}) has no computation of its own")
         inner[node.name] = lower(node.attrs, tensors, free)
     output = stored(inner[nodes[-1].name], dtype)
+    patterns = [OPERATORS[n.op].pattern for n in nodes]
+    if len(nodes) > 1 and max(patterns) == Pattern.INJECTIVE:
+        output = as_one_stage(output)
     return te.ComputeDAG([*placeholders.values(), output]), tuple(placeholders)

@@ -86,18 +86,21 @@ FOLDABLE: dict[str, Size] = {
         ),
         _first,
     ),
+    "Compress": _first,
     "Concat": _all,
     "ConstantOfShape": _filled,
     "Expand": _expand,
     "Gather": _gather,
     "GatherElements": lambda a, xs: int(xs[1].size),
     "MatMul": _product,
+    "NonZero": lambda a, xs: int(xs[0].size) * max(xs[0].ndim, 1),
     "OneHot": _one_hot,
     "Range": _range,
     "ScatterElements": _all,
     "ScatterND": _all,
     "Size": lambda a, xs: 1,
     "Tile": _tile,
+    "Unique": lambda a, xs: 4 * int(xs[0].size),
 }  # fmt: skip
 
 

@@ -142,7 +142,9 @@ class Walk(Context):
 
     def _visit(self, node: onnx.NodeProto) -> None:
         function = self._functions.get((node.domain, node.op_type, node.overload))
-        if function is None and node.domain in _STANDARD and node.op_type in REFUSED:
+        standard = function is None and node.domain in _STANDARD
+        known = node.op_type in FOLDABLE and all(i in self.constants for i in node.input if i)
+        if standard and node.op_type in REFUSED and not known:
             raise Unsupported(REFUSED[node.op_type])
         if not self._known(node):
             raise Unsupported("")

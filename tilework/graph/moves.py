@@ -1,0 +1,57 @@
+"""Chains of operators that move data, as one stage: each element is fetched from where it began.
+
+before:                                          after:
+    t[i, j] = x[j, i]                                y[i, j] = max(x[j, i + 2], 0)
+    s[i, j] = t[i + 2, j]
+    y[i, j] = max(s[i, j], 0)
+"""
+
+from __future__ import annotations
+
+from tilework import te
+from tilework.te.analysis import EXPENSIVE, is_elementwise_read
+from tilework.te.expr import Call, Expr, Read, reads, replace_axes, substitute, walk
+from tilework.te.tensor import Compute, make_compute
+
+_MOST_READS = 24  # a stage that would read more than that keeps its producers apart
+
+
+def as_one_stage(output: te.Tensor) -> te.Tensor:
+    """``output`` computed from the placeholders directly, as far as that repeats little work.
+
+    None of its stages may be a reduction. A stage with an expensive function stays by itself,
+    unless its reader needs each element once.
+    """
+    done: dict[Compute, te.Tensor] = {}
+
+    def inlined(tensor: te.Tensor) -> te.Tensor:
+        op = tensor.op
+        if not isinstance(op, Compute):
+            return tensor
+        if op not in done:
+            done[op] = te.Tensor(_merged(op))
+        return done[op]
+
+    def _merged(op: Compute) -> Compute:
+        def replace(e: Expr, keep: bool = False) -> Expr | None:
+            if not isinstance(e, Read):
+                return None
+            indices = tuple(substitute(i, replace) for i in e.indices)
+            producer = inlined(e.tensor)
+            inner = producer.op
+            if keep or not isinstance(inner, Compute) or not _cheap(inner, e, op):
+                return producer[indices]
+            return replace_axes(inner.body, dict(zip(inner.axes, indices, strict=True)))
+
+        body = substitute(op.body, replace)
+        if len(reads(body)) > _MOST_READS:
+            body = substitute(op.body, lambda e: replace(e, keep=True))
+        return make_compute(op.name, op.axes, body, op.attrs)
+
+    return inlined(output)
+
+
+def _cheap(producer: Compute, read: Read, reader: Compute) -> bool:
+    if any(isinstance(n, Call) and n.name in EXPENSIVE for n in walk(producer.body)):
+        return is_elementwise_read(read, reader)
+    return True
