@@ -22,6 +22,7 @@ import numpy as np
 from _machine import describe_machine, machine_line, measure_machine
 
 import tilework as tw
+from tilework.codegen import aligned_copy
 from tilework.graph import Builder, Network
 from tilework.measure.timing import interleave
 from tilework.record import MemoryHistory
@@ -90,7 +91,7 @@ def _timed(nets: dict[str, Network], target: tw.Target, trials: int, seconds: fl
             modules[name] = tw.compile(net, target, records=records)
     shape = nets["dense"].inputs["data"].shape
     x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
-    calls = {name: module.bind({"data": x}) for name, module in modules.items()}
+    calls = {name: module.bind({"data": aligned_copy(x)}) for name, module in modules.items()}
     samples = interleave(
         calls, 1000, min_sample_s=0.005, warmup=3, settle_s=1e-3, budget_s=seconds * len(calls)
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.lower.check import any_rows, check_row, task_of
+from tests.lower.check import NATIVE, any_rows, check_row, task_of
 from tilework import ops, te
 from tilework.lower.interpret import ProgramError, interpret
 from tilework.lower.lower import lower
@@ -15,6 +15,9 @@ from tilework.ops.bsr import block_grid, from_bsr, prune, random_structure, to_b
 from tilework.ops.sparse import sparse_conv, sparse_dense
 from tilework.space import SearchSpace
 from tilework.space.limited import copies
+from tilework.space.sparse import SPARSE_RULES
+from tilework.target import Target
+from tilework.task import SearchTask
 from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
 
 BLOCKS = [(16, 1), (1, 1), (4, 1), (16, 4), (1, 8), (3, 2), (32, 1), (8, 2)]
@@ -57,7 +60,7 @@ def conv_dag(shape, units: int, bsr, strides, last: bool) -> te.ComputeDAG:
 def check(dag: te.ComputeDAG, inputs, want, rng, rows: int = 2) -> None:
     """The reference, and all sketches interpreted and compiled, give what NumPy gives."""
     np.testing.assert_allclose(te.evaluate(dag, inputs)[0], want, atol=2e-5, rtol=1e-5)
-    task = task_of(dag)
+    task = SearchTask(dag, Target(NATIVE), rules=SPARSE_RULES)
     for sketch in SearchSpace.of(task).sketches:
         for row in (*sketch.sample(rng, rows), *any_rows(sketch, rng, 1)):
             check_row(task, sketch, row, inputs, [want], threads=(2,))
@@ -85,6 +88,16 @@ class TestDense:
         bsr = to_bsr(np.ones((32, 8), np.float32), (16, 1))
         task = task_of(dense_dag(2, 32, 8, bsr, True))
         assert all(len(s.blocks) == 1 for s in SearchSpace.of(task).sketches)
+
+    def test_narrow_blocks_are_also_offered_across_the_batch(self):
+        def sketches(batch: int, rows: int) -> list[str]:
+            bsr = to_bsr(np.ones((32, 8), np.float32), (rows, 1))
+            dag = dense_dag(batch, 32, 8, bsr, True)
+            task = SearchTask(dag, Target("llvm -mcpu=znver4"), rules=SPARSE_RULES)
+            return [s.name for s in SearchSpace.of(task).sketches]
+
+        assert [len(sketches(*which)) for which in ((16, 4), (1, 4), (16, 16))] == [2, 1, 1]
+        assert "turn T_sparse_dense: vectors of 16 points" in sketches(16, 4)[0]
 
     def test_flops_count_as_dense_and_as_real(self):
         w = prune(np.ones((1000, 2048), np.float32), 0.85, (16, 1), np.random.default_rng(0))

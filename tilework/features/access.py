@@ -200,6 +200,7 @@ def _stored_rows(read: Read) -> tuple[_Dims, tuple[int, ...]]:
     for d, index in enumerate(read.indices):
         row, axis = _row_start(index)
         if row is None or axis is None:
+            dims[d] = _found_places(index) if dims[d] is None else dims[d]
             continue
         dims[d] = {a: abs(c) for a, c in row.coefficients.items()}
         per_point = shape[d] / axis.extent
@@ -212,6 +213,24 @@ def _stored_rows(read: Read) -> tuple[_Dims, tuple[int, ...]]:
         else:
             dims[d] = {**(dims[d] or {}), axis: per_point}
     return tuple(dims), tuple(shape)
+
+
+def _found_places(index: Expr) -> dict[Axis, float] | None:
+    """A position that is read from memory: each step of a reduction finds another one."""
+    found = next((n for n in walk(index) if isinstance(n, Read)), None)
+    if found is None:
+        return None
+
+    def with_value(value: int) -> Linear | None:
+        literal = Const("int32", value)
+        return linear(substitute(index, lambda n: literal if n is found else None))
+
+    zero, one = with_value(0), with_value(1)
+    if zero is None or one is None:
+        return None
+    out = {a: abs(float(c)) for a, c in zero.coefficients.items()}
+    steps = (n for n in walk(found) if isinstance(n, Axis) and n.kind == "reduce")
+    return {**dict.fromkeys(steps, abs(float(one.const - zero.const))), **out}
 
 
 def _remainder(index: Expr) -> Expr | None:

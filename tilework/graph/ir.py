@@ -20,6 +20,7 @@ then those at the ends):
     add subtract multiply divide maximum minimum (a, b)  pad(x; before, after, value)
     relu exp log sqrt tanh sigmoid ... (x)               clip(x; low, high)    identity(x)
     einsum(a, b; equation): sums of products, such as "bij,bjk->bik", also of one operand
+    sparse_dense sparse_conv (x, data, indices, indptr; ..): see `tilework.graph.operators.sparse`
 
 ``conv1d``, ``conv3d`` and so on differ in the number of spatial axes alone. The passes turn a
 convolution of groups of channels into ``grouped_conv2d(x[N, H, W, G, CI], w[KH, KW, CI, G, CO])``.

@@ -1,11 +1,35 @@
-"""Sketch rules of sparse products, offered through the interface for rules of a user's own."""
+"""Sketch rules of sparse products, offered through the interface for rules of a user's own.
+
+A vector of outputs, one lane for each row of a block, suits blocks of as many rows as a register
+has lanes. Blocks of fewer rows leave lanes idle; then the points of the batch and of the map are
+the better vector, if there are enough of them (`sparse_across`).
+"""
 
 from __future__ import annotations
 
-from tilework.space.derive import Rules, State
-from tilework.space.rules import limited_reduction
+import math
+
+from tilework.space.blocks import ELEMENTWISE
+from tilework.space.derive import Branch, Rules, State
+from tilework.space.limited import STRUCTURE as LIMITED
+from tilework.space.rfactor import replaced
+from tilework.space.rules import consumers, limited_reduction
 from tilework.te.analysis import AccessAnalysis
-from tilework.te.tensor import Compute
+from tilework.te.expr import (
+    Axis,
+    Expr,
+    Read,
+    Reduce,
+    binary,
+    is_float,
+    reads,
+    replace_axes,
+    substitute,
+    walk,
+)
+from tilework.te.tensor import Compute, Tensor, make_compute
+
+_LEAST_POINTS = 8
 
 
 def sparse_product(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -13,5 +37,74 @@ def sparse_product(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
     return limited_reduction(facts, state, op) if "bsr" in op.attrs else []
 
 
-SPARSE_RULES: Rules = (sparse_product,)
+def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Also: the data turned, so that neighbours in a vector are points with equal channels.
+
+    Before::
+
+        y[i, j] = sum over e, c of data[.., c, j % R] * x[i, column(e, c)]
+
+    After, with m for all points i in order::
+
+        xt[k, m] = x[m, k]
+        yt[j, m] = sum over e, c of data[.., c, j % R] * xt[column(e, c), m]
+        y[i, j] = yt[j, m]         inlined into what reads it
+    """
+    data = op.attrs.get("bsr", {}).get("data")
+    found = [r for r in reads(op.body) if is_float(r.dtype)]
+    blocks = [r for r in found if r.tensor.name == data]
+    others = [r for r in found if r.tensor.name != data]
+    if len(blocks) != 1 or len(others) != 1 or len(op.axes) < 2:
+        return []
+    (x,), rows = others, blocks[0].tensor.shape[-1]
+    points = math.prod(a.extent for a in op.axes[:-1])
+    last = any(n is op.axes[-1] for r in reads(x.indices[-1]) for n in walk(r))
+    if not last or rows >= state.target.lanes() or points < _LEAST_POINTS:
+        return []
+    copy, product, turned = _turned(op, x, points)
+    dag, new = replaced(state.facts.dag, {op: turned})
+    moved = state.moved(AccessAnalysis(dag), new)
+    moved = moved.step(
+        f"turn {op.name}: vectors of {points} points",
+        structure=moved.structure | {product: LIMITED, copy: ELEMENTWISE},
+        prepared=moved.prepared | {turned},
+    )
+    alone = len(consumers(moved.facts, moved, turned)) == 1
+    inline = alone and not moved.facts.is_output(turned)
+    return Branch([moved.inline(turned) if inline else moved.root(turned)])
+
+
+def _turned(op: Compute, x: Read, points: int) -> tuple[Compute, Compute, Compute]:
+    """The stages of `sparse_across`: the last of them has the op's name and axes."""
+    assert isinstance(op.body, Reduce)
+    *outer, row = op.axes
+    k = Axis("int32", "k", x.tensor.shape[-1], "spatial")
+    m = Axis("int32", "m", points, "spatial")
+    position: Expr = m
+    at: dict[Axis, Expr] = {}
+    for axis in reversed(outer):  # the point m as its place along each axis
+        at[axis] = position if axis is outer[0] else binary("%", position, axis.extent)
+        position = binary("//", position, axis.extent)
+    where = (*(replace_axes(i, at) for i in x.indices[:-1]), k)
+    copy = make_compute(f"{op.name}_x", (k, m), Read(x.dtype, x.tensor, where), {})
+
+    m = Axis("int32", "m", points, "spatial")
+    fresh = [Axis("int32", a.name, a.extent, a.kind) for a in (row, *op.reduce_axes)]
+    same = dict(zip((row, *op.reduce_axes), fresh, strict=True))
+    names: dict[Axis, Expr] = dict(same)
+    turned = Read(x.dtype, Tensor(copy), (x.indices[-1], m))
+    source = substitute(op.body.source, lambda n: turned if n is x else None)
+    limits = tuple((same[a], replace_axes(e, names)) for a, e in op.body.limits)
+    body = Reduce(op.dtype, op.body.kind, replace_axes(source, names), tuple(fresh[1:]), limits)
+    product = make_compute(
+        f"{op.name}_t", (fresh[0], m), body, {"terms": op.attrs.get("terms", {})}
+    )
+    flat: Expr = outer[0]
+    for axis in outer[1:]:
+        flat = binary("+", binary("*", flat, axis.extent), axis)
+    result = Read(op.dtype, Tensor(product), (row, flat))
+    return copy, product, make_compute(op.name, op.axes, result, {})
+
+
+SPARSE_RULES: Rules = (sparse_across, sparse_product)
 """What the tasks of sparse operators are searched with: `SearchTask(.., rules=SPARSE_RULES)`."""
