@@ -107,11 +107,15 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
 
 
 def always_inline(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
-    """Inline cheap elementwise stages; expensive ones only where each element is used once."""
+    """Inline cheap elementwise stages; others only where each element is used once.
+
+    The others are expensive, or choose between values that they compute.
+    """
     if facts.is_output(op) or op.reduce_axes or op in state.fused:
         return []
     if not facts.is_strictly_inlineable(op):
-        once = facts.is_expensive(op) and not facts.has_branch(op)
+        costly = facts.is_expensive(op) or facts.has_branch(op)
+        once = costly and not facts.branches_on_position(op)
         if not once or elementwise_consumer(facts, state, op) is None:
             return []
     return [state.inline(op)]

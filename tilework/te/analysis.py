@@ -6,13 +6,32 @@ from functools import cached_property
 
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG
-from tilework.te.expr import Axis, Call, Const, Expr, IfThenElse, Read, Select, reads, walk
+from tilework.te.expr import (
+    Axis,
+    Call,
+    Const,
+    Expr,
+    IfThenElse,
+    Read,
+    Select,
+    children,
+    reads,
+    walk,
+)
 from tilework.te.tensor import Compute, Operation, Placeholder
 
 EXPENSIVE = frozenset({
     "exp", "log", "tanh", "erf", "sigmoid", "pow", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "asinh", "acosh", "atanh", "expm1", "log1p", "fmod",
+    "sqrt", "rsqrt",
 })  # fmt: skip
+
+
+def _positional(e: Expr) -> bool:
+    """Whether a condition depends on axes other than through elements that it reads."""
+    if isinstance(e, Read):
+        return False
+    return isinstance(e, Axis) or any(_positional(child) for child in children(e))
 
 
 def shifted_axis(index: Expr, op: Compute) -> Axis | None:
@@ -59,6 +78,13 @@ class AccessAnalysis:
     def has_branch(self, op: Compute) -> bool:
         """Whether the body contains a select or an if-then-else."""
         return any(isinstance(n, (IfThenElse, Select)) for n in walk(op.body))
+
+    def branches_on_position(self, op: Compute) -> bool:
+        """Whether the body chooses by where it is, not only by values that it has read."""
+        return any(
+            isinstance(n, IfThenElse) or (isinstance(n, Select) and _positional(n.cond))
+            for n in walk(op.body)
+        )
 
     def is_expensive(self, op: Compute) -> bool:
         """Whether the body calls a math function that is worth computing only once."""
