@@ -137,6 +137,23 @@ def test_what_only_looks_alike_stays(form: Callable[[Maker, str], str]) -> None:
     assert ops(recognize(net)) == ops(net)
 
 
+@pytest.mark.parametrize("gain", [False, True])
+@pytest.mark.parametrize("simplified", [False, True])
+def test_layer_norm_as_scale_and_shift(gain: bool, simplified: bool) -> None:
+    """The form of TensorFlow's exporter."""
+    m = Maker("net")
+    x = m.input("x", (2, 3, 7))
+    center = mean(m, x)
+    scale = m.op("rsqrt", variance(m, m.op("subtract", x, center)))
+    if gain:
+        scale = m.op("multiply", scale, m.c(7))
+    shift = m.op("subtract", m.c(7), m.op("multiply", scale, center))
+    net = m.finish([m.op("add", m.op("multiply", x, scale), shift)])
+    new = recognize(simplify_inference(net) if simplified else net)
+    assert ops(new) == {"normalize": 1, "add": 1, **({"multiply": 1} if gain else {})}
+    same_meaning(net, new)
+
+
 def test_values_within_that_others_read_stay() -> None:
     m = Maker("net")
     x = m.input("x", (2, 7))

@@ -12,11 +12,17 @@ _CLOSE = 1e-4  # relative; exporters write constants with few digits
 
 
 class Found(NamedTuple):
-    """An operator of one value that takes the place of several."""
+    """An operator of one value that takes the place of several.
+
+    Attributes:
+        gain, shift: values that its result is then multiplied by, and that are added.
+    """
 
     op: str
     x: str
     attrs: dict[str, Any]
+    gain: str | None = None
+    shift: str | None = None
 
 
 def recognize(net: Network) -> Network:
@@ -24,6 +30,7 @@ def recognize(net: Network) -> Network:
 
     rewrite:
         d / sqrt(mean(d^2) + e) with d = x - mean(x), or d = x  ->  normalize(x)
+        x * s + (b - mean(x) * s) with s = g / sqrt(var(x) + e) ->  normalize(x) * g + b
         exp(x - max(x)) / sum(exp(x - max(x)))                  ->  softmax(x)
         x * (1 + erf(x / sqrt(2))) / 2, or its form with tanh   ->  gelu(x)
         x * sigmoid(x)                                          ->  silu(x)
@@ -39,8 +46,14 @@ def recognize(net: Network) -> Network:
         new.update(zip(node.inputs, inputs, strict=True))
         for pattern in _PATTERNS:
             found = pattern(view, node)
-            if found is not None and found.x in new and view.fits(found, node):
+            if found is None or found.x not in new or not view.fits(found, node):
+                continue
+            if found.shift is None:
                 return b.op(found.op, new[found.x], name=node.name, **found.attrs)
+            y = b.op(found.op, new[found.x], **found.attrs)
+            if found.gain is not None:
+                y = b.op("multiply", y, new[found.gain])
+            return b.op("add", y, new[found.shift], name=node.name)
         return keep(b, node, inputs)
 
     return rewrite(net, rule)
@@ -140,6 +153,46 @@ def _normalize(v: _View, node: Node) -> Found | None:
     return None
 
 
+def _moments(v: _View, node: Node) -> Found | None:
+    """Layer norm as a scale and a shift that its mean and variance give (TensorFlow's form)."""
+    if node.op != "add":
+        return None
+    for scaled, rest in (node.inputs, node.inputs[::-1]):
+        product, shift = v.node(scaled, "multiply"), v.node(rest, "subtract")
+        taken = v.node(shift.inputs[1], "multiply") if shift is not None else None
+        if product is None or shift is None or taken is None:
+            continue
+        for x, scale in (product.inputs, product.inputs[::-1]):
+            mean = next((m for m in taken.inputs if v.reduced(m, "mean") is not None), None)
+            if mean is None or sorted(taken.inputs) != sorted((mean, scale)):
+                continue
+            found = _deviation(v, scale, x, mean)
+            if found is not None:
+                return found._replace(shift=shift.inputs[0])
+    return None
+
+
+def _deviation(v: _View, scale: str, x: str, mean: str) -> Found | None:
+    """``normalize`` of ``x``, if ``scale`` is what it multiplies the differences by."""
+    candidates: list[tuple[str, str | None]] = [(scale, None)]
+    gained = v.node(scale, "multiply")
+    if gained is not None:
+        a, b = gained.inputs
+        candidates = [(a, b), (b, a)]
+    for inverse, gain in candidates:
+        root = _root(v, inverse)
+        for variance, epsilon in v.with_number(root, "add") if root is not None else ():
+            squares = v.reduced(variance, "mean")
+            d = v.power(squares[0], 2) if squares is not None else None
+            difference = v.node(d, "subtract") if d is not None else None
+            if squares is None or difference is None or epsilon < 0:
+                continue
+            if difference.inputs == (x, mean) and v.reduced(mean, "mean") == (x, squares[1]):
+                attrs = {"axes": squares[1], "epsilon": epsilon, "center": True}
+                return Found("normalize", x, attrs, gain)
+    return None
+
+
 def _quotient(v: _View, node: Node) -> tuple[str | None, str | None]:
     """``d`` and ``r`` if the node is ``d / sqrt(r)``."""
     if node.op == "divide":
@@ -148,17 +201,21 @@ def _quotient(v: _View, node: Node) -> tuple[str | None, str | None]:
     if node.op != "multiply":
         return None, None
     for d, inverse in (node.inputs, node.inputs[::-1]):
-        found = v.node(inverse, "rsqrt", "reciprocal", "divide")
-        if found is None:
-            continue
-        if found.op == "rsqrt":
-            return d, found.inputs[0]
-        if found.op == "divide" and v.number(found.inputs[0]) != 1.0:
-            continue
-        root = v.node(found.inputs[-1], "sqrt")
-        if root is not None:
-            return d, root.inputs[0]
+        found = _root(v, inverse)
+        if found is not None:
+            return d, found
     return None, None
+
+
+def _root(v: _View, value: str) -> str | None:
+    """``r`` if ``value`` is ``1 / sqrt(r)``."""
+    node = v.node(value, "rsqrt", "reciprocal", "divide")
+    if node is None or node.op == "rsqrt":
+        return node.inputs[0] if node is not None else None
+    if node.op == "divide" and v.number(node.inputs[0]) != 1.0:
+        return None
+    root = v.node(node.inputs[-1], "sqrt")
+    return root.inputs[0] if root is not None else None
 
 
 def _softmax(v: _View, node: Node) -> Found | None:
@@ -234,4 +291,4 @@ def _near(a: float, b: float) -> bool:
 
 
 _Pattern = Callable[[_View, Node], Found | None]
-_PATTERNS: tuple[_Pattern, ...] = (_normalize, _softmax, _gelu, _swish)
+_PATTERNS: tuple[_Pattern, ...] = (_normalize, _moments, _softmax, _gelu, _swish)
