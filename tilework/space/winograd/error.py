@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.space.winograd.matrices import A_T, B_T, TAPS
+from tilework.space.winograd.matrices import data_matrix, result_matrix
 from tilework.space.winograd.weights import WeightTransform
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def rounding_error(transform: WeightTransform, weight: NDArray[Any]) -> float:
     """
     chosen, some = _sample(transform, weight)
     m, axes = transform.tile, len(transform.window)
-    alpha = m + TAPS - 1
+    taps = transform.taps
+    alpha = m + taps - 1
     direct = _points_first(chosen, some)
     u = chosen.apply(some)
     u = u.reshape(alpha**axes, -1, u.shape[-1])
@@ -41,7 +42,7 @@ def rounding_error(transform: WeightTransform, weight: NDArray[Any]) -> float:
     shape = (*(alpha,) * axes, _TILES, u.shape[1])
     normal = rng.standard_normal(shape).astype(np.float32)
     with np.errstate(all="ignore"):
-        return max(_error(m, axes, d, u, direct) for d in (normal, np.abs(normal)))
+        return max(_error(m, taps, axes, d, u, direct) for d in (normal, np.abs(normal)))
 
 
 def _sample(
@@ -66,18 +67,21 @@ def _points_first(transform: WeightTransform, weight: NDArray[Any]) -> NDArray[A
     order = (*transform.window, *transform.rest)
     gone = [d for d in range(weight.ndim) if d not in order]
     flat = weight.transpose((*order, *gone)).astype(np.float64)
-    return flat.reshape(TAPS ** len(transform.window), -1, weight.shape[transform.rest[-1]])
+    windows = transform.taps ** len(transform.window)
+    return flat.reshape(windows, -1, weight.shape[transform.rest[-1]])
 
 
-def _error(m: int, axes: int, data: NDArray[Any], u: NDArray[Any], weight: NDArray[Any]) -> float:
+def _error(
+    m: int, taps: int, axes: int, data: NDArray[Any], u: NDArray[Any], weight: NDArray[Any]
+) -> float:
     """Error of one sample of data: (points of the tile.., tiles, sums)."""
-    v = _along(B_T[m], data, axes).reshape(len(u), *data.shape[axes:])
+    v = _along(data_matrix(m, taps), data, axes).reshape(len(u), *data.shape[axes:])
     products = (v @ u).reshape(*data.shape[: axes + 1], -1)
-    got = _along(A_T[m], products, axes)
+    got = _along(result_matrix(m, taps), products, axes)
     want = np.zeros(got.shape)
     exact = data.astype(np.float64)
-    for i, taps in enumerate(np.ndindex(*(TAPS,) * axes)):
-        part = exact[tuple(slice(t, t + m) for t in taps)]
+    for i, at in enumerate(np.ndindex(*(taps,) * axes)):
+        part = exact[tuple(slice(t, t + m) for t in at)]
         want += part @ weight[i]
     error = float(np.abs(got - want).max() / np.abs(want).max())
     return error if np.isfinite(error) else np.inf

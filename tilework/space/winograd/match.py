@@ -1,18 +1,16 @@
-"""Which convolutions have a Winograd form: windows of 3 taps that move by one element."""
+"""Which convolutions have a Winograd form: windows of 3, 5 or 7 taps that move by one element."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilework.space.winograd.matrices import TAPS
+from tilework.space.winograd.matrices import MOST_TRANSFORMED
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG
 from tilework.te.expr import Axis, Binary, Cast, Expr, Read, Reduce, reads
 from tilework.te.tensor import Compute, Placeholder, Tensor
 
 _MIN_CHANNELS = 16
-_MOST_TRANSFORMED = 2
-"""Axes that are transformed: a third would leave few multiplications and many additions."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,18 @@ class Conv:
     windows: tuple[Window, ...]
     weight_axes: tuple[Axis, ...]
 
+    @property
+    def taps(self) -> int:
+        """Extent of the transformed windows: the same for all."""
+        return next(w.tap.extent for w in self.windows if w.transformed and w.tap is not None)
+
     def saving(self, tile: int) -> float:
         """Multiplications of the form with this tile, relative to the direct form."""
-        out = 1.0
+        out, taps = 1.0, self.taps
         for w in self.windows:
             if w.transformed and w.output is not None:
                 tiles = -(-w.output.extent // tile)
-                out *= tiles * (tile + TAPS - 1) / (TAPS * w.output.extent)
+                out *= tiles * (tile + taps - 1) / (taps * w.output.extent)
         return out
 
 
@@ -127,14 +130,16 @@ def _windows(op: Compute, data: Read) -> tuple[Window, ...] | None:
     if out[-1].output is not None or any(w.output is None for w in out[:-1]):
         return None
     fit = [
-        i
+        (i, w.tap.extent)
         for i, w in enumerate(out[:-1])
-        if w.tap is not None and (w.tap.extent, w.stride, w.step) == (TAPS, 1, 1)
+        if w.tap is not None and w.tap.extent in MOST_TRANSFORMED and (w.stride, w.step) == (1, 1)
         and w.output is not None and w.output.extent > 1
     ]  # fmt: skip
     if not fit:
         return None
-    for i in fit[-_MOST_TRANSFORMED:]:
+    fewest = min(extent for _, extent in fit)
+    alike = [i for i, extent in fit if extent == fewest]
+    for i in alike[-MOST_TRANSFORMED[fewest] :]:
         w = out[i]
         out[i] = Window(w.output, w.tap, w.stride, w.step, transformed=True)
     return tuple(out)

@@ -1,6 +1,7 @@
-"""Winograd forms of convolutions with windows of 3 taps: a rewriting of the compute DAG.
+"""Winograd forms of convolutions with windows of 3, 5 or 7 taps: a rewriting of the compute DAG.
 
-For two dimensions, with ``alpha = m + 2`` and the matrices of `tilework.space.winograd.matrices`::
+For two dimensions of 3 taps, with ``alpha = m + 2`` and the matrices of
+`tilework.space.winograd.matrices`::
 
     data_pack(n, th, eps, nu, tw, c) = sum over (ra, rb) data[n, m*th + ra, m*tw + rb, c]
                                                           * B[ra, eps] * B[rb, nu]
@@ -29,7 +30,7 @@ from typing import Any, TypeVar
 
 from tilework.space.straightline import Matrix
 from tilework.space.winograd.match import Conv, match
-from tilework.space.winograd.matrices import A_T, B_T, TAPS, TILES
+from tilework.space.winograd.matrices import TILES, data_matrix, result_matrix
 from tilework.space.winograd.weights import WeightTransform
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG
@@ -66,11 +67,17 @@ class Variant:
     transforms: dict[str, WeightTransform]
 
 
-def winograd_variants(dag: ComputeDAG, tiles: Sequence[int] = TILES) -> list[Variant]:
-    """Winograd forms of the DAG's convolution that save multiplications, one per tile size."""
+def winograd_variants(dag: ComputeDAG, tiles: Sequence[int] | None = None) -> list[Variant]:
+    """Winograd forms of the DAG's convolution that save multiplications, one per tile size.
+
+    Args:
+        dag: of one task.
+        tiles: outputs of a tile; by default those of `TILES`.
+    """
     conv = match(dag)
     if conv is None:
         return []
+    tiles = TILES[conv.taps] if tiles is None else tiles
     return [_rewrite(dag, conv, m) for m in tiles if conv.saving(m) <= _LARGEST_SHARE]
 
 
@@ -124,10 +131,10 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
     for d, w in enumerate(conv.windows):
         if w.transformed and w.output is not None:
             cut[d] = -(-w.output.extent // m)
-            sizes[d] = max(sizes[d], cut[d] * m + TAPS - 1)
+            sizes[d] = max(sizes[d], cut[d] * m + conv.taps - 1)
     data = _extended(conv.data, tuple(sizes))
     points, sums = _POINTS[:count], _SUMS[:count]
-    axes = [reduce_axis(m + TAPS - 1, name) for name in sums]
+    axes = [reduce_axis(m + conv.taps - 1, name) for name in sums]
 
     def body(*at: Axis) -> Expr:
         here, rest = _apart(at, count)
@@ -136,12 +143,12 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
             index[d] = index[d] * m + axis
         value = cast(conv.op.dtype, data[tuple(index)])
         for axis, point in zip(axes, here, strict=True):
-            value = value * _matrix("B", B_T[m], axis, point)
+            value = value * _matrix("B", data_matrix(m, conv.taps), axis, point)
         return te_sum(value, axis=axes)
 
     names = _joined(points, [*_names(conv)[:-1], "c"])
     return compute(
-        _joined([m + TAPS - 1 for _ in points], cut),
+        _joined([m + conv.taps - 1 for _ in points], cut),
         body,
         "data_pack",
         {"const_axes": (*points, *sums)},
@@ -213,14 +220,14 @@ def _bgemm(conv: Conv, pack: Tensor, weight: Tensor) -> Tensor:
 def _output(conv: Conv, gemm: Tensor, m: int) -> Tensor:
     """The outputs of each tile from its products."""
     cut = _transformed(conv)
-    sums = [reduce_axis(m + TAPS - 1, name) for name in _SUMS[: len(cut)]]
+    sums = [reduce_axis(m + conv.taps - 1, name) for name in _SUMS[: len(cut)]]
     names = _names(conv)
 
     def body(*at: Axis) -> Expr:
         index: list[Expr] = [a // m if d in cut else a for d, a in enumerate(at)]
         value: Expr = gemm[_joined(sums, index)]
         for axis, d in zip(sums, cut, strict=True):
-            value = value * _matrix("A", A_T[m], axis, at[d] % m)
+            value = value * _matrix("A", result_matrix(m, conv.taps), axis, at[d] % m)
         return te_sum(value, axis=sums)
 
     attrs = {"const_axes": _SUMS[: len(cut)], "tile": {names[d]: m for d in cut}}

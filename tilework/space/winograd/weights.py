@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilework.space.winograd.matrices import G
+from tilework.space.winograd.matrices import weight_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +18,7 @@ class WeightTransform:
     Attributes:
         tile: outputs of a tile along each transformed axis.
         source: shape of the tensor before the transform.
-        window: its dimensions of 3 taps that become points, in order.
+        window: its dimensions of taps that become points, in order; all have the same extent.
         rest: the others that stay, in order; what is in neither has one element and goes.
     """
 
@@ -28,9 +28,14 @@ class WeightTransform:
     rest: tuple[int, ...]
 
     @property
+    def taps(self) -> int:
+        """Extent of the window's dimensions."""
+        return self.source[self.window[0]]
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape after the transform."""
-        points = (self.tile + 2,) * len(self.window)
+        points = (self.tile + self.taps - 1,) * len(self.window)
         return (*points, *(self.source[d] for d in self.rest))
 
     def apply(self, weight: NDArray[Any]) -> NDArray[Any]:
@@ -47,7 +52,7 @@ class WeightTransform:
             .astype(np.float64)
             .reshape([weight.shape[d] for d in (*self.window, *self.rest)])
         )
-        g = np.array(G[self.tile])
+        g = np.array(weight_matrix(self.tile, self.taps))
         for i in range(len(self.window)):
             u = np.moveaxis(np.tensordot(g, u, axes=(1, i)), 0, i)
         return u.astype("float32" if str(weight.dtype) == "bfloat16" else weight.dtype)
