@@ -224,4 +224,4 @@ def _info(name: str, array: Array) -> onnx.ValueInfoProto:
 
 def _static(value: onnx.ValueInfoProto) -> bool:
     kind = value.type.tensor_type
-    return kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim)
+    return kind.HasField("shape") and all(d.dim_value > 0 for d in kind.shape.dim)

@@ -6,14 +6,11 @@ import re
 import warnings
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from tests.backend.exclusions import EXCLUDED
+from tests.backend.exclusions import EXCLUDED, HALF_PRECISION
 from tilework.errors import TileworkError
-
-PENDING = Path(__file__).with_name("pending.txt")
 
 Case = Callable[[object], None]
 
@@ -23,11 +20,19 @@ def cases() -> dict[str, Case]:
     """Every test that the package has for a CPU: a function of an unused argument."""
     from onnx.backend.test import BackendTest
 
-    import tilework.backend
+    from tilework.backend import TileworkBackend
+
+    class _Backend(TileworkBackend):
+        """Takes the tolerance that the package hands to the backend, too."""
+
+        @classmethod
+        def prepare(cls, model, device="CPU", rtol=None, **kwargs):
+            return super().prepare(model, device, **kwargs)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the package overflows on purpose where it makes its data
-        classes = BackendTest(tilework.backend.TileworkBackend, __name__).test_cases
+        looser = {f"test_{name}": {"rtol": n * 2**-10} for name, n in HALF_PRECISION.items()}
+        classes = BackendTest(_Backend, __name__, looser).test_cases
     return {
         name.removeprefix("test_").removesuffix("_cpu"): test
         for group in classes.values()
@@ -48,14 +53,9 @@ def excluded() -> dict[str, str]:
     }
 
 
-def pending() -> set[str]:
-    """Tests of operators that are on their way in: neither must they pass nor must they fail."""
-    return set(PENDING.read_text().split())
-
-
 def included() -> list[str]:
     """Names of the tests that must pass."""
-    return sorted(set(cases()) - set(excluded()) - pending())
+    return sorted(set(cases()) - set(excluded()))
 
 
 def run(name: str) -> None:

@@ -14,7 +14,6 @@ from tests.graph.run_plan import relative_error
 from tilework.errors import NetworkError
 
 FILES = sorted((Path(__file__).parents[1] / "data" / "models").glob("*.onnx"))
-LATER = pytest.mark.xfail(reason="transposed convolutions are on their way")
 SYMBOLIC = [p for p in FILES if b"batch" in p.read_bytes()[-400:]]
 
 
@@ -54,10 +53,7 @@ def test_there_are_files_of_every_kind() -> None:
     assert sum(p.stat().st_size for p in FILES) < 700_000
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(p, marks=LATER if "encoder" in p.stem else (), id=p.stem) for p in FILES],
-)
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_equals_onnx_runtime(path: Path) -> None:
     compare(path)
 

@@ -20,6 +20,7 @@ from tilework.graph.onnx.context import ValuesNeeded
 from tilework.graph.onnx.files import read
 from tilework.graph.onnx.inputs import element_type, input_types
 from tilework.graph.onnx.walk import Walk, initial_constants
+from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     import onnx
@@ -72,7 +73,10 @@ def _convert(
         walk.constant(name, array)
     inputs = [i for i in graph.input if i.name not in walk.constants]  # IR 3 lists both
     for name, kind in input_types(inputs, shapes, values).items():
-        walk.input(name, kind.shape, kind.dtype)
+        if 0 in kind.shape:  # there is only one such tensor
+            walk.constant(name, np.empty(kind.shape, numpy_dtype(kind.dtype)))
+        else:
+            walk.input(name, kind.shape, kind.dtype)
     for name, array in values.items():
         walk.constant(name, np.array(array))
     walk.graph(graph.node)

@@ -52,7 +52,7 @@ def input_types(
             )
         given = shapes.get(name)
         shape = tuple(map(int, given)) if given is not None else _bind(i, symbols)
-        if min(shape, default=1) < 1:
+        if min(shape, default=1) < (given is None):
             raise NetworkError(
                 f"input '{name}' has extent {min(shape)} in dimension {shape.index(min(shape))}"
             )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import onnx
 
 _BINARY = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
-_STATEFUL = ("BatchNormalization", "Dropout", "InstanceNormalization")
+_STATEFUL = ("BatchNormalization", "Dropout")
 
 
 def modern(c: Context, node: onnx.NodeProto) -> onnx.NodeProto:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.operators.base import ANY
 from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
@@ -117,8 +118,13 @@ def _cast(c: Context, node: onnx.NodeProto) -> str:
 
 def _cast_like(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
     x, other = node.input
-    to = c.b.types[c.value(other)].dtype
-    if x in c.constants:
+    if other in c.constants:
+        to = c.constants[other].dtype.name
+    else:
+        to = c.b.types[c.value(other)].dtype
+    if to not in ANY:
+        raise Unsupported(f"element type {to} is not supported")
+    if x in c.constants and c.constants[x].dtype.name in ANY:
         return c.constants[x].astype(numpy_dtype(to))
     return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
 

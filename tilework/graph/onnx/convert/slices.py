@@ -65,7 +65,7 @@ def along(c: Context, value: str, axis: int, begin: int, size: int, name: str) -
     return sliced(c, value, first, extents, [1] * len(shape), name)
 
 
-def _slice(c: Context, node: onnx.NodeProto) -> str:
+def _slice(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -86,6 +86,8 @@ def _slice(c: Context, node: onnx.NodeProto) -> str:
     for d, start, end, step in zip(axes, starts, ends, steps, strict=True):
         kept = range(shape[d])[slice(start, end, step)]
         begin[d], size[d], stride[d] = kept.start, len(kept), kept.step
+    if 0 in size:
+        return np.empty(size, numpy_dtype(c.b.types[x].dtype))
     return sliced(c, x, begin, size, stride, node.output[0])
 
 
@@ -106,11 +108,11 @@ def _split(c: Context, node: onnx.NodeProto) -> Result:
     if sum(sizes) != shape[axis] or len(sizes) != len(node.output):
         raise Unsupported(f"its parts {list(sizes)} do not make up extent {shape[axis]}")
     starts = np.cumsum([0, *sizes])
+    dtype = numpy_dtype(c.b.types[x].dtype)
     found: list[str | np.ndarray | None] = []
     for start, size, out in zip(starts, sizes, node.output, strict=False):
-        if size == 0:  # nothing, which only a concatenation can read
-            extents = (*shape[:axis], 0, *shape[axis + 1 :])
-            found.append(np.empty(extents, numpy_dtype(c.b.types[x].dtype)))
+        if out and size == 0:
+            found.append(np.empty((*shape[:axis], 0, *shape[axis + 1 :]), dtype))
         else:
             found.append(along(c, x, axis, int(start), size, out) if out else None)
     return found

@@ -114,8 +114,10 @@ def _transpose(c: Context, node: onnx.NodeProto) -> str:
 
 
 def _concat(c: Context, node: onnx.NodeProto) -> str:
-    values = [c.value(i) for i in node.input if math.prod(c.shape(i)) or len(node.input) == 1]
+    values = [c.value(i) for i in node.input if 0 not in c.shape(i)]  # empty ones add nothing
     axis = attributes(node)["axis"] % c.rank(node.input[0])
+    if not values:
+        raise Unsupported("all its inputs are empty")
     if len(values) == 1:
         return values[0]
     return c.op("concat", *values, name=node.output[0], axis=axis)
