@@ -76,6 +76,15 @@ class TestSparsify:
         with pytest.raises(NetworkError, match="50% or more blocks of zeros"):
             sparsify(small_net())
 
+    @pytest.mark.skipif(
+        "avx512bf16" not in tw.Target("llvm").features, reason="this CPU lacks avx512bf16"
+    )
+    def test_bfloat16_beside_sparse_layers(self):
+        net = sparsify(small_net(), 0.5)
+        x = np.random.default_rng(7).uniform(-1, 1, (1, 8, 6, 16)).astype(np.float32)
+        narrow = tw.compile(net, TARGET, precision="bf16").run({"data": x})[0]
+        np.testing.assert_allclose(narrow, run(net), atol=2e-2)
+
     def test_random_blocks_have_a_seed(self):
         nets = [sparsify(small_net(), 0.5, method="random", seed=s) for s in (3, 3, 4)]
         one, same, other = ([*net.constants.values()] for net in nets)

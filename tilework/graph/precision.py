@@ -9,7 +9,8 @@ Float32 remain
 - biases and other parameters of epilogues, depthwise filters (each is read once),
 - what a softmax reads: differences of its inputs become factors of its outputs,
 - what enters a convolution or product that cannot take its channels in pairs: an odd number of
-  channels, or two computed operands.
+  channels, or two computed operands,
+- what enters a product with block-sparse weights, and these weights.
 
 Accuracy: rounding changes an element by at most 2^-8 of itself, usually less than half of that,
 and independently of others. Outputs of ImageNet networks differ from float32 by 2e-3 to 2e-2 of
@@ -23,7 +24,7 @@ from typing import Literal, get_args
 
 from tilework.errors import NetworkError, TargetError
 from tilework.graph.ir import Network, Node, ValueType
-from tilework.graph.operators import CONVOLUTIONS, GROUPED
+from tilework.graph.operators import CONVOLUTIONS, GROUPED, SPARSE
 from tilework.target import Target
 
 Precision = Literal["f32", "bf16"]
@@ -91,6 +92,8 @@ def _kept(net: Network) -> set[str]:
             kept.update(node.inputs)
         elif _multiplies(net, node) and not _pairs(net, node):
             kept.update(node.inputs[:2])
+        elif node.op in SPARSE:
+            kept.add(node.inputs[0])
     for node in reversed(net.nodes):
         if node.op == "reshape" and node.name in kept:
             kept.update(node.inputs)
