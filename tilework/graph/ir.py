@@ -19,6 +19,12 @@ then those at the ends):
     global_avg_pool(x; layout)                           concat(x...; axis)
     add subtract multiply divide maximum minimum (a, b)  pad(x; before, after, value)
     relu exp log sqrt tanh sigmoid ... (x)               clip(x; low, high)    identity(x)
+    conv_transpose2d(x, w; strides, pads, dilation,      lp_pool2d max_pool_positions2d (x; ...)
+                     output_padding, groups, layout)     adaptive_avg_pool(x; size, layout)
+    reduce_sum reduce_max ... (x; axes, keepdims)        argmax argmin (x; axis, keepdims, last)
+    normalize(x; axes, epsilon, center)                  group_norm(x; groups, epsilon, layout)
+    less equal logical_and ... (a, b)                    where(condition, a, b)   cast(x; to)
+    (the families in `tilework.graph.operators` name the rest)
     einsum(a, b; equation): sums of products, such as "bij,bjk->bik", also of one operand
     sparse_dense sparse_conv (x, data, indices, indptr; ..): see `tilework.graph.operators.sparse`
 
