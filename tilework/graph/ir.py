@@ -149,10 +149,15 @@ class Builder:
     """Grows a network node by node; every method returns the name of the value it defines.
 
     Names are made unique by a numeric suffix, so a caller may pass any hint.
+
+    Args:
+        name: of the network.
+        source: a network that this one is made from: what is kept of it is not inferred again.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, source: Network | None = None) -> None:
         self.name = name
+        self._source = source
         self.inputs: dict[str, ValueType] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
@@ -191,6 +196,22 @@ class Builder:
         self.nodes.append(node)
         return node.name
 
+    def keep(self, node: Node, inputs: tuple[str, ...]) -> str:
+        """Append ``node`` reading ``inputs``, under its own name.
+
+        Raises:
+            NetworkError: the inputs do not fit the operator.
+        """
+        source = self._source
+        if source is None or source.producer.get(node.name) is not node or node.name in self.types:
+            return self.op(node.op, *inputs, name=node.name, **node.attrs)
+        if any(self.types[v] != source.types[o] for v, o in zip(inputs, node.inputs, strict=True)):
+            return self.op(node.op, *inputs, name=node.name, **node.attrs)
+        self.types[node.name] = source.types[node.name]
+        same = inputs == node.inputs
+        self.nodes.append(node if same else Node(node.op, inputs, node.name, node.attrs))
+        return node.name
+
     def shape(self, value: str) -> tuple[int, ...]:
         """Extents of ``value``."""
         return self.types[value].shape
@@ -203,7 +224,10 @@ class Builder:
                 needed.update(node.inputs)
         constants = {n: a for n, a in self.constants.items() if n in needed}
         nodes = tuple(n for n in self.nodes if n.name in needed)
-        return Network(self.name, dict(self.inputs), constants, nodes, tuple(outputs))
+        net = Network(self.name, dict(self.inputs), constants, nodes, tuple(outputs))
+        known = (*self.inputs, *constants, *(n.name for n in nodes))
+        net.__dict__["types"] = {v: self.types[v] for v in known}  # inferred already
+        return net
 
 
 Rule = Callable[[Builder, Node, tuple[str, ...]], str]
@@ -211,7 +235,7 @@ Rule = Callable[[Builder, Node, tuple[str, ...]], str]
 
 def keep(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     """The rule that changes nothing: append ``node`` reading ``inputs``."""
-    return b.op(node.op, *inputs, name=node.name, **node.attrs)
+    return b.keep(node, inputs)
 
 
 def rewrite(net: Network, rule: Rule) -> Network:
@@ -220,7 +244,7 @@ def rewrite(net: Network, rule: Rule) -> Network:
     The rule gets the builder of the new network, the old node, and the new names of its inputs,
     and returns the new name of its output. Dead nodes and constants disappear.
     """
-    b = Builder(net.name)
+    b = Builder(net.name, net)
     new: dict[str, str] = {}
     for name, t in net.inputs.items():
         new[name] = b.input(name, t.shape, t.dtype)
