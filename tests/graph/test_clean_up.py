@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.graph.run_plan import relative_error, run_nodes, run_plan
-from tests.graph.test_passes import RNG, Maker, ops
+from tests.graph.test_passes import Maker, ops
 from tilework.graph import Network, zoo
 from tilework.graph.passes import (
     fold_constants,
@@ -20,6 +20,8 @@ from tilework.graph.passes import (
     simplify_algebra,
     sink_transposes,
 )
+
+RNG = np.random.default_rng(1)
 
 
 def same(before: Network, after: Network) -> None:

@@ -194,7 +194,8 @@ def test_scale_stays(make: Callable[[Maker, str], list[str]]) -> None:
 def test_fold_scale_forward(low: float, relu: bool, folded: bool) -> None:
     m = Maker("net")
     x = m.input("x", (1, 5, 5, 3))
-    y = m.op("add", m.op("multiply", x, m.c(1, 1, 1, 3, low=low)), m.c(1, 1, 1, 3, low=-1))
+    scale = m.constant(np.array([[[[1.5, low, 0.7]]]], np.float32))
+    y = m.op("add", m.op("multiply", x, scale), m.c(1, 1, 1, 3, low=-1))
     y = m.op("relu", y) if relu else y
     net = m.finish([m.conv(y, 4), m.conv(m.op("add", y, m.c(1, 1, 1, 1)), 5, k=1)])
     new = fold_scale_forward(net)
