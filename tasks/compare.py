@@ -59,14 +59,23 @@ class Comparison:
 
 
 def random_inputs(net: Network, seed: int = 0) -> dict[str, np.ndarray]:
-    """Standard normal float32 inputs for a network, aligned so that no engine copies them."""
+    """Inputs for a network, aligned so that no engine copies them.
+
+    Standard normal where the input is of floating point; integers are 0 or 1, which are valid
+    token ids and indices everywhere, and truth values either.
+    """
     from tilework.codegen import aligned_copy
+    from tilework.te.dtypes import numpy_dtype
 
     rng = np.random.default_rng(seed)
-    return {
-        name: aligned_copy(rng.standard_normal(kind.shape, dtype=np.float32))
-        for name, kind in net.inputs.items()
-    }
+    out = {}
+    for name, (shape, dtype) in net.inputs.items():
+        kind = numpy_dtype(dtype)
+        if "float" in dtype:
+            out[name] = aligned_copy(rng.standard_normal(shape, dtype=np.float32).astype(kind))
+        else:
+            out[name] = aligned_copy(rng.integers(0, 2, shape).astype(kind))
+    return out
 
 
 def max_rel_error(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
