@@ -93,9 +93,10 @@ EXCLUDED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Where half precision is computed in single and rounded once, the reference rounds every step:
-# units in the last place of float16 (2^-10 of the value) by which results may differ.
-HALF_PRECISION: dict[str, int] = {
-    "attention_4d_causal_fp16": 2,
-    "attention_4d_causal_fp16_expanded": 2,
-}
+# Tests of supported operators that do not pass. Half precision is computed in single and rounded
+# once; the reference rounds after every step, and their results differ by 1.2e-3 of the value where
+# the package allows 1e-3.
+FAILING: tuple[str, ...] = (
+    "attention_4d_causal_fp16",
+    "attention_4d_causal_fp16_expanded",
+)

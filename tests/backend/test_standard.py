@@ -11,7 +11,7 @@ import re
 import pytest
 
 from tests.backend.cases import cases, excluded, included, refused, run
-from tests.backend.exclusions import EXCLUDED
+from tests.backend.exclusions import EXCLUDED, FAILING
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +23,15 @@ def _models_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", included())
 def test_onnx(name: str) -> None:
     run(name)
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_known_failure(name: str) -> None:
+    """It still fails as it is said to: by the values, and by little."""
+    with pytest.raises(AssertionError, match="Not equal to tolerance") as e:
+        run(name)
+    (worst,) = re.findall(r"Max relative difference among violations: ([\d.e-]+)", str(e.value))
+    assert float(worst) < 2 * 2**-10
 
 
 @pytest.mark.parametrize("name", sorted(excluded()))
