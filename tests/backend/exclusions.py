@@ -94,8 +94,8 @@ EXCLUDED: dict[str, tuple[str, ...]] = {
 }
 
 # Tests of supported operators that do not pass. Half precision is computed in single and rounded
-# once; the reference rounds after every step, and their results differ by 1.2e-3 of the value where
-# the package allows 1e-3.
+# once; the reference rounds after every step, and their results differ by 1.2e-3 of the value
+# where the package allows 1e-3.
 FAILING: tuple[str, ...] = (
     "attention_4d_causal_fp16",
     "attention_4d_causal_fp16_expanded",
