@@ -6,6 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 JOBS ?= 2
+# extras of the test environment; dev,torch also exports from PyTorch
+EXTRAS ?= dev
 
 NETWORK ?= resnet-18
 EFFORT ?= draft
@@ -57,5 +59,5 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "installing Tilework and its development extras into $(VENV) (a minute or two, once)"
-	@$(PIP) install -e '.[dev]'
+	@$(PIP) install -e '.[$(EXTRAS)]'
 	@touch $@ $(VENV)/.installed
