@@ -48,6 +48,7 @@ from tilework.te.expr import (
     is_integer,
     wrapped,
 )
+from tilework.te.numeric import MATH
 
 Array = NDArray[Any]
 _Eval = Callable[[], Any]
@@ -426,42 +427,9 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _erf(x: Any) -> Any:
-    return np.frompyfunc(math.erf, 1, 1)(x)
-
-
 def _pair_dot(acc: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     first = np.asarray(a, np.float32) * np.asarray(b, np.float32)
     return acc + first + np.asarray(c, np.float32) * np.asarray(d, np.float32)
 
 
-_CALLS: dict[str, Callable[..., Any]] = {
-    PAIR_DOT: _pair_dot,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "tanh": np.tanh,
-    "erf": _erf,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "abs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.round,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "expm1": np.expm1,
-    "log1p": np.log1p,
-    "trunc": np.trunc,
-    "pow": np.power,
-    "fmod": np.fmod,
-}
+_CALLS: dict[str, Callable[..., Any]] = {**MATH, PAIR_DOT: _pair_dot}

@@ -42,6 +42,7 @@ from tilework.te.expr import (
     walk,
     wrapped,
 )
+from tilework.te.numeric import MATH
 from tilework.te.tensor import Compute, Operation
 
 # elements of the largest intermediate array; larger operations are evaluated piece by piece
@@ -325,7 +326,7 @@ class _Grid:
                 table = np.array(e.values, _numpy_type(e.dtype, self.dtype)).reshape(e.shape)
                 return table[tuple(np.broadcast_arrays(*(self(i) for i in e.indices)))]
             case Call():
-                return _CALLS[e.name](*(self(a, guarded) for a in e.args))
+                return MATH[e.name](*(self(a, guarded) for a in e.args))
         raise TypeError(f"cannot evaluate {type(e).__name__}")
 
     def _binary(self, e: Binary, guarded: _Guarded) -> Any:
@@ -483,45 +484,4 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">=": np.greater_equal,
     "==": np.equal,
     "!=": np.not_equal,
-}
-
-
-def _erf(x: Any) -> np.ndarray:
-    x = np.asarray(x)
-    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x), dtype=x.dtype)
-
-
-def _sigmoid(x: Any) -> Any:
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + small), small / (1 + small)).astype(np.asarray(x).dtype)
-
-
-_CALLS: dict[str, Callable[..., Any]] = {
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "tanh": np.tanh,
-    "erf": _erf,
-    "sigmoid": _sigmoid,
-    "abs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.round,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "expm1": np.expm1,
-    "log1p": np.log1p,
-    "trunc": np.trunc,
-    "pow": np.power,
-    "fmod": np.fmod,
 }
