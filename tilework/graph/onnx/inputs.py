@@ -116,7 +116,7 @@ def _given_symbols(
                 raise NetworkError(_no_input(name, declared, known))
             if len(shape) != 1 or int(shape[0]) < 1:
                 raise NetworkError(
-                    f"the symbolic extent '{name}' takes one number, not {list(shape)}"
+                    f"the symbolic extent '{name}' takes one positive number, not {list(shape)}"
                 )
             bind(name, int(shape[0]))
             continue
