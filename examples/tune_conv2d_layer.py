@@ -96,7 +96,8 @@ def main() -> None:
     print(task.compute_dag)
 
     records = RecordStore(args.store)
-    before = len(records.of(task.workload_key, str(task.target)))
+    known = records.of(task.workload_key, str(task.target))
+    before = len({(record.sketch_id, record.decisions) for record in known})
     print(f"{before} schedules are known from earlier runs; searching")
     search(task, records, args.trials, f"first-{before}")
 
