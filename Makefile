@@ -33,7 +33,7 @@ test-engine: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q --engine-only $(TIMING)
 
 test-pipeline: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -q --pipeline-only tests
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --pipeline-only tests
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

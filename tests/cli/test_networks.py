@@ -81,7 +81,7 @@ def test_extract_binds_symbolic_extents(cli, symbolic_file, option, shape):
         ("x=-1,8", "write NAME=1,3,224,224"),
         ("y=1,8", "no input 'y'"),
         ("x=1,9", "has extent 8 in dimension 1"),
-        ("batch=1,2", "takes one number"),
+        ("batch=1,2", "takes one positive number"),
     ],
 )
 def test_shapes_that_make_no_sense(cli, symbolic_file, option, told):
