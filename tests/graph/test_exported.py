@@ -71,30 +71,6 @@ def test_files_name_no_machine(path: Path) -> None:
     assert b"/home/" not in path.read_bytes() and b"site-packages" not in path.read_bytes()
 
 
-def test_from_torch() -> None:
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("onnxscript")
-    torch.manual_seed(0)
-    module = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 3, stride=2, padding=1),
-        torch.nn.BatchNorm2d(8),
-        torch.nn.ReLU(),
-        torch.nn.AdaptiveAvgPool2d(1),
-        torch.nn.Flatten(),
-        torch.nn.Linear(8, 5),
-    )
-    assert module.training
-    x = torch.randn(2, 3, 16, 16)
-    net = tw.from_torch(module, x, input_names=["image"])
-    assert module.training and net.inputs["image"].shape == (2, 3, 16, 16)
-    (got,) = tw.compile(net, tw.Target("llvm -mcpu=native -num-cores=1")).run(x.numpy())
-    with torch.no_grad():
-        want = module.eval()(x).numpy()
-    assert relative_error(got, want) < 1e-4
-    with pytest.raises(NetworkError, match=r"torch.nn.Module"):
-        tw.from_torch(lambda x: x, x)
-
-
 def test_from_torch_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("torch", "onnxscript"):
         monkeypatch.setitem(sys.modules, package, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +39,6 @@ def from_torch(
             f"from_torch needs the package {e.name}: pip install 'tilework[torch]', or export the "
             "module to an ONNX file where PyTorch is installed, and use from_onnx"
         ) from e
-    from tilework.graph.onnx.context import first_line
     from tilework.graph.onnx.importer import from_onnx
 
     if not isinstance(module, torch.nn.Module):
@@ -64,8 +64,15 @@ def from_torch(
                 )
         except Exception as e:  # the exporter raises what it likes
             raise NetworkError(
-                f"PyTorch cannot export {type(module).__name__}: {first_line(e)}"
+                f"PyTorch cannot export {type(module).__name__}: {_reason(e)}"
             ) from e
         finally:
             module.train(was_training)
         return from_onnx(path)
+
+
+def _reason(e: Exception) -> str:
+    """The first line of what lies behind an error of the exporter, without terminal colours."""
+    from tilework.graph.onnx.context import first_line
+
+    return re.sub(r"\x1b\[[\d;]*m", "", first_line(e.__cause__ or e))
