@@ -150,7 +150,10 @@ def test_col2im() -> None:
     image, block, strides, pads, dilation = (7, 6), (3, 2), (2, 1), (1, 0, 2, 1), (2, 3)
     counts = (3, 4)
     x = floats(2, 3 * 6, 12)
-    declare = lambda t: ops.col2im(t, image, block, strides, pads, dilation)  # noqa: E731
+
+    def declare(t):
+        return ops.col2im(t, image, block, strides, pads, dilation)
+
     want = np.zeros((2, 3, 7 + 3, 6 + 1), np.float32)
     for k in np.ndindex(*block):
         for w in np.ndindex(*counts):

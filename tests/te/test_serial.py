@@ -74,8 +74,6 @@ def test_round_trip(dag):
 
 @pytest.mark.parametrize("network", ["resnet-18", "mlp"])
 def test_tasks_of_networks_and_their_spaces(network):
-    if network not in tw.zoo.names():
-        pytest.skip("not in the zoo")
     target = tw.Target("llvm -mcpu=x86-64-v4 -num-cores=2")
     for task in tw.extract_tasks(tw.zoo.get(network), target)[0]:
         again = dag_from_json(dag_to_json(task.compute_dag))

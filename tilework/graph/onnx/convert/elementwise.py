@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.context import (
+    Context,
+    Converter,
+    Result,
+    Unsupported,
+    attributes,
+    optional,
+)
 from tilework.graph.operators.base import ANY
 from tilework.te.dtypes import numpy_dtype
 
@@ -85,16 +92,16 @@ def _power(c: Context, node: onnx.NodeProto) -> str:
     return c.op("power", x, c.value(exponent), name=name)
 
 
-def _modulo(c: Context, node: onnx.NodeProto) -> str:
+def _modulo(c: Context, node: onnx.NodeProto) -> Result:
     op = "truncated_mod" if attributes(node).get("fmod", 0) else "floor_mod"
-    return _binary(op)(c, node)  # type: ignore[return-value]
+    return _binary(op)(c, node)
 
 
-def _shift(c: Context, node: onnx.NodeProto) -> str:
+def _shift(c: Context, node: onnx.NodeProto) -> Result:
     direction = attributes(node)["direction"]
     if direction not in ("LEFT", "RIGHT"):
         raise Unsupported(f"unknown direction '{direction}'")
-    return _binary(f"shift_{direction.lower()}")(c, node)  # type: ignore[return-value]
+    return _binary(f"shift_{direction.lower()}")(c, node)
 
 
 def _prelu(c: Context, node: onnx.NodeProto) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
-from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, MAX_POOLS
+from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, MAX_POOLS, Attrs
 from tilework.graph.operators.transposed import TRANSPOSED
 from tilework.graph.operators.windows import LP_POOLS
+
+
+def _window(a: Attrs) -> dict[str, Any]:
+    """What convolutions and max pooling say of their window alike."""
+    return {"strides": a["strides"], "pads": a["pads"], "dilations": a["dilation"]}
 
 
 def _conv(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -19,9 +25,7 @@ def _conv(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
         inputs,
         out,
         kernel_shape=w.net.types[node.inputs[1]].shape[2:],
-        strides=a["strides"],
-        pads=a["pads"],
-        dilations=a["dilation"],
+        **_window(a),
         group=a.get("groups", 1),
     )
 
@@ -33,9 +37,7 @@ def _conv_transpose(w: Writer, node: Node, inputs: Sequence[str], out: str) -> N
         inputs,
         out,
         kernel_shape=w.net.types[node.inputs[1]].shape[2:],
-        strides=a["strides"],
-        pads=a["pads"],
-        dilations=a["dilation"],
+        **_window(a),
         output_padding=a["output_padding"],
         group=a.get("groups", 1),
     )
@@ -48,9 +50,7 @@ def _max_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
         inputs,
         out,
         kernel_shape=a["kernel"],
-        strides=a["strides"],
-        pads=a["pads"],
-        dilations=a["dilation"],
+        **_window(a),
     )
 
 
