@@ -15,9 +15,9 @@ import tilework as tw
 from tasks.compare import max_rel_error, random_inputs
 from tasks.peers import load_peer
 from tilework.graph import Network
-from tilework.measure.timing import Samples, interleave, paired_ratio
 from tilework.record import RecordLog
 from tilework.runtime import Module
+from tilework.runtime.samples import Samples, interleave, paired_ratio
 
 OURS = "tilework"
 Search = Callable[[Network, tw.Target, RecordLog], None]
@@ -204,6 +204,6 @@ def _turned(array: np.ndarray, given: str, wanted: str) -> np.ndarray:
 
 
 def _aligned_turn(array: np.ndarray, given: str, wanted: str) -> np.ndarray:
-    from tilework.codegen import aligned_copy
+    from tilework.runtime.arrays import aligned_copy
 
     return aligned_copy(_turned(array, given, wanted))

@@ -10,11 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from tilework.measure.bandwidth import Bandwidth, read_bandwidth
-from tilework.measure.handover import core_to_core_ns
-from tilework.measure.peak import fma_peak_gflops
-from tilework.measure.records import device_name
+from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
+from tilework.kinds.cpu.calibrate.core_to_core import core_to_core_ns
+from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.target import Target, available_cores
+from tilework.target.host import processor_name
 
 _PACKAGES = ("tilework", "numpy", "llvmlite", "onnx", "onnxruntime", "openvino", "torch")
 
@@ -23,7 +23,7 @@ def describe_machine(target: Target) -> dict[str, Any]:
     """What does not change during a run."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": device_name(),
+        "cpu": processor_name(),
         "cores": available_cores(),
         "clock_mhz": _clock_mhz(),
         "caches_bytes": {"l1": target.l1_bytes, "l2": target.l2_bytes, "l3": target.l3_bytes},

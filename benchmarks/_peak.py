@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import tilework as tw
-from tilework.measure.peak import fma_peak_gflops
+from tilework.compiler import compile_task
+from tilework.compiler.choose import draft_schedule
+from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.record import History
-from tilework.runtime import compile_task
-from tilework.runtime.choose import draft_schedule
 from tilework.space import SearchSpace
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from storage import RecordStore
+from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.model import XGBModel
 from tilework.model.metrics import peak_score
 from tilework.model.plain import PlainModel
@@ -19,7 +20,6 @@ from tilework.search.known import observations, read_known
 from tilework.search.options import PLAIN_POLICY
 from tilework.search.pool import PoolSpace
 from tilework.search.replay import Replay, replay_search
-from tilework.space import RULES_VERSION
 from tilework.task import SearchTask
 
 DATASET = Path(__file__).resolve().parent.parent / "tests" / "data" / "replay"

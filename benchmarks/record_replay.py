@@ -21,6 +21,7 @@ from pathlib import Path
 from _tasks import replay_tasks
 
 from storage import RecordStore
+from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.measure import Measurer
 from tilework.measure.records import to_records
 from tilework.measure.types import Candidate
@@ -32,7 +33,7 @@ from tilework.search.known import observations
 from tilework.search.options import PLAIN_POLICY
 from tilework.search.seeding import generator
 from tilework.search.warm import keep_workloads
-from tilework.space import RULES_VERSION, SearchSpace
+from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 

@@ -28,8 +28,9 @@ from regret import selection_regret
 
 import tilework as tw
 from storage import RecordStore
-from tilework.codegen import build
+from tilework.kinds.cpu.build import build
 from tilework.model import Batch, Observation, XGBModel
+from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory
 from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.evolve import evolve
@@ -61,7 +62,7 @@ def scoring(task: SearchTask, population: int = 8192, repeat: int = 9) -> dict[s
     known = sketch.sample(rng, 512)
     batch = Batch(task.workload_key, task.flops, sketch, known)
     noise = rng.lognormal(sigma=0.2, size=len(known))
-    model.update([Observation(batch, sketch.draft(known) * noise)])
+    model.update([Observation(batch, draft_of(sketch.target).seconds(sketch, known) * noise)])
     rows = [sketch.sample(rng, population) for _ in range(2)]
     turn = [0]
 
@@ -69,14 +70,12 @@ def scoring(task: SearchTask, population: int = 8192, repeat: int = 9) -> dict[s
         turn[0] ^= 1  # two populations in turn: nothing kept from the last call helps
         return rows[turn[0]]
 
-    features = median_seconds(lambda: sketch.features(fresh()), repeat)
+    features = median_seconds(lambda: draft_of(sketch.target).features(sketch, fresh()), repeat)
     both = median_seconds(
         lambda: model.predict(Batch(task.workload_key, task.flops, sketch, fresh())), repeat
     )
-    stores = median_seconds(lambda: sketch.store_features(fresh()), repeat)
     return {
         "features_per_s": population / features,
-        "store_features_per_s": population / stores,
         "features_and_prediction_per_s": population / both,
         "evolution_per_s": evolving(task, model),
     }

@@ -22,10 +22,10 @@ import numpy as np
 from _machine import describe_machine, machine_line, measure_machine
 
 import tilework as tw
-from tilework.codegen import aligned_copy
 from tilework.graph import Builder, Network
-from tilework.measure.timing import interleave
 from tilework.record import MemoryHistory
+from tilework.runtime.arrays import aligned_copy
+from tilework.runtime.samples import interleave
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ import tilework as tw
 from storage import RecordStore
 from tilework.graph import Builder, Network
 from tilework.graph.sparse import densify, sparse_layers
-from tilework.measure.timing import interleave, paired_ratio
 from tilework.runtime import Module
+from tilework.runtime.samples import interleave, paired_ratio
 
 SIZES = (2048, 2048, 1024, 1000)
 

@@ -97,7 +97,7 @@ class TuneSettings(BaseModel):
         that an edited ONNX file of the same name begins a new run.
         """
         import tilework
-        from tilework.space import RULES_VERSION
+        from tilework.kinds.cpu.rules import RULES_VERSION
 
         identity = {
             "network": network_fingerprint,

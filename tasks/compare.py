@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tasks.peers import Engine
     from tilework.graph import Network
     from tilework.graph.precision import Precision
-    from tilework.measure.timing import Samples
     from tilework.runtime import KernelTime
+    from tilework.runtime.samples import Samples
     from tilework.target import Target
 
 
@@ -64,8 +64,8 @@ def random_inputs(net: Network, seed: int = 0) -> dict[str, np.ndarray]:
     Standard normal where the input is of floating point; integers are 0 or 1, which are valid
     token ids and indices everywhere, and truth values either.
     """
-    from tilework.codegen import aligned_copy
-    from tilework.te.dtypes import numpy_dtype
+    from tilework.dtypes import numpy_dtype
+    from tilework.runtime.arrays import aligned_copy
 
     rng = np.random.default_rng(seed)
     out = {}
@@ -101,7 +101,7 @@ def time_engines(
     A sample is several calls in a row, on fixed arrays: an engine is measured warm, as a service
     would run it.
     """
-    from tilework.measure.timing import interleave
+    from tilework.runtime.samples import interleave
 
     calls = {name: e.bind(inputs) for name, e in engines.items()}
     return interleave(
@@ -131,7 +131,7 @@ def compare_engines(
         TileworkError: a peer is unknown or not installed, or the network cannot be exported.
     """
     from tasks.finish import check_output, compile_with_records, gap_lines
-    from tilework.measure.timing import paired_ratio
+    from tilework.runtime.samples import paired_ratio
 
     inputs = random_inputs(net)
     module = compile_with_records(net, target, store, precision)

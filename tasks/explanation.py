@@ -100,7 +100,8 @@ def explain(task: SearchTask, records: list[Record], *, measure: bool = False) -
         records: all of it, in the order in which they were made.
         measure: time the schedules in turns, now.
     """
-    from tilework.space import RULES_VERSION, SearchSpace
+    from tilework.kinds.cpu.rules import RULES_VERSION
+    from tilework.space import SearchSpace
 
     space = SearchSpace.of(task)
     present = [r for r in records if r.rules_version == RULES_VERSION]
@@ -133,7 +134,7 @@ Chosen = tuple[str, int, tuple[int, ...], Record | None]
 
 def _chosen(task: SearchTask, records: list[Record]) -> list[Chosen]:
     """Role, sketch, row and record of the schedules to show; all different programs."""
-    from tilework.runtime.choose import draft_schedule
+    from tilework.compiler.choose import draft_schedule
 
     out: list[Chosen] = []
     best = best_of(records)
@@ -157,6 +158,8 @@ def _program(record: Record) -> tuple[int, tuple[int, ...]]:
 def _contestant(
     role: str, sketch: Sketch, row: tuple[int, ...], record: Record | None, now_s: float | None
 ) -> Contestant:
+    from tilework.model.draft import draft_of
+
     array = np.asarray(row, dtype=np.int32)
     measured = "not measured"
     if record is not None:
@@ -171,7 +174,7 @@ def _contestant(
         latency_s=record.latency_s if record else None,
         measured=measured,
         now_s=now_s,
-        draft_s=float(sketch.draft(array[None, :])[0]),
+        draft_s=float(draft_of(sketch.target).seconds(sketch, array[None, :])[0]),
         score=record.predicted_score if record else None,
         model_id=record.model_id if record else "",
         decisions={d.name: [int(array[c]) for c in d.columns] for d in sketch.decisions},
@@ -186,8 +189,8 @@ def roofline(task: SearchTask) -> Roofline | None:
     A rewritten form (Winograd) does fewer, and may pass the bound.
     """
     from tilework.errors import TileworkError
-    from tilework.measure.bandwidth import read_bandwidth
-    from tilework.measure.peak import fma_peak_gflops
+    from tilework.kinds.cpu.calibrate.bandwidth import read_bandwidth
+    from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 
     target: Target = task.target
     threads = target.num_cores
@@ -201,7 +204,7 @@ def roofline(task: SearchTask) -> Roofline | None:
 
 
 def _argument_bytes(task: SearchTask) -> int:
-    from tilework.te.expr import dtype_bytes
+    from tilework.dtypes import dtype_bytes
 
     dag = task.compute_dag
     tensors = (*dag.inputs, *dag.outputs)

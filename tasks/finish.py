@@ -52,7 +52,7 @@ def open_store(path: str) -> RecordStore:
     """
     import tilework
     from storage import RecordStore
-    from tilework.space import RULES_VERSION
+    from tilework.kinds.cpu.rules import RULES_VERSION
 
     return RecordStore(path, rules_version=RULES_VERSION, engine_version=tilework.__version__)
 

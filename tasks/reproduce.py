@@ -88,7 +88,7 @@ def task_of(store: RecordStore, record: Record) -> SearchTask:
     Raises:
         StoreError: other rules made it, or what the workload computes is not kept.
     """
-    from tilework.space import RULES_VERSION
+    from tilework.kinds.cpu.rules import RULES_VERSION
     from tilework.target import Target
     from tilework.task import SearchTask, rules_of
     from tilework.te.serial import dag_from_json
@@ -126,7 +126,7 @@ def _build_here(task: SearchTask, record: Record) -> str:
     """Where building fails: the traceback of a build in this process; empty if it succeeds."""
     import traceback
 
-    from tilework.codegen import build
+    from tilework.kinds.cpu.build import build
 
     try:
         build(task, record.sketch_id, record.decisions)

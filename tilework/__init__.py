@@ -27,28 +27,23 @@ _HOMES = {
     "tune": "tilework.search:tune",
     "Measurer": "tilework.measure:Measurer",
     "XGBModel": "tilework.model:XGBModel",
-    "compile": "tilework.runtime:compile",
-    "compile_task": "tilework.runtime:compile_task",
+    "compile": "tilework.compiler:compile",
+    "compile_task": "tilework.compiler:compile_task",
     "load_module": "tilework.runtime:load_module",
-    "load_best": "tilework.runtime:load_best",
-    "ApplyHistoryBest": "tilework.runtime:ApplyHistoryBest",
+    "load_best": "tilework.compiler:load_best",
+    "ApplyHistoryBest": "tilework.compiler:ApplyHistoryBest",
     "TileworkError": "tilework.errors:TileworkError",
 }
 
 if TYPE_CHECKING:
     from tilework import te
+    from tilework.compiler import ApplyHistoryBest, compile, compile_task, load_best
     from tilework.errors import TileworkError
     from tilework.graph import extract_tasks, from_onnx, from_torch, zoo
     from tilework.graph.sparse import sparsify
     from tilework.measure import Measurer
     from tilework.model import XGBModel
-    from tilework.runtime import (
-        ApplyHistoryBest,
-        compile,
-        compile_task,
-        load_best,
-        load_module,
-    )
+    from tilework.runtime import load_module
     from tilework.search import SketchPolicy, TaskScheduler, TuningOptions
     from tilework.search.tune import tune
     from tilework.target import Target

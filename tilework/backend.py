@@ -27,10 +27,11 @@ import onnx
 from numpy.typing import NDArray
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from tilework.compiler import compile
 from tilework.errors import ModuleError
 from tilework.graph import Network, from_onnx
 from tilework.graph.onnx import ValuesNeeded
-from tilework.runtime import Module, compile
+from tilework.runtime import Module
 
 _KEPT = 8
 _OPTIONS = ("target", "records", "num_threads", "precision")

@@ -49,9 +49,9 @@ def examine(measure: bool = False) -> dict[str, dict[str, Any]]:
 
 def _parameters(again: bool) -> dict[str, Any]:
     """The measured parameters of this machine; measured now if they never were."""
-    from tilework.features import Machine
-    from tilework.features.parameters import default_path, measured, save
-    from tilework.measure.machine import measure_machine
+    from tilework.kinds.cpu.calibrate.machine import measure_machine
+    from tilework.kinds.cpu.features import Machine
+    from tilework.kinds.cpu.parameters import default_path, measured, save
     from tilework.target import Target
 
     target = Target("llvm -mcpu=native")
@@ -78,13 +78,13 @@ def _parameters(again: bool) -> dict[str, Any]:
 def _machine() -> dict[str, Any]:
     import platform
 
-    from tilework.measure.records import device_name
     from tilework.target import Target
+    from tilework.target.host import processor_name
 
     target = Target("llvm -mcpu=native")
     wanted = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile")
     return {
-        "CPU": device_name(),
+        "CPU": processor_name(),
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "target": str(target),
         "vector registers": f"{target.num_vector_registers} of {target.vector_bits} bits",
@@ -97,8 +97,8 @@ def _machine() -> dict[str, Any]:
 
 
 def _openmp() -> str:
-    from tilework.codegen import openmp_runtime
     from tilework.errors import ModuleError
+    from tilework.kinds.cpu.object_code import openmp_runtime
 
     try:
         return openmp_runtime()
@@ -107,7 +107,7 @@ def _openmp() -> str:
 
 
 def _peak() -> str:
-    from tilework.measure.peak import fma_peak_gflops
+    from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 
     return f"{fma_peak_gflops():.0f} GFLOPS, measured now"
 

@@ -11,8 +11,8 @@ from storage import RecordStore
 from storage.store import file_name
 from tests.storage.conftest import START
 from tilework.errors import ScheduleError
+from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.record import SCHEMA_VERSION, Purpose, Record, Status
-from tilework.space import RULES_VERSION
 
 TARGET = "llvm -mcpu=native -num-cores=1"
 WORDS = ("tune", "mlp", "--no-prefect", "--threads", "1")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from tilework import te
-from tilework.codegen import aligned_copy, aligned_empty, load_kernel
-from tilework.codegen.kernel import Kernel, build
+from tilework.dtypes import is_float, is_float_array, numpy_dtype
+from tilework.kinds.cpu.build import build
+from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.lower.interpret import interpret, poisoned
+from tilework.lower.kernel import Kernel
 from tilework.lower.lower import lower
+from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace, Sketch
 from tilework.target import Target
 from tilework.task import SearchTask
-from tilework.te.dtypes import is_float_array, numpy_dtype
-from tilework.te.expr import is_float
 
 NATIVE = "llvm -num-cores=2"
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.lower.computations import epilogues
 from tilework import te
+from tilework.dtypes import numpy_dtype
 from tilework.ops.indices import index
-from tilework.te.dtypes import numpy_dtype
 
 _INDEX = st.sampled_from(["int32", "int32", "int64", "int8", "uint8", "uint64"])
 _DATA = st.sampled_from(["float32", "float32", "float32", "float64", "int8", "float16", "bool"])

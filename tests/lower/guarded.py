@@ -15,9 +15,10 @@ import numpy as np
 from tests.lower.check import assert_close, random_inputs, reference, task_of
 from tests.te.workloads import never_true
 from tilework import te
-from tilework.codegen import load_kernel
-from tilework.codegen.kernel import Kernel, build
+from tilework.kinds.cpu.build import build
+from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.lower.interpret import poisoned
+from tilework.lower.kernel import Kernel
 from tilework.space import SearchSpace
 
 PAGE = mmap.PAGESIZE

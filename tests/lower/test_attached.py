@@ -13,6 +13,7 @@ from tests.lower.test_programs import examples
 from tilework import te
 from tilework.lower.ir import Store, walk_stmts
 from tilework.lower.lower import lower
+from tilework.model.draft import draft_of
 from tilework.space import SearchSpace, Sketch
 
 SEEDS = st.integers(0, 2**31)
@@ -88,6 +89,6 @@ def test_larger_tiles_compute_less_twice():
     rows = sketch.sample(np.random.default_rng(0), 4000)
     channels = sketch.decisions[names.index("f")].columns
     covered = np.prod(rows[:, channels], axis=1)
-    seconds = sketch.draft(rows)
+    seconds = draft_of(sketch.target).seconds(sketch, rows)
     whole, cut = seconds[covered >= 128], seconds[covered <= 32]
     assert np.median(whole) < np.median(cut)

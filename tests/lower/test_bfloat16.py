@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tests.lower.check import check_dag, check_row, random_inputs, reference, task_of
 from tilework import ops, te
-from tilework.codegen.kernel import generate
-from tilework.codegen.llvm import emit_assembly
+from tilework.kinds.cpu.build import generate
+from tilework.kinds.cpu.llvm.assembler import emit_assembly
 from tilework.lower.lower import lower
+from tilework.model.draft import draft_of
 from tilework.ops.storage import stored
 from tilework.space import SearchSpace
 from tilework.space.pairs import pair_axis
@@ -171,7 +172,7 @@ def test_the_code_is_made_of_dot_products():
     task = task_of(pointwise())
     sketch = SearchSpace.of(task).sketches[0]
     rows = sketch.sample(np.random.default_rng(0), 200)
-    row = rows[int(np.argmin(sketch.draft(rows)))]
+    row = rows[int(np.argmin(draft_of(sketch.target).seconds(sketch, rows)))]
     source = generate(task, sketch.id, row)
     text = "".join(emit_assembly(m.text, task.target) for m in source.modules[1:])
     assert "vdpbf16ps" in text

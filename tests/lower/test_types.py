@@ -10,9 +10,9 @@ from tests.lower.check import check_dag, run_kernel, task_of
 from tests.lower.element_types import EVERY, INTEGERS, typed, typed_inputs, typed_reductions
 from tests.lower.test_programs import SEEDS, examples
 from tilework import te
-from tilework.codegen import build
+from tilework.dtypes import converted, numpy_dtype
+from tilework.kinds.cpu.build import build
 from tilework.target import Target
-from tilework.te.dtypes import converted, numpy_dtype
 from tilework.te.serial import dag_from_json, dag_to_json
 
 CPUS = ["native", "core-avx2", "x86-64"]

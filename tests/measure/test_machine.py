@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tilework.measure.bandwidth import Bandwidth, read_bandwidth
-from tilework.measure.handover import core_to_core_ns
+from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
+from tilework.kinds.cpu.calibrate.core_to_core import core_to_core_ns
 from tilework.target import Target
 
 

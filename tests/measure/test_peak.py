@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilework.measure.peak import fma_peak_gflops
+from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.target import Target
 
 

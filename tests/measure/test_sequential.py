@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilework.measure.drift import drift, drifted, slowdown
-from tilework.measure.sequential import CHECKS, TOLERANCE, Check, error_bound, hopeless
+from tilework.runtime.sequential import CHECKS, TOLERANCE, Check, error_bound, hopeless
 
 
 def given_up(samples, best=1.0):

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from tilework.measure import timing
-from tilework.measure.timing import RunDelay, Samples, interleave, paired_ratio, take_samples
+from tilework.runtime import samples as timing
+from tilework.runtime.samples import RunDelay, Samples, interleave, paired_ratio, take_samples
 
 
 def busy(seconds):

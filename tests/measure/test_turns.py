@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilework.measure.timing import RunDelay
 from tilework.measure.turns import Turns, latencies, take_turns
+from tilework.runtime.samples import RunDelay
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tilework import compile as compile_network
-from tilework.codegen import aligned_copy, aligned_empty
 from tilework.errors import ModuleError
 from tilework.graph import Builder
+from tilework.runtime.arrays import aligned_copy, aligned_empty
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -145,7 +145,7 @@ def faults_of(run):
 
 def test_modules_with_several_threads_take_turns(mlp, target, mlp_module, monkeypatch):
     """One run at a time has several threads; runs with a single thread go on beside it."""
-    from tilework.runtime import execute
+    from tilework.kinds.cpu import execute
 
     turn = threading.Lock()
     monkeypatch.setattr(execute, "_TEAM", turn)

@@ -7,11 +7,11 @@ import pytest
 
 from tests.runtime.test_history import record
 from tilework import compile as compile_network
+from tilework.compiler.choose import choose_schedule
+from tilework.compiler.rounding import ERROR_BOUND, guarded
 from tilework.graph import Builder, plan
 from tilework.record import MemoryHistory
 from tilework.runtime import load_module
-from tilework.runtime.choose import choose_schedule
-from tilework.runtime.guard import ERROR_BOUND, guarded
 from tilework.space import SearchSpace
 from tilework.space.winograd import WeightTransform
 from tilework.space.winograd.error import rounding_error

@@ -18,9 +18,11 @@ from tilework import (
     te,
 )
 from tilework import compile as compile_network
+from tilework.compiler import choose_schedule
+from tilework.kinds.cpu.rules import RULES_VERSION
+from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory, Record, Status
-from tilework.runtime import choose_schedule
-from tilework.space import RULES_VERSION, SearchSpace
+from tilework.space import SearchSpace
 
 
 def record(task, row, latency, rules=RULES_VERSION, sketch=0, status=Status.ok):
@@ -89,7 +91,10 @@ def test_a_record_of_one_thread_gets_parallel_loops_or_gives_way():
     rows = sketch.sample(np.random.default_rng(0), 256)
     column = next(d.columns[0] for d in sketch.decisions if d.kind == "parallel")
     rows[:, column] = 0
-    good, bad = rows[np.argmin(sketch.draft(rows))], rows[np.argmax(sketch.draft(rows))]
+    good, bad = (
+        rows[np.argmin(draft_of(sketch.target).seconds(sketch, rows))],
+        rows[np.argmax(draft_of(sketch.target).seconds(sketch, rows))],
+    )
     choice = choose_schedule(both, MemoryHistory([record(alone, good, 1.0)]))
     if choice.source == "transferred":  # else the draft has better
         assert choice.row[column] > 0

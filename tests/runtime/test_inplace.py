@@ -7,10 +7,12 @@ import pytest
 
 from tilework import Target, extract_tasks, zoo
 from tilework import compile as compile_network
-from tilework.codegen import aligned_copy, aligned_empty, build, load_kernel
+from tilework.compiler.assemble import _Memory
+from tilework.compiler.inplace import replaceable_inputs
 from tilework.graph import Builder, plan
-from tilework.runtime.assemble import _Memory
-from tilework.runtime.inplace import replaceable_inputs
+from tilework.kinds.cpu.build import build
+from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace
 from tilework.te import evaluate
 
@@ -110,7 +112,7 @@ def test_a_network_computes_the_same_and_needs_less_memory(monkeypatch):
     assert module.image.arena_bytes <= apart.arena_bytes
     x = np.random.default_rng(0).standard_normal((1, 40, 40, 3), np.float32)
     first = module.run(x)[0]
-    monkeypatch.setattr("tilework.runtime.assemble._overwritten", lambda p, t, c: ())
+    monkeypatch.setattr("tilework.compiler.assemble._overwritten", lambda p, t, c: ())
     assert np.array_equal(first, compile_network(net, target).run(x)[0])
     assert np.array_equal(first, module.run(x)[0])  # nothing was left behind by the first run
     alone = module.kernels_alone(threads=1)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilework import zoo
-from tilework.runtime.assemble import _Memory
-from tilework.runtime.memory import ALIGN, Lifetime, place
+from tilework.compiler.arena import ALIGN, Lifetime, place
+from tilework.compiler.assemble import _Memory
 
 LIFETIMES = st.builds(
     lambda size, first, length: Lifetime(size, first, first + length),

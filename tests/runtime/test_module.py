@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tilework import compile as compile_network
-from tilework.codegen import aligned_copy
 from tilework.errors import ModuleError
 from tilework.graph import Builder
+from tilework.runtime.arrays import aligned_copy
 
 
 def test_inputs_may_be_named_or_positional(mlp_module, image):

@@ -9,11 +9,12 @@ import pytest
 from tests.runtime.test_history import record
 from tilework import Target, extract_tasks
 from tilework import compile as compile_network
-from tilework.measure.bandwidth import Bandwidth
+from tilework.compiler import choose_schedule
+from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth
+from tilework.kinds.cpu.roofline import Roofline
 from tilework.record import MemoryHistory
-from tilework.runtime import choose_schedule, explain_gap
+from tilework.runtime import explain_gap
 from tilework.runtime.gap import Gap, KernelGap, _why
-from tilework.runtime.roofline import Roofline
 
 TARGET = Target("llvm -mcpu=core-avx2 -num-cores=1")
 ROOF = Roofline(TARGET, 1, 100.0, Bandwidth(400, 100, 50, 20))

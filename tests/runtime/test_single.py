@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tilework import create_task, te
+from tilework.compiler import compile_task
 from tilework.errors import ModuleError, ScheduleError
-from tilework.runtime import compile_task
 from tilework.space import SearchSpace
 
 

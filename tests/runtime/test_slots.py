@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tilework import Target, ops, te
 from tilework import compile as compile_network
+from tilework.compiler.assemble import _assemble
+from tilework.compiler.copies import joined, sliced
+from tilework.compiler.slots import without_moves
 from tilework.graph import Builder, plan
 from tilework.graph.ir import ValueType
 from tilework.graph.plan import Call, Plan
-from tilework.runtime.assemble import _assemble
 from tilework.runtime.module import Module
-from tilework.runtime.moves import joined, sliced
-from tilework.runtime.slots import without_moves
 
 SAME = {"pads": (1, 1, 1, 1), "dilation": (1, 1), "strides": (1, 1), "layout": "NHWC"}
 

@@ -14,11 +14,12 @@ import pytest
 
 from tilework import Target, extract_tasks, load_module
 from tilework import compile as compile_network
-from tilework.codegen.kernel import generate
-from tilework.codegen.llvm import emit_assembly
+from tilework.compiler import compile_task
 from tilework.errors import ModuleError
 from tilework.graph import Builder
-from tilework.runtime import compile_task
+from tilework.kinds.cpu.build import generate
+from tilework.kinds.cpu.llvm.assembler import emit_assembly
+from tilework.model.draft import draft_of
 from tilework.space import SearchSpace
 from tilework.target import HOST_PLATFORM
 from tilework.te import evaluate
@@ -96,7 +97,10 @@ def assembly(net, target):
     out = []
     for task in extract_tasks(net, target)[0]:
         sketch = SearchSpace.of(task).sketches[0]
-        row = min(sketch.sample(np.random.default_rng(0), 64), key=lambda r: sketch.draft(r[None]))
+        row = min(
+            sketch.sample(np.random.default_rng(0), 64),
+            key=lambda r: draft_of(sketch.target).seconds(sketch, r[None]),
+        )
         source = generate(task, sketch.id, row)
         out += [emit_assembly(m.text, target) for m in source.modules]
     return "\n".join(out)

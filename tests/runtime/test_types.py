@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilework.compiler import compile
+from tilework.dtypes import numpy_dtype
 from tilework.graph.ir import Builder
-from tilework.runtime import compile, load_module
-from tilework.te.dtypes import numpy_dtype
+from tilework.runtime import load_module
 
 TARGET = "llvm -num-cores=1"
 TYPES = [

@@ -10,12 +10,12 @@ import pytest
 from tests.search.fakes import FakeClock, FakeMeasurer, FakeTask, space_of
 from tests.search.test_session import TASKS, _options, _session
 from tests.storage.conftest import START
+from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.record import MemoryHistory, Purpose, Record, Status, best_of
 from tilework.search import finals, tune
 from tilework.search.finals import finalists
 from tilework.search.known import read_known
 from tilework.search.policy import SketchPolicy
-from tilework.space import RULES_VERSION
 
 
 def record(number, latency, at, purpose=Purpose.search, run="run", **more):

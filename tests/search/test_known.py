@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from tests.search.fakes import FakeMeasurer, FakeTask
+from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.measure.records import to_records
 from tilework.measure.types import Candidate
 from tilework.model import XGBModel
+from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory
 from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.known import FEWEST, RETRY, observations, read_known
-from tilework.space import RULES_VERSION
 
 TASK = FakeTask("conv")
 SKETCH = TASK.space.sketches[0]
@@ -78,5 +79,5 @@ def test_the_policy_sets_a_misleading_model_aside(score, by):
     if by == "draft":
         rows = np.array([c.row for c in batch if c.sketch_id == 0])
         scores = [c.predicted_score for c in batch if c.sketch_id == 0]
-        order = np.argsort(SKETCH.draft(rows), kind="stable")
+        order = np.argsort(draft_of(SKETCH.target).seconds(SKETCH, rows), kind="stable")
         assert sorted(scores, reverse=True) == pytest.approx([scores[i] for i in order])

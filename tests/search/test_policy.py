@@ -9,6 +9,7 @@ from tests.search.fakes import FakeMeasurer, FakeTask
 from tilework.measure.records import to_records
 from tilework.measure.types import Candidate, Measured
 from tilework.model import RandomModel, XGBModel
+from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory, Status
 from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.known import observations
@@ -64,9 +65,9 @@ def test_the_first_batch_follows_the_draft_and_is_diverse():
     sketch = TASK.space.sketches[0]
     first = [c.row for c in batch if c.sketch_id == 0]
     rng = np.random.default_rng(0)
-    typical = np.median(sketch.draft(sketch.sample(rng, 1000)))
-    assert (sketch.draft(np.array(first)) < typical / 2).all()
-    assert policy.draft_best_s <= sketch.draft(np.array(first)).min()
+    typical = np.median(draft_of(sketch.target).seconds(sketch, sketch.sample(rng, 1000)))
+    assert (draft_of(sketch.target).seconds(sketch, np.array(first)) < typical / 2).all()
+    assert policy.draft_best_s <= draft_of(sketch.target).seconds(sketch, np.array(first)).min()
 
 
 def test_the_same_seed_and_records_give_the_same_candidates():

@@ -11,6 +11,7 @@ from tilework.errors import StoreError
 from tilework.measure.records import to_records
 from tilework.measure.types import Candidate, Measured
 from tilework.model import DraftModel, XGBModel
+from tilework.model.draft import draft_of
 from tilework.model.plain import PlainModel
 from tilework.record import MemoryHistory, Status
 from tilework.search import PolicyParams, SketchPolicy, TuningOptions, TuningSession
@@ -34,7 +35,9 @@ def history():
     found = []
     for sketch in SearchSpace.of(task).sketches:
         rows = np.unique(sketch.sample(rng, 40), axis=0)
-        seconds = sketch.draft(rows) * rng.lognormal(sigma=0.2, size=len(rows))
+        seconds = draft_of(sketch.target).seconds(sketch, rows) * rng.lognormal(
+            sigma=0.2, size=len(rows)
+        )
         for i, (row, s) in enumerate(zip(rows, seconds, strict=True)):
             candidate = Candidate(sketch.id, tuple(map(int, row)), 0.0, "draft")
             bad = i % 10 == 0
@@ -80,8 +83,8 @@ def test_others_are_answered_with_the_nearest(replay):
     rows = sketch.sample(np.random.default_rng(9), 50)
     measured = replay.measure(task, [Candidate(1, tuple(map(int, r)), 0.0, "m") for r in rows])
     drawn = np.array([r.decisions for r in own], np.int32)
-    known = sketch.features(drawn).astype(float).reshape(len(own), -1)
-    asked = sketch.features(rows).astype(float).reshape(len(rows), -1)
+    known = draft_of(sketch.target).features(sketch, drawn).astype(float).reshape(len(own), -1)
+    asked = draft_of(sketch.target).features(sketch, rows).astype(float).reshape(len(rows), -1)
     scale = known.std(axis=0)
     scale = np.where(scale > 1e-6, scale, np.inf)
     for point, one in zip(asked, measured, strict=True):

@@ -12,6 +12,7 @@ from tilework import te
 from tilework.measure.records import to_records
 from tilework.measure.types import Candidate, Measured
 from tilework.model import XGBModel
+from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory, Status
 from tilework.search import PolicyParams, TuningOptions, TuningSession
 from tilework.search.warm import choose, keep_workloads, other_workloads
@@ -33,7 +34,9 @@ def _records(task, count, run="other"):
     rng = np.random.default_rng(0)
     sketch = SearchSpace.of(task).sketches[0]
     rows = sketch.sample(rng, count)
-    seconds = sketch.draft(rows) * rng.lognormal(sigma=0.1, size=len(rows))
+    seconds = draft_of(sketch.target).seconds(sketch, rows) * rng.lognormal(
+        sigma=0.1, size=len(rows)
+    )
     measured = [
         Measured(Candidate(sketch.id, tuple(map(int, row)), 0.5, "draft"), Status.ok, latency_s=s)
         for row, s in zip(rows, seconds, strict=True)

@@ -7,12 +7,11 @@ import pytest
 
 from tests.te.workloads import conv2d_relu, matmul, max_pool, softmax
 from tilework import te
-from tilework.codegen.program import generate_program
 from tilework.errors import ScheduleError
+from tilework.kinds.cpu.llvm.program import generate_program
 from tilework.lower.lower import lower
 from tilework.space import SearchSpace, Sketch
-from tilework.space.regions import attached_extents
-from tilework.space.sketch import scratch_bytes
+from tilework.space.regions import attached_extents, scratch_bytes
 from tilework.target import Target
 
 TARGETS = [

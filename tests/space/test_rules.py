@@ -13,8 +13,8 @@ from tests.lower.check import check_row, random_inputs, reference
 from tests.space import user_rules
 from tests.te.workloads import conv2d_relu, matmul
 from tilework import te
-from tilework.codegen.kernel import build
 from tilework.errors import ScheduleError
+from tilework.kinds.cpu.build import build
 from tilework.space import SearchSpace
 from tilework.task import SearchTask, rule_reference
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from storage import RecordStore
+from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.model import XGBModel
 from tilework.model.metrics import pairwise_accuracy, peak_score
 from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.known import read_known
 from tilework.search.pool import PoolSpace
 from tilework.search.replay import Replay, replay_search
-from tilework.space import RULES_VERSION
 
 DATASET = Path(__file__).parent.parent / "data" / "replay"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilework import te
-from tilework.te.dtypes import is_float_array, numpy_dtype, round_bfloat16
+from tilework.dtypes import is_float_array, numpy_dtype, round_bfloat16
 from tilework.te.serial import dag_from_json, dag_to_json
 
 

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, ValueType, rewrite
 from tilework.graph.lower import lower_nodes
@@ -14,7 +15,6 @@ from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS
 from tilework.graph.passes import optimize
 from tilework.graph.precision import Precision, stored_types
 from tilework.te import ComputeDAG, Tensor
-from tilework.te.dtypes import numpy_dtype
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,9 +30,9 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import Context
 from tilework.lower.elementwise import inner_loops
+from tilework.lower.expansion import EXPANDED_LANES
 from tilework.lower.ir import Let, Load, Stmt, Store, seq
 from tilework.space.blocks import Attached, Block
-from tilework.space.canonical import EXPANDED_LANES
 from tilework.space.regions import attached_extents, attached_read, inner_level
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary, reads

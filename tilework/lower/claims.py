@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilework.dtypes import dtype_bytes
 from tilework.lower.common import loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import Buffer, Claim, Stmt
-from tilework.te.expr import Axis, Expr, binary, dtype_bytes
+from tilework.te.expr import Axis, Expr, binary
 
 LINE_BYTES = 64
 _LEAST_BYTES = 1 << 20

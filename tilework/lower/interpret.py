@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.dtypes import converted, is_float, is_float_array, is_integer, numpy_dtype
 from tilework.lower.ir import (
     PAIR_DOT,
     Buffer,
@@ -30,7 +31,6 @@ from tilework.lower.ir import (
     Stmt,
     Store,
 )
-from tilework.te.dtypes import converted, is_float_array, numpy_dtype
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -44,8 +44,6 @@ from tilework.te.expr import (
     Lookup,
     Not,
     Select,
-    is_float,
-    is_integer,
     wrapped,
 )
 from tilework.te.numeric import MATH

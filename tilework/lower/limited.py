@@ -22,9 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 
+from tilework.dtypes import is_float
 from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import For, Let, Stmt, seq
-from tilework.te.expr import Axis, Const, Expr, Read, binary, children, is_float, rebuild, walk
+from tilework.te.expr import Axis, Const, Expr, Read, binary, children, rebuild, walk
 
 Point = dict[Axis, Expr]
 _FAR = 1 << 30

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
 from tilework.lower.context import Context, Packed
 from tilework.lower.elementwise import lower_elementwise
 from tilework.lower.ir import Buffer, Program, Region
 from tilework.lower.packing import Packing
+from tilework.lower.protocol import Lowered
 from tilework.lower.reduction import lower_reduction
 from tilework.lower.transform import lower_transform, scattered_ops, spread
 from tilework.space.blocks import Block
@@ -21,18 +23,10 @@ from tilework.space.pairs import pair_axis
 from tilework.space.sketch import Sketch
 from tilework.space.transforms import transform_of
 from tilework.te import ComputeDAG
-from tilework.te.expr import Axis, dtype_bytes, linear_axes, reads
+from tilework.te.expr import Axis, linear_axes, reads
 from tilework.te.tensor import Operation, Placeholder
 
 _STREAMED_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A loop program and how its weight inputs must be packed (by input position)."""
-
-    program: Program
-    packing: dict[int, Packing]
 
 
 def lower(

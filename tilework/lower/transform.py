@@ -19,6 +19,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
+from tilework.dtypes import dtype_bytes
 from tilework.lower.borders import Span, dispatch, tile_spans
 from tilework.lower.claims import LINE_BYTES, claim_tile
 from tilework.lower.common import bind, const, load, loop_var, nest, var_or_zero, weighted_sum
@@ -39,7 +40,6 @@ from tilework.te.expr import (
     Logic,
     Read,
     binary,
-    dtype_bytes,
     reads,
     replace_axes,
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilework.measure.measurer import Measurer
 from tilework.measure.records import to_records
-from tilework.measure.timing import RunDelay, Samples, interleave, paired_ratio
 from tilework.measure.types import Candidate, Measured, MeasureError
+from tilework.runtime.samples import RunDelay, Samples, interleave, paired_ratio
 
 __all__ = [
     "Candidate", "MeasureError", "Measured", "Measurer", "RunDelay", "Samples", "interleave",

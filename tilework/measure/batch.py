@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.measure.drift import slowdown
 from tilework.measure.process import Worker, WorkerDied
-from tilework.measure.timing import quantile, spread
 from tilework.measure.turns import Turns, latencies
 from tilework.measure.types import BuildReply, Candidate, Measured, RunReply, shorten
 from tilework.measure.verify import Answer
 from tilework.record import Status
+from tilework.runtime.samples import quantile, spread
 
 if TYPE_CHECKING:
     from tilework.measure.measurer import Settings

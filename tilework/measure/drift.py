@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tilework.measure.timing import quantile
+from tilework.runtime.samples import quantile
 
 LIMIT = 0.05
 """A calibration this far off the usual one is drift worth a word."""

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from tilework.errors import ScheduleError
-from tilework.measure import timing
 from tilework.measure.turns import take_turns
 from tilework.measure.types import BuildReply, RunOptions, RunReply, describe_exception
 from tilework.measure.verify import Answer, Buffer, Reference, compare, make_reference
 from tilework.measure.worker import resolve
 from tilework.record import Status
+from tilework.runtime import samples as timing
 
 _CACHE_BYTES = 512 << 20
 _CHEAP_CHECK_S = 0.02

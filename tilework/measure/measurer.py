@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import threading
 from collections import OrderedDict, deque
@@ -15,6 +14,7 @@ from tilework.measure.batch import Batch, Job
 from tilework.measure.process import Worker, WorkerDied, wait_for
 from tilework.measure.types import Candidate, Measured, MeasureError, RunOptions
 from tilework.record import Status
+from tilework.target.host import available_cores
 
 BUILDER_NICE = 10
 """Builders that work while the runner measures give way to it. Alone they need not."""
@@ -74,8 +74,8 @@ class Measurer:
         time_budget_ms: float = 30.0,
         cold_cache: bool = False,
         overlap: bool | None = None,
-        build_function: str = "tilework.codegen:build",
-        load_function: str = "tilework.codegen.jit:load_kernel",
+        build_function: str = "tilework.kinds.cpu.build:build",
+        load_function: str = "tilework.kinds.cpu.kernel_call:load_kernel",
         seed: int = 0,
     ) -> None:
         """Describes how to measure; processes start on entering the context, or at first use.
@@ -307,10 +307,3 @@ class Measurer:
         for worker in workers:
             with contextlib.suppress(OSError):
                 worker.kill()
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from tilework.measure.types import Candidate, Measured
 from tilework.record import SCHEMA_VERSION, Purpose, Record
+from tilework.target.host import processor_name
 
 
 def to_records(
@@ -28,7 +28,7 @@ def to_records(
     under the same name has the same ids.
     """
     import tilework
-    from tilework.space import RULES_VERSION
+    from tilework.kinds.cpu.rules import RULES_VERSION
 
     now = created_at or datetime.now(UTC)
     return [
@@ -43,7 +43,7 @@ def to_records(
             network=network,
             flops=float(task.flops),
             target=str(task.target),
-            device=device_name(),
+            device=processor_name(),
             host=platform.node(),
             num_cores=task.target.num_cores,
             engine_version=tilework.__version__,
@@ -76,18 +76,5 @@ def from_records(records: Iterable[Record]) -> list[Measured]:
             r.build_s, r.max_rel_error, r.code_hash,
         )
         for r in records
-        if r.purpose == Purpose.search and r.device == device_name()
+        if r.purpose == Purpose.search and r.device == processor_name()
     ]  # fmt: skip
-
-
-@lru_cache(maxsize=1)
-def device_name() -> str:
-    """The name of this machine's processor, as its maker writes it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

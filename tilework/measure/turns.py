@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilework.measure.timing import (
+from tilework.runtime.samples import (
     DISTURBED_SHARE,
     Call,
     RunDelay,

@@ -92,7 +92,7 @@ class RunOptions:
         threads: threads of the timed calls.
         min_repeat_ms: a sample repeats the call until it lasts about this long.
         repeats: samples taken of a contender, if `time_budget_ms` allows; half as many more of
-            what looks like the new best. Others end early: `tilework.measure.sequential`.
+            what looks like the new best. Others end early: `tilework.runtime.sequential`.
         short_look: samples wanted of every candidate that is not given up.
         time_budget_ms: no further sample is begun after this long, once there is a short look.
         cold_cache_bytes: if not 0, a buffer of this size is read before every sample, and a

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from tilework.te.dtypes import is_float_array, numpy_dtype
-from tilework.te.expr import Cast, is_float
+from tilework.dtypes import is_float, is_float_array, numpy_dtype
+from tilework.te.expr import Cast
 from tilework.te.tensor import Compute, Tensor, make_compute
 
 _ALIGN = 64

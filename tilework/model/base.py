@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import TileworkError
+from tilework.model.draft import draft_of
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]
@@ -31,14 +32,8 @@ class Scorable(Protocol):
         """Position of the sketch in its space."""
 
     @property
-    def feature_names(self) -> Sequence[str]:
-        """Names of the F feature columns, the same for every sketch."""
-
-    def features(self, rows: Any) -> Any:
-        """Float32 features of P decision rows: P x S stores x F columns."""
-
-    def draft(self, rows: Any) -> Any:
-        """Seconds of P decision rows as the analytic model predicts them."""
+    def target(self) -> Any:
+        """What it is for: the draft model of its kind scores its rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +61,17 @@ class Batch:
     @cached_property
     def draft_s(self) -> Floats:
         """Seconds predicted by the analytic model, P values; always positive."""
-        seconds = np.asarray(self.sketch.draft(self.rows), dtype=np.float64)
+        seconds = np.asarray(
+            draft_of(self.sketch.target).seconds(self.sketch, self.rows), dtype=np.float64
+        )
         return np.maximum(np.nan_to_num(seconds, nan=np.inf, posinf=1e10), 1e-12)
 
     @cached_property
     def features(self) -> NDArray[np.float32]:
         """The sketch's features of every row: P x S x F."""
-        return np.asarray(self.sketch.features(self.rows), dtype=np.float32)
+        return np.asarray(
+            draft_of(self.sketch.target).features(self.sketch, self.rows), dtype=np.float32
+        )
 
 
 @dataclass(frozen=True, eq=False)

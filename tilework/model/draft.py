@@ -1,23 +1,31 @@
-"""The analytic draft model: predicted seconds from hardware parameters alone."""
+"""What the search asks of a kind of machine: features of programs, and a first guess of time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.features import terms
-
-if TYPE_CHECKING:
-    from tilework.space.sketch import Rows, Sketch
+from tilework import kinds
+from tilework.target import Target
 
 
-def draft_seconds(sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
-    """Predicted run time of every row in seconds: the sum over the sketch's nests.
+class Draft(Protocol):
+    """A kind's room ``draft``: the analytic model of its machines. No candidate is lowered."""
 
-    Each nest costs the slower of its instructions (multiply-add ports, load ports, latency,
-    register spills, loop overhead) and its traffic into L1, L2 and L3, plus a quarter of what the
-    slower hides, shared by the threads that its parallel loops can occupy.
-    """
-    return np.sum([t.seconds for t in terms(sketch, rows)], axis=0)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the F feature columns, the same for every sketch."""
+
+    def features(self, sketch: Any, rows: Any) -> NDArray[np.float32]:
+        """Features of P rows: P x S x F, for the S blocks of the sketch."""
+
+    def seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
+        """Predicted run time of P rows, in seconds."""
+
+
+def draft_of(target: Target) -> Draft:
+    """The room ``draft`` of a target's kind."""
+    found: Draft = kinds.room(target.kind, "draft")
+    return found

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.model.base import Batch, CostModelError, Floats, Observation
+from tilework.model.draft import draft_of
 from tilework.model.memory import TaskMemory
 from tilework.model.ranking import RankingLog
 
@@ -131,7 +132,9 @@ class XGBModel:
     def _packs(self, batch: Batch) -> NDArray[np.float32]:
         """Features and the two draft columns, P x S x (F + 2), contiguous float32."""
         features = batch.features
-        self._check_columns((*batch.sketch.feature_names, *EXTRA_FEATURES), features.shape[2])
+        self._check_columns(
+            (*draft_of(batch.sketch.target).names, *EXTRA_FEATURES), features.shape[2]
+        )
         packs = np.empty((*features.shape[:2], features.shape[2] + 2), dtype=np.float32)
         packs[:, :, :-2] = features
         log_seconds = np.log2(batch.draft_s)

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 import tilework
-from tilework.codegen.jit import aligned_copy
 from tilework.errors import ModuleError
-from tilework.runtime.cpu import lacking_features
+from tilework.kinds.cpu.code_features import lacking_features
+from tilework.runtime.arrays import aligned_copy
 from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
 from tilework.runtime.module import Module
 from tilework.target import HOST_PLATFORM

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.codegen.jit import ALIGN, aligned_empty
+from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
+from tilework.runtime.arrays import ALIGN, aligned_empty
 from tilework.runtime.image import Image, Value
-from tilework.te.dtypes import numpy_dtype
 
 Array = NDArray[Any]
 
@@ -100,7 +100,7 @@ def _check(what: str, value: Value, array: Any) -> None:
         raise ModuleError(
             f"{what}: a bound array must be contiguous and begin at a {ALIGN}-byte boundary: bind "
             "without it and fill the bound call's own array, or copy it with "
-            "tilework.codegen.aligned_copy"
+            "tilework.kinds.cpu.llvm.aligned_copy"
         )
     if what.startswith("output") and not array.flags.writeable:
         raise ModuleError(f"{what}: the array is read-only")

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilework.kinds.cpu.roofline import Roofline
 from tilework.runtime.image import Image, Step
-from tilework.runtime.roofline import Roofline
 
 if TYPE_CHECKING:
     from tilework.runtime.module import Module

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
-from tilework.te.expr import dtype_bytes
+from tilework.dtypes import dtype_bytes
 
 RUN_SYMBOL = "tilework_run"
 PROFILE_SYMBOL = "tilework_profile"

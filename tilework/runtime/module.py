@@ -11,18 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.codegen.jit import ALIGN, aligned_copy, aligned_empty
+from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError
-from tilework.measure.timing import take_samples
+from tilework.kinds.cpu.code_features import lacking_features
+from tilework.kinds.cpu.execute import Executable
+from tilework.kinds.cpu.roofline import Roofline, measure_roofline
+from tilework.runtime.arrays import ALIGN, aligned_copy, aligned_empty
 from tilework.runtime.bound import BoundCall, bound_outputs, io_buffers
-from tilework.runtime.cpu import lacking_features
-from tilework.runtime.execute import Executable
 from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winograd_text
-from tilework.runtime.roofline import Roofline, measure_roofline
+from tilework.runtime.samples import take_samples
 from tilework.runtime.timing import BenchmarkResult, KernelTime
 from tilework.target import HOST_PLATFORM, Target
-from tilework.te.dtypes import numpy_dtype
-from tilework.te.expr import is_float
 
 Array = NDArray[Any]
 

@@ -70,14 +70,14 @@ class SketchPolicy:
 
     def recorded(self, history: History) -> list[Record]:
         """The task's records under the present rules, those of finals included."""
-        from tilework.space import RULES_VERSION
+        from tilework.kinds.cpu.rules import RULES_VERSION
 
         records = history.of(self.task.workload_key, str(self.task.target))
         return [record for record in records if record.rules_version == RULES_VERSION]
 
     def known(self, history: History) -> Known:
         """The task's records that belong to its present space."""
-        from tilework.space import RULES_VERSION
+        from tilework.kinds.cpu.rules import RULES_VERSION
 
         return read_known(self.space, self.recorded(history), RULES_VERSION)
 

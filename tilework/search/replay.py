@@ -56,7 +56,11 @@ class _Table:
         return found
 
     def _features(self, rows: Rows) -> NDArray[np.float64]:
-        features = np.asarray(self._sketch.features(rows), np.float64)
+        from tilework.model.draft import draft_of
+
+        features = np.asarray(
+            draft_of(self._sketch.target).features(self._sketch, rows), np.float64
+        )
         return features.reshape(len(rows), -1)
 
 
@@ -78,7 +82,8 @@ class Replay:
     def __init__(
         self, history: WorkloadLog, target: str, space_of: Callable[[Any], Any] | None = None
     ) -> None:
-        from tilework.space import RULES_VERSION, SearchSpace
+        from tilework.kinds.cpu.rules import RULES_VERSION
+        from tilework.space import SearchSpace
         from tilework.target import Target
         from tilework.task import SearchTask, rules_of
         from tilework.te.serial import dag_from_json

@@ -74,7 +74,8 @@ def other_workloads(history: History, target: str, but: Collection[str]) -> list
 
 
 def _observed(history: History, key: str, text: str, target: str, share: int) -> list[Observation]:
-    from tilework.space import RULES_VERSION, TARGET_RULES, SearchSpace
+    from tilework.kinds.cpu.rules import RULES_VERSION
+    from tilework.space import TARGET_RULES, SearchSpace
     from tilework.target import Target
     from tilework.task import SearchTask
     from tilework.te.serial import dag_from_json

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from tilework.space.ansor import ANSOR_RULES
 from tilework.space.blocks import Attached, Block
+from tilework.space.decision import Decision
 from tilework.space.derive import Branch, Rule, Rules, State
 from tilework.space.nest import BlockNest
-from tilework.space.rules import CPU_RULES, TARGET_RULES
-from tilework.space.sketch import Decision, Sketch
-from tilework.space.space import RULES_VERSION, SearchSpace
+from tilework.space.protocol import Space, space_of
+from tilework.space.sketch import Sketch
+from tilework.space.space import SearchSpace
 
 __all__ = [
     "ANSOR_RULES",
-    "CPU_RULES",
-    "RULES_VERSION",
-    "TARGET_RULES",
     "Attached",
     "Block",
     "BlockNest",
@@ -24,5 +22,7 @@ __all__ = [
     "Rules",
     "SearchSpace",
     "Sketch",
+    "Space",
     "State",
+    "space_of",
 ]

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tilework.dtypes import is_float
 from tilework.space.blocks import Block
 from tilework.te.affine import Linear, linear
 from tilework.te.expr import (
@@ -26,7 +27,6 @@ from tilework.te.expr import (
     Reduce,
     Select,
     finite_range,
-    is_float,
     substitute,
     walk,
 )

@@ -17,8 +17,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.dtypes import is_float
 from tilework.space.blocks import Block
-from tilework.te.expr import Axis, Binary, Const, Expr, Read, Reduce, children, is_float, walk
+from tilework.te.expr import Axis, Binary, Const, Expr, Read, Reduce, children, walk
 
 STRUCTURE = "SSRS"
 """Two outer spatial levels, all terms, the register tile."""

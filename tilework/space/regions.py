@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.space.blocks import Attached
+from tilework.dtypes import dtype_bytes
+from tilework.space.blocks import MULTI_LEVEL, Attached
 from tilework.space.nest import BlockNest
 from tilework.te.affine import Linear, linear
 from tilework.te.expr import Axis, Read, reads
@@ -65,3 +66,23 @@ def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
         assert form is not None  # the rule attaches only linear accesses
         out.append(np.minimum(extent_of(form, spans, count), size))
     return out
+
+
+def scratch_bytes(nest: BlockNest) -> NDArray[np.int64]:
+    """Bytes of thread-local buffers: partial sums, tiles written late, attached producers."""
+    block = nest.block
+    total = np.zeros(len(nest.parallel), np.int64)
+    if block.structure == MULTI_LEVEL and (block.write_level or block.accumulate == "tile"):
+        tile = np.full(len(total), dtype_bytes(block.op.dtype), np.int64)
+        for axis in block.spatial:
+            tile = tile * nest.held(axis)
+        revisit = np.zeros(len(total), bool)
+        for axis in block.reduce:
+            revisit |= nest.tiles[axis][0] > 1
+        total += np.where(revisit, tile, 0) if not block.write_level else tile
+    for attached in block.attached:
+        size = np.full(len(total), dtype_bytes(attached.op.dtype), np.int64)
+        for extent in attached_extents(nest, attached):
+            size = size * extent
+        total += size
+    return total

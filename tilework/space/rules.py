@@ -1,4 +1,4 @@
-"""The rules of sketch derivation, and the tuple of rules of each kind of target.
+"""Rules of sketch derivation that any kind of machine may use.
 
 A rule is a plain function ``rule(facts, state, stage)``; `tilework.space.derive` says what it may
 return. The rules here know nothing of a particular target.
@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilework.space.blocks import ELEMENTWISE, MULTI_LEVEL, REDUCTION, inline_body
-from tilework.space.derive import Branch, Later, Rules, State
+from tilework.space.derive import Branch, Later, State
 from tilework.space.limited import STRUCTURE as LIMITED
-from tilework.space.rfactor import add_rfactor
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
 from tilework.te.expr import Expr, Read, Reduce, reads
@@ -248,21 +247,3 @@ def index_range(index: Expr) -> tuple[int, int] | None:
 def skip(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Leave the stage as its own simple nest."""
     return [state.root(op)]
-
-
-CPU_RULES: Rules = (
-    place_reduction,
-    always_inline,
-    simplify_const_tensor,
-    limited_reduction,
-    add_rfactor,
-    tile_with_fusion,
-    add_cache_write,
-    multi_level_tiling,
-    place_producer,
-    skip,
-)
-"""The space that is searched on CPUs: lean, no two sketches have the same programs."""
-
-TARGET_RULES: dict[str, Rules] = {"llvm": CPU_RULES}
-"""The rules of each kind of target."""

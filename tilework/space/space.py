@@ -7,17 +7,13 @@ from dataclasses import dataclass
 
 from tilework.errors import ScheduleError
 from tilework.space.derive import Rule, derive
-from tilework.space.rules import TARGET_RULES
+from tilework.space.protocol import space_of
 from tilework.space.sketch import Sketch
 from tilework.space.winograd import Variant, winograd_variants
 from tilework.target import Target
 from tilework.task import SearchTask
 from tilework.te import ComputeDAG
 from tilework.te.analysis import AccessAnalysis
-
-RULES_VERSION = 6
-"""Raised whenever a sketch or the meaning of its columns changes: rows of another version are
-never replayed."""
 
 _SPACES: dict[tuple[int, str, tuple[Rule, ...]], SearchSpace] = {}
 
@@ -35,7 +31,7 @@ class SearchSpace:
         """The (cached) space of a task."""
         key = (id(task.compute_dag), str(task.target), task.rules)
         if key not in _SPACES:
-            rules = (*task.rules, *TARGET_RULES[task.target.kind])
+            rules = (*task.rules, *space_of(task.target).rules)
             _SPACES[key] = SearchSpace.derive(task.compute_dag, task.target, rules)
         return _SPACES[key]
 
@@ -48,7 +44,7 @@ class SearchSpace:
         Raises:
             ScheduleError: the rules do not decide every stage.
         """
-        rules = TARGET_RULES[target.kind] if rules is None else rules
+        rules = space_of(target).rules if rules is None else rules
         sketches: list[Sketch] = []
         for variant in (Variant("", dag, {}), *winograd_variants(dag)):
             for blocks, state in derive(AccessAnalysis(variant.dag), target, rules):

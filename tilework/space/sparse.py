@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from tilework.dtypes import is_float
 from tilework.space.blocks import ELEMENTWISE
 from tilework.space.derive import Branch, Rules, State
 from tilework.space.limited import STRUCTURE as LIMITED
@@ -21,7 +22,6 @@ from tilework.te.expr import (
     Read,
     Reduce,
     binary,
-    is_float,
     reads,
     replace_axes,
     substitute,

@@ -8,7 +8,7 @@ An operation is evaluated over a *grid* with one dimension per axis (spatial axe
 reduce axes); every sub-expression is an array over the grid with extent 1 where it does not vary.
 
 Values of bfloat16 are held as float32: conversions to bfloat16 round to nearest, ties to even.
-Integers wrap around; conversions follow `tilework.te.dtypes.converted`.
+Integers wrap around; conversions follow `tilework.dtypes.converted`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from tilework.dtypes import converted, is_float, is_integer, numpy_dtype, round_bfloat16
 from tilework.te.dag import ComputeDAG
-from tilework.te.dtypes import converted, numpy_dtype, round_bfloat16
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -37,8 +37,6 @@ from tilework.te.expr import (
     Read,
     Reduce,
     Select,
-    is_float,
-    is_integer,
     walk,
     wrapped,
 )

@@ -11,46 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
+from tilework.dtypes import NARROW_FLOATS, dtype_bytes, is_float, is_unsigned
+
 if TYPE_CHECKING:
     from tilework.te.tensor import Tensor
 
 ExprLike = Union["Expr", int, float, bool]  # also NumPy scalars, which `wrap` unpacks
-
-FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
-NARROW_FLOATS = ("float16", "bfloat16")
-"""Types to store: their values are compared and moved, but computed with in float32."""
-
-
-def is_float(dtype: str) -> bool:
-    """Whether ``dtype`` names a floating-point type."""
-    return dtype in FLOAT_DTYPES
-
-
-def is_integer(dtype: str) -> bool:
-    """Whether ``dtype`` names an integer type (``bool`` is none)."""
-    return dtype.startswith(("int", "uint"))
-
-
-def is_unsigned(dtype: str) -> bool:
-    """Whether ``dtype`` names a type without negative numbers."""
-    return dtype == "bool" or dtype.startswith("uint")
-
-
-_BYTES = {
-    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2,
-    "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8,
-}  # fmt: skip
-
-
-def dtype_bytes(dtype: str) -> int:
-    """Bytes of one element of ``dtype``.
-
-    Raises:
-        TypeError: no such element type.
-    """
-    if dtype not in _BYTES:
-        raise TypeError(f"unknown dtype {dtype!r}; known: {', '.join(_BYTES)}")
-    return _BYTES[dtype]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 
+from tilework.dtypes import NARROW_FLOATS, dtype_bytes, is_float, is_integer, is_unsigned
 from tilework.te.expr import (
-    NARROW_FLOATS,
     Axis,
     Call,
     Cast,
@@ -23,11 +23,7 @@ from tilework.te.expr import (
     Select,
     binary,
     compare,
-    dtype_bytes,
     integer_range,
-    is_float,
-    is_integer,
-    is_unsigned,
     walk,
     wrap,
     wrapped,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilework.te.expr import Axis, Expr, ExprLike, Read, Reduce, dtype_bytes, walk, wrap
+from tilework.dtypes import dtype_bytes
+from tilework.te.expr import Axis, Expr, ExprLike, Read, Reduce, walk, wrap
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Network
 from tilework.graph.onnx.write import WRITERS, Writer
 from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.sparse import densify
-from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     import onnx

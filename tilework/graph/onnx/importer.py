@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
 from tilework.graph.onnx.files import read
 from tilework.graph.onnx.inputs import element_type, input_types
 from tilework.graph.onnx.walk import Walk, initial_constants
-from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     import onnx

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilework.dtypes import numpy_dtype
 from tilework.graph.operators import ValueType
-from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     import onnx

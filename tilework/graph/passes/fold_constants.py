@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import OPERATORS, infer
-from tilework.te.dtypes import numpy_dtype
 
 _GROWTH = 1 << 20
 """A folded constant may have so many elements more than those that it is computed from."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilework.dtypes import NARROW_FLOATS
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
-from tilework.te.expr import NARROW_FLOATS
 
 
 def merge_constants(net: Network) -> Network:

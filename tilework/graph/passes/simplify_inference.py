@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import BINARY
-from tilework.te.dtypes import numpy_dtype
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.graph.onnx.context import (
     Context,
     Converter,
@@ -15,7 +16,6 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.operators.base import ANY
-from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     import onnx

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.graph.onnx.context import (
     Context,
     Converter,
@@ -16,7 +17,6 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
-from tilework.te.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     import onnx

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
-from tilework.te.dtypes import numpy_dtype
 
 
 def _clip(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:

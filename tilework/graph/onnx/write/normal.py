@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
 from tilework.graph.operators.reductions import axes_of
-from tilework.te.dtypes import numpy_dtype
 
 
 def _batch_norm(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
-from tilework.te.dtypes import numpy_dtype
 
 
 def _reshape(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:

@@ -1,0 +1,18 @@
+"""From a network to a module: choose schedules, plan memory, build, assemble."""
+
+from __future__ import annotations
+
+from tilework.compiler.assemble import compile
+from tilework.compiler.choose import Choice, choose_schedule
+from tilework.compiler.history import ApplyHistoryBest, load_best
+from tilework.compiler.single import TaskFunction, compile_task
+
+__all__ = [
+    "ApplyHistoryBest",
+    "Choice",
+    "TaskFunction",
+    "choose_schedule",
+    "compile",
+    "compile_task",
+    "load_best",
+]

@@ -1,0 +1,317 @@
+"""From a network to a compiled module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.compiler.arena import Lifetime, aligned, place
+from tilework.compiler.choose import Choice, choose_schedule
+from tilework.compiler.history import as_history, current_history
+from tilework.compiler.inplace import replaceable_inputs
+from tilework.compiler.rounding import Guarded, guarded
+from tilework.compiler.slots import Slot, distances, without_moves
+from tilework.dtypes import dtype_bytes
+from tilework.kinds.cpu.build import build
+from tilework.kinds.cpu.code_features import used_features
+from tilework.kinds.cpu.llvm.driver import driver_object
+from tilework.lower.kernel import Kernel
+from tilework.record import History
+from tilework.runtime.arrays import aligned_empty
+from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
+from tilework.runtime.module import Module
+from tilework.target import Target
+from tilework.task import SearchTask
+
+if TYPE_CHECKING:
+    from tilework.graph import Network, Plan
+    from tilework.graph.plan import Call
+    from tilework.graph.precision import Precision
+
+
+_KernelKey = tuple[str, Choice, tuple[tuple[int, tuple[int, ...]], ...]]
+"""Workload, schedule, and strides of the arguments that are not dense."""
+
+
+def compile(
+    net: Network,
+    target: Target | str,
+    records: History | None = None,
+    num_threads: int | None = None,
+    precision: Precision = "f32",
+) -> Module:
+    """Compile a network with the best schedules on record.
+
+    Args:
+        net: the network.
+        target: what to generate code for; `Module.run` needs a CPU that has its features.
+        records: where to look for measured schedules; by default those of the `ApplyHistoryBest`
+            around the call. A task without a record takes the draft model's best schedule.
+        num_threads: default number of threads of a run; by default the target's cores.
+        precision: of weights and intermediate values: ``"f32"``, or ``"bf16"`` with sums in f32.
+            Inputs and outputs are float32 in either case.
+
+    Raises:
+        NetworkError: the network cannot be lowered.
+        TargetError: the target text makes no sense, or the target lacks what the precision needs.
+        ModuleError: ``num_threads`` is below 1, or above 1 for a target with a single core.
+        TileworkError: ``records`` is not a record history.
+    """
+    from tilework.graph import plan
+    from tilework.graph.precision import require_precision
+
+    where = target if isinstance(target, Target) else Target(target)
+    require_precision(where, precision)
+    history = current_history() if records is None else as_history(records)
+    module = Module(_assemble(plan(net, precision), where, history))
+    if num_threads is not None:
+        module.set_threads(num_threads)
+    return module
+
+
+def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
+    from tilework.graph.extract import task_of
+
+    plan, slots = without_moves(plan)
+    kernels: dict[_KernelKey, Kernel] = {}
+    called: list[Kernel] = []
+    tasks: dict[str, SearchTask] = {}
+    choices: dict[str, Choice] = {}
+    chosen: list[Guarded] = []
+    for call in plan.calls:
+        key = call.dag.workload_key
+        if key not in tasks:
+            tasks[key] = task_of(plan, call, target)
+            choices[key] = choose_schedule(tasks[key], history)
+        task = tasks[key]
+        made = guarded(task, choices[key], _weights(plan, call, task), history)
+        chosen.append(made)
+        apart = distances(call, slots, plan)
+        one = (key, made.choice, tuple(sorted(apart.items())))
+        if one not in kernels:
+            kernels[one] = build(task, made.choice.sketch_id, made.choice.row, apart)
+        called.append(kernels[one])
+    memory = _Memory(plan, _overwritten(plan, tasks, chosen), slots)
+    report = _report(plan, chosen)
+    steps = _steps(plan, called, memory, report)
+    needs = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
+    return Image(
+        name=plan.name,
+        target=str(target),
+        platform=target.platform,
+        num_threads=target.num_cores,
+        cores=target.num_cores,
+        cpu_features=used_features(target),
+        inputs=memory.inputs,
+        outputs=memory.outputs,
+        steps=tuple(steps),
+        arena_bytes=memory.arena_bytes,
+        workspaces=tuple(sorted(needs)),
+        constants=memory.constant_block(),
+        code={
+            "run": driver_object(steps, target),
+            **{symbol: code for k in kernels.values() for symbol, code in k.objects},
+        },
+        report=report,
+    )
+
+
+def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]]:
+    """The call's constants by the name of the task's input that they are."""
+    out: dict[str, NDArray[Any]] = {}
+    for tensor, name in zip(task.compute_dag.inputs, call.inputs, strict=True):
+        array = plan.constants.get(plan.views.get(name, name))
+        if array is not None:
+            out[tensor.name] = array
+    return out
+
+
+def _overwritten(
+    plan: Plan, tasks: dict[str, SearchTask], chosen: Sequence[Guarded]
+) -> list[frozenset[int]]:
+    """Of each call, the positions of inputs that its kernel lets its output overwrite."""
+    found: dict[tuple[str, Choice], frozenset[int]] = {}
+    out = []
+    for call, made in zip(plan.calls, chosen, strict=True):
+        key = (call.dag.workload_key, made.choice)
+        if key not in found:
+            found[key] = replaceable_inputs(tasks[key[0]], made.choice.sketch_id, made.choice.row)
+        out.append(found[key])
+    return out
+
+
+def _steps(
+    plan: Plan, kernels: Sequence[Kernel], memory: _Memory, report: Sequence[TaskReport]
+) -> list[Step]:
+    """The calls of ``kernels``, one per call of the plan, with the places of their arguments."""
+    tasks = {row.workload_key: i for i, row in enumerate(report)}
+    steps = []
+    for call, kernel in zip(plan.calls, kernels, strict=True):
+        values = (*call.inputs, call.output)
+        refs = tuple(memory.ref(v, a) for v, a in zip(values, kernel.args, strict=True))
+        sizes = [a.nbytes for a in kernel.args]
+        fixed = sum(n for r, n in zip(refs, sizes, strict=True) if r.space == "constant")
+        steps.append(
+            Step(
+                kernel.symbol,
+                refs,
+                call.name,
+                call.desc,
+                call.dag.real_flops,
+                sum(sizes),
+                fixed,
+                tasks.get(call.dag.workload_key),
+            )
+        )
+    return steps
+
+
+class _Memory:
+    """Where every value of a plan lives.
+
+    Values of which one takes the other's place share its memory: they are a single *tenant*, named
+    after the first, and alive from the first's beginning to the last's end.
+
+    Args:
+        overwritten: of each call, the positions of inputs that its output may overwrite; by
+            default none.
+        slots: values that lie inside others.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        overwritten: Sequence[frozenset[int]] = (),
+        slots: Mapping[str, Slot] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._slots = slots or {}
+        self._overwritten = overwritten or [frozenset()] * len(plan.calls)
+        self._tenant: dict[str, str] = {}
+        self._io = {name: i for i, name in enumerate(plan.inputs)}
+        for name in plan.outputs:
+            self._io.setdefault(self._root(name), len(self._io))
+        self.inputs = tuple(self._value(n) for n in plan.inputs)
+        self.outputs = tuple(self._value(n) for n in plan.outputs)
+        lifetimes = self._share(self._lifetimes())
+        offsets, self.arena_bytes = place(list(lifetimes.values()))
+        places = dict(zip(lifetimes, offsets, strict=True))
+        self._arena = {name: places[tenant] for name, tenant in self._tenant.items()}
+        self._constants: dict[tuple[str, object], tuple[int, NDArray[Any]]] = {}
+        self._constant_bytes = 0
+
+    def _root(self, name: str) -> str:
+        """The value in whose memory ``name`` lies."""
+        name = self._plan.views.get(name, name)
+        return self._slots[name].root if name in self._slots else name
+
+    def _value(self, name: str) -> Value:
+        kind = self._plan.values[name]
+        return Value(name, tuple(kind.shape), kind.dtype, self._io[self._root(name)])
+
+    def _lifetimes(self) -> dict[str, Lifetime]:
+        """Lifetime of each intermediate value, in calls."""
+        out: dict[str, Lifetime] = {}
+        for i, call in enumerate(self._plan.calls):
+            for name in map(self._root, call.inputs):
+                if name in out:
+                    out[name] = replace(out[name], last=i)
+            root = self._root(call.output)
+            if root in out:
+                out[root] = replace(out[root], last=i)
+            elif root not in self._io:
+                kind = self._plan.values[root]
+                size = int(np.prod(kind.shape, dtype=np.int64)) * dtype_bytes(kind.dtype)
+                out[root] = Lifetime(size, i, i)
+        return out
+
+    def _share(self, lifetimes: dict[str, Lifetime]) -> dict[str, Lifetime]:
+        """Lifetimes of tenants: an output joins that of an input which dies where it is made."""
+        self._tenant = {name: name for name in lifetimes}
+        out = dict(lifetimes)
+        for i, call in enumerate(self._plan.calls):
+            new = self._root(call.output)
+            if new not in lifetimes or call.output in self._slots:
+                continue
+            for old in dict.fromkeys(map(self._root, call.inputs)):
+                places = {k for k, v in enumerate(call.inputs) if self._root(v) == old}
+                if (
+                    old in lifetimes
+                    and not any(call.inputs[k] in self._slots for k in places)
+                    and lifetimes[old].last == i
+                    and lifetimes[old].size == lifetimes[new].size
+                    and places <= self._overwritten[i]
+                ):
+                    tenant = self._tenant[new] = self._tenant[old]
+                    out[tenant] = replace(out[tenant], last=out.pop(new).last)
+                    break
+        return out
+
+    def ref(self, name: str, arg: Any) -> Ref:
+        """Where a kernel finds a value; a constant is packed as the kernel wants it."""
+        root = self._root(name)
+        if root in self._plan.constants:
+            return Ref("constant", self._constant(name, root, arg))
+        if arg.packing is not None:
+            raise RuntimeError(f"'{name}' is computed at run time, but {arg.name} wants it packed")
+        if root in self._io:
+            return Ref("io", self._io[root])
+        inside = self._slots[name].offset * dtype_bytes(arg.dtype) if name in self._slots else 0
+        return Ref("arena", self._arena[root] + inside)
+
+    def _constant(self, name: str, root: str, arg: Any) -> int:
+        key = (root, arg.packing)
+        if key not in self._constants:
+            array = self._plan.constants[root]
+            if arg.packing is not None:
+                array = arg.packing.apply(array.reshape(self._plan.values[name].shape))
+            self._constants[key] = (self._constant_bytes, array)
+            self._constant_bytes += aligned(array.nbytes)
+        return self._constants[key][0]
+
+    def constant_block(self) -> NDArray[Any]:
+        """All constants in one aligned block of bytes."""
+        block = aligned_empty((self._constant_bytes,), "uint8")
+        block[:] = 0
+        for offset, array in self._constants.values():
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            block[offset : offset + flat.nbytes] = flat
+        return block
+
+
+def _report(plan: Plan, chosen: Sequence[Guarded]) -> tuple[TaskReport, ...]:
+    """A row per task, in the order of `extract_tasks`; the schedule is that of its first call."""
+    calls: dict[str, list[tuple[Call, Guarded]]] = {}
+    for call, made in zip(plan.calls, chosen, strict=True):
+        if call.complex:
+            calls.setdefault(call.dag.workload_key, []).append((call, made))
+    rows = []
+    for key, own in calls.items():
+        call, choice = own[0][0], own[0][1].choice
+        errors = [made.error for _, made in own if made.error is not None]
+        rows.append(
+            TaskReport(
+                desc=call.desc,
+                workload_key=key,
+                weight=len(own),
+                source=choice.source,
+                latency_s=choice.latency_s,
+                flops=call.dag.flops,
+                sketch_id=choice.sketch_id,
+                decisions=tuple(choice.row),
+                winograd_error=max(errors, default=None),
+                winograd_refused=sum(made.refused for _, made in own),
+            )
+        )
+    return _with_shares(rows)
+
+
+def _with_shares(rows: Sequence[TaskReport]) -> tuple[TaskReport, ...]:
+    times = [r.latency_s * r.weight for r in rows if r.latency_s is not None]
+    if len(times) < len(rows) or not times:
+        return tuple(rows)
+    return tuple(replace(r, share=t / sum(times)) for r, t in zip(rows, times, strict=True))

@@ -1,0 +1,153 @@
+"""Which schedule a task is compiled with: the best measured one, or the draft model's best."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from tilework.model.draft import draft_of
+from tilework.record import History, Record, best_of
+from tilework.space import SearchSpace, Sketch, space_of
+from tilework.task import SearchTask
+
+_SAMPLES = 1024
+_CLIMBS = 4
+_PARALLEL = 64
+_TRUST = 1.1
+"""How much slower than its own best the draft may find a record of fewer threads."""
+_CORE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+
+class Choice(NamedTuple):
+    """A schedule and where it comes from.
+
+    Attributes:
+        sketch_id, row: the schedule.
+        source: ``"tuned"`` if it was measured for this target, ``"transferred"`` if with another
+            number of threads of the same CPU, else ``"untuned"``.
+        latency_s: its recorded latency; None unless tuned.
+        predicted_s: what the draft model expects; None if tuned.
+    """
+
+    sketch_id: int
+    row: tuple[int, ...]
+    source: Literal["tuned", "transferred", "untuned"]
+    latency_s: float | None
+    predicted_s: float | None = None
+
+
+def choose_schedule(
+    task: SearchTask, history: History | None = None, *, direct: bool = False
+) -> Choice:
+    """The best schedule on record for the task, or else the draft model's best.
+
+    Without a record of the target itself, the best one of the nearest number of threads of the
+    same CPU serves: register tiles and cache use are the same. One of fewer threads must also look
+    good to the draft model, since it was chosen without regard to how its work divides. The same
+    task and records give the same choice, in any process. ``direct`` leaves out rewritten DAGs
+    (Winograd).
+    """
+    if history is None:
+        return draft_schedule(task, direct=direct)
+    record = best_record(task, history, direct=direct)
+    if record is not None:
+        return Choice(record.sketch_id, record.decisions, "tuned", record.latency_s)
+    own = task.target.num_cores
+    for cores in sorted(_CORE_COUNTS, key=lambda n: (abs(math.log2(n / own)), n)):
+        other = replace(task, target=task.target.with_cores(cores))
+        record = best_record(other, history, direct=direct) if cores != own else None
+        if record is not None and _replays(task, record, direct):
+            moved = _transferred(task, record, fewer=cores < own)
+            if cores > own:
+                return moved
+            draft = draft_schedule(task, direct=direct)
+            slower = (moved.predicted_s or 0.0) > _TRUST * (draft.predicted_s or 0.0)
+            return draft if slower else moved
+    return draft_schedule(task, direct=direct)
+
+
+def _transferred(task: SearchTask, record: Record, *, fewer: bool) -> Choice:
+    """The record's schedule; one of fewer threads with the draft's choice of parallel loops.
+
+    Which loops run in parallel makes no difference on one thread: such a row may leave the
+    threads of this target idle.
+    """
+    sketch = SearchSpace.of(task).sketch(record.sketch_id)
+    rows = np.array([record.decisions], np.int32)
+    if fewer:
+        for decision in sketch.decisions:
+            if decision.kind == "parallel":
+                options = np.repeat(rows, len(decision.choices), axis=0)
+                options[:, decision.columns] = np.tile(decision.choices, (len(rows), 1))
+                rows = np.concatenate([rows, options[sketch.valid(options)]])
+                rows = rows[
+                    np.sort(
+                        np.argsort(draft_of(sketch.target).seconds(sketch, rows), kind="stable")[
+                            :_PARALLEL
+                        ]
+                    )
+                ]
+    seconds = draft_of(sketch.target).seconds(sketch, rows)
+    best = int(np.argmin(seconds))
+    row = tuple(int(d) for d in rows[best])
+    return Choice(record.sketch_id, row, "transferred", None, float(seconds[best]))
+
+
+def best_record(task: SearchTask, history: History, *, direct: bool = False) -> Record | None:
+    """The fastest usable record whose schedule the present rules still understand."""
+    key, target = task.workload_key, str(task.target)
+    best = history.best(key, target)
+    if best is None or _replays(task, best, direct):
+        return best
+    return best_of(r for r in history.of(key, target) if _replays(task, r, direct))
+
+
+def _replays(task: SearchTask, record: Record, direct: bool) -> bool:
+    """Whether the record's row is a schedule (of a direct form) under the present rules."""
+    sketches = SearchSpace.of(task).sketches
+    if record.rules_version != space_of(task.target).version or not 0 <= record.sketch_id < len(
+        sketches
+    ):
+        return False
+    sketch = sketches[record.sketch_id]
+    if len(record.decisions) != sketch.num_decisions or (direct and sketch.transforms):
+        return False
+    return bool(sketch.valid(np.array([record.decisions], np.int32))[0])
+
+
+def draft_schedule(task: SearchTask, *, direct: bool = False) -> Choice:
+    """The best of a random sample of all sketches by predicted time, improved step by step.
+
+    Args:
+        direct: leave out sketches of rewritten DAGs (Winograd).
+    """
+    starts = []
+    for sketch in SearchSpace.of(task).sketches:
+        if direct and sketch.transforms:
+            continue
+        rows = sketch.sample(_generator(task, sketch), _SAMPLES)
+        if len(rows):
+            times = draft_of(sketch.target).seconds(sketch, rows)
+            best = int(np.argmin(times))
+            starts.append((float(times[best]), sketch.id, rows[best]))
+    seconds, sketch_id, row = min(starts, key=lambda s: s[:2])
+    sketch = SearchSpace.of(task).sketch(sketch_id)
+    for _ in range(_CLIMBS):
+        near = sketch.neighbours(row)
+        if not len(near):
+            break
+        times = draft_of(sketch.target).seconds(sketch, near)
+        best = int(np.argmin(times))
+        if times[best] >= seconds:
+            break
+        seconds, row = float(times[best]), near[best]
+    return Choice(sketch_id, tuple(int(d) for d in row), "untuned", None, seconds)
+
+
+def _generator(task: SearchTask, sketch: Sketch) -> np.random.Generator:
+    text = f"{task.workload_key} {task.target} {sketch.id}"
+    return np.random.default_rng(list(hashlib.sha256(text.encode()).digest()[:16]))

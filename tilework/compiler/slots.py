@@ -1,0 +1,125 @@
+"""Concatenations and slices without copies: values that lie inside another value's memory.
+
+before:                                  after:
+    a = conv(x)          a               a = conv(x)     writes into z, a row of z apart
+    b = conv(y)          b               b = conv(y)     writes into z behind a
+    z = concat(a, b)     z               (nothing)
+
+A kernel that reads or writes such a value is generated with the distances between its elements
+in the memory that it shares; its schedule is that of its task. What cannot be computed in its
+place, because it is an input of the network, or part of another concatenation already, is copied
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tilework import te
+from tilework.compiler.copies import joined, sliced
+
+if TYPE_CHECKING:
+    from tilework.graph import Plan
+    from tilework.graph.ir import ValueType
+    from tilework.graph.plan import Call
+
+
+class Slot(NamedTuple):
+    """Where a value lies in the memory of ``root``: its first element, and distances, in elements.
+
+    ``strides`` holds the distance between neighbours in each of the value's dimensions.
+    """
+
+    root: str
+    offset: int
+    strides: tuple[int, ...]
+
+    def at(self, start: Sequence[int], steps: Sequence[int] | None = None) -> Slot:
+        """The box that begins at ``start`` and takes every ``steps``-th position."""
+        away = sum(n * s for n, s in zip(start, self.strides, strict=True))
+        apart = steps or (1,) * len(self.strides)
+        strides = tuple(max(n, 1) * s for n, s in zip(apart, self.strides, strict=True))
+        return Slot(self.root, self.offset + away, strides)
+
+
+def without_moves(plan: Plan) -> tuple[Plan, dict[str, Slot]]:
+    """The plan without calls that need not move anything, and the values that share memory.
+
+    A value stays by itself if the caller of the network supplies or receives it, or if it is known
+    under another shape as well.
+    """
+    outside = {*plan.inputs, *plan.constants}
+    outside |= {plan.views.get(v, v) for v in (*plan.inputs, *plan.outputs)}
+    alone = outside | {*plan.views, *plan.views.values()}
+    made = {c.output for c in plan.calls}
+    slots: dict[str, Slot] = {}
+    instead: dict[str, list[Call]] = {}  # output of a call that is gone -> calls in its place
+    for call in reversed(plan.calls):
+        parts = joined(call.dag)
+        if parts is None or call.output in outside:
+            continue
+        whole = slots.get(call.output) or _whole(call.output, plan.values[call.output])
+        instead[call.output] = []
+        for n, part in enumerate(parts):
+            value = call.inputs[part.argument]
+            if value not in made or value in alone or value in slots:
+                copy = _copy(call, value, f"{call.output}:{n}", plan.values[value])
+                instead[call.output].append(copy)
+                value = copy.output
+            slots[value] = whole.at(part.start)
+    for call in plan.calls:
+        box = sliced(call.dag) if call.output not in {*slots, *alone} else None
+        source = call.inputs[0] if call.inputs else ""
+        root = plan.views.get(source, source)
+        if box is None or root in outside:
+            continue
+        if box.steps[-1:] > (1,):
+            continue  # neighbours in vectors would not be neighbours in memory
+        there = slots.get(source) or _whole(root, plan.values[source])
+        slots[call.output] = there.at(box.start, box.steps)
+        instead[call.output] = []
+    calls = [c for call in plan.calls for c in instead.get(call.output, [call])]
+    copies = {c.output: plan.values[c.inputs[0]] for cs in instead.values() for c in cs}
+    return replace(plan, calls=tuple(calls), values=plan.values | copies), slots
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Elements between neighbours in each dimension of a dense array."""
+    out = [1] * len(shape)
+    for d in range(len(shape) - 2, -1, -1):
+        out[d] = out[d + 1] * shape[d + 1]
+    return tuple(out)
+
+
+def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple[int, ...]]:
+    """Strides of those of a call's arguments (inputs, then the output) that are not dense."""
+    found = {}
+    for i, value in enumerate((*call.inputs, call.output)):
+        if value in slots:
+            shape, strides = plan.values[value].shape, slots[value].strides
+            dense = row_major(shape)
+            if any(s != d for n, s, d in zip(shape, strides, dense, strict=True) if n > 1):
+                found[i] = strides
+    return found
+
+
+def _whole(name: str, kind: ValueType) -> Slot:
+    return Slot(name, 0, row_major(kind.shape))
+
+
+def _copy(call: Call, value: str, name: str, kind: ValueType) -> Call:
+    """A call that copies ``value``."""
+    source = te.placeholder(kind.shape, "p0", kind.dtype)
+    target = te.compute(kind.shape, lambda *at: source[at], name="T_copy")
+    desc = f"copy {'x'.join(map(str, kind.shape))}"
+    return replace(
+        call,
+        dag=te.ComputeDAG([source, target]),
+        inputs=(value,),
+        output=name,
+        name="copy",
+        desc=desc,
+        complex=False,
+    )

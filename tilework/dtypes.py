@@ -1,0 +1,91 @@
+"""NumPy types of element types. NumPy itself has no bfloat16; the package ml_dtypes adds it.
+
+A bfloat16 is the upper half of a float32: the same 8 bits of exponent, 8 bits of significand, so
+that rounding to nearest changes a value by at most 2^-8 of itself. A float16 has 5 bits of
+exponent and 11 of significand. Both are types to store: kernels compute in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
+NARROW_FLOATS = ("float16", "bfloat16")
+"""Types to store: their values are compared and moved, but computed with in float32."""
+
+
+def is_float(dtype: str) -> bool:
+    """Whether ``dtype`` names a floating-point type."""
+    return dtype in FLOAT_DTYPES
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether ``dtype`` names an integer type (``bool`` is none)."""
+    return dtype.startswith(("int", "uint"))
+
+
+def is_unsigned(dtype: str) -> bool:
+    """Whether ``dtype`` names a type without negative numbers."""
+    return dtype == "bool" or dtype.startswith("uint")
+
+
+_BYTES = {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2,
+    "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8,
+}  # fmt: skip
+
+
+def dtype_bytes(dtype: str) -> int:
+    """Bytes of one element of ``dtype``.
+
+    Raises:
+        TypeError: no such element type.
+    """
+    if dtype not in _BYTES:
+        raise TypeError(f"unknown dtype {dtype!r}; known: {', '.join(_BYTES)}")
+    return _BYTES[dtype]
+
+
+def numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """The NumPy type of an element type's name, ``bfloat16`` included."""
+    if dtype == "bfloat16":
+        import ml_dtypes  # registers the name with NumPy, too
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype)
+
+
+def is_float_array(array: NDArray[Any]) -> bool:
+    """Whether the elements are floating-point numbers; NumPy calls bfloat16 opaque bytes."""
+    return is_float(str(array.dtype))
+
+
+def round_bfloat16(array: NDArray[Any]) -> NDArray[Any]:
+    """Values rounded to the nearest bfloat16, ties to even, in the array's own type.
+
+    Through float32, as a kernel rounds.
+    """
+    kind = numpy_dtype("bfloat16")
+    return np.asarray(array, np.float32).astype(kind).astype(array.dtype)
+
+
+def converted(array: Any, dtype: str) -> NDArray[Any]:
+    """``array`` as elements of ``dtype``, by the rules of a kernel.
+
+    Numbers with a fraction are cut off towards zero; integers that do not fit wrap around; NaN is
+    true. The narrow floating-point types are reached through float32, and left through it. What
+    becomes of a NaN, or of a number beyond 32 bits, as an integer is up to the machine.
+    """
+    kind, value = numpy_dtype(dtype), np.asarray(array)
+    if dtype in NARROW_FLOATS and value.dtype != kind:
+        return value.astype(np.float32).astype(kind)
+    if value.dtype in (numpy_dtype("bfloat16"), np.dtype(np.float16)):
+        value = value.astype(np.float32)
+    if is_integer(dtype) and value.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            wide = np.uint64 if dtype == "uint64" and not (value < 0).any() else np.int64
+            return value.astype(wide).astype(kind)
+    return value.astype(kind)

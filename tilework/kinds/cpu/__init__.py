@@ -1,0 +1,1 @@
+"""CPUs: vectors and register tiles, threads, caches; code by LLVM."""

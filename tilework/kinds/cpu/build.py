@@ -1,0 +1,96 @@
+"""Kernels: from a task, a sketch and a decision row to object code."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from tilework.kinds.cpu.llvm.assembler import emit_object
+from tilework.kinds.cpu.llvm.driver import driver_object
+from tilework.kinds.cpu.llvm.program import Source, generate_program, region_keys
+from tilework.kinds.cpu.target import CpuTarget
+from tilework.lower.kernel import Kernel, KernelArg
+from tilework.lower.lower import lower
+from tilework.runtime.image import Step
+from tilework.space import SearchSpace
+from tilework.task import SearchTask
+
+_OBJECTS_KEPT = 256
+_objects: OrderedDict[tuple[str, str, str, str], bytes] = OrderedDict()
+
+
+def build(
+    task: SearchTask,
+    sketch_id: int,
+    row: Sequence[int],
+    apart: Mapping[int, tuple[int, ...]] | None = None,
+) -> Kernel:
+    """Lower, generate and assemble one candidate.
+
+    Args:
+        task, sketch_id, row: the schedule.
+        apart: strides of arguments that lie inside larger arrays, in elements, by position.
+
+    Raises:
+        ScheduleError: the row is not a valid schedule of the task.
+    """
+    sketch = SearchSpace.of(task).sketch(sketch_id)
+    lowered = lower(sketch, row, apart)
+    program = lowered.program
+    keys = None if apart else region_keys(sketch, row)
+    source = generate_program(program, task.target, keys)
+    args = [
+        KernelArg(b.name, b.shape, b.dtype, "input", lowered.packing.get(i))
+        for i, b in enumerate(program.inputs)
+    ]
+    args += [KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs]
+    return Kernel(
+        source.symbol,
+        tuple((m.symbol, _object(m.symbol, m.text, task.target)) for m in source.modules),
+        source.code_hash,
+        tuple(args),
+        source.shared_workspace,
+        source.thread_workspace,
+    )
+
+
+def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
+    """LLVM IR of one candidate."""
+    sketch = SearchSpace.of(task).sketch(sketch_id)
+    return generate_program(lower(sketch, row).program, task.target, region_keys(sketch, row))
+
+
+def _object(symbol: str, text: str, target: CpuTarget) -> bytes:
+    """Object code of a module; candidates that share a region share its code."""
+    key = (symbol, target.mcpu, target.mattr, target.triple)
+    code = _objects.get(key)
+    if code is None:
+        code = _objects[key] = emit_object(text, target)
+        while len(_objects) > _OBJECTS_KEPT:
+            _objects.popitem(last=False)
+    _objects.move_to_end(key)
+    return code
+
+
+class CpuBuilder:
+    """`tilework.lower.protocol.Builder` for CPUs."""
+
+    def build(
+        self,
+        task: SearchTask,
+        sketch_id: int,
+        row: Sequence[int],
+        apart: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Kernel:
+        """See `build`."""
+        return build(task, sketch_id, row, apart)
+
+    def link(
+        self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CpuTarget
+    ) -> dict[str, bytes]:
+        """Object files: ``run`` holds the functions that call all kernels."""
+        code = {symbol: code for k in kernels for symbol, code in k.objects}
+        return {"run": driver_object(steps, target), **code}
+
+
+BUILDER = CpuBuilder()

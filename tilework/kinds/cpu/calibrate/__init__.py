@@ -1,0 +1,1 @@
+"""What this machine's cores, caches and memory do, measured with generated code."""

@@ -1,0 +1,138 @@
+"""How fast this machine reads each level of its memory, measured with generated code."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from threading import Barrier
+
+from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.runtime.samples import time_calls
+
+_STREAMS = 8
+_SAMPLE_BYTES = 384 << 20
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Bytes read per second, all threads together, in 1e9, by where the data lies."""
+
+    l1: float
+    l2: float
+    l3: float
+    dram: float
+
+    def of(self, nbytes: float, target: Target, threads: int = 1) -> float:
+        """The bandwidth at which a working set of so many bytes is read again and again, GB/s."""
+        for level, size in (
+            (self.l1, target.l1_bytes * threads),
+            (self.l2, target.l2_bytes * threads),
+            (self.l3, target.l3_bytes),
+        ):
+            if nbytes <= size:
+                return level
+        return self.dram
+
+
+def read_bandwidth(target: Target | None = None, threads: int = 1, repeats: int = 7) -> Bandwidth:
+    """Read bandwidth of each level, the best of ``repeats`` samples.
+
+    Every thread reads its own block from end to end, again and again, in whole vectors into
+    independent sums. A block takes half of the thread's share of the level; those for DRAM are
+    together four times as large as the last level.
+    """
+    from tilework.kinds.cpu.llvm.assembler import emit_object
+    from tilework.kinds.cpu.object_code import ObjectCode
+    from tilework.runtime.arrays import aligned_empty
+
+    where = target or Target()
+    lanes = where.lanes()
+    code = ObjectCode(emit_object(_loop(lanes), where))
+    call = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        code.address("read_loop")
+    )
+    step = 4 * lanes * _STREAMS
+    share_l3 = max(where.l3_bytes // 2 // threads, 2 * where.l2_bytes)
+    sizes = [
+        where.l1_bytes // 2,
+        where.l2_bytes // 2,
+        share_l3,
+        max(4 * where.l3_bytes, 64 << 20) // threads,
+    ]
+    blocks = [aligned_empty((max(sizes),), "uint8") for _ in range(threads)]
+    for block in blocks:
+        block[:] = 0
+    found = []
+    for size in sizes:
+        turns = size // step
+        number = max(1, _SAMPLE_BYTES // size)
+        calls = [partial(call, b.ctypes.data, turns, number) for b in blocks]
+        seconds = _best_together(calls, repeats)
+        found.append(threads * number * turns * step / seconds * 1e-9)
+    return Bandwidth(*found)
+
+
+def _best_together(calls: Sequence[Callable[[], object]], repeats: int) -> float:
+    """Least time over ``repeats`` in which every thread makes its call."""
+    together = Barrier(len(calls))
+
+    def samples(call: Callable[[], object]) -> list[float]:
+        call()
+        out = []
+        for _ in range(repeats):
+            together.wait()
+            out.append(time_calls(call, 1))
+        return out
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        slowest = map(max, zip(*pool.map(samples, calls), strict=True))
+    return min(slowest)
+
+
+def _loop(lanes: int) -> str:
+    """LLVM IR of ``float read_loop(const float *p, int64 n, int64 rounds)``.
+
+    It adds up ``n`` groups of vectors, from first to last, ``rounds`` times.
+    """
+    kind = f"<{lanes} x float>"
+    several = range(_STREAMS)
+    lines = [
+        "define float @read_loop(ptr %p, i64 %count, i64 %rounds) {",
+        "entry:",
+        "  br label %round",
+        "round:",
+        "  %r = phi i64 [ 0, %entry ], [ %again, %end ]",
+        *(f"  %b{k} = phi {kind} [ zeroinitializer, %entry ], [ %n{k}, %end ]" for k in several),
+        "  br label %loop",
+        "loop:",
+        "  %i = phi i64 [ 0, %round ], [ %next, %loop ]",
+        *(f"  %a{k} = phi {kind} [ %b{k}, %round ], [ %n{k}, %loop ]" for k in several),
+        f"  %at = mul i64 %i, {4 * lanes * _STREAMS}",
+        "  %q = getelementptr i8, ptr %p, i64 %at",
+    ]
+    for k in several:
+        lines += [
+            f"  %q{k} = getelementptr i8, ptr %q, i64 {4 * lanes * k}",
+            f"  %v{k} = load {kind}, ptr %q{k}, align {4 * lanes}",
+            f"  %n{k} = fadd {kind} %a{k}, %v{k}",
+        ]
+    lines += [
+        "  %next = add i64 %i, 1",
+        "  %more = icmp slt i64 %next, %count",
+        "  br i1 %more, label %loop, label %end",
+        "end:",
+        "  %again = add i64 %r, 1",
+        "  %on = icmp slt i64 %again, %rounds",
+        "  br i1 %on, label %round, label %exit",
+        "exit:",
+        f"  %s0 = fadd {kind} %n0, %n1",
+        *(f"  %s{k - 1} = fadd {kind} %s{k - 2}, %n{k}" for k in range(2, _STREAMS)),
+        f"  %one = extractelement {kind} %s{_STREAMS - 2}, i32 0",
+        "  ret float %one",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)

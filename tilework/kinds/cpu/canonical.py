@@ -1,0 +1,29 @@
+"""Rows that describe the same program, brought to one form."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilework.lower.expansion import EXPANDED_LANES
+from tilework.space.nest import BlockNest, Ints
+
+
+def canonical(nest: BlockNest) -> dict[str, Ints]:
+    """The ``parallel`` and ``unroll`` columns of a block without what has no effect.
+
+    Fusing a loop of one iteration into the parallel loop changes nothing, and neither does an
+    unroll limit that leaves no room for a second copy of the register tile.
+    """
+    block = nest.block
+    parallel = np.zeros(len(nest.parallel), np.int64)
+    for i, axis in enumerate(block.parallel_axes):
+        counts = (nest.parallel > i) & (nest.tiles[axis][0] > 1)
+        parallel = np.where(counts, i + 1, parallel)
+    work = np.ones(len(nest.unroll), np.int64)
+    for axis in block.spatial:
+        tile = nest.tiles[axis][-1]
+        rest = axis.extent - (-(-axis.extent // tile) - 1) * tile
+        size = np.minimum(tile, rest)  # a shorter last tile leaves more room
+        work = work * (-(-size // EXPANDED_LANES) if axis is block.spatial[-1] else size)
+    unroll = np.where(nest.unroll >= 2 * work, nest.unroll, 0)
+    return {"parallel": parallel, "unroll": unroll}

@@ -1,0 +1,122 @@
+"""What a row decides about a block on a CPU: tiles, parallel loops, expansion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.dtypes import dtype_bytes
+from tilework.kinds.cpu.target import CpuTarget
+from tilework.space.blocks import MULTI_LEVEL, Attached, Block
+from tilework.space.decision import Open, Rows
+from tilework.space.guards import bounds
+from tilework.space.limited import whole_steps
+from tilework.space.pairs import pair_axis
+from tilework.space.tables import (
+    divisors,
+    reduce_table,
+    register_tiles,
+    spatial_table,
+    vector_tiles,
+)
+from tilework.space.transforms import transform_of
+from tilework.te.expr import Axis, reads
+
+UNROLL_LIMITS = (0, 32, 96, 192)
+_LOCAL_PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
+_LOCAL_VECTORS = 4
+_MAX_LIMITED_TILE = 16
+
+
+def vector_lanes(block: Block, target: CpuTarget) -> int:
+    """Lanes of the vector loop: whole registers of the widest type held or stored (>= 4 bytes)."""
+    widest = max(4, dtype_bytes(block.op.dtype), dtype_bytes(block.result.dtype))
+    return target.vector_bits // (8 * widest)
+
+
+def _vector_limit(block: Block, target: CpuTarget) -> int:
+    if not block.reduce:
+        return 8
+    if block.const_axes:
+        return 1  # the expanded body is long enough
+    return 8 if math.prod(a.extent for a in block.spatial[:-1]) == 1 else 4
+
+
+def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
+    """Innermost tile sizes of an axis that is not vectorised."""
+    fixed = block.op.attrs.get("tile", {}).get(axis.name)
+    if fixed is not None:
+        return (int(fixed),)
+    if transform_of(block) is not None:
+        return (axis.extent,) if axis in block.const_axes else (1,)
+    if block.const_axes:
+        return divisors(axis.extent) if axis in block.const_axes else (1,)
+    operands = reads(block.source)
+    if len(operands) > 1 and all(any(i is axis for i in r.indices) for r in operands):
+        return (1,)  # a batch axis: a larger register tile would reuse nothing
+    return register_tiles(axis.extent)
+
+
+def _limited_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
+    """Tiles of an axis on which the number of terms depends: whole ones if it is vectorised."""
+    step = whole_steps(block)[axis]
+    if axis is block.spatial[-1]:
+        return (step,)
+    return tuple(d for d in divisors(step) if d <= _MAX_LIMITED_TILE)
+
+
+def _local_tiles(attached: Attached, target: CpuTarget) -> list[tuple[str, tuple[int, ...]]]:
+    """Register tiles of an attached reduction: points of its last axis but one, and of its last.
+
+    Its region is as large as the tile of the nest, so that a tile larger than the region is cut.
+    """
+    block = attached.block
+    assert block is not None
+    *others, last = block.spatial or (None,)
+    pixels = tuple(t for t in _LOCAL_PIXELS if t <= others[-1].extent) if others else (1,)
+    lanes = vector_lanes(block, target)
+    vectors = vector_tiles(last.extent, lanes, _LOCAL_VECTORS) if last is not None else (1,)
+    return [("pixels", pixels), ("vector", vectors)]
+
+
+def decisions(block: Block, target: CpuTarget) -> list[Open]:
+    """What a row decides about a block, in the order of its columns."""
+    out: list[Open] = []
+    levels = block.spatial_levels - 1
+    tiled = bool(block.reduce) or block.structure == MULTI_LEVEL
+    for i, axis in enumerate(block.spatial):
+        if axis in whole_steps(block):
+            inner = _limited_tiles(block, axis)
+        elif i == len(block.spatial) - 1:
+            lanes = vector_lanes(block, target)
+            inner = vector_tiles(axis.extent, lanes, _vector_limit(block, target))
+        else:
+            inner = _inner_tiles(block, axis) if tiled else (1,)
+        out.append(Open(axis.name, spatial_table(axis.extent, levels, inner), "tile"))
+    levels = block.reduce_levels - 1
+    taps = {b.tap for b in bounds(block)}
+    for axis in block.reduce if levels > 0 else ():
+        table = reduce_table(axis.extent, levels)
+        if axis in taps:  # in one piece, so that the code knows which taps meet the border
+            table = table[table[:, -1] == axis.extent]
+        if axis is pair_axis(block):
+            table = table[table[:, -1] % 2 == 0]
+        out.append(Open(axis.name, table, "tile"))
+    for attached in block.attached_reductions:
+        for what, choices in _local_tiles(attached, target):
+            name = f"{attached.op.name} at {block.op.name} {what}"
+            out.append(Open(name, _column(choices), "tile"))
+    fused = np.arange(len(block.parallel_axes) + 1, dtype=np.int32)
+    if not tiled:
+        fused = np.unique([0, max(len(block.spatial) - 1, 1), len(block.spatial)])
+    out.append(Open("parallel", _column(fused), "parallel"))
+    looped = block.reduce and not block.const_axes
+    out.append(Open("unroll", _column(UNROLL_LIMITS if looped else (0,)), "unroll"))
+    return out
+
+
+def _column(choices: Sequence[int] | NDArray[np.int32]) -> Rows:
+    return np.array(choices, np.int32).reshape(-1, 1)

@@ -1,0 +1,326 @@
+"""Static facts of a block's memory accesses: what the feature formulas need, found once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+from tilework.dtypes import dtype_bytes, is_float
+from tilework.kinds.cpu.machine import Machine
+from tilework.space.blocks import Block
+from tilework.space.guards import bounds, without
+from tilework.space.limited import limits_of
+from tilework.te.affine import Linear, linear
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Lookup,
+    Read,
+    Select,
+    children,
+    substitute,
+    walk,
+)
+from tilework.te.tensor import Placeholder
+
+LINE_BYTES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One tensor touched by a block, by its linear index in each dimension.
+
+    Attributes:
+        dims: per dimension, |coefficient| of each axis (None where the index is not linear).
+        shape: extents of the tensor.
+        packed: whether the schedule lays the tensor out in reading order.
+        store: whether the block writes it.
+        lane_stride: elements between neighbours along the vectorised axis (0: the same element).
+        guarded: whether the read is conditional.
+        once: whether it is touched only when a register tile is finished.
+    """
+
+    dims: tuple[dict[Axis, float] | None, ...]
+    shape: tuple[int, ...]
+    element_bytes: int
+    packed: bool
+    store: bool
+    lane_stride: int
+    guarded: bool
+    once: bool
+
+    def stride_lines(self, axis: Axis) -> int:
+        """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
+        total, stride = 0.0, float(self.element_bytes)
+        for dim, size in zip(reversed(self.dims), reversed(self.shape), strict=True):
+            total += (dim or {}).get(axis, 0) * stride
+            stride *= size
+        return int(total) // LINE_BYTES if total and total % LINE_BYTES == 0 else 1
+
+    @cached_property
+    def tensor_bytes(self) -> int:
+        """Size of the whole tensor."""
+        return math.prod(self.shape) * self.element_bytes
+
+    @cached_property
+    def slides(self) -> bool:
+        """Whether a dimension is read at spatial position plus tap: windows overlap."""
+        return any(
+            d is not None and {a.kind for a in d} == {"spatial", "reduce"} for d in self.dims
+        )
+
+    @cached_property
+    def axes(self) -> frozenset[Axis]:
+        """Axes that the address depends on."""
+        return frozenset(a for d in self.dims if d is not None for a in d)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockFacts:
+    """Accesses and operation counts of a block.
+
+    Attributes:
+        update_ops: vector instructions per element and reduction point (a multiply-add is one).
+        finish_ops: vector instructions per output element when a tile is finished.
+        math_calls: calls of expensive functions per output element.
+        local: which accesses are to buffers of attached producers.
+    """
+
+    accesses: tuple[Access, ...]
+    update_ops: float
+    finish_ops: float
+    math_calls: float
+    local: tuple[int, ...] = ()
+
+    @cached_property
+    def windows(self) -> bool:
+        """Whether the update is a window sum of vectors: `codegen.order` applies to it."""
+        used = [a for a in self.accesses if not a.once and not a.store]
+        return any(a.slides for a in used) and all(a.lane_stride == 1 for a in used)
+
+    def update_ops_rate(self, machine: Machine) -> float:
+        """Cycles per vector of the register tile and reduction step, ports permitting."""
+        return self.update_ops / machine.fma_ports
+
+
+@lru_cache(maxsize=512)
+def block_facts(block: Block) -> BlockFacts:
+    """Facts of one block (cached: blocks live as long as their search space)."""
+    free = set(block.op.attrs.get("layout_free", ()))
+    packs = block.structure.count("R") >= 2
+    last = block.spatial[-1] if block.spatial else None
+    accesses: list[Access] = []
+    for read, guarded in _reads(block.source, False):
+        op = read.tensor.op
+        packed = packs and isinstance(op, Placeholder) and op.name in free
+        accesses.append(_access(read, last, packed, guarded, bool(limits_of(block))))
+    finish = 1.0
+    calls = 0.0
+    if block.epilogue is not None and block.epilogue_body is not None:
+        rename = dict(zip(block.epilogue.axes, block.spatial, strict=True))
+        for read, guarded in _reads(block.epilogue_body, False):
+            if read.tensor.op is block.op:
+                continue
+            dims = _dims(read, rename)
+            accesses.append(
+                _make(
+                    read, dims, _lane(dims, read.tensor.shape, last), False, False, guarded, True
+                )
+            )
+        finish += _ops(block.epilogue_body)
+        calls += _calls(block.epilogue_body)
+    out = block.result
+    dims = tuple({a: 1} for a in block.spatial)
+    accesses.append(
+        Access(dims, out.shape, dtype_bytes(out.dtype), False, True, 1, False, bool(block.reduce))
+    )
+    update = (
+        max(_ops(without(block.source, {b.node for b in bounds(block)})), 1.0)
+        if not block.const_axes
+        else _density(block.source)
+    )
+    if not block.reduce:
+        calls += _calls(block.source)
+    inside = {a.op for a in block.attached}
+    local = tuple(
+        i for i, (read, _) in enumerate(_reads(block.source, False)) if read.tensor.op in inside
+    )
+    return BlockFacts(tuple(accesses), update, finish, calls, local)
+
+
+def plain_access(read: Read) -> Access:
+    """The access of a read whose tensor keeps its layout."""
+    return _access(read, None, False, False)
+
+
+def lane_stride(read: Read, last: Axis) -> int:
+    """Elements between what neighbours along ``last`` read (0: the same element)."""
+    return _lane(tuple(_dim(i, {}) for i in read.indices), read.tensor.shape, last)
+
+
+def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:
+    if isinstance(e, Read):
+        return [(e, guarded)]
+    inside = guarded or isinstance(e, IfThenElse)
+    return [r for child in children(e) for r in _reads(child, inside)]
+
+
+_Dims = tuple[dict[Axis, float] | None, ...]
+
+
+def _dims(read: Read, rename: dict[Axis, Axis]) -> _Dims:
+    return tuple(_dim(i, rename) for i in read.indices)
+
+
+def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, float] | None:
+    divisor = 1
+    if isinstance(index, Binary) and index.op == "//" and isinstance(index.b, Const):
+        divisor = int(index.b.value)
+        index = index.a
+    form = linear(index)
+    if form is None:
+        return None
+    return {rename.get(a, a): abs(c) / divisor for a, c in form.coefficients.items()}
+
+
+def _stored_rows(read: Read) -> tuple[_Dims, tuple[int, ...]]:
+    """Dimensions of stored blocks, read at ``starts[axis // R] + e`` and ``axis % R``.
+
+    The same elements as a row of the blocks that there are on average for every point of the axis:
+    what a nest touches of that, it touches of the blocks.
+    """
+    dims, shape = list(_dims(read, {})), list(read.tensor.shape)
+    for d, index in enumerate(read.indices):
+        row, axis = _row_start(index)
+        if row is None or axis is None:
+            dims[d] = _found_places(index) if dims[d] is None else dims[d]
+            continue
+        dims[d] = {a: abs(c) for a, c in row.coefficients.items()}
+        per_point = shape[d] / axis.extent
+        within = [m for m, i in enumerate(read.indices) if _remainder(i) is axis]
+        for m in within:
+            per_point *= shape[m]
+            dims[m], shape[m] = {axis: 1}, axis.extent
+        if within:
+            shape[d] = max(round(per_point), 1)
+        else:
+            dims[d] = {**(dims[d] or {}), axis: per_point}
+    return tuple(dims), tuple(shape)
+
+
+def _found_places(index: Expr) -> dict[Axis, float] | None:
+    """A position that is read from memory: each step of a reduction finds another one."""
+    found = next((n for n in walk(index) if isinstance(n, Read)), None)
+    if found is None:
+        return None
+
+    def with_value(value: int) -> Linear | None:
+        literal = Const("int32", value)
+        return linear(substitute(index, lambda n: literal if n is found else None))
+
+    zero, one = with_value(0), with_value(1)
+    if zero is None or one is None:
+        return None
+    out = {a: abs(float(c)) for a, c in zero.coefficients.items()}
+    steps = (n for n in walk(found) if isinstance(n, Axis) and n.kind == "reduce")
+    return {**dict.fromkeys(steps, abs(float(one.const - zero.const))), **out}
+
+
+def _remainder(index: Expr) -> Expr | None:
+    return index.a if isinstance(index, Binary) and index.op == "%" else None
+
+
+def _row_start(index: Expr) -> tuple[Linear | None, Axis | None]:
+    """A position in rows of stored elements: ``starts[axis // n] + linear`` as its parts."""
+    starts = [n for n in walk(index) if isinstance(n, Read)]
+    if len(starts) != 1 or len(starts[0].indices) != 1:
+        return None, None
+    axes = [n for n in walk(starts[0]) if isinstance(n, Axis)]
+    form = linear(substitute(index, lambda n: Const("int32", 0) if n is starts[0] else None))
+    moved = linear(substitute(index, lambda n: Const("int32", 1) if n is starts[0] else None))
+    if form is None or moved is None or moved.const - form.const != 1 or len(axes) != 1:
+        return None, None
+    return (form, axes[0]) if axes[0].kind == "spatial" else (None, None)
+
+
+def _lane(
+    dims: tuple[dict[Axis, float] | None, ...], shape: tuple[int, ...], last: Axis | None
+) -> int:
+    stride, total = 1, 0.0
+    for dim, size in zip(reversed(dims), reversed(shape), strict=True):
+        if dim is None:
+            return size
+        if last is not None:
+            total += dim.get(last, 0) * stride
+        stride *= size
+    return int(total)
+
+
+def _access(
+    read: Read,
+    last: Axis | None,
+    packed: bool,
+    guarded: bool,
+    limited: bool = False,
+) -> Access:
+    """The access of a read.
+
+    With limits, a register tile's points share what is found in data (`space.limited`).
+    """
+    dims, shape = _dims(read, {}), read.tensor.shape
+    fixed = dims
+    if limited:
+        dims, shape = _stored_rows(read)
+        data = [any(isinstance(n, Read) for n in walk(i)) for i in read.indices]
+        fixed = tuple({} if d else dim for d, dim in zip(data, dims, strict=True))
+    stride = _lane(fixed, read.tensor.shape, last)
+    if packed and stride:
+        stride = 1
+    made = _make(read, dims, stride, packed, False, guarded, False)
+    return replace(made, shape=shape)
+
+
+def _make(
+    read: Read,
+    dims: tuple[dict[Axis, float] | None, ...],
+    stride: int,
+    packed: bool,
+    store: bool,
+    guarded: bool,
+    once: bool,
+) -> Access:
+    size = dtype_bytes(read.tensor.dtype)
+    return Access(dims, read.tensor.shape, size, packed, store, stride, guarded, once)
+
+
+def _ops(e: Expr) -> float:
+    """Vector instructions of a body: a product that is added counts once with its addition."""
+    total = 0.0
+    for node in walk(e):
+        if isinstance(node, Read):
+            continue
+        if (
+            isinstance(node, (Binary, Compare))
+            and (is_float(node.dtype) or is_float(node.a.dtype))
+        ) or isinstance(node, (Select, IfThenElse)):
+            total += 1
+    return total
+
+
+def _density(e: Expr) -> float:
+    """Share of the products with constant matrices that are not zero: the others vanish."""
+    out = 1.0
+    for node in walk(e):
+        if isinstance(node, Lookup):
+            out *= sum(v != 0 for v in node.values) / len(node.values)
+    return out
+
+
+def _calls(e: Expr) -> float:
+    return float(sum(isinstance(n, Call) for n in walk(e)))

@@ -1,0 +1,175 @@
+"""Terms of a scheduled nest, for all candidates at once: the shared input of features and draft.
+
+Every quantity is an array of length P. Nothing here looks at one candidate at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.kinds.cpu.features.access import block_facts
+from tilework.kinds.cpu.features.local import attached_cycles
+from tilework.kinds.cpu.features.tile import (
+    CALL_CYCLES,
+    GUARD_LOAD_CYCLES,
+    LOOP_CYCLES,
+    TILE_CYCLES,
+    TileShape,
+    step_cycles,
+    unrolled_steps,
+    version_cycles,
+)
+from tilework.kinds.cpu.features.traffic import first_pass, traffic_of
+from tilework.kinds.cpu.machine import Machine
+from tilework.space.nest import BlockNest
+from tilework.space.pairs import pair_axis
+from tilework.space.regions import scratch_bytes
+from tilework.space.transforms import Transform, transform_of
+from tilework.te.expr import Axis, IfThenElse
+from tilework.te.flops import mean_terms
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What one block costs, term by term (cycles of one core for the whole block unless said).
+
+    Attributes:
+        compute: instruction throughput, latency and loop overhead of the register tiles.
+        finish: starting and finishing register tiles.
+        attached: computing attached producers.
+        traffic: bytes into L1, L2 and L3, each summed over accesses.
+        chunks: iterations of the fused parallel loops (1: serial).
+        balance: slowest thread's share of the work times the number of threads, at least 1.
+        seconds: predicted run time.
+        extra: further descriptive terms, for the learned model alone.
+    """
+
+    compute: Floats
+    finish: Floats
+    attached: Floats
+    traffic: list[Floats]
+    chunks: Floats
+    balance: Floats
+    seconds: Floats
+    extra: dict[str, Floats]
+
+
+def analyse(nest: BlockNest, machine: Machine) -> Terms:
+    """Terms of one block for all candidates of the nest."""
+    block, facts = nest.block, block_facts(nest.block)
+    count = len(nest.parallel)
+    tiles = {a: [t.astype(np.float64) for t in ts] for a, ts in nest.tiles.items()}
+    limited = mean_terms(block.op)
+    for a, mean in limited.items():  # what data leave of the axis, in one piece
+        tiles[a] = [np.full(count, mean)]
+    shape = TileShape(nest, tiles, machine)
+    points = np.ones(count)
+    inner_points = np.ones(count)
+    for a in block.reduce:
+        together = 2 if a is pair_axis(block) else 1  # points that one step takes
+        points *= (tiles[a][0] if a in limited else a.extent) / together
+        inner_points *= tiles[a][-1] / together
+    visits = points / inner_points
+    unrolled = unrolled_steps(nest, tiles)
+    steps_unrolled = np.ones(count)
+    for a in block.reduce:
+        steps_unrolled = steps_unrolled * unrolled[a]
+    base, stalls, loads, guarded, scattered = step_cycles(facts, shape, unrolled, machine)
+    loop = LOOP_CYCLES / steps_unrolled
+    step = base + stalls + loop
+    compute = shape.sum_over_versions(
+        lambda pixels, vectors: (
+            version_cycles(facts, pixels, vectors, machine, base, shape.work, scattered)
+            + stalls * pixels / shape.pixels
+            + loop
+        )
+    )
+    compute = compute * points
+    transform = transform_of(block)
+    if transform is not None:
+        compute = shape.tiles * _transform_cycles(nest, transform, shape, machine)
+    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * CALL_CYCLES
+    tile_ops = shape.work * (1.0 + finish_ops / machine.load_ports) + TILE_CYCLES
+    respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
+    finish = shape.tiles * (tile_ops + respill + LOOP_CYCLES * visits * 4)
+    attached = attached_cycles(nest, machine)
+    traffic = traffic_of(nest, facts, tiles, machine)
+    sums = [np.sum(level, axis=0) for level in traffic.into]
+    rates = (machine.l2_rate, machine.l3_rate, machine.memory_rate)
+    memory = [t / r for t, r in zip(sums, rates, strict=True)]
+    busy = compute + finish + attached
+    slowest = np.maximum.reduce([busy, *memory])
+    cycles = slowest + 0.25 * (busy + memory[0] + memory[1] + memory[2] - slowest)
+    cycles += first_pass(facts, traffic, busy, machine)
+    chunks = np.ones(count)
+    for i, a in enumerate(block.parallel_axes):
+        chunks = np.where(nest.parallel > i, chunks * tiles[a][0], chunks)
+    threads = np.minimum(chunks, machine.cores)
+    balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
+    parallel = (nest.parallel > 0) & (machine.cores > 1)
+    share = np.where(parallel, balance / machine.cores, 1.0)
+    shared = np.maximum(cycles * share, memory[2] / min(machine.cores, machine.memory_cores))
+    total = shared + np.where(parallel, machine.fork_cycles, 0.0) + 200.0
+    extra = {
+        "pixels": shape.pixels,
+        "vectors": shape.vectors,
+        "accumulators": shape.work,
+        "step_cycles": step,
+        "step_loads": loads,
+        "guarded_loads": guarded,
+        "unrolled_steps": steps_unrolled,
+        "reduce_points": points,
+        "reduce_inner": inner_points,
+        "reduce_visits": visits,
+        "tiles": shape.tiles,
+        "wasted_slots": shape.waste,
+        "threads": threads,
+        "scratch": scratch_bytes(nest).astype(np.float64),
+        "unroll": nest.unroll.astype(np.float64),
+        "parallel": nest.parallel.astype(np.float64),
+        "memory_l2": memory[0],
+        "memory_l3": memory[1],
+        "memory_dram": memory[2],
+    }
+    for i in range(3):
+        part = traffic.footprint[i] if i < len(traffic.footprint) else np.zeros(count)
+        extra[f"footprint_{i}"] = part
+        for level in range(2):
+            into = traffic.into[level]
+            extra[f"traffic_{level}_{i}"] = into[i] if i < len(into) else np.zeros(count)
+    extra |= _extents(nest, tiles)
+    return Terms(compute, finish, attached, sums, chunks, balance, total / machine.clock_hz, extra)
+
+
+def _transform_cycles(
+    nest: BlockNest, transform: Transform, shape: TileShape, machine: Machine
+) -> Floats:
+    """Cycles of one tile of a transform: its operations or loads, and conditions at the border."""
+    reads_, _ = transform.points()
+    per_vector = max(transform.operations() / machine.fma_ports, reads_ / machine.load_ports)
+    border = 0.0
+    if isinstance(transform.data, IfThenElse):
+        taps = {s.reduce for s in transform.stages}
+        dims = [d for a in block_facts(nest.block).accesses for d in a.dims if d and taps & set(d)]
+        counts = [a.extent for d in dims for a in d if a not in taps]
+        border = 1.0 - float(np.prod([max(n - 2, 0) / n for n in counts]))
+    return shape.vectors * (per_vector + GUARD_LOAD_CYCLES * reads_ * border)
+
+
+def _extents(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[str, Floats]:
+    """Loop extents by position: the last three spatial and the last three reduce axes."""
+    out: dict[str, Floats] = {}
+    one = np.ones(len(nest.parallel))
+    for kind, axes, levels in (("s", nest.block.spatial, 4), ("r", nest.block.reduce, 2)):
+        for back in range(3):
+            axis = axes[-1 - back] if back < len(axes) else None
+            own = tiles[axis] if axis is not None else []
+            for level in range(levels):
+                at = len(own) - levels + level
+                out[f"{kind}{back}_{level}"] = own[at] if at >= 0 else one
+    return out

@@ -1,0 +1,117 @@
+"""Producers computed inside their consumer's nest: what computing their regions costs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.kinds.cpu.features.access import block_facts, lane_stride
+from tilework.kinds.cpu.features.tile import (
+    CALL_CYCLES,
+    GUARD_LOAD_CYCLES,
+    TILE_CYCLES,
+    register_count,
+)
+from tilework.kinds.cpu.machine import Machine
+from tilework.space.blocks import Attached
+from tilework.space.nest import BlockNest
+from tilework.space.regions import attached_extents
+from tilework.te.expr import IfThenElse, reads, walk
+
+Floats = NDArray[np.float64]
+_SCATTERED_CYCLES = 1.0  # a load and an insertion for each element
+
+
+def attached_cycles(nest: BlockNest, machine: Machine) -> Floats:
+    """Cycles of computing the regions of all attached producers, recomputation included."""
+    total = np.zeros(len(nest.parallel))
+    for attached in nest.block.attached:
+        visits = region_visits(nest, attached)
+        size = np.ones(len(total))
+        extents = attached_extents(nest, attached)
+        if attached.block is not None:
+            total += visits * _local_reduction_cycles(nest, attached, machine)
+            continue
+        for extent in extents:
+            size = size * extent
+        guard = any(isinstance(n, IfThenElse) for n in walk(attached.body))
+        rows = size / np.maximum(extents[-1], 1)
+        vector = 2.0 if guard else 1.2
+        if _scattered(attached):
+            vector = _SCATTERED_CYCLES * machine.lanes
+        total += visits * (size / machine.lanes * vector + rows * 6.0)
+    return total
+
+
+def _scattered(attached: Attached) -> bool:
+    """Whether neighbours along the last axis are read from distant places (transposition)."""
+    strides = [lane_stride(read, attached.op.axes[-1]) for read in reads(attached.body)]
+    return any(s not in (0, 1) for s in strides)
+
+
+def region_visits(nest: BlockNest, attached: Attached) -> Floats:
+    """How often the region of an attached producer is computed: recomputation included."""
+    visits = np.ones(len(nest.parallel))
+    for a in nest.block.spatial:
+        visits = visits * nest.outer_trips(a, attached.level)
+    return visits
+
+
+def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machine) -> Floats:
+    """Cycles to compute the region of an attached reduction once, in its register tiles."""
+    block = attached.block
+    assert block is not None
+    facts = block_facts(block)
+    extents = [e.astype(np.float64) for e in attached_extents(nest, attached)]
+    one = np.ones(len(nest.parallel))
+    rows = np.prod([one, *extents[:-2]], axis=0)
+    pixels, last = (
+        np.minimum(t, e)
+        for t, e in zip(
+            nest.local[attached],
+            (extents[-2] if len(extents) > 1 else one, extents[-1] if extents else one),
+            strict=True,
+        )
+    )
+    points = float(np.prod([a.extent for a in block.reduce], dtype=np.float64))
+    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * CALL_CYCLES
+    across = block.spatial[-2] if len(block.spatial) > 1 else None
+    total = np.zeros(len(one))
+    for count_p, size_p in _cuts(extents[-2] if len(extents) > 1 else one, pixels):
+        for count_v, size_v in _cuts(extents[-1] if extents else one, last):
+            vectors = register_count(size_v, machine.lanes)
+            work = size_p * vectors
+            loads, guarded = np.zeros(len(one)), np.zeros(len(one))
+            for access in facts.accesses:
+                if access.once or access.store:
+                    continue
+                n = size_p if across in access.axes else one
+                n = n * (
+                    vectors
+                    if access.lane_stride == 1
+                    else size_v * 2.0
+                    if access.lane_stride
+                    else 1.0
+                )
+                loads = loads + n
+                guarded = guarded + (n if access.guarded else 0.0)
+            step = (
+                np.maximum.reduce(
+                    [
+                        work * facts.update_ops_rate(machine),
+                        loads / machine.load_ports,
+                        np.full(len(one), machine.latency),
+                    ]
+                )
+                + GUARD_LOAD_CYCLES * guarded
+            )
+            done = work * (1.0 + finish_ops / machine.load_ports) + TILE_CYCLES
+            total += rows * count_p * count_v * (step * points + done)
+    return total
+
+
+def _cuts(extent: Floats, size: Floats) -> list[tuple[Floats, Floats]]:
+    """Number and size of the full tiles of a region's dimension, and of the shorter last one."""
+    whole = np.floor(extent / size)
+    rest = extent - whole * size
+    return [(whole, size), (np.where(rest > 0, 1.0, 0.0), np.maximum(rest, 1.0))]

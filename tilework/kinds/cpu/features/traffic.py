@@ -1,0 +1,153 @@
+"""Traffic between the caches, by one rule.
+
+Walking from the innermost loop outwards, a tensor's traffic into a cache of C bytes grows with a
+loop's trip count, except where one iteration of the loop touches no more than C bytes in total:
+then the data of the previous iteration is still there, and traffic grows only by the tensor's new
+data (not at all if its address does not depend on the loop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.kinds.cpu.features.access import LINE_BYTES, Access, BlockFacts, plain_access
+from tilework.kinds.cpu.features.local import region_visits
+from tilework.kinds.cpu.machine import Machine
+from tilework.space.blocks import MULTI_LEVEL
+from tilework.space.nest import BlockNest
+from tilework.space.regions import attached_extents
+from tilework.te.expr import Axis, reads
+
+Floats = NDArray[np.float64]
+_COLD_WEIGHT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Bytes per access into each cache level, and each access's footprint of one outer tile."""
+
+    into: list[list[Floats]]
+    footprint: list[Floats]
+
+
+def traffic_of(
+    nest: BlockNest, facts: BlockFacts, tiles: dict[Axis, list[Floats]], machine: Machine
+) -> Traffic:
+    """Bytes per access into L1, L2 and L3, and what one outer tile of each access takes."""
+    block = nest.block
+    count = len(nest.parallel)
+    sizes = (machine.l1_bytes, machine.l2_bytes, machine.l3_bytes)
+    spans = {a: np.ones(count) for a in (*block.spatial, *block.reduce)}
+    now = [_footprint(a, spans, count) for a in facts.accesses]
+    into = [[f.copy() for f in now] for _ in sizes]
+    whole = np.sum(now, axis=0)
+    footprint = now
+    warm = _warm(facts, machine)
+    for axis, level in reversed(block.loops):
+        trips = tiles[axis][level]
+        if (trips == 1).all():
+            continue
+        spans[axis] = np.minimum(spans[axis] * trips, axis.extent)
+        after = [
+            _footprint(access, spans, count) if axis in access.axes else now[i]
+            for i, access in enumerate(facts.accesses)
+        ]
+        for per_access, size in zip(into, sizes, strict=True):
+            fits = whole <= size
+            for i, access in enumerate(facts.accesses):
+                if access.once and axis.kind == "reduce":
+                    continue
+                grown = after[i] / now[i] if axis in access.axes else 1.0
+                per_access[i] = per_access[i] * np.where(fits, grown, trips)
+        now = after
+        whole = np.sum(now, axis=0)
+        if axis.kind == "spatial" and level == (2 if block.structure == MULTI_LEVEL else 1):
+            footprint = now
+    for i in warm:  # what a producer has left in L3 need not come from memory
+        into[2][i] = np.maximum(into[2][i] - now[i], 0.0)
+    if block.attached_reductions:
+        for per_access in into[1:]:  # a thread's buffer stays in its own caches
+            for i in facts.local:
+                per_access[i] = np.zeros(count)
+        for per_access, more in zip(into, _local_traffic(nest, sizes), strict=True):
+            per_access += more
+    return Traffic(into, footprint)
+
+
+def _footprint(access: Access, spans: dict[Axis, Floats], count: int) -> Floats:
+    """Bytes of cache lines that an access touches while its axes run over ``spans``."""
+    size = np.full(count, float(access.element_bytes))
+    width: Floats | float
+    for i, (dim, extent) in enumerate(zip(access.dims, access.shape, strict=True)):
+        if dim is None:
+            width = float(extent)
+        else:
+            width = 1.0
+            for axis, c in dim.items():
+                width = width + c * (spans[axis] - 1)
+            width = np.minimum(width, extent)
+        if i == len(access.dims) - 1 and not access.packed:
+            lines = np.ceil(width * access.element_bytes / LINE_BYTES)
+            width = lines * (LINE_BYTES / access.element_bytes)
+        size = size * width
+    return size
+
+
+def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[list[Floats]]:
+    """Bytes that the inputs of attached reductions bring into each level, per access.
+
+    A tensor that fits into a cache comes into it once; a larger one comes with every visit.
+    """
+    out: list[list[Floats]] = [[] for _ in sizes]
+    local = {a.op for a in nest.block.attached}
+    for attached in nest.block.attached:
+        spans = {
+            a: e.astype(np.float64)
+            for a, e in zip(attached.axes, attached_extents(nest, attached), strict=True)
+        }
+        count = len(nest.parallel)
+        reduce = attached.block.reduce if attached.block is not None else ()
+        spans |= {a: np.full(count, float(a.extent)) for a in reduce}
+        visits = region_visits(nest, attached)
+        for read in reads(attached.source):
+            if read.tensor.op in local:
+                continue
+            access = plain_access(read)
+            whole = float(np.prod(access.shape, dtype=np.float64)) * access.element_bytes
+            each = visits * _footprint(access, spans, count)
+            for level, size in zip(out, sizes, strict=True):
+                level.append(np.minimum(each, whole) if whole <= size else each)
+    return out
+
+
+def _warm(facts: BlockFacts, machine: Machine) -> list[int]:
+    """Accesses whose tensors are in L3 when the block starts.
+
+    In a network these are the results of the layer before; large weights come from memory.
+    """
+    found = [
+        i
+        for i, a in enumerate(facts.accesses)
+        if not (a.packed and a.tensor_bytes >= _COLD_WEIGHT_BYTES)
+    ]
+    total = sum(facts.accesses[i].tensor_bytes for i in found)
+    return found if total <= machine.l3_bytes * machine.cores else []
+
+
+def first_pass(facts: BlockFacts, traffic: Traffic, busy: Floats, machine: Machine) -> Floats:
+    """Cycles lost because weights come from memory during the first of several passes over them.
+
+    Only that pass's share of the instructions can hide them.
+    """
+    packed = [i for i, a in enumerate(facts.accesses) if a.packed]
+    near, far = (
+        np.sum([traffic.into[level][i] for i in packed], axis=0) + np.zeros(len(busy))
+        for level in (0, 2)
+    )
+    passes = np.maximum(near / np.maximum(far, 1.0), 1.0)
+    memory = far / machine.memory_rate
+    return np.maximum(memory - busy / passes, 0.0) - np.maximum(memory - busy, 0.0)

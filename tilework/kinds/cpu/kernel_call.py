@@ -1,0 +1,82 @@
+"""A kernel's object code as a function of arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tilework.dtypes import numpy_dtype
+from tilework.kinds.cpu.object_code import ObjectCode
+from tilework.lower.kernel import Kernel
+from tilework.runtime.arrays import ALIGN
+
+_PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
+
+
+class LoadedKernel:
+    """A kernel ready to call with aligned NumPy arrays."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._code = ObjectCode(*(code for _, code in kernel.objects))
+        self.address = self._code.address(kernel.symbol)
+        self._call = _PROTOTYPE(self.address)
+
+    def __call__(
+        self, arrays: Sequence[NDArray[Any]], workspace: NDArray[Any] | None, threads: int
+    ) -> None:
+        """Run once. ``arrays`` are inputs (packed where the kernel says so), then outputs."""
+        self.bind(arrays, workspace, threads)()
+
+    def bind(
+        self, arrays: Sequence[NDArray[Any]], workspace: NDArray[Any] | None, threads: int
+    ) -> BoundKernel:
+        """The call with its arguments fixed, for timing.
+
+        Raises:
+            ValueError: an array has another size or type than the kernel expects.
+        """
+        for a, arg in zip(arrays, self.kernel.args, strict=True):
+            if a.shape != arg.shape or a.dtype != numpy_dtype(arg.dtype):
+                raise ValueError(
+                    f"argument {arg.name}: expected {arg.dtype}{list(arg.shape)}, "
+                    f"got {a.dtype}{list(a.shape)}"
+                )
+            if not a.flags.c_contiguous or a.ctypes.data % ALIGN:
+                raise ValueError(
+                    f"argument {arg.name} must be contiguous and {ALIGN}-byte aligned"
+                )
+        need = self.kernel.workspace_bytes(threads)
+        if need and (workspace is None or workspace.nbytes < need):
+            raise ValueError(f"the kernel needs {need} bytes of workspace")
+        return BoundKernel(self, list(arrays), workspace, threads)
+
+
+class BoundKernel:
+    """A kernel with fixed arguments: calling it costs about a microsecond."""
+
+    def __init__(
+        self,
+        loaded: LoadedKernel,
+        arrays: list[NDArray[Any]],
+        workspace: NDArray[Any] | None,
+        threads: int,
+    ) -> None:
+        self._keep = (loaded, arrays, workspace)
+        self._pointers = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
+        self._args = ctypes.cast(self._pointers, ctypes.c_void_p)
+        self._workspace = ctypes.c_void_p(workspace.ctypes.data if workspace is not None else 0)
+        self._threads = threads
+        self._call = loaded._call
+
+    def __call__(self) -> None:
+        """Run once."""
+        self._call(self._args, self._workspace, self._threads)
+
+
+def load_kernel(kernel: Kernel) -> LoadedKernel:
+    """Load a kernel's object code into this process."""
+    return LoadedKernel(kernel)

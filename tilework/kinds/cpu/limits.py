@@ -1,0 +1,78 @@
+"""Which rows are programs that a CPU runs well: they fit its registers and a thread's memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.kinds.cpu.decisions import UNROLL_LIMITS, vector_lanes
+from tilework.kinds.cpu.target import CpuTarget
+from tilework.space.limited import copies, limits_of, whole_steps
+from tilework.space.nest import BlockNest
+from tilework.space.pairs import pair_axis
+from tilework.space.regions import scratch_bytes
+from tilework.space.transforms import transform_of
+
+_MAX_TILE_BYTES = 1 << 20
+
+
+def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
+    """Which rows lower to a program within the target's limits (all others are refused)."""
+    block = nest.block
+    ok = np.ones(len(nest.parallel), bool)
+    for axis, extents in nest.tiles.items():
+        covered = np.ones(len(ok), np.int64)
+        for extent in extents[1:]:
+            ok &= extent >= 1
+            covered = covered * extent
+        if axis.kind == "reduce":
+            ok &= covered * extents[0] == axis.extent
+            if axis is pair_axis(block):
+                ok &= extents[-1] % 2 == 0
+        else:
+            ok &= covered < 2 * max(axis.extent, target.lanes())
+    ok &= nest.parallel <= len(block.parallel_axes)
+    ok &= nest.unroll <= max(UNROLL_LIMITS)
+    for axis in block.spatial:
+        fixed = block.op.attrs.get("tile", {}).get(axis.name)
+        if fixed is not None:
+            ok &= nest.tiles[axis][-1] == fixed
+    for axis, step in whole_steps(block).items():
+        tile = nest.tiles[axis][-1]
+        ok &= (step % np.maximum(tile, 1) == 0) if axis is not block.spatial[-1] else tile == step
+    lanes = vector_lanes(block, target)
+    ok &= scratch_bytes(nest) <= _MAX_TILE_BYTES
+    if transform_of(block) is not None:
+        return ok & _whole_tiles(nest, lanes)
+    pixels = vectors = np.ones(len(ok), np.int64)
+    for axis in block.spatial[:-1]:
+        pixels = pixels * nest.tiles[axis][-1]
+    for axis in block.spatial[-1:]:
+        vectors = -(-nest.tiles[axis][-1] // lanes)
+    if limits_of(block):
+        work = pixels * vectors * copies(nest.unroll)
+        ok &= work + vectors <= target.num_vector_registers
+    elif block.reduce:
+        ok &= pixels * vectors + vectors <= target.num_vector_registers
+    else:
+        ok &= pixels * vectors <= 32
+    for attached, (rows, last) in nest.local.items():
+        assert attached.block is not None
+        vectors = -(-last // vector_lanes(attached.block, target))
+        ok &= rows * vectors + vectors <= target.num_vector_registers
+        *others, inner = attached.block.spatial or (None,)
+        ok &= (rows <= (others[-1].extent if others else 1)) & (
+            last < 2 * max(inner.extent if inner is not None else 1, target.lanes())
+        )
+    return ok
+
+
+def _whole_tiles(nest: BlockNest, lanes: int) -> NDArray[np.bool_]:
+    """Rows whose register tile is one tile of a transform, one vector wide."""
+    block = nest.block
+    fixed = block.op.attrs.get("tile", {})
+    ok = nest.tiles[block.spatial[-1]][-1] <= lanes
+    for axis in block.spatial[:-1]:
+        whole = axis.extent if axis in block.const_axes else fixed.get(axis.name, 1)
+        ok &= nest.tiles[axis][-1] == whole
+    return ok

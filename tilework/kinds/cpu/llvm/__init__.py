@@ -1,0 +1,1 @@
+"""Code generation: loop programs to LLVM IR and object code."""

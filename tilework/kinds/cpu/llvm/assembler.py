@@ -1,0 +1,41 @@
+"""The boundary to LLVM: IR text in, object code out. No optimisation passes run."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from tilework.kinds.cpu.object_code import llvm
+from tilework.kinds.cpu.target import CpuTarget as Target
+
+
+@lru_cache(maxsize=16)
+def _machine(mcpu: str, mattr: str, triple: str) -> Any:
+    binding = llvm()
+    if triple:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+        kind = binding.Target.from_triple(triple)
+    else:
+        kind = binding.Target.from_default_triple()
+    return kind.create_target_machine(
+        cpu=mcpu, features=mattr, opt=2, reloc="pic", codemodel="default"
+    )
+
+
+def _module(text: str, target: Target) -> tuple[Any, Any]:
+    machine = _machine(target.mcpu, target.mattr, target.triple)
+    head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
+    return llvm().parse_assembly(head + text), machine
+
+
+def emit_object(text: str, target: Target) -> bytes:
+    """Object code of LLVM IR text for the target."""
+    module, machine = _module(text, target)
+    return bytes(machine.emit_object(module))
+
+
+def emit_assembly(text: str, target: Target) -> str:
+    """Assembly of LLVM IR text for the target."""
+    module, machine = _module(text, target)
+    return str(machine.emit_assembly(module))

@@ -1,0 +1,61 @@
+"""The generated functions that call all kernels of a network in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilework.kinds.cpu.llvm.assembler import emit_object
+from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.runtime.image import PROFILE_SYMBOL, RUN_SYMBOL, Step
+
+
+def driver_object(steps: Sequence[Step], target: Target) -> bytes:
+    """Object code of the run function and the profiled run function.
+
+    ``void tilework_run(void **table, void *workspace, int32_t threads)`` calls every kernel with
+    its part of ``table``: the argument pointers of all calls, one after another.
+
+    ``void tilework_profile(..., int32_t clock, struct timespec *stamps)`` also stores the time of
+    ``clock`` before the first call and after each.
+    """
+    declarations = [f"declare void @{s}(ptr, ptr, i32)" for s in sorted({s.symbol for s in steps})]
+    run: list[str] = []
+    profiled: list[str] = [_stamp(0)]
+    at = 0
+    for i, step in enumerate(steps):
+        call = (
+            f"  %a{i} = getelementptr ptr, ptr %table, i64 {at}\n"
+            f"  call void @{step.symbol}(ptr %a{i}, ptr %ws, i32 %threads)"
+        )
+        at += len(step.args)
+        run.append(call)
+        profiled += [call, _stamp(i + 1)]
+    text = _MODULE.format(
+        declarations="\n".join(declarations),
+        run=RUN_SYMBOL,
+        run_body="\n".join(run),
+        profile=PROFILE_SYMBOL,
+        profile_body="\n".join(profiled),
+    )
+    return emit_object(text, target)
+
+
+def _stamp(i: int) -> str:
+    return (
+        f"  %s{i} = getelementptr [2 x i64], ptr %stamps, i64 {i}\n"
+        f"  call i32 @clock_gettime(i32 %clock, ptr %s{i})"
+    )
+
+
+_MODULE = """\
+declare i32 @clock_gettime(i32, ptr)
+{declarations}
+define void @{run}(ptr %table, ptr %ws, i32 %threads) {{
+{run_body}
+  ret void
+}}
+define void @{profile}(ptr %table, ptr %ws, i32 %threads, i32 %clock, ptr %stamps) {{
+{profile_body}
+  ret void
+}}
+"""

@@ -1,0 +1,92 @@
+"""The order of an expanded nest of updates: those that read the same element stand together.
+
+A window sum such as a depthwise convolution reads each input element once per tap, for another
+output each time. Tap by tap, an element would be needed again long after its first use: it would
+have to wait in a register, and there are none left. Element by element it is used up at once::
+
+    for tap: for pixel: acc[pixel] += x[pixel + tap] * w[tap]       as lowered
+    for element: for tap: acc[element - tap] += x[element] * w[tap]     the order chosen here
+
+The accumulators, and as many weights as fit, are all that lives longer than an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from tilework.kinds.cpu.llvm.scalars import Scalars
+from tilework.lower.ir import For, If, Load, Stmt, Store
+from tilework.te.affine import Linear
+from tilework.te.expr import Axis, Expr, IfThenElse, Lookup, children
+
+Binding = dict[Axis, int]
+
+
+def by_element(s: For, scalars: Scalars) -> tuple[Stmt, list[Binding]] | None:
+    """Body and points of a perfect nest of expanded loops, ordered by the element that they read.
+
+    None where that would not help: the nest is not one vector update of a register, it reads
+    something that all lanes share (a matrix product, which has an order of its own), or every
+    element is read once.
+    """
+    loops: list[tuple[Axis, int]] = []
+    body: Stmt = s
+    while isinstance(body, For) and body.kind == "unroll":
+        if not isinstance(body.extent, int):
+            return None
+        loops.append((body.var, body.extent))
+        body = body.body
+    update = body  # at the border, a condition that is known here leaves points out
+    if isinstance(update, If) and update.orelse is None:
+        update = update.then
+    if not (isinstance(update, For) and update.kind == "vector"):
+        return None
+    if not isinstance(update.body, Store):
+        return None
+    forms = _vector_loads(update.body, update.var, scalars)
+    if not forms:
+        return None
+    points = [
+        dict(zip((v for v, _ in loops), at, strict=True))
+        for at in product(*(range(n) for _, n in loops))
+    ]
+    best: list[int] | None = None
+    distinct = 0
+    for form in forms:
+        terms = [(v, form.coefficients.get(v, 0)) for v, _ in loops]
+        offsets = [sum(c * p[v] for v, c in terms) for p in points]
+        count = len(set(offsets))
+        if distinct < count < len(points):
+            best, distinct = offsets, count
+        elif count == len(points):
+            return None
+    if best is None:
+        return None
+    order = sorted(range(len(points)), key=best.__getitem__)
+    return body, [points[i] for i in order]
+
+
+def _vector_loads(store: Store, lane: Axis, scalars: Scalars) -> list[Linear]:
+    """Addresses of what an update of a register reads; empty unless all are plain vectors."""
+    if store.buffer.scope != "register":
+        return []
+    forms = []
+    for node in _nodes(store.value):
+        if isinstance(node, Lookup):
+            return []
+        if isinstance(node, Load) and node.buffer.scope != "register":
+            form = scalars.flat(node, node.buffer, node.indices)
+            if form is None or form.coefficients.get(lane) != 1:
+                return []
+            forms.append(form)
+    return forms
+
+
+def _nodes(e: Expr) -> Iterator[Expr]:
+    """Nodes of a value, without conditions of guards and indices of loads."""
+    yield e
+    if isinstance(e, Load):
+        return
+    for child in (e.a, e.b) if isinstance(e, IfThenElse) else children(e):
+        yield from _nodes(child)

@@ -1,0 +1,239 @@
+"""LLVM modules of a loop program: one for each region, and one that runs them in order.
+
+A region's module knows neither where its buffers live nor what runs before it: it receives an
+array of base pointers. So candidates that differ in one region share the code of all others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilework.errors import ScheduleError
+from tilework.kinds.cpu.llvm.math_functions import MathLibrary
+from tilework.kinds.cpu.llvm.region import RegionCode, used_buffers
+from tilework.kinds.cpu.llvm.types import BYTES
+from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.lower.ir import Buffer, Program, Region
+from tilework.space import BlockNest
+from tilework.space.sketch import Sketch
+
+ALIGN = 64
+_TEXTS_KEPT = 256
+
+
+@dataclass(frozen=True)
+class Module:
+    """A symbol and the IR text that defines it."""
+
+    symbol: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """IR of a kernel: the main module first, then its regions, and what its caller must know."""
+
+    symbol: str
+    modules: tuple[Module, ...]
+    code_hash: str
+    shared_workspace: int
+    thread_workspace: int
+
+    @property
+    def text(self) -> str:
+        """All modules, for reading."""
+        return "\n\n".join(f"; ---- {m.symbol}\n{m.text}" for m in self.modules)
+
+
+@dataclass(frozen=True)
+class RegionKey:
+    """What determines a region's code: a block of a sketch and its decisions."""
+
+    sketch: Sketch
+    block: int
+    decisions: bytes
+
+    def __hash__(self) -> int:
+        return hash((id(self.sketch), self.block, self.decisions))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RegionKey)
+            and self.sketch is other.sketch
+            and (self.block, self.decisions) == (other.block, other.decisions)
+        )
+
+
+_texts: OrderedDict[RegionKey, Module] = OrderedDict()
+
+
+def region_keys(sketch: Sketch, row: Sequence[int]) -> list[RegionKey]:
+    """Keys of the regions of one schedule, in order."""
+    matrix = sketch.check(row)
+    out, col = [], 0
+    for i, block in enumerate(sketch.blocks):
+        width = BlockNest.columns(block)
+        out.append(RegionKey(sketch, i, matrix[0, col : col + width].tobytes()))
+        col += width
+    return out
+
+
+def generate_program(
+    program: Program, target: Target, keys: Sequence[RegionKey] | None = None
+) -> Source:
+    """LLVM IR of a loop program.
+
+    Args:
+        keys: identities of the regions, under which their texts are kept for later programs.
+
+    Raises:
+        ScheduleError: a buffer has an element type that no kernel can hold.
+    """
+    for b in (*program.inputs, *program.outputs, *program.temporaries):
+        if b.dtype not in BYTES:
+            known = ", ".join(BYTES)
+            raise ScheduleError(f"{b.name} has dtype {b.dtype}; kernels support {known}")
+    places, shared, per_thread = _place(program)
+    regions: list[Module] = []
+    body: list[str] = []
+    for i, region in enumerate(program.regions):
+        module = _region_module(region, target, keys[i] if keys else None)
+        regions.append(module)
+        body += _call(i, module.symbol, region, places, per_thread, target.num_cores > 1)
+    calls = "\n".join(body)
+    digest = hashlib.sha256(calls.encode()).hexdigest()[:16]
+    symbol = f"tw_{digest}"
+    declared = sorted({m.symbol for m in regions})
+    declarations = [f"declare void @{s}(ptr, i64, i64)" for s in declared]
+    if target.num_cores > 1:
+        declarations += ["declare void @GOMP_parallel(ptr, ptr, i32, i32)"]
+        declarations += [f"declare void @{s}.omp(ptr)" for s in declared]
+    text = _MAIN.format(symbol=symbol, declarations="\n".join(declarations), calls=calls)
+    unique = {m.symbol: m for m in regions}
+    modules = (Module(symbol, text), *unique.values())
+    return Source(symbol, modules, digest, shared, per_thread)
+
+
+def _region_module(region: Region, target: Target, key: RegionKey | None) -> Module:
+    found = _texts.get(key) if key is not None else None
+    if found is None:
+        library = MathLibrary(target.features)
+        code = RegionCode(region, target.vector_bits, library).text()
+        text = (_REGION + _TEAM if target.num_cores > 1 else _REGION).format(
+            bits=target.vector_bits,
+            declarations="\n".join(sorted(library.declarations)),
+            definitions="\n".join(library.definitions[k] for k in sorted(library.definitions)),
+            code=code,
+        )
+        symbol = f"tw_r{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        found = Module(symbol, text.replace("SYMBOL", symbol))
+    if key is not None:
+        _texts[key] = found
+        _texts.move_to_end(key)
+        while len(_texts) > _TEXTS_KEPT:
+            _texts.popitem(last=False)
+    return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a buffer lives: an argument position, or an offset in the workspace."""
+
+    argument: int | None = None
+    offset: int = 0
+
+
+def _place(program: Program) -> tuple[dict[Buffer, _Place], int, int]:
+    """Arguments by position; temporaries one after another in the workspace."""
+    places = {b: _Place(argument=i) for i, b in enumerate((*program.inputs, *program.outputs))}
+    shared = per_thread = 0
+    for b in program.temporaries:
+        if b.scope == "shared":
+            places[b] = _Place(offset=shared)
+            shared += _rounded(b)
+    for b in program.temporaries:
+        if b.scope == "thread":
+            places[b] = _Place(offset=shared + per_thread)
+            per_thread += _rounded(b)
+    return places, shared, per_thread
+
+
+def _rounded(b: Buffer) -> int:
+    return -(-b.size * BYTES[b.dtype] // ALIGN) * ALIGN
+
+
+def _call(
+    i: int,
+    symbol: str,
+    region: Region,
+    places: dict[Buffer, _Place],
+    per_thread: int,
+    several: bool,
+) -> list[str]:
+    """Collect a region's base pointers and run it, on all threads if it has parallel loops.
+
+    With one thread this is a plain call; else one OpenMP fork and join. Code for a target with a
+    single core (not ``several``) knows no runtime at all.
+    """
+    buffers = used_buffers(region.body)
+    lines = [f"  %ptrs{i} = alloca [{len(buffers) + 1} x ptr]"]
+    for n, b in enumerate(buffers):
+        where = places[b]
+        if where.argument is not None:
+            lines.append(f"  %s{i}.{n} = getelementptr ptr, ptr %args, i64 {where.argument}")
+            lines.append(f"  %b{i}.{n} = load ptr, ptr %s{i}.{n}")
+        else:
+            lines.append(f"  %b{i}.{n} = getelementptr i8, ptr %ws, i64 {where.offset}")
+        lines.append(f"  %d{i}.{n} = getelementptr ptr, ptr %ptrs{i}, i64 {n}")
+        lines.append(f"  store ptr %b{i}.{n}, ptr %d{i}.{n}")
+    lines.append(f"  %d{i} = getelementptr ptr, ptr %ptrs{i}, i64 {len(buffers)}")
+    lines.append(f"  store i64 {per_thread}, ptr %d{i}")
+    alone = f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 1)"
+    if not region.parallel or not several:
+        return [*lines, alone]
+    return [
+        *lines,
+        f"  br i1 %alone, label %one{i}, label %many{i}",
+        f"one{i}:",
+        alone,
+        f"  br label %next{i}",
+        f"many{i}:",
+        f"  call void @GOMP_parallel(ptr @{symbol}.omp, ptr %ptrs{i}, i32 %threads, i32 0)",
+        f"  br label %next{i}",
+        f"next{i}:",
+    ]
+
+
+_MAIN = """\
+{declarations}
+define void @{symbol}(ptr %args, ptr %ws, i32 %threads) nounwind {{
+entry:
+  %alone = icmp sle i32 %threads, 1
+{calls}
+  ret void
+}}
+"""
+
+_REGION = """\
+{declarations}
+{definitions}
+{code}
+attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}
+"""
+
+_TEAM = """\
+declare i32 @omp_get_thread_num()
+declare i32 @omp_get_num_threads()
+define void @SYMBOL.omp(ptr %ptrs) #0 {{
+entry:
+  %t = call i32 @omp_get_thread_num()
+  %n = call i32 @omp_get_num_threads()
+  %tid = sext i32 %t to i64
+  %nt = sext i32 %n to i64
+  call void @SYMBOL(ptr %ptrs, i64 %tid, i64 %nt)
+  ret void
+}}
+"""

@@ -1,0 +1,305 @@
+"""Integer code: loop indices, addresses and predicates, hoisted to the loop they depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilework.errors import ScheduleError
+from tilework.kinds.cpu.llvm.function import Function
+from tilework.kinds.cpu.llvm.types import BYTES, LLVM_TYPE
+from tilework.lower.ir import Buffer, Load
+from tilework.te.affine import Linear, linear
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Logic,
+    Not,
+    Select,
+    binary,
+)
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """A loop variable held in a 64-bit SSA value, available from ``depth`` inwards."""
+
+    ssa: str
+    depth: int
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A vector loop variable: ``offset + 0, offset + 1, ..., offset + width - 1``.
+
+    Only the first ``active`` lanes count; the others hold anything and are neither loaded nor
+    stored.
+    """
+
+    offset: int
+    width: int
+    active: int
+
+
+Binding = int | Dynamic | Lane
+_ARITH = {"+": "add", "-": "sub", "*": "mul", "//": "sdiv", "%": "srem"}
+_COMPARE = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
+
+
+INDEX_TYPES = ("int32", "int64")
+"""Types that index arithmetic is written in; it is carried out in 64 bits."""
+
+
+def is_index_arithmetic(e: Expr) -> bool:
+    """Whether `Scalars` can evaluate a node, its operands aside: no data, no odd types."""
+    match e:
+        case Axis() | Select() | IfThenElse() | Const():
+            return e.dtype in (*INDEX_TYPES, "bool")
+        case Logic() | Not():
+            return True
+        case Binary():
+            return e.dtype in INDEX_TYPES and (e.op in _ARITH or e.op in ("max", "min"))
+        case Compare() | Cast():
+            return e.a.dtype in INDEX_TYPES and e.dtype in (*INDEX_TYPES, "bool")
+    return False
+
+
+class LaneDependent(Exception):
+    """An integer expression depends on a vector loop variable, so it has no scalar value."""
+
+
+class Scalars:
+    """Emits integer expressions into a function, once per loop level they depend on."""
+
+    def __init__(self, fn: Function) -> None:
+        self.fn = fn
+        self.env: dict[Axis, Binding] = {}
+        self.base: dict[Buffer, str] = {}
+        self.written: frozenset[Buffer] = frozenset()
+        self._linear: dict[int, tuple[Expr, Linear | None]] = {}
+        self._flat: dict[int, tuple[object, Linear | None]] = {}
+
+    # -- linear forms -----------------------------------------------------------------------
+
+    def form(self, e: Expr) -> Linear | None:
+        """Cached linear form of an expression."""
+        hit = self._linear.get(id(e))
+        if hit is None:
+            hit = self._linear[id(e)] = (e, linear(e))
+        return hit[1]
+
+    def flat(self, key: object, buffer: Buffer, indices: tuple[Expr, ...]) -> Linear | None:
+        """Cached linear form of a buffer access's flat element index."""
+        hit = self._flat.get(id(key))
+        if hit is None:
+            out: Linear | None = Linear({}, 0)
+            for index, stride in zip(indices, buffer.strides, strict=True):
+                part = self.form(index)
+                out = None if part is None or out is None else out + part.scale(stride)
+            hit = self._flat[id(key)] = (key, out)
+        return hit[1]
+
+    def split(
+        self, form: Linear
+    ) -> tuple[int, tuple[tuple[str, int, int], ...], int, Lane | None]:
+        """A form under the current bindings.
+
+        Returns the constant, dynamic terms (ssa, coefficient, depth), the coefficient of the
+        vector variable, and that variable.
+        """
+        const, lane_c, lane = form.const, 0, None
+        terms = []
+        for axis, c in form.coefficients.items():
+            bound = self.env[axis]
+            if isinstance(bound, int):
+                const += c * bound
+            elif isinstance(bound, Dynamic):
+                terms.append((bound.ssa, c, bound.depth))
+            else:
+                const += c * bound.offset
+                lane_c, lane = c, bound
+        terms.sort(key=lambda t: (t[2], t[0]))
+        return const, tuple(terms), lane_c, lane
+
+    # -- addresses --------------------------------------------------------------------------
+
+    def pointer(self, buffer: Buffer, terms: tuple[tuple[str, int, int], ...], const: int) -> str:
+        """Address of an element: a shared dynamic part, and a constant that the access folds."""
+        size = BYTES[buffer.dtype]
+        fn = self.fn
+        p = self.base[buffer]
+        for i, (ssa, c, depth) in enumerate(terms):
+            key = ("ptr", id(buffer), terms[: i + 1])
+            found = fn.caches[depth].get(key)
+            if found is None:
+                off = ssa
+                if c * size != 1:
+                    off = fn.hoist(depth, ("mul", ssa, c * size), f"mul nsw i64 {ssa}, {c * size}")
+                found = fn.hoist(depth, key, f"getelementptr i8, ptr {p}, i64 {off}")
+            p = found
+        if const == 0:
+            return p
+        return fn.emit(f"getelementptr i8, ptr {p}, i64 {const * size}")
+
+    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+        """Address of an element whose index has no linear form."""
+        flat: Expr = Const("int32", 0)
+        for index, stride in zip(indices, buffer.strides, strict=True):
+            flat = binary("+", flat, binary("*", index, Const("int32", stride)))
+        value, _ = self.int_value(flat)
+        off = self.fn.emit(f"mul nsw i64 {value}, {BYTES[buffer.dtype]}")
+        return self.fn.emit(f"getelementptr i8, ptr {self.base[buffer]}, i64 {off}")
+
+    # -- integers and predicates ------------------------------------------------------------
+
+    def int_value(self, e: Expr) -> tuple[str, int]:
+        """SSA value (or literal) of an integer or predicate expression, and its depth.
+
+        Predicates come as ``i1`` (``true`` / ``false`` when known), integers as ``i64``.
+
+        Raises:
+            LaneDependent: the expression depends on a vector loop variable.
+        """
+        form = self.form(e) if e.dtype != "bool" else None
+        if form is not None:
+            const, terms, lane_c, lane = self.split(form)
+            if lane is not None and lane_c:
+                raise LaneDependent
+            return self.sum(const, terms)
+        match e:
+            case Const():
+                return ("true" if e.value else "false") if e.dtype == "bool" else str(e.value), 0
+            case Binary():
+                return self._binary(e)
+            case Compare():
+                (a, da), (b, db) = self.int_value(e.a), self.int_value(e.b)
+                if _literal(a) and _literal(b):
+                    return _known(_compare(e.op, int(a), int(b))), 0
+                depth = max(da, db)
+                text = f"icmp {_COMPARE[e.op]} i64 {a}, {b}"
+                return self.fn.hoist(depth, text, text), depth
+            case Logic():
+                return self._logic(e)
+            case Not():
+                a, depth = self.int_value(e.a)
+                if a in ("true", "false"):
+                    return _known(a == "false"), 0
+                return self.fn.hoist(depth, ("not", a), f"xor i1 {a}, true"), depth
+            case Select() | IfThenElse():
+                c, dc = self.int_value(e.cond)
+                if c in ("true", "false"):
+                    return self.int_value(e.a if c == "true" else e.b)
+                (a, da), (b, db) = self.int_value(e.a), self.int_value(e.b)
+                depth = max(dc, da, db)
+                kind = "i1" if e.dtype == "bool" else "i64"
+                text = f"select i1 {c}, {kind} {a}, {kind} {b}"
+                return self.fn.hoist(depth, text, text), depth
+            case Cast() if e.a.dtype in INDEX_TYPES and e.dtype in INDEX_TYPES:
+                return self.int_value(e.a)
+            case Cast() if e.a.dtype in INDEX_TYPES and e.dtype == "bool":
+                return self.int_value(Compare("bool", "!=", e.a, Const(e.a.dtype, 0)))
+            case Load() if e.dtype in ("int32", "int64"):
+                return self._loaded(e)
+        raise ScheduleError(f"cannot generate integer code for {type(e).__name__} ({e.dtype})")
+
+    def _loaded(self, e: Load) -> tuple[str, int]:
+        """An integer in memory, widened; read once per loop that its index depends on."""
+        if e.buffer in self.written:
+            raise ScheduleError(
+                f"a position is read from {e.buffer.name}, which the same nest computes"
+            )
+        flat: Expr = Const("int32", 0)
+        for index, stride in zip(e.indices, e.buffer.strides, strict=True):
+            flat = binary("+", flat, binary("*", index, Const("int32", stride)))
+        at, depth = self.int_value(flat)
+        kind, put = LLVM_TYPE[e.dtype], self.fn.hoist
+        text = f"getelementptr {kind}, ptr {self.base[e.buffer]}, i64 {at}"
+        pointer = put(depth, text, text)
+        value = put(depth, ("load", pointer), f"load {kind}, ptr {pointer}")
+        if kind == "i64":
+            return value, depth
+        return put(depth, ("sext", value), f"sext {kind} {value} to i64"), depth
+
+    def sum(self, const: int, terms: tuple[tuple[str, int, int], ...]) -> tuple[str, int]:
+        """The value of a linear form without its vector variable, and its depth; see `split`."""
+        total, depth = "", 0
+        for ssa, c, d in terms:
+            term = ssa
+            if c != 1:
+                term = self.fn.hoist(d, ("mul", ssa, c), f"mul nsw i64 {ssa}, {c}")
+            depth = max(depth, d)
+            total = term if not total else self._add(depth, total, term)
+        if not total:
+            return str(const), 0
+        return (self._add(depth, total, str(const)) if const else total), depth
+
+    def _add(self, depth: int, a: str, b: str) -> str:
+        text = f"add nsw i64 {a}, {b}"
+        return self.fn.hoist(depth, text, text)
+
+    def _binary(self, e: Binary) -> tuple[str, int]:
+        (a, da), (b, db) = self.int_value(e.a), self.int_value(e.b)
+        if _literal(a) and _literal(b):
+            value, _ = self.int_value(binary(e.op, Const("int32", int(a)), Const("int32", int(b))))
+            return value, 0
+        depth = max(da, db)
+        if e.op in ("max", "min"):
+            order = "sgt" if e.op == "max" else "slt"
+            c = self.fn.hoist(depth, ("cmp", order, a, b), f"icmp {order} i64 {a}, {b}")
+            text = f"select i1 {c}, i64 {a}, i64 {b}"
+            return self.fn.hoist(depth, text, text), depth
+        if e.op in ("//", "%"):
+            return self._floor(e.op, a, b, depth), depth
+        text = f"{_ARITH[e.op]} i64 {a}, {b}"
+        return self.fn.hoist(depth, text, text), depth
+
+    def _floor(self, op: str, a: str, b: str, depth: int) -> str:
+        """Division and remainder that round down, whatever the signs."""
+        put = self.fn.hoist
+        power = int(b) if _literal(b) else 0
+        if power > 0 and power & (power - 1) == 0:  # a shift and a mask round down by themselves
+            shift = power.bit_length() - 1
+            text = f"ashr i64 {a}, {shift}" if op == "//" else f"and i64 {a}, {power - 1}"
+            return put(depth, text, text)
+        q = put(depth, ("sdiv", a, b), f"sdiv i64 {a}, {b}")
+        r = put(depth, ("srem", a, b), f"srem i64 {a}, {b}")
+        wrong = put(depth, ("xor", r, b), f"xor i64 {r}, {b}")
+        neg = put(depth, ("neg", wrong), f"icmp slt i64 {wrong}, 0")
+        some = put(depth, ("some", r), f"icmp ne i64 {r}, 0")
+        fix = put(depth, ("and", neg, some), f"and i1 {neg}, {some}")
+        if op == "//":
+            less = put(depth, ("dec", q), f"sub i64 {q}, 1")
+            return put(depth, ("floordiv", a, b), f"select i1 {fix}, i64 {less}, i64 {q}")
+        more = put(depth, ("inc", r, b), f"add i64 {r}, {b}")
+        return put(depth, ("floormod", a, b), f"select i1 {fix}, i64 {more}, i64 {r}")
+
+    def _logic(self, e: Logic) -> tuple[str, int]:
+        stop = "false" if e.op == "and" else "true"
+        (a, da), (b, db) = self.int_value(e.a), self.int_value(e.b)
+        if stop in (a, b):
+            return stop, 0
+        if a in ("true", "false"):
+            return b, db
+        if b in ("true", "false"):
+            return a, da
+        depth = max(da, db)
+        text = f"{e.op} i1 {a}, {b}"
+        return self.fn.hoist(depth, text, text), depth
+
+
+def _literal(text: str) -> bool:
+    return not text.startswith("%")
+
+
+def _known(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _compare(op: str, a: int, b: int) -> bool:
+    return {
+        "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b,
+    }[op]  # fmt: skip

@@ -1,0 +1,196 @@
+"""Straight-line vector functions written as expressions: ``Body`` records each operation as IR.
+
+    f = Body(library, width)
+    x = f.argument("float32")
+    f.fma(x, x, 1.0)            # lines of IR; numbers become literals of the other operand's type
+
+A value is a vector of ``width`` lanes, or a scalar for width 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Union
+
+from tilework.dtypes import is_float
+from tilework.kinds.cpu.llvm.types import SUFFIX, Value, literal
+
+if TYPE_CHECKING:
+    from tilework.kinds.cpu.llvm.math_functions import MathLibrary
+
+Operand = Union["Lanes", float, int]
+_FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+_INTEGER = {"+": "add", "-": "sub", "*": "mul"}
+_FCMP = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
+_ICMP = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A value of the function; arithmetic on it records instructions."""
+
+    body: Body
+    ssa: str
+    dtype: str
+
+    @property
+    def type(self) -> str:
+        """LLVM type."""
+        return Value(self.ssa, self.body.width, self.dtype).type
+
+    def __add__(self, other: Operand) -> Lanes:
+        return self.body.binary("+", self, other)
+
+    def __sub__(self, other: Operand) -> Lanes:
+        return self.body.binary("-", self, other)
+
+    def __mul__(self, other: Operand) -> Lanes:
+        return self.body.binary("*", self, other)
+
+    def __truediv__(self, other: Operand) -> Lanes:
+        return self.body.binary("/", self, other)
+
+    def __rsub__(self, other: float) -> Lanes:
+        return self.body.binary("-", self.body.lift(other, self.dtype), self)
+
+    def __rtruediv__(self, other: float) -> Lanes:
+        return self.body.binary("/", self.body.lift(other, self.dtype), self)
+
+    def __neg__(self) -> Lanes:
+        return self.body.emit(f"fneg {self.type} {self.ssa}", self.dtype)
+
+    def __lt__(self, other: Operand) -> Lanes:
+        return self.body.compare("<", self, other)
+
+    def __le__(self, other: Operand) -> Lanes:
+        return self.body.compare("<=", self, other)
+
+    def __gt__(self, other: Operand) -> Lanes:
+        return self.body.compare(">", self, other)
+
+    def __ge__(self, other: Operand) -> Lanes:
+        return self.body.compare(">=", self, other)
+
+    def equals(self, other: Operand) -> Lanes:
+        """The predicate ``self == other``."""
+        return self.body.compare("==", self, other)
+
+    def differs(self, other: Operand) -> Lanes:
+        """The predicate ``self != other``; true for NaN."""
+        return self.body.compare("!=", self, other)
+
+    def __and__(self, other: Operand) -> Lanes:
+        return self.body.bits("and", self, other)
+
+    def __or__(self, other: Operand) -> Lanes:
+        return self.body.bits("or", self, other)
+
+    def __xor__(self, other: Operand) -> Lanes:
+        return self.body.bits("xor", self, other)
+
+
+class Body:
+    """The lines of one function of ``width`` lanes."""
+
+    def __init__(self, library: MathLibrary, width: int) -> None:
+        self.library, self.width = library, width
+        self.lines: list[str] = []
+        self.arguments: list[Lanes] = []
+        self._next = 0
+
+    def argument(self, dtype: str = "float32") -> Lanes:
+        """The next parameter."""
+        found = Lanes(self, f"%x{len(self.arguments)}", dtype)
+        self.arguments.append(found)
+        return found
+
+    def emit(self, text: str, dtype: str) -> Lanes:
+        """The value of an instruction."""
+        self._next += 1
+        name = f"%t{self._next}"
+        self.lines.append(f"  {name} = {text}")
+        return Lanes(self, name, dtype)
+
+    def lift(self, number: Operand, dtype: str) -> Lanes:
+        """A number in all lanes; values pass through."""
+        if isinstance(number, Lanes):
+            return number
+        one = literal(number, dtype)
+        scalar = Value("", 1, dtype).type
+        if self.width > 1:
+            one = "<" + ", ".join([f"{scalar} {one}"] * self.width) + ">"
+        return Lanes(self, one, dtype)
+
+    def binary(self, op: str, a: Lanes, b: Operand) -> Lanes:
+        """``a op b`` for ``+ - * /``."""
+        name = (_FLOAT if is_float(a.dtype) else _INTEGER)[op]
+        right = self.lift(b, a.dtype)
+        return self.emit(f"{name} {a.type} {a.ssa}, {right.ssa}", a.dtype)
+
+    def bits(self, name: str, a: Lanes, b: Operand) -> Lanes:
+        """A bitwise operation, or a shift: ``and or xor shl lshr ashr``."""
+        right = self.lift(b, a.dtype)
+        return self.emit(f"{name} {a.type} {a.ssa}, {right.ssa}", a.dtype)
+
+    def compare(self, op: str, a: Lanes, b: Operand) -> Lanes:
+        """A predicate; comparisons with NaN fail, except ``!=``."""
+        name = f"fcmp {_FCMP[op]}" if is_float(a.dtype) else f"icmp {_ICMP[op]}"
+        right = self.lift(b, a.dtype)
+        return self.emit(f"{name} {a.type} {a.ssa}, {right.ssa}", "bool")
+
+    def select(self, cond: Lanes, a: Operand, b: Operand) -> Lanes:
+        """``cond ? a : b``, lane by lane."""
+        kind = a.dtype if isinstance(a, Lanes) else b.dtype if isinstance(b, Lanes) else "float32"
+        x, y = self.lift(a, kind), self.lift(b, kind)
+        return self.emit(
+            f"select {cond.type} {cond.ssa}, {x.type} {x.ssa}, {y.type} {y.ssa}", kind
+        )
+
+    def intrinsic(self, name: str, *args: Lanes) -> Lanes:
+        """A call of ``llvm.NAME`` on values of one floating-point type."""
+        a = args[0]
+        short = SUFFIX[a.dtype] if self.width == 1 else f"v{self.width}{SUFFIX[a.dtype]}"
+        symbol = f"@llvm.{name}.{short}"
+        self.library.declare(f"declare {a.type} {symbol}({', '.join([a.type] * len(args))})")
+        text = ", ".join(f"{x.type} {x.ssa}" for x in args)
+        return self.emit(f"call {a.type} {symbol}({text})", a.dtype)
+
+    def fma(self, a: Lanes, b: Operand, c: Operand) -> Lanes:
+        """``a * b + c``, fused where the target can."""
+        return self.intrinsic("fmuladd", a, self.lift(b, a.dtype), self.lift(c, a.dtype))
+
+    def polynomial(self, x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
+        """``coefficients[0] + coefficients[1] * x + ...``."""
+        out = self.lift(coefficients[-1], x.dtype)
+        for c in reversed(coefficients[:-1]):
+            out = self.fma(out, x, c)
+        return out
+
+    def abs(self, x: Lanes) -> Lanes:
+        """Magnitude."""
+        return self.intrinsic("fabs", x)
+
+    def copysign(self, size: Lanes, sign: Lanes) -> Lanes:
+        """The first with the sign of the second."""
+        return self.intrinsic("copysign", size, sign)
+
+    def nearest(self, x: Lanes) -> Lanes:
+        """A whole number at most a little more than 1/2 away."""
+        return self.intrinsic("floor", x + 0.5)
+
+    def convert(self, instruction: str, x: Lanes, dtype: str) -> Lanes:
+        """A conversion: ``bitcast fptosi sitofp fpext fptrunc``."""
+        to = Value("", self.width, dtype).type
+        return self.emit(f"{instruction} {x.type} {x.ssa} to {to}", dtype)
+
+    def power_of_two(self, exponent: Lanes) -> Lanes:
+        """Two to a power given as a whole int32 (or int64) within the range of normal numbers."""
+        wide = exponent.dtype == "int64"
+        kind, bias, shift = ("float64", 1023, 52) if wide else ("float32", 127, 23)
+        return self.convert("bitcast", self.bits("shl", exponent + bias, shift), kind)
+
+    def text(self, symbol: str, result: Lanes) -> str:
+        """The function's IR, which returns ``result``."""
+        parameters = ", ".join(f"{a.type} {a.ssa}" for a in self.arguments)
+        head = f"define internal {result.type} {symbol}({parameters}) #0 {{"
+        return "\n".join([head, *self.lines, f"  ret {result.type} {result.ssa}", "}"])

@@ -1,0 +1,25 @@
+"""Schedules for CPUs as loop programs: `tilework.lower.protocol.Lowering`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilework.lower.lower import lower
+from tilework.lower.protocol import Lowered
+from tilework.space.sketch import Sketch
+
+
+class CpuLowering:
+    """Tiles in registers, vectors along the last axis, threads over the outermost loops."""
+
+    def lower(
+        self,
+        sketch: Sketch,
+        row: Sequence[int],
+        apart: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Lowered:
+        """See `tilework.lower.lower`."""
+        return lower(sketch, row, apart)
+
+
+LOWERING = CpuLowering()

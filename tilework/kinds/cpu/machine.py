@@ -1,0 +1,87 @@
+"""The numbers of a CPU that the analytic model needs, per core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilework.kinds.cpu.parameters import measured
+from tilework.kinds.cpu.target import CpuTarget as Target
+
+_TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
+                        "sapphirerapids", "emeraldrapids", "graniterapids"})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Throughputs in elements of a clock cycle of one core.
+
+    Attributes:
+        clock_hz: cycles per second.
+        fma_ports: vector multiply-adds per cycle at full vector width.
+        load_ports: loads of whole vectors per cycle.
+        broadcast_ports: loads of one element into all lanes per cycle.
+        latency: cycles from one multiply-add to the next that depends on it.
+        lanes: float32 elements per vector.
+        registers: vector registers.
+        l1_bytes, l2_bytes, l3_bytes: usable cache sizes (L3: the share of one core).
+        l1_ways: lines that one of the 64 sets of L1 holds.
+        l2_rate, l3_rate, memory_rate: bytes per cycle that L2, L3 and memory deliver.
+        memory_cores: what memory delivers to all cores together, relative to one core.
+        fork_cycles: cost of starting and joining a parallel region.
+        cores: threads of a parallel region.
+    """
+
+    clock_hz: float = 3.8e9
+    fma_ports: float = 2.0
+    load_ports: float = 2.0
+    broadcast_ports: float = 2.0
+    latency: float = 4.0
+    lanes: int = 16
+    registers: int = 32
+    l1_bytes: float = 32 << 10
+    l1_ways: int = 8
+    l2_bytes: float = 1 << 20
+    l3_bytes: float = 16 << 20
+    l2_rate: float = 48.0
+    l3_rate: float = 28.0
+    memory_rate: float = 9.0
+    memory_cores: float = 1.1
+    fork_cycles: float = 8000.0
+    cores: int = 1
+
+    @staticmethod
+    def of(target: Target) -> Machine:
+        """What `tilework doctor` measured here for the target's CPU, or typical numbers.
+
+        Cache sizes, lanes and registers are the target's own.
+        """
+        wide = target.vector_bits == 512
+        halved = wide and target.mcpu not in _TWO_PORTS
+        base = Machine(
+            fma_ports=1.0 if halved else 2.0,
+            load_ports=1.0 if halved else 2.0,
+            l2_rate=32.0 if halved else 48.0,
+            lanes=target.lanes(),
+            registers=target.num_vector_registers,
+            l1_bytes=0.8 * target.l1_bytes,
+            l1_ways=max(target.l1_bytes // (64 * 64), 1),
+            l2_bytes=0.8 * target.l2_bytes,
+            l3_bytes=0.8 * target.l3_bytes / target.num_cores,
+            cores=target.num_cores,
+        )
+        found = measured(target)
+        if found is None:
+            return base
+        shared = found.shared(target.num_cores)
+        return replace(
+            base,
+            clock_hz=found.clock_hz,
+            fma_ports=found.fma_ports,
+            load_ports=found.load_ports,
+            broadcast_ports=found.broadcast_ports,
+            latency=found.latency,
+            l2_rate=found.l2_rate,
+            l3_rate=shared.l3_rate,
+            memory_rate=shared.memory_rate,
+            fork_cycles=shared.fork_cycles,
+        )

@@ -1,0 +1,146 @@
+"""Measured numbers of machines, kept in a file of the user's cache folder.
+
+`tilework doctor` measures them (`tilework.kinds.cpu.calibrate.machine`) and writes them; `Machine.of` reads
+them. The file is `$XDG_CACHE_HOME/tilework/machine.json`, by default below `~/.cache`. It is plain
+JSON, one entry for each CPU and kind of code:
+
+    {"format": "tilework-machine-1",
+     "machines": {"AMD EPYC / znver4": {"clock_hz": 3.7e9, ..., "threads": {"1": {...}}}}}
+
+Where there is no entry, or none that can be used, the table in `tilework.kinds.cpu.machine` serves.
+Nothing is ever measured implicitly: predictions depend on this file and on nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.target.host import processor_name
+
+FORMAT = "tilework-machine-1"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Numbers that depend on how many threads run.
+
+    Attributes:
+        l3_rate, memory_rate: bytes per cycle that L3 and memory deliver to each thread.
+        fork_cycles: cost of starting and joining a parallel region.
+    """
+
+    l3_rate: float
+    memory_rate: float
+    fork_cycles: float
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What was measured on one machine; units as in `tilework.kinds.cpu.machine.Machine`.
+
+    Attributes:
+        threads: by number of threads.
+        measured_at: UTC time in ISO format.
+    """
+
+    clock_hz: float
+    fma_ports: float
+    load_ports: float
+    broadcast_ports: float
+    latency: float
+    l2_rate: float
+    threads: dict[int, Shared]
+    measured_at: str = ""
+
+    def shared(self, num_threads: int) -> Shared:
+        """The numbers of the nearest number of threads that was measured."""
+        return self.threads[min(self.threads, key=lambda n: (abs(n - num_threads), n))]
+
+
+def default_path() -> Path:
+    """The file in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "tilework" / "machine.json"
+
+
+def machine_key(target: Target) -> str:
+    """Name of the entry for a target: this machine's processor and the kind of code."""
+    mattr = f" {target.mattr}" if target.mattr else ""
+    return f"{processor_name()} / {target.mcpu}{mattr}"
+
+
+def measured(target: Target, path: Path | None = None) -> Parameters | None:
+    """The entry for a target on this machine, or None where there is none that can be used."""
+    return _entries(str(path or default_path())).get(machine_key(target))
+
+
+@lru_cache(maxsize=8)
+def _entries(path: str) -> dict[str, Parameters]:
+    """The entries of a file, read once per process: predictions do not change during a run."""
+    found = {}
+    for key, values in _read(Path(path)).items():
+        entry = _parse(values)
+        if entry is not None:
+            found[key] = entry
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        return {}
+    machines = document.get("machines")
+    return machines if isinstance(machines, dict) else {}
+
+
+def _parse(values: Any) -> Parameters | None:
+    try:
+        numbers = {
+            f.name: _positive(values[f.name])
+            for f in fields(Parameters)
+            if f.name not in ("threads", "measured_at")
+        }
+        threads = {
+            int(n): Shared(**{f.name: _positive(row[f.name]) for f in fields(Shared)})
+            for n, row in values["threads"].items()
+        }
+        if not threads:
+            return None
+        return Parameters(**numbers, threads=threads, measured_at=str(values["measured_at"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _positive(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number) or number <= 0:
+        raise ValueError(f"{value} is not a positive number")
+    return number
+
+
+def save(target: Target, entry: Parameters, path: Path | None = None) -> Path:
+    """Keep the entry of a target on this machine; other entries stay. Returns the file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    where = path or default_path()
+    machines = _read(where)
+    machines[machine_key(target)] = asdict(entry)
+    where.parent.mkdir(parents=True, exist_ok=True)
+    partial = where.with_name(f".{where.name}.{os.getpid()}")
+    document = {"format": FORMAT, "machines": machines}
+    partial.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    partial.replace(where)
+    _entries.cache_clear()
+    return where

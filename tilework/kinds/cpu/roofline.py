@@ -1,0 +1,54 @@
+"""The least time that a kernel call can take on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
+from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
+from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.runtime.image import Image, Step
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What a number of threads reaches on this machine, measured with generated code."""
+
+    target: Target
+    threads: int
+    peak_gflops: float
+    bandwidth: Bandwidth
+
+    def seconds(self, step: Step, image: Image) -> float:
+        """The longer of the arithmetic at its peak and the memory traffic at its peak.
+
+        Constants are read once in a run, so they come from the level that holds everything the
+        network touches. The other arguments come from the level that holds them.
+        """
+        return max(
+            step.flops / (self.peak_gflops * 1e9),
+            self.constants_s(step, image)
+            + self._read_s(step.nbytes - step.constant_bytes, step.nbytes - step.constant_bytes),
+        )
+
+    def constants_s(self, step: Step, image: Image) -> float:
+        """Time to read the call's constants within a run of the network."""
+        return self._read_s(step.constant_bytes, image.constants.nbytes + image.arena_bytes)
+
+    def warm_constants_s(self, step: Step) -> float:
+        """The same where the kernel runs again and again, as when it was tuned."""
+        return self._read_s(step.constant_bytes, step.nbytes)
+
+    def _read_s(self, nbytes: float, footprint: float) -> float:
+        return nbytes / (self.bandwidth.of(footprint, self.target, self.threads) * 1e9)
+
+
+@lru_cache(maxsize=8)
+def measure_roofline(target: Target, threads: int) -> Roofline:
+    """The machine's figures at a number of threads; measured once per process, in under a second.
+
+    The target must be one whose code this machine runs.
+    """
+    peak = fma_peak_gflops(target, threads=threads)
+    return Roofline(target, threads, peak, read_bandwidth(target, threads))

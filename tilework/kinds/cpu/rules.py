@@ -1,0 +1,35 @@
+"""The rules by which sketches for CPUs are derived, in order."""
+
+from __future__ import annotations
+
+from tilework.space.derive import Rules
+from tilework.space.rfactor import add_rfactor
+from tilework.space.rules import (
+    add_cache_write,
+    always_inline,
+    limited_reduction,
+    multi_level_tiling,
+    place_producer,
+    place_reduction,
+    simplify_const_tensor,
+    skip,
+    tile_with_fusion,
+)
+
+RULES_VERSION = 6
+"""Raised whenever a sketch or the meaning of its columns changes: rows of another version are
+never replayed."""
+
+CPU_RULES: Rules = (
+    place_reduction,
+    always_inline,
+    simplify_const_tensor,
+    limited_reduction,
+    add_rfactor,
+    tile_with_fusion,
+    add_cache_write,
+    multi_level_tiling,
+    place_producer,
+    skip,
+)
+"""The space that is searched on CPUs: lean, no two sketches have the same programs."""

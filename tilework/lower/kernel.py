@@ -1,0 +1,53 @@
+"""A built program: code, and what its caller must hand to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilework.dtypes import dtype_bytes
+from tilework.lower.packing import Packing
+
+
+@dataclass(frozen=True)
+class KernelArg:
+    """One argument: its shape as passed (packed shape for packed weights), and its role."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: str
+    packing: Packing | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the argument in bytes."""
+        size = dtype_bytes(self.dtype)
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Object code of one scheduled task.
+
+    The function has the C signature ``void symbol(void **args, void *workspace, int32_t threads)``
+    with 64-byte aligned pointers; ``args`` are the task's inputs, then its outputs.
+
+    Attributes:
+        objects: symbol and object code of the kernel and of each of its regions. Equal symbols
+            hold equal code, whatever kernel they come from.
+        code_hash: hash of the generated program text, equal for equal programs.
+        shared_workspace, thread_workspace: bytes needed once, and once per thread.
+    """
+
+    symbol: str
+    objects: tuple[tuple[str, bytes], ...]
+    code_hash: str
+    args: tuple[KernelArg, ...]
+    shared_workspace: int
+    thread_workspace: int
+
+    def workspace_bytes(self, threads: int) -> int:
+        """Bytes of workspace for a run with ``threads`` threads."""
+        return self.shared_workspace + threads * self.thread_workspace

@@ -1,0 +1,77 @@
+"""What lowering and building ask of a kind of machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tilework import kinds
+from tilework.lower.ir import Program
+from tilework.lower.kernel import Kernel
+from tilework.lower.packing import Packing
+from tilework.space.sketch import Sketch
+from tilework.target import Target
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A loop program and how its weight inputs must be packed (by input position)."""
+
+    program: Program
+    packing: dict[int, Packing]
+
+
+class Lowering(Protocol):
+    """A kind's room ``lowering``: a schedule as a loop program."""
+
+    def lower(
+        self,
+        sketch: Sketch,
+        row: Sequence[int],
+        apart: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Lowered:
+        """Lower one schedule.
+
+        Args:
+            sketch, row: the schedule.
+            apart: strides of arguments that are not dense, in elements, by position: the inputs
+                first, then the outputs.
+
+        Raises:
+            ScheduleError: the row does not fit the sketch or breaks a limit of the target.
+        """
+
+
+class Builder(Protocol):
+    """A kind's room ``builder``: code from schedules."""
+
+    def build(
+        self,
+        task: Any,
+        sketch_id: int,
+        row: Sequence[int],
+        apart: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Kernel:
+        """Lower, generate and assemble one candidate; what it returns can be pickled.
+
+        Raises:
+            ScheduleError: the row is not a valid schedule of the task.
+        """
+
+    def link(
+        self, steps: Sequence[Any], kernels: Sequence[Kernel], target: Any
+    ) -> dict[str, bytes]:
+        """The code of a module, by name: that of its kernels, and what calls them in order."""
+
+
+def lowering_of(target: Target) -> Lowering:
+    """The room ``lowering`` of a target's kind."""
+    found: Lowering = kinds.room(target.kind, "lowering")
+    return found
+
+
+def builder_of(target: Target) -> Builder:
+    """The room ``builder`` of a target's kind."""
+    found: Builder = kinds.room(target.kind, "builder")
+    return found

@@ -1,0 +1,45 @@
+"""What the schedule space asks of a kind of machine."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework import kinds
+from tilework.space.blocks import Block
+from tilework.space.decision import Open
+from tilework.space.derive import Rules
+from tilework.space.nest import BlockNest, Ints
+from tilework.target import Target
+
+
+class Space(Protocol):
+    """A kind's room ``space``: its rules, and what a row may choose."""
+
+    @property
+    def version(self) -> int:
+        """Raised whenever a sketch or the meaning of its columns changes.
+
+        Rows of another version are never replayed.
+        """
+
+    @property
+    def rules(self) -> Rules:
+        """The rules that sketches are derived by, in order."""
+
+    def decisions(self, block: Block, target: Any) -> list[Open]:
+        """What a row decides about a block, in the order of its columns."""
+
+    def valid(self, nest: BlockNest, target: Any) -> NDArray[np.bool_]:
+        """Which rows are programs within the target's limits."""
+
+    def canonical(self, nest: BlockNest) -> dict[str, Ints]:
+        """Columns, by the kind of their decision, without what has no effect on the program."""
+
+
+def space_of(target: Target) -> Space:
+    """The room ``space`` of a target's kind."""
+    found: Space = kinds.room(target.kind, "space")
+    return found

@@ -1,0 +1,8 @@
+"""Hardware targets: which machine programs are made for, and the numbers that describe it."""
+
+from __future__ import annotations
+
+from tilework.target.base import Target
+from tilework.target.host import HOST_PLATFORM, available_cores
+
+__all__ = ["HOST_PLATFORM", "Target", "available_cores"]

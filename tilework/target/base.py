@@ -1,0 +1,93 @@
+"""What every target is: a text that names a machine, and what any engine may ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from tilework import kinds
+from tilework.errors import TargetError
+from tilework.target.host import HOST_PLATFORM, available_cores
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine to make programs for, parsed from text such as ``llvm -mcpu=native``.
+
+    The first word names the kind of machine (`tilework.kinds.KINDS`), the others are options of
+    that kind: ``Target(text)`` is an object of the kind's own class. ``str(target)`` is canonical,
+    so that records of two machines that are alike agree.
+
+    Attributes:
+        kind: the first word.
+        num_cores: threads that parallel loops are shared out among.
+        platform: operating system and architecture that its programs run on.
+
+    Raises:
+        TargetError: the text does not name a target that Tilework supports.
+    """
+
+    text: str = "llvm -mcpu=native"
+
+    kind: ClassVar[str] = ""
+    num_cores: int = field(init=False, default=1)
+    platform: str = field(init=False, default=HOST_PLATFORM)
+
+    def __new__(cls, text: str = "llvm -mcpu=native", *_: Any, **__: Any) -> Target:
+        if cls is not Target:
+            return object.__new__(cls)
+        words = str(text).split()
+        if not words:
+            raise TargetError("the target is empty; write for example 'llvm -mcpu=native'")
+        found: Any = kinds.target_class(words[0], str(text))
+        return object.__new__(found)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def lanes(self) -> int:
+        """Neighbouring float32 elements that one instruction computes; 1 on a scalar machine."""
+        return 1
+
+    def with_cores(self, num_cores: int) -> Target:
+        """The same machine with another number of threads."""
+        words = [w for w in self.text.split() if not w.startswith("-num-cores=")]
+        return replace(self, text=" ".join([*words, f"-num-cores={num_cores}"]))
+
+    def missing_on_host(self) -> list[str]:
+        """What the target's programs need and this machine lacks."""
+        return []
+
+
+def parse_options(words: Iterable[str], text: str, known: Collection[str]) -> dict[str, str]:
+    """Options of a target's text, ``-name=value`` each.
+
+    Raises:
+        TargetError: a word is no option, or the kind of target does not know it.
+    """
+    options: dict[str, str] = {}
+    for word in words:
+        name, eq, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not eq or not value:
+            raise TargetError(f"target '{text}': '{word}' is not an option; write -name=value")
+        if name not in known:
+            listed = ", ".join("-" + o for o in known)
+            raise TargetError(
+                f"target '{text}': unknown option '-{name}'; known options: {listed}"
+            )
+        options[name] = value
+    return options
+
+
+def parse_cores(value: str | None, text: str) -> int:
+    """The option ``-num-cores``; by default the cores that this process may run on.
+
+    Raises:
+        TargetError: it is no number of cores.
+    """
+    if value is None:
+        return available_cores()
+    if not value.isdigit() or not 1 <= int(value) <= 1024:
+        raise TargetError(f"target '{text}': -num-cores={value} is not a number from 1 to 1024")
+    return int(value)

@@ -1,0 +1,39 @@
+"""This machine, whatever programs are made for."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from functools import lru_cache
+
+
+def _host_platform() -> str:
+    machine = platform.machine().lower()
+    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+    return f"{sys.platform} {arch}"
+
+
+HOST_PLATFORM = _host_platform()
+"""Operating system and architecture of this machine, such as ``linux x86_64``."""
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+@lru_cache(maxsize=1)
+def processor_name() -> str:
+    """The name of this machine's processor, as its maker writes it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
