@@ -84,7 +84,7 @@ def test_the_intermediate_result_never_leaves_the_thread():
 def test_larger_tiles_compute_less_twice():
     """The model prices recomputation: the same work per tile, done for every tile of channels."""
     dag = separable(16, 16, 32, 128, p=0)
-    sketch = next(s for s in attached(dag) if s.blocks[0].attached[0].level == 1)
+    sketch = next(s for s in attached(dag) if s.blocks[0].attached[0].depth == 1)
     names = [d.name for d in sketch.decisions]
     rows = sketch.sample(np.random.default_rng(0), 4000)
     channels = sketch.decisions[names.index("f")].columns

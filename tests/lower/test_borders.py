@@ -17,7 +17,7 @@ from tilework.lower.interpret import interpret
 from tilework.lower.ir import For, If, Store, walk_stmts
 from tilework.lower.lower import lower
 from tilework.space import SearchSpace
-from tilework.space.guards import bounds, without
+from tilework.space.bounds import bounds, without
 from tilework.target import Target
 from tilework.te.expr import IfThenElse, walk
 

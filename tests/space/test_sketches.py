@@ -19,7 +19,7 @@ def sketches(tensors) -> list[Sketch]:
 
 def shape_of(sketch: Sketch) -> list[tuple]:
     return [
-        (b.op.name, b.structure, b.epilogue.name if b.epilogue else None, b.accumulate)
+        (b.op.name, b.structure, b.epilogue.name if b.epilogue else None, b.sums)
         for b in sketch.blocks
     ]
 
@@ -40,7 +40,7 @@ def test_convolution_places_its_padding_and_fuses_its_epilogue():
         [conv],
         [conv],
     ]
-    attached = [[(a.op.name, a.level) for a in s.blocks[-1].attached] for s in found]
+    attached = [[(a.op.name, a.depth) for a in s.blocks[-1].attached] for s in found]
     assert attached == [[], [("pad_temp", 1)], [("pad_temp", 2)], []]
     assert "inline pad_temp" in found[3].steps
     for s in found:

@@ -24,7 +24,7 @@ def also_untiled(facts: AccessAnalysis, state: State, op: Compute) -> list[State
 
 def two_ways(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Ends the whole derivation: the product untiled, or tiled."""
-    tiled = state.step("tile", structure=state.structure | {op: "SSRSRS"})
+    tiled = state.tile(op, state.tiling.reuse, "tile")
     return [state.root(op), tiled]
 
 

@@ -67,7 +67,7 @@ class AttachedBuffer:
         self.ctx, self.loops, self.attached = ctx, loops, attached
         nest_ = loops.nest
         self.first = {
-            a: inner_level(nest_, a, attached.level)
+            a: inner_level(nest_, a, attached.depth)
             for a in (*nest_.block.spatial, *nest_.block.reduce)
         }
         self.extents = [int(e[0]) for e in attached_extents(nest_, attached)]

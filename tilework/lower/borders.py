@@ -25,7 +25,7 @@ import numpy as np
 
 from tilework.lower.common import const, weighted_sum
 from tilework.lower.ir import If, Stmt
-from tilework.space.guards import Bound, conjunction
+from tilework.space.bounds import Bound, conjunction
 from tilework.te.expr import Axis, Expr, binary, compare
 
 _MOST_FIXED = 6

@@ -105,7 +105,7 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
     block = nest.block
     free = set(block.op.attrs.get("layout_free", ()))
     out: dict[Operation, Packed] = {}
-    if not block.reduce or block.structure.count("R") < 2:
+    if not block.reduce or block.reduce_levels < 2:
         return out
     for read in reads(block.source):
         op = read.tensor.op

@@ -39,7 +39,7 @@ from tilework.lower.limited import Terms, let, limited_steps
 from tilework.lower.loops import Loops
 from tilework.lower.steps import Point, Version, reduce_steps, spans_of, vectors_of
 from tilework.space.blocks import Attached, Block
-from tilework.space.guards import start, without
+from tilework.space.bounds import start, without
 from tilework.space.limited import copies as accumulators
 from tilework.space.limited import limits_of
 from tilework.space.nest import BlockNest
@@ -96,7 +96,7 @@ def _register_tiles(ctx: Context, loops: Loops, fused: int) -> Stmt:
             continue  # the innermost reduce level is inside the register tile
         axes = block.ordered if letter == "S" else block.reduce
         if letter == "S":
-            here = {a: b for a, b in locals_.items() if a.level == level + 1}
+            here = {a: b for a, b in locals_.items() if a.depth == level + 1}
             if block.write_level == level + 1:
                 assert partial is not None
                 stmt = seq(stmt, _write_tile(ctx, loops, partial))
@@ -115,7 +115,7 @@ def _partial_buffer(ctx: Context, loops: Loops) -> Buffer | None:
     if not block.write_level:
         if block.reduce_levels < 2 or all(loops.tile[a][0] == 1 for a in block.reduce):
             return None
-        if block.accumulate == "output" and block.epilogue is None:
+        if block.sums == "output" and block.epilogue is None:
             return ctx.buffers[block.op]
     shape = [int(loops.nest.held(a)[0]) for a in block.spatial]
     return ctx.temporary(f"{block.op.name}.partial", shape, block.op.dtype, "thread")

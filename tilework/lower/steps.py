@@ -19,7 +19,7 @@ from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weig
 from tilework.lower.expansion import EXPANDED_LANES
 from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.loops import Loops
-from tilework.space.guards import Bound, bounds, conjunction, serial_taps
+from tilework.space.bounds import Bound, bounds, conjunction, serial_taps
 from tilework.space.pairs import pair_axis
 from tilework.te.expr import Axis, Compare, Const, Expr, binary, compare
 

@@ -1,6 +1,6 @@
 """Ansor's own CPU rules: the same sketches, in the same order, as the original derives.
 
-`tilework.space.rules.CPU_RULES` searches a leaner space. It merges what these rules keep apart
+`tilework.kinds.cpu.rules.CPU_RULES` searches a leaner space. It merges what these rules keep apart
 (a consumer computed after the first or the second spatial level, a cache for every tiled stage)
 and adds what they lack (producers placed inside a nest, more ways to cut a long reduction).
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-from tilework.space.blocks import ELEMENTWISE, MULTI_LEVEL, REDUCTION
 from tilework.space.derive import Branch, Rules, State
 from tilework.space.rfactor import Cut, split_reduction
 from tilework.space.rules import elementwise_consumer, has_limits, needs_tiling, skip
@@ -17,7 +16,6 @@ from tilework.space.tables import divisors
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute
 
-_FUSION_LEVELS = (1, 2)
 _SPATIAL_PER_CORE = 16
 _LARGEST_FACTOR = 64
 
@@ -33,9 +31,8 @@ def simplify_const_tensor(facts: AccessAnalysis, state: State, op: Compute) -> l
     """Tile the free axes of a transform and expand the loops over its constant matrices."""
     if "const_axes" not in op.attrs:
         return []
-    structure = REDUCTION if op.reduce_axes else ELEMENTWISE
-    text = f"expand {op.name} over constant matrices"
-    return [state.step(text, structure=state.structure | {op: structure})]
+    levels = state.tiling.plain(reduces=bool(op.reduce_axes))
+    return [state.tile(op, levels, f"expand {op.name} over constant matrices")]
 
 
 def add_rfactor(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -79,15 +76,17 @@ def tile_with_fusion(facts: AccessAnalysis, state: State, op: Compute) -> list[S
     if not needs_tiling(facts, op) or not op.reduce_axes or (consumer is None and not cached):
         return []
     name = f"{op.name}'s copy" if consumer is None else consumer.name
+    levels = state.tiling.reuse
     found = [
-        state.step(
-            f"tile {op.name} {MULTI_LEVEL} at {name} level {level}",
-            structure=state.structure | {op: MULTI_LEVEL},
-            accumulate=state.accumulate | {op: "tile"},
-            write_level=state.write_level | {op: level},
-            fused=state.fused | ({} if consumer is None else {consumer: op}),
+        state.tile(
+            op,
+            levels,
+            f"tile {op.name} {levels} at {name} level {depth}",
+            consumer=consumer,
+            sums="tile",
+            write_depth=depth,
         )
-        for level in _FUSION_LEVELS
+        for depth in levels.places
     ]
     return found if cached else Branch(found)
 
@@ -96,9 +95,8 @@ def multi_level_tiling(facts: AccessAnalysis, state: State, op: Compute) -> list
     """Tile a stage that reuses its inputs."""
     if not needs_tiling(facts, op):
         return []
-    structure = MULTI_LEVEL if op.reduce_axes else ELEMENTWISE
-    text = f"tile {op.name} {structure}"
-    return [state.step(text, structure=state.structure | {op: structure})]
+    levels = state.tiling.reuse if op.reduce_axes else state.tiling.elementwise
+    return [state.tile(op, levels, f"tile {op.name} {levels}")]
 
 
 ANSOR_RULES: Rules = (

@@ -1,10 +1,9 @@
 """What a sketch is made of: root loop nests (blocks) with open tile sizes.
 
-A block computes one *anchor* op, tiled by a structure string such as ``SSRSRS`` (``S``: one loop
-per spatial axis, ``R``: one loop per reduce axis, outermost level first). The innermost spatial
-level is the register tile. An elementwise *epilogue* may be computed on the finished register
-tile, and *attached* producers (padding, or another reduction with its epilogue) may be computed
-inside the nest into a tile-sized buffer.
+A block computes one *anchor* op, tiled by `Levels`. The innermost spatial level is the register
+tile. An elementwise *epilogue* may be computed on the finished register tile, and *attached*
+producers (padding, or another reduction with its epilogue) may be computed inside the nest into a
+tile-sized buffer.
 """
 
 from __future__ import annotations
@@ -13,17 +12,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
+from tilework.space.capabilities import NO_LIMITS, Bound, Dots, Limits, Transform
+from tilework.space.levels import Levels
 from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, substitute
 from tilework.te.tensor import Compute, Operation
-
-MULTI_LEVEL = "SSRSRS"
-REDUCTION = "SRS"
-ELEMENTWISE = "SS"
 
 
 @dataclass(frozen=True, eq=False)
 class Attached:
-    """A producer computed inside its consumer's nest, after the outermost ``level`` S levels.
+    """A producer computed inside its consumer's nest, inside its ``depth`` outermost levels.
 
     Attributes:
         op: the op whose tensor is read.
@@ -35,7 +32,7 @@ class Attached:
 
     op: Compute
     body: Expr
-    level: int
+    depth: int
     block: Block | None = None
     reader: Attached | None = None
 
@@ -65,25 +62,31 @@ class Block:
     Attributes:
         op: the anchor op, whose axes are tiled.
         body: its body after inlining.
-        structure: tile levels, outermost first.
+        levels: tile levels, outermost first.
         epilogue: elementwise consumer computed on the register tile, with ``epilogue_body`` in
             terms of its own axes; None if the anchor's own result is stored.
-        accumulate: where partial sums wait between two visits when the outer reduce level has
-            more than one iteration: ``"output"`` or ``"tile"`` (a thread-local buffer).
+        sums, write_depth: see `tilework.space.plan.StagePlan`.
         attached: producers computed inside this nest, each after those that it reads.
-        write_level: 0 writes a register tile as soon as it is finished; 1 or 2 keeps finished
-            ones in a thread-local buffer and writes the whole tile after the loops that lie
-            inside so many spatial levels.
+        const_axes: axes whose loops are always expanded, because they index constant matrices.
+        dots: neighbours that one instruction multiplies and sums; None if there are none.
+        transform: what the block is where it multiplies constant matrices into its data.
+        limits: of a reduction whose number of terms is data; false for any other.
+        bounds: comparisons that guard loads and that position decides.
     """
 
     op: Compute
     body: Expr
-    structure: str
+    levels: Levels
     epilogue: Compute | None = None
     epilogue_body: Expr | None = None
-    accumulate: str = "output"
+    sums: str = "output"
     attached: tuple[Attached, ...] = ()
-    write_level: int = 0
+    write_depth: int = 0
+    const_axes: frozenset[Axis] = frozenset()
+    dots: Dots | None = None
+    transform: Transform | None = None
+    limits: Limits = NO_LIMITS
+    bounds: tuple[Bound, ...] = ()
 
     @property
     def result(self) -> Compute:
@@ -99,12 +102,6 @@ class Block:
     def reduce(self) -> tuple[Axis, ...]:
         """Reduce axes of the anchor."""
         return self.op.reduce_axes
-
-    @cached_property
-    def const_axes(self) -> frozenset[Axis]:
-        """Axes whose loops are always expanded, because they index constant matrices."""
-        names = self.op.attrs.get("const_axes", ())
-        return frozenset(a for a in (*self.spatial, *self.reduce) if a.name in names)
 
     @cached_property
     def ordered(self) -> tuple[Axis, ...]:
@@ -123,12 +120,12 @@ class Block:
     @cached_property
     def spatial_levels(self) -> int:
         """Number of spatial tile levels."""
-        return self.structure.count("S")
+        return self.levels.spatial
 
     @cached_property
     def reduce_levels(self) -> int:
         """Number of reduce tile levels."""
-        return self.structure.count("R")
+        return self.levels.reduce
 
     @property
     def source(self) -> Expr:
@@ -143,13 +140,21 @@ class Block:
     @cached_property
     def loops(self) -> tuple[tuple[Axis, int], ...]:
         """All loops as (axis, level of its kind), outermost first."""
-        out: list[tuple[Axis, int]] = []
-        level = {"S": 0, "R": 0}
-        for letter in self.structure:
-            axes = self.ordered if letter == "S" else self.reduce
-            out += [(a, level[letter]) for a in axes]
-            level[letter] += 1
-        return tuple(out)
+        return tuple((a, n) for level, n in self.levels.numbered for a in self.axes_of(level.kind))
+
+    def axes_of(self, kind: str) -> tuple[Axis, ...]:
+        """The axes that have a loop in each level of a kind, in loop order."""
+        return self.ordered if kind == "S" else self.reduce
+
+    @cached_property
+    def structure(self) -> str:
+        """The kinds of the levels, for reading: ``SSRSRS``."""
+        return str(self.levels)
+
+    @cached_property
+    def write_level(self) -> int:
+        """Spatial levels outside what is written late; 0 where tiles are written at once."""
+        return self.levels.within(self.write_depth)[0]
 
 
 def inline_body(op: Compute, inlined: Collection[Operation]) -> Expr:

@@ -8,17 +8,21 @@ the state says what becomes of it (`State.decided`), so a rule may prepare a sta
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 from tilework.errors import ScheduleError
-from tilework.space.blocks import ELEMENTWISE, REDUCTION, Attached, Block, inline_body
+from tilework.space.blocks import Attached, Block, inline_body
+from tilework.space.levels import Levels, Tiling
+from tilework.space.plan import At, FinishedBy, Fused, Inlined, Root, StagePlan
+from tilework.space.winograd.weights import WeightTransform
 from tilework.target import Target
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute, Operation
 
-_T = TypeVar("_T")
 _MAX_STATES = 4096
 
 
@@ -29,53 +33,106 @@ class State:
     Attributes:
         facts: the DAG that the sketch schedules (rules may rewrite it) and what is known of it.
         target: the machine that the sketch is for.
-        inlined: ops substituted into their readers.
-        fused: consumer op -> anchor op whose tile it is computed on.
-        structure: anchor op -> tile structure.
-        accumulate: anchor op -> where partial sums wait.
-        write_level: anchor op -> spatial level after which its tile is written (0: at once).
-        attached: producer op -> (op that reads it, level) it is computed at.
+        tiling: how its kind tiles stages.
+        plans: what becomes of each stage, in the order in which it was decided.
         prepared: ops that a rule rewrote and that are still to be visited.
-        steps: readable names of the decisions, in order.
+        transforms: how weights differ from the task's where the DAG is another one, by name.
+        steps: the decisions in words, in order; nothing reads them but people.
     """
 
     facts: AccessAnalysis
     target: Target
-    inlined: frozenset[Operation] = frozenset()
-    fused: dict[Compute, Compute] = field(default_factory=dict)
-    structure: dict[Compute, str] = field(default_factory=dict)
-    accumulate: dict[Compute, str] = field(default_factory=dict)
-    write_level: dict[Compute, int] = field(default_factory=dict)
-    attached: dict[Compute, tuple[Compute, int]] = field(default_factory=dict)
+    tiling: Tiling
+    plans: Mapping[Compute, StagePlan] = field(default_factory=dict)
     prepared: frozenset[Operation] = frozenset()
+    transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
 
-    def step(self, text: str, **changes: Any) -> State:
-        """A successor state with one more step."""
-        return replace(self, steps=(*self.steps, text), **changes)
+    # --- successors --------------------------------------------------------------------------
+
+    def step(
+        self, text: str, plans: Mapping[Any, StagePlan] | None = None, **changes: Any
+    ) -> State:
+        """A successor state with one more step, and with these plans of stages."""
+        known = {**self.plans, **(plans or {})}
+        return replace(self, steps=(*self.steps, text), plans=known, **changes)
 
     def root(self, op: Compute) -> State:
         """The state in which ``op`` is a simple loop nest of its own."""
-        structure = REDUCTION if op.reduce_axes else ELEMENTWISE
-        return self.step(f"loop {op.name}", structure=self.structure | {op: structure})
+        levels = self.tiling.plain(reduces=bool(op.reduce_axes))
+        return self.step(f"loop {op.name}", {op: StagePlan(Root(), levels)})
+
+    def tile(
+        self,
+        op: Compute,
+        levels: Levels,
+        text: str,
+        *,
+        consumer: Compute | None = None,
+        sums: str = "output",
+        write_depth: int = 0,
+    ) -> State:
+        """The state in which ``op`` has a nest with these levels.
+
+        Args:
+            op, levels: the stage and its tiling.
+            text: the step in words.
+            consumer: computed on its finished register tile.
+            sums, write_depth: see `StagePlan`.
+        """
+        plans = {op: StagePlan(Root(), levels, sums, write_depth)}
+        if consumer is not None:
+            plans[consumer] = StagePlan(Fused(op))
+        return self.step(text, plans)
 
     def inline(self, op: Compute) -> State:
         """The state in which ``op`` is substituted into its readers."""
-        return self.step(f"inline {op.name}", inlined=self.inlined | {op})
+        return self.step(f"inline {op.name}", {op: StagePlan(Inlined())})
 
-    def attach(self, op: Compute, reader: Compute, level: int) -> State:
+    def attach(self, op: Compute, reader: Compute, depth: int) -> State:
         """The state in which ``op`` is computed per tile of ``reader``'s nest."""
-        text = f"compute {op.name} at {reader.name} level {level}"
-        return self.step(text, attached=self.attached | {op: (reader, level)})
+        text = f"compute {op.name} at {reader.name} level {depth}"
+        return self.step(text, {op: StagePlan(At(reader, depth))})
+
+    def finish(self, op: Compute, stage: Compute) -> State:
+        """The state in which ``stage``, computed per tile of a nest, finishes the reduction."""
+        return self.step(
+            f"compute {op.name} with {stage.name}", {op: StagePlan(FinishedBy(stage))}
+        )
+
+    # --- views -------------------------------------------------------------------------------
+
+    @cached_property
+    def inlined(self) -> frozenset[Operation]:
+        """Ops substituted into their readers."""
+        return frozenset(op for op, p in self.plans.items() if isinstance(p.place, Inlined))
+
+    @cached_property
+    def attached(self) -> dict[Compute, At]:
+        """Ops computed per tile of another nest; readers come before what they read."""
+        return {op: p.place for op, p in self.plans.items() if isinstance(p.place, At)}
+
+    @cached_property
+    def epilogues(self) -> dict[Compute, Compute]:
+        """Reduction -> the stage that is computed on its finished register tile."""
+        found = {p.place.anchor: op for op, p in self.plans.items() if isinstance(p.place, Fused)}
+        done = {
+            op: p.place.stage for op, p in self.plans.items() if isinstance(p.place, FinishedBy)
+        }
+        return found | done
+
+    def finishes(self, op: Compute) -> bool:
+        """Whether ``op`` is computed on a reduction's finished register tile."""
+        return op in self.epilogues.values()
+
+    def levels(self, op: Compute) -> Levels | None:
+        """How the nest of ``op`` is tiled; None if it has none."""
+        plan = self.plans.get(op)
+        return None if plan is None else plan.levels
 
     def decided(self, op: Compute) -> bool:
         """Whether the state says what becomes of ``op``."""
-        return (
-            op in self.inlined
-            or op in self.structure
-            or op in self.attached
-            or op in self.fused.values()
-        )
+        return op in self.plans
 
     def undecided(self) -> Compute | None:
         """The stage to visit next: the last one that is not decided."""
@@ -90,20 +147,28 @@ class State:
         def op(old: Any) -> Any:
             return new.get(old, old)
 
-        def keys(table: dict[Compute, _T]) -> dict[Compute, _T]:
-            return {op(k): v for k, v in table.items()}
+        def plan(p: StagePlan) -> StagePlan:
+            match p.place:
+                case At(reader, depth):
+                    return replace(p, place=At(op(reader), depth))
+                case Fused(anchor):
+                    return replace(p, place=Fused(op(anchor)))
+                case FinishedBy(stage):
+                    return replace(p, place=FinishedBy(op(stage)))
+            return p
 
         return replace(
             self,
             facts=facts,
-            inlined=frozenset(op(o) for o in self.inlined),
-            fused={op(a): op(b) for a, b in self.fused.items()},
-            structure=keys(self.structure),
-            accumulate=keys(self.accumulate),
-            write_level=keys(self.write_level),
-            attached={op(a): (op(b), level) for a, (b, level) in self.attached.items()},
+            plans={op(o): plan(p) for o, p in self.plans.items()},
             prepared=frozenset(op(o) for o in self.prepared),
         )
+
+    def restarted(
+        self, facts: AccessAnalysis, text: str, transforms: Mapping[str, WeightTransform]
+    ) -> State:
+        """Nothing decided yet, on another DAG of the same outputs."""
+        return State(facts, self.target, self.tiling, transforms=transforms, steps=(text,))
 
 
 class Branch(list[State]):
@@ -114,15 +179,34 @@ class Later(Branch):
     """A `Branch` whose states come after those of the later rules: sketches of special use."""
 
 
+class Restart(Branch):
+    """States on other DAGs of the same outputs, with nothing decided yet (`State.restarted`).
+
+    Their sketches are derived once, by the same rules, and come after all others.
+    """
+
+
 Rule = Callable[[AccessAnalysis, State, Compute], list[State]]
 """``rule(facts, state, stage)``: successor states, see the module's text."""
 Rules = tuple[Rule, ...]
+Capability = Callable[[Block], Block]
+"""``capability(block)``: the block with what it is capable of, or as it was."""
 
 
 def derive(
-    facts: AccessAnalysis, target: Target, rules: Sequence[Rule]
+    facts: AccessAnalysis,
+    target: Target,
+    rules: Sequence[Rule],
+    tiling: Tiling,
+    capabilities: Sequence[Capability],
 ) -> list[tuple[tuple[Block, ...], State]]:
     """All sketches of a DAG in the order in which their derivation ends.
+
+    Args:
+        facts, target: the DAG and the machine.
+        rules: tried in order at each stage.
+        tiling: how the machine's kind tiles stages.
+        capabilities: what is found about each block of a finished sketch, in order.
 
     Returns:
         For each sketch its blocks in execution order and its final state.
@@ -130,24 +214,34 @@ def derive(
     Raises:
         ScheduleError: no rule applies to a stage, or the rules never come to an end.
     """
-    states, done = [State(facts, target)], list[State]()
-    while states:
-        successors: list[State] = []
-        for state in states:
-            op = state.undecided()
-            if op is None:
-                done.append(state)
-                continue
-            successors += _visit(state, op, rules)
-        if len(successors) + len(done) > _MAX_STATES:
-            raise ScheduleError(f"the rules lead to more than {_MAX_STATES} sketches")
-        states = successors
-    return [(blocks_of(s), s) for s in done]
+    done: list[State] = []
+    waiting, seen = deque([State(facts, target, tiling)]), set[tuple[str, ...]]()
+    while waiting:
+        states = [waiting.popleft()]
+        while states:
+            successors: list[State] = []
+            for state in states:
+                op = state.undecided()
+                if op is None:
+                    done.append(state)
+                    continue
+                found, restarts = _visit(state, op, rules)
+                successors += found
+                for new in restarts:
+                    if new.steps not in seen:
+                        seen.add(new.steps)
+                        waiting.append(new)
+            if len(successors) + len(done) > _MAX_STATES:
+                raise ScheduleError(f"the rules lead to more than {_MAX_STATES} sketches")
+            states = successors
+    return [(blocks_of(s, capabilities), s) for s in done]
 
 
-def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> list[State]:
+def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> tuple[list[State], list[State]]:
+    """What the rules make of a state: successors, and states on other DAGs."""
     out: list[State] = []
     late: list[State] = []
+    restarts: list[State] = []
     for rule in rules:
         found = rule(state.facts, state, op)
         if not isinstance(found, list):
@@ -155,6 +249,9 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> list[State]:
                 f"rule {rule_name(rule)} returns {found!r} for stage {op.name}; "
                 "return a list of states, [] to pass"
             )
+        if isinstance(found, Restart):
+            restarts += found
+            continue
         for new in found:
             if not new.decided(op) and new.prepared == state.prepared:
                 raise ScheduleError(
@@ -167,7 +264,7 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> list[State]:
         raise ScheduleError(
             f"no rule applies to stage {op.name}; end the rules with tilework.space.rules.skip"
         )
-    return out + late
+    return out + late, restarts
 
 
 def rule_name(rule: Rule) -> str:
@@ -175,54 +272,69 @@ def rule_name(rule: Rule) -> str:
     return getattr(rule, "__qualname__", repr(rule))
 
 
-def blocks_of(state: State) -> tuple[Block, ...]:
+def blocks_of(state: State, capabilities: Sequence[Capability]) -> tuple[Block, ...]:
     """Root nests of a finished state, in an order that respects data flow."""
-    epilogue_of = {anchor: consumer for consumer, anchor in state.fused.items()}
     blocks = []
     for op in state.facts.dag.compute_ops:
-        anchor = state.fused.get(op, op)
-        if op in state.inlined or op in state.attached or anchor not in state.structure:
-            continue
-        if op is anchor and op in epilogue_of:
-            continue
-        blocks.append(_block(state, anchor, epilogue_of.get(anchor)))
+        place = state.plans[op].place
+        if isinstance(place, Fused):
+            blocks.append(_block(state, place.anchor, op, capabilities))
+        elif isinstance(place, Root) and op not in state.epilogues:
+            blocks.append(_block(state, op, None, capabilities))
     return tuple(blocks)
 
 
-def _block(state: State, anchor: Compute, epilogue: Compute | None) -> Block:
+def _block(
+    state: State, anchor: Compute, epilogue: Compute | None, capabilities: Sequence[Capability]
+) -> Block:
+    plan = state.plans[anchor]
+    assert plan.levels is not None
+    block = _bare(state, anchor, plan.levels, epilogue)
+    block = replace(
+        block,
+        sums=plan.sums,
+        attached=_attached(state, anchor, capabilities),
+        write_depth=plan.write_depth,
+    )
+    return _capable(block, capabilities)
+
+
+def _bare(state: State, op: Compute, levels: Levels, epilogue: Compute | None) -> Block:
+    names = op.attrs.get("const_axes", ())
     return Block(
-        op=anchor,
-        body=inline_body(anchor, state.inlined),
-        structure=state.structure[anchor],
+        op=op,
+        body=inline_body(op, state.inlined),
+        levels=levels,
         epilogue=epilogue,
         epilogue_body=inline_body(epilogue, state.inlined) if epilogue else None,
-        accumulate=state.accumulate.get(anchor, "output"),
-        attached=_attached(state, anchor),
-        write_level=state.write_level.get(anchor, 0),
+        const_axes=frozenset(a for a in (*op.axes, *op.reduce_axes) if a.name in names),
     )
 
 
-def _attached(state: State, anchor: Compute) -> tuple[Attached, ...]:
+def _capable(block: Block, capabilities: Sequence[Capability]) -> Block:
+    for capability in capabilities:
+        block = capability(block)
+    return block
+
+
+def _attached(
+    state: State, anchor: Compute, capabilities: Sequence[Capability]
+) -> tuple[Attached, ...]:
     """Producers computed inside the anchor's nest, each after those that it reads."""
-    epilogue_of = {op: consumer for consumer, op in state.fused.items()}
-    source = {a: r for r, a in epilogue_of.items()}
+    reduction_of = {done: op for op, done in state.epilogues.items()}
     out: dict[Compute, Attached] = {}
-    for op, (reader, level) in state.attached.items():  # readers come before what they read
+    for op, at in state.attached.items():
         # The reader is the anchor, an attached op, or the reduction that an attached op finishes.
-        outer = epilogue_of.get(reader, reader)
-        if reader is not anchor and outer not in out:
+        outer = state.epilogues.get(at.reader, at.reader)
+        if at.reader is not anchor and outer not in out:
             continue
-        reduction = source.get(op, op)
+        reduction = reduction_of.get(op, op)
         block = None
         if reduction.reduce_axes:
             done = op if reduction is not op else None
-            block = Block(
-                reduction,
-                inline_body(reduction, state.inlined),
-                REDUCTION,
-                done,
-                inline_body(done, state.inlined) if done else None,
-            )
+            bare = _bare(state, reduction, state.tiling.reduction, done)
+            block = _capable(bare, capabilities)
         body = inline_body(op, state.inlined)
-        out[op] = Attached(op, body, level, block, None if reader is anchor else out[outer])
+        reader = None if at.reader is anchor else out[outer]
+        out[op] = Attached(op, body, at.depth, block, reader)
     return tuple(reversed(out.values()))

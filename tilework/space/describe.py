@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilework.space.blocks import Attached, Block
+from tilework.space.levels import Role
 from tilework.space.nest import BlockNest
-from tilework.space.pairs import pair_axis
+from tilework.space.plan import Inlined
 from tilework.space.regions import attached_extents
 from tilework.te.expr import Axis, Reduce, reads
 from tilework.te.tensor import Placeholder
@@ -18,7 +19,7 @@ from tilework.te.tensor import Placeholder
 if TYPE_CHECKING:
     from tilework.space.sketch import Sketch
 
-_UPDATE = {"sum": "+=", "max": "max=", "min": "min="}
+_UPDATE = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 
 
 def describe(sketch: Sketch, row: Sequence[int]) -> str:
@@ -29,9 +30,11 @@ def describe(sketch: Sketch, row: Sequence[int]) -> str:
     """
     nests = sketch.nests(sketch.check(np.asarray(row, dtype=np.int32)))
     lines = [f"sketch {sketch.id}"]
-    for step in sketch.steps:
-        if step.startswith(("inline ", "winograd ")):
-            lines.append(f"  {step}")
+    if sketch.transforms:
+        lines.append(f"  {sketch.steps[0]}")
+    for op, plan in sketch.plans.items():
+        if isinstance(plan.place, Inlined):
+            lines.append(f"  inline {op.name}")
     for nest in nests:
         lines += [f"  {text}" for text in _steps(sketch, nest)]
     names = dict.fromkeys(
@@ -85,8 +88,8 @@ def _steps(sketch: Sketch, nest: BlockNest) -> Iterator[str]:
     partial = _revisited(nest)
     if partial:
         where = "the output"
-        if block.accumulate == "tile" or block.epilogue is not None:
-            size = [_extents(nest, a)[2] * _extents(nest, a)[3] for a in block.spatial]
+        if block.write_depth or block.sums == "tile" or block.epilogue is not None:
+            size = [int(nest.held(a)[0]) for a in block.spatial]
             where = f"a tile {size}"
         names = " ".join(_loop_name(a, 0) for a in partial)
         yield f"  keep partial sums of {names} in {where}"
@@ -110,20 +113,22 @@ def _packed(sketch: Sketch, nest: BlockNest) -> Iterator[tuple[str, tuple[int, .
     from tilework.lower.lower import packings
 
     for op, (packing, loops) in packings(sketch.blocks, nest).items():
-        pair = pair_axis(nest.block)
+        dots = nest.block.dots
         order = []
         for axis, level in loops:
             extents = _extents(nest, axis)
             if level == len(extents):
                 order.append(f"{axis.name}.pair")
-            elif extents[level] // (2 if axis is pair and level == len(extents) - 1 else 1) > 1:
+                continue
+            taken = dots is not None and axis is dots.axis and level == len(extents) - 1
+            if extents[level] // (dots.count if dots is not None and taken else 1) > 1:
                 order.append(_loop_name(axis, level))
         yield op.name, packing.shape, order
 
 
 def _attach_loop(block: Block, attached: Attached) -> str:
     """The innermost spatial loop outside the attached producer."""
-    return _loop_name(block.spatial[-1], attached.level - 1)
+    return _loop_name(block.spatial[-1], block.levels.within(attached.depth)[0] - 1)
 
 
 def _local_tile(nest: BlockNest, attached: Attached) -> str:
@@ -142,58 +147,52 @@ def _local_tile(nest: BlockNest, attached: Attached) -> str:
 def _tree(nest: BlockNest) -> Iterator[str]:
     """The loop tree; loops of one iteration are left out."""
     block = nest.block
-    depth = 0
+    indent = 0
 
     def line(text: str) -> str:
-        return "  " * depth + text
+        return "  " * indent + text
 
     def loops(axes: Sequence[Axis], level: int, kinds: Sequence[str]) -> Iterator[str]:
-        nonlocal depth
+        nonlocal indent
         for axis, kind in zip(axes, kinds, strict=True):
             extent = _extents(nest, axis)[level]
             if extent > 1:
                 yield line(f"{kind} {_loop_name(axis, level)} (0,{extent})")
-                depth += 1
+                indent += 1
 
     def register_tile(text: str) -> Iterator[str]:
-        nonlocal depth
-        outside = depth
+        nonlocal indent
+        outside = indent
         kinds = ["unroll"] * (len(block.spatial) - 1) + ["vectorize"] * bool(block.spatial)
         yield from loops(block.spatial, block.spatial_levels - 1, kinds)
         yield line(text)
-        depth = outside
+        indent = outside
 
-    seen = {"S": 0, "R": 0}
-    for letter in block.structure[:-1]:
-        level = seen[letter]
-        seen[letter] += 1
-        axes = list(block.ordered if letter == "S" else block.reduce)
-        innermost = letter == "R" and level == block.reduce_levels - 1
-        if letter == "S" and level == 0:
+    for depth, (level, number) in enumerate(block.levels.numbered[:-1], 1):
+        axes = list(block.axes_of(level.kind))
+        if level.role == Role.parallel:
             count = int(nest.parallel[0])
             fused, axes = axes[:count], axes[count:]
             total = math.prod(_extents(nest, a)[0] for a in fused)
             if total > 1:
                 names = "".join(f"{_loop_name(a, 0)}@" for a in fused)
                 yield line(f"parallel {names} (0,{total})")
-                depth += 1
-        if innermost:
+                indent += 1
+        if level.role == Role.inner:
             start = "init or partial sums" if _revisited(nest) else "init"
             yield from register_tile(f"{block.op.name} = {start}")
-            outside = depth
+            outside = indent
         kinds = ["unroll" if a in block.const_axes else "for" for a in axes]
-        yield from loops(axes, level, kinds)
-        if letter == "S":
-            for attached in block.attached:
-                if attached.level == level + 1:
-                    yield from _attached_tree(nest, attached, depth)
-        if innermost:
+        yield from loops(axes, number, kinds)
+        for attached in block.attached:
+            if attached.depth == depth:
+                yield from _attached_tree(nest, attached, indent)
+        if level.role == Role.inner:
             assert isinstance(block.body, Reduce)
-            pair = pair_axis(block)
-            what = f"..., {pair.name} in pairs" if pair is not None else "..."
+            what = f"..., {block.dots.axis.name} in pairs" if block.dots is not None else "..."
             yield from register_tile(f"{block.op.name} {_UPDATE[block.body.kind]} {what}")
-            depth = outside
-    if not block.reduce or block.epilogue is not None or block.write_level:
+            indent = outside
+    if not block.reduce or block.epilogue is not None or block.write_depth:
         late = " (last visit)" if _revisited(nest) else ""
         yield from register_tile(f"{block.result.name} = ...{late}")
 

@@ -12,33 +12,29 @@ accumulators of each element, which take the terms in turns.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import is_float
 from tilework.space.blocks import Block
+from tilework.space.capabilities import Limits
 from tilework.te.expr import Axis, Binary, Const, Expr, Read, Reduce, children, walk
-
-STRUCTURE = "SSRS"
-"""Two outer spatial levels, all terms, the register tile."""
 
 _COPIES_FROM = (32, 96, 192)
 
 
-@lru_cache(maxsize=512)
-def limits_of(block: Block) -> dict[Axis, Expr]:
-    """The limits of a block's reduce axes (empty for nearly all blocks)."""
-    return dict(block.body.limits) if isinstance(block.body, Reduce) else {}
+def data_limits(block: Block) -> Block:
+    """The block with its `Limits`, where data decide how many terms it sums."""
+    ends = dict(block.body.limits) if isinstance(block.body, Reduce) else {}
+    return replace(block, limits=Limits(ends, _whole_steps(block, ends))) if ends else block
 
 
-@lru_cache(maxsize=512)
-def whole_steps(block: Block) -> dict[Axis, int]:
+def _whole_steps(block: Block, ends: Mapping[Axis, Expr]) -> dict[Axis, int]:
     """Per spatial axis that limits or positions found in data depend on: what tiles divide."""
     out: dict[Axis, int] = {}
-    if not limits_of(block):
-        return out
 
     def visit(e: Expr) -> None:
         match e:
@@ -50,7 +46,7 @@ def whole_steps(block: Block) -> dict[Axis, int]:
                 for child in children(e):
                     visit(child)
 
-    for limit in limits_of(block).values():
+    for limit in ends.values():
         visit(limit)
     for read in data_indices(block.source):
         visit(read)
@@ -71,3 +67,11 @@ def copies(unroll: NDArray[np.int64]) -> NDArray[np.int64]:
     """Accumulators of each element, by a row's unroll limit: 1, 2, 4 or 8."""
     steps = sum((unroll >= n).astype(np.int64) for n in _COPIES_FROM)
     return np.left_shift(np.ones_like(unroll), steps)
+
+
+def limits_of(block: Block) -> Mapping[Axis, Expr]:
+    return block.limits.ends
+
+
+def whole_steps(block: Block) -> Mapping[Axis, int]:
+    return block.limits.steps

@@ -10,9 +10,10 @@ packed. One instruction does it for a whole vector of f.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import replace
 
-from tilework.space.blocks import MULTI_LEVEL, Block
+from tilework.space.blocks import Block
+from tilework.space.capabilities import Dots
 from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
@@ -29,14 +30,16 @@ from tilework.te.expr import (
 from tilework.te.tensor import Placeholder
 
 
-@lru_cache(maxsize=512)
-def pair_axis(block: Block) -> Axis | None:
-    """The reduce axis whose points the block's nest takes in pairs, if it can.
+def dot_pairs(block: Block) -> Block:
+    """The block with its `Dots`, where an instruction that sums two products can be used."""
+    axis = _pair_axis(block)
+    return block if axis is None else replace(block, dots=Dots(axis, 2))
 
-    The innermost tile of that axis is even in every row.
-    """
+
+def _pair_axis(block: Block) -> Axis | None:
+    """The reduce axis whose points the block's nest takes in pairs, if it can."""
     body = block.body
-    if not isinstance(body, Reduce) or body.kind != "sum" or block.structure != MULTI_LEVEL:
+    if not isinstance(body, Reduce) or body.kind != "sum" or not block.levels.reuse:
         return None
     factors = product(body.source)
     if factors is None:
@@ -79,3 +82,7 @@ def _element(e: Expr) -> Read | None:
     if isinstance(e, IfThenElse) and isinstance(e.b, Const) and e.b.value == 0:
         e = e.a
     return e if isinstance(e, Read) else None
+
+
+def pair_axis(block: Block) -> Axis | None:
+    return None if block.dots is None else block.dots.axis

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from tilework import kinds
 from tilework.space.blocks import Block
 from tilework.space.decision import Open
-from tilework.space.derive import Rules
+from tilework.space.derive import Capability, Rules
+from tilework.space.levels import Tiling
 from tilework.space.nest import BlockNest, Ints
 from tilework.target import Target
 
@@ -28,6 +29,14 @@ class Space(Protocol):
     @property
     def rules(self) -> Rules:
         """The rules that sketches are derived by, in order."""
+
+    @property
+    def tiling(self) -> Tiling:
+        """How stages are tiled."""
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """What is found about each block of a finished sketch, in order."""
 
     def decisions(self, block: Block, target: Any) -> list[Open]:
         """What a row decides about a block, in the order of its columns."""

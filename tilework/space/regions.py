@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
-from tilework.space.blocks import MULTI_LEVEL, Attached
+from tilework.space.blocks import Attached
 from tilework.space.nest import BlockNest
 from tilework.te.affine import Linear, linear
 from tilework.te.expr import Axis, Read, reads
@@ -14,22 +14,10 @@ from tilework.te.expr import Axis, Read, reads
 Ints = NDArray[np.int64]
 
 
-def inner_level(nest: BlockNest, axis: Axis, spatial_level: int) -> int:
-    """First level of ``axis`` inside a position after ``spatial_level`` S levels.
-
-    Reduce loops of levels that come later in the structure are all inside.
-    """
-    if axis.kind == "spatial":
-        return spatial_level
-    seen_s = seen_r = 0
-    for letter in nest.block.structure:
-        if seen_s == spatial_level:
-            break
-        if letter == "S":
-            seen_s += 1
-        else:
-            seen_r += 1
-    return seen_r
+def inner_level(nest: BlockNest, axis: Axis, depth: int) -> int:
+    """First level of ``axis`` inside the ``depth`` outermost levels of the nest."""
+    spatial, reduce = nest.block.levels.within(depth)
+    return spatial if axis.kind == "spatial" else reduce
 
 
 def extent_of(form: Linear, spans: dict[Axis, Ints], count: int) -> Ints:
@@ -49,11 +37,11 @@ def attached_read(nest: BlockNest, attached: Attached) -> Read:
 
 def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
     """Extents of the producer's region per visit, one array of length P per dimension."""
-    count = len(nest.parallel)
+    count = nest.count
     reader = attached.reader
     if reader is None:
         spans = {
-            a: nest.span(a, inner_level(nest, a, attached.level))
+            a: nest.span(a, inner_level(nest, a, attached.depth))
             for a in (*nest.block.spatial, *nest.block.reduce)
         }
     else:
@@ -71,15 +59,15 @@ def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
 def scratch_bytes(nest: BlockNest) -> NDArray[np.int64]:
     """Bytes of thread-local buffers: partial sums, tiles written late, attached producers."""
     block = nest.block
-    total = np.zeros(len(nest.parallel), np.int64)
-    if block.structure == MULTI_LEVEL and (block.write_level or block.accumulate == "tile"):
+    total = np.zeros(nest.count, np.int64)
+    if block.levels.reuse and (block.write_depth or block.sums == "tile"):
         tile = np.full(len(total), dtype_bytes(block.op.dtype), np.int64)
         for axis in block.spatial:
             tile = tile * nest.held(axis)
         revisit = np.zeros(len(total), bool)
         for axis in block.reduce:
             revisit |= nest.tiles[axis][0] > 1
-        total += np.where(revisit, tile, 0) if not block.write_level else tile
+        total += np.where(revisit, tile, 0) if not block.write_depth else tile
     for attached in block.attached:
         size = np.full(len(total), dtype_bytes(attached.op.dtype), np.int64)
         for extent in attached_extents(nest, attached):

@@ -15,17 +15,16 @@ The first stage has the spatial axes that were missing; the second one is short.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from tilework.space.blocks import REDUCTION
 from tilework.space.derive import Branch, State
+from tilework.space.plan import Root, StagePlan
 from tilework.space.tables import divisors
 from tilework.target import Target
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis
-from tilework.te.dag import ComputeDAG
-from tilework.te.expr import Axis, Expr, Read, Reduce, binary, reads, replace_axes, substitute
-from tilework.te.tensor import Compute, Operation, Placeholder, Tensor, make_compute
+from tilework.te.expr import Axis, Expr, Read, Reduce, binary, reads, replace_axes
+from tilework.te.rewrite import replaced
+from tilework.te.tensor import Compute, Tensor, make_compute
 
 _MIN_REDUCE = 64
 _PARALLEL_POINTS = 1 << 15
@@ -140,38 +139,6 @@ def split_reduction(state: State, op: Compute, outer: Cut | None, inner: Cut | N
     moved = state.moved(AccessAnalysis(dag), new)
     return moved.step(
         f"rfactor {op.name}: {', '.join(cuts)}",
-        structure=moved.structure | {partial_op: REDUCTION},
+        {partial_op: StagePlan(Root(), moved.tiling.reduction)},
         prepared=moved.prepared | {final},
     )
-
-
-def replaced(
-    dag: ComputeDAG, new: Mapping[Operation, Compute]
-) -> tuple[ComputeDAG, dict[Operation, Compute]]:
-    """The DAG with some ops exchanged and later ones rebuilt, and what each op became."""
-    made: dict[Operation, Compute] = dict(new)
-
-    def tensor(old: Tensor) -> Tensor:
-        if isinstance(old.op, Placeholder):
-            return old
-        op = rebuilt(old.op)
-        return old if op is old.op else Tensor(op)
-
-    def rebuilt(op: Compute) -> Compute:
-        if op not in made:
-
-            def visit(node: Expr) -> Expr | None:
-                if isinstance(node, Read):
-                    inner = tuple(substitute(i, visit) for i in node.indices)
-                    return Read(node.dtype, tensor(node.tensor), inner)
-                return None
-
-            touched = any(tensor(r.tensor) is not r.tensor for r in reads(op.body))
-            made[op] = (
-                make_compute(op.name, op.axes, substitute(op.body, visit), op.attrs)
-                if touched
-                else op
-            )
-        return made[op]
-
-    return ComputeDAG([tensor(t) for t in dag.tensors]), made

@@ -6,11 +6,9 @@ return. The rules here know nothing of a particular target.
 
 from __future__ import annotations
 
-from typing import Any
-
-from tilework.space.blocks import ELEMENTWISE, MULTI_LEVEL, REDUCTION, inline_body
+from tilework.space.blocks import inline_body
 from tilework.space.derive import Branch, Later, State
-from tilework.space.limited import STRUCTURE as LIMITED
+from tilework.space.plan import Root, StagePlan
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
 from tilework.te.expr import Expr, Read, Reduce, reads
@@ -50,7 +48,7 @@ def elementwise_consumer(facts: AccessAnalysis, state: State, op: Compute) -> Co
     if len(found) != 1:
         return None
     consumer = found[0]
-    if consumer.reduce_axes or consumer in state.fused or consumer.shape != op.shape:
+    if consumer.reduce_axes or state.finishes(consumer) or consumer.shape != op.shape:
         return None
     accesses = [r for r in reads(inline_body(consumer, state.inlined)) if r.tensor.op is op]
     if all(is_elementwise_read(r, consumer) for r in accesses):
@@ -77,7 +75,7 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
 
     A stage that finishes a reduction stays with it, instead of being evaluated again for each use.
     """
-    if facts.is_output(op) or op in state.fused or "const_axes" in op.attrs:
+    if facts.is_output(op) or state.finishes(op) or "const_axes" in op.attrs:
         return []
     reduction = op if op.reduce_axes else finished_reduction(facts, op)
     found = consumers(facts, state, op)
@@ -88,7 +86,8 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
     reader = found[0]
     if elementwise_consumer(facts, state, op) in state.attached:
         return []  # its reader will be its epilogue
-    tiled = reader.reduce_axes and state.structure.get(reader) == MULTI_LEVEL
+    levels = state.levels(reader)
+    tiled = bool(reader.reduce_axes) and levels is not None and levels.reuse
     if not tiled and not (reader in state.attached and op.reduce_axes):
         return []
     body = inline_body(reader, state.inlined)
@@ -96,10 +95,10 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
     places: list[State] = []
     if len(accesses) == 1 and increasing(accesses):
         if not tiled:
-            level = state.attached[reader][1]
-            places = [state.attach(op, reader, level)]
+            places = [state.attach(op, reader, state.attached[reader].depth)]
         elif in_range(accesses[0]):
-            places = [state.attach(op, reader, level) for level in (1, 2)]
+            assert levels is not None
+            places = [state.attach(op, reader, depth) for depth in levels.places]
     if op.reduce_axes:
         return Later(places)  # the rules of tiling say how it is computed at root
     return [state.root(op), *places]
@@ -110,7 +109,7 @@ def always_inline(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
 
     The others are expensive, or choose between values that they compute.
     """
-    if facts.is_output(op) or op.reduce_axes or op in state.fused:
+    if facts.is_output(op) or op.reduce_axes or state.finishes(op):
         return []
     if not facts.is_strictly_inlineable(op):
         costly = facts.is_expensive(op) or facts.has_branch(op)
@@ -124,17 +123,10 @@ def simplify_const_tensor(facts: AccessAnalysis, state: State, op: Compute) -> l
     """Transforms by constant matrices (Winograd): loops over the matrices are always expanded."""
     if "const_axes" not in op.attrs or not op.reduce_axes:
         return []
-    text = f"expand {op.name} over constant matrices"
     consumer = elementwise_consumer(facts, state, op)
-    if consumer is None:
-        return [state.step(text, structure=state.structure | {op: REDUCTION})]
-    return [
-        state.step(
-            f"{text} with {consumer.name}",
-            structure=state.structure | {op: REDUCTION},
-            fused=state.fused | {consumer: op},
-        )
-    ]
+    text = f"expand {op.name} over constant matrices"
+    text = text if consumer is None else f"{text} with {consumer.name}"
+    return [state.tile(op, state.tiling.reduction, text, consumer=consumer)]
 
 
 def limited_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -144,12 +136,10 @@ def limited_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[
     """
     if not has_limits(op):
         return []
-    changes: dict[str, Any] = {"structure": state.structure | {op: LIMITED}}
     consumer = elementwise_consumer(facts, state, op)
-    if consumer is None:
-        return [state.step(f"tile {op.name} {LIMITED}", **changes)]
-    changes["fused"] = state.fused | {consumer: op}
-    return [state.step(f"tile {op.name} {LIMITED} with {consumer.name}", **changes)]
+    levels = state.tiling.limited
+    text = f"tile {op.name} {levels}" + (f" with {consumer.name}" if consumer else "")
+    return [state.tile(op, levels, text, consumer=consumer)]
 
 
 def tile_with_fusion(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -157,62 +147,47 @@ def tile_with_fusion(facts: AccessAnalysis, state: State, op: Compute) -> list[S
     consumer = elementwise_consumer(facts, state, op)
     if not op.reduce_axes or consumer is None:
         return []
-    fused = state.fused | {consumer: op}
     if consumer in state.attached:
-        return [state.step(f"compute {op.name} with {consumer.name}", fused=fused)]
-    structure = MULTI_LEVEL if needs_tiling(facts, op) else REDUCTION
-    return [
-        state.step(
-            f"tile {op.name} {structure} with {consumer.name}",
-            structure=state.structure | {op: structure},
-            fused=fused,
-            accumulate=state.accumulate | {op: "tile"},
-        )
-    ]
+        return [state.finish(op, consumer)]
+    levels = state.tiling.reuse if needs_tiling(facts, op) else state.tiling.reduction
+    text = f"tile {op.name} {levels} with {consumer.name}"
+    return [state.tile(op, levels, text, consumer=consumer, sums="tile")]
 
 
 def add_cache_write(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Tile and keep partial sums in a tile-sized buffer (branches with `multi_level_tiling`)."""
     if not (op.reduce_axes and needs_tiling(facts, op)) or not facts.is_output(op):
         return []  # the result of an inner stage is a temporary already
-    return Branch(
-        [
-            state.step(
-                f"tile {op.name} {MULTI_LEVEL} cache write",
-                structure=state.structure | {op: MULTI_LEVEL},
-                accumulate=state.accumulate | {op: "tile"},
-            )
-        ]
-    )
+    levels = state.tiling.reuse
+    return Branch([state.tile(op, levels, f"tile {op.name} {levels} cache write", sums="tile")])
 
 
 def multi_level_tiling(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Tile a stage that reuses its inputs; partial sums wait in the output."""
     if not needs_tiling(facts, op):
         return []
-    structure = MULTI_LEVEL if op.reduce_axes else ELEMENTWISE
-    text = f"tile {op.name} {structure}"
-    return [state.step(text, structure=state.structure | {op: structure})]
+    levels = state.tiling.reuse if op.reduce_axes else state.tiling.elementwise
+    return [state.tile(op, levels, f"tile {op.name} {levels}")]
 
 
 def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Padding of a tiled consumer: its own nest, inlined, or per tile inside the consumer."""
     found = consumers(facts, state, op)
-    if facts.is_output(op) or op.reduce_axes or op in state.fused or len(found) != 1:
+    if facts.is_output(op) or op.reduce_axes or state.finishes(op) or len(found) != 1:
         return []
     consumer = found[0]
     accesses = [r for r in reads(inline_body(consumer, state.inlined)) if r.tensor.op is op]
     if not consumer.reduce_axes or has_limits(consumer) or not increasing(accesses):
         return []
     alone = len(accesses) == 1 and in_range(accesses[0])
-    if consumer not in state.structure:  # computed per tile of another nest itself
-        finished = {anchor: done for done, anchor in state.fused.items()}.get(consumer, consumer)
-        level = state.attached[finished][1]
-        return [*([state.attach(op, consumer, level)] if alone else []), state.inline(op)]
-    levels = (1, 2) if alone and state.structure[consumer] == MULTI_LEVEL else ()
+    levels = state.levels(consumer)
+    if levels is None:  # computed per tile of another nest itself
+        depth = state.attached[state.epilogues.get(consumer, consumer)].depth
+        return [*([state.attach(op, consumer, depth)] if alone else []), state.inline(op)]
+    own = StagePlan(Root(), state.tiling.elementwise)
     return [
-        state.step(f"compute {op.name} at root", structure=state.structure | {op: ELEMENTWISE}),
-        *[state.attach(op, consumer, level) for level in levels],
+        state.step(f"compute {op.name} at root", {op: own}),
+        *[state.attach(op, consumer, depth) for depth in (levels.places if alone else ())],
         state.inline(op),
     ]
 

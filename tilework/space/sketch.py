@@ -14,10 +14,12 @@ from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
 from tilework.space.nest import BlockNest
+from tilework.space.plan import StagePlan
 from tilework.space.protocol import space_of
 from tilework.space.winograd import WeightTransform
 from tilework.target import Target
 from tilework.te import ComputeDAG
+from tilework.te.tensor import Compute
 
 _MAX_SAMPLING_ROUNDS = 12
 
@@ -28,42 +30,53 @@ class Sketch:
 
     Attributes:
         id: position among the task's sketches.
-        name: the derivation steps in words.
         blocks: root loop nests in execution order.
         target: the machine, whose registers and lanes bound the tiles.
         dag: what the blocks compute: the task's DAG, or a variant with the same outputs.
-        steps: the derivation steps, one each.
+        steps: the derivation in words, for people.
+        plans: what becomes of each stage, in the order in which it was decided.
         transforms: how a variant's weights differ from the task's, by placeholder name.
     """
 
     id: int
-    name: str
     blocks: tuple[Block, ...]
     target: Target
     dag: ComputeDAG
-    steps: tuple[str, ...] = field(default=())
+    steps: tuple[str, ...] = ()
+    plans: Mapping[Compute, StagePlan] = field(default_factory=dict)
     transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The derivation in words."""
+        return "; ".join(self.steps)
+
+    @cached_property
+    def by_block(self) -> tuple[tuple[Decision, ...], ...]:
+        """The decisions of each block, in column order."""
+        out = []
+        col = 0
+        for block in self.blocks:
+            name, own = block.op.name, []
+            prefix = f"{name}." if len(self.blocks) > 1 else ""
+            for d in space_of(self.target).decisions(block, self.target):
+                columns = tuple(range(col, col + d.choices.shape[1]))
+                shown = d.name if d.attached is not None else prefix + d.name
+                key = f"{name}.{d.name}"
+                own.append(Decision(shown, columns, d.choices, d.kind, key, d.axis, d.attached))
+                col += len(columns)
+            out.append(tuple(own))
+        return tuple(out)
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """All decisions in column order."""
-        out: list[Decision] = []
-        col = 0
-        for block in self.blocks:
-            name = block.op.name
-            prefix = f"{name}." if len(self.blocks) > 1 else ""
-            for one in space_of(self.target).decisions(block, self.target):
-                columns = tuple(range(col, col + one.choices.shape[1]))
-                shown = one.name if " at " in one.name else prefix + one.name
-                key = f"{name}.{one.name}"
-                out.append(Decision(shown, columns, one.choices, one.kind, key))
-                col += len(columns)
-        return tuple(out)
+        return tuple(d for own in self.by_block for d in own)
 
     @cached_property
     def num_decisions(self) -> int:
         """Columns of a decision row."""
-        return sum(BlockNest.columns(b) for b in self.blocks)
+        return sum(len(d.columns) for d in self.decisions)
 
     @cached_property
     def size(self) -> float:
@@ -85,19 +98,10 @@ class Sketch:
             )
         return matrix
 
-    @cached_property
-    def _first_columns(self) -> tuple[int, ...]:
-        widths = [BlockNest.columns(b) for b in self.blocks]
-        return tuple(sum(widths[:i]) for i in range(len(widths)))
-
     def nests(self, rows: Rows) -> list[BlockNest]:
         """Loop nests of all blocks for the given rows."""
-        out, col = [], 0
-        for block in self.blocks:
-            width = BlockNest.columns(block)
-            out.append(BlockNest.of(block, rows[:, col : col + width]))
-            col += width
-        return out
+        pairs = zip(self.blocks, self.by_block, strict=True)
+        return [BlockNest.of(block, rows, own) for block, own in pairs]
 
     def describe(self, row: Sequence[int]) -> str:
         """The schedule that a row selects: steps with numbers, then the loop tree."""
@@ -186,12 +190,11 @@ class Sketch:
     def canonical(self, rows: Rows) -> Rows:
         """The rows with columns that have no effect set to zero: the same programs."""
         out, space = rows.copy(), space_of(self.target)
-        for first, nest in zip(self._first_columns, self.nests(rows), strict=True):
-            width = BlockNest.columns(nest.block)
-            own = space.canonical(nest)
-            for d in self.decisions:
-                if d.kind in own and first <= d.columns[0] < first + width:
-                    out[:, d.columns[0]] = own[d.kind]
+        for own, nest in zip(self.by_block, self.nests(rows), strict=True):
+            plain = space.canonical(nest)
+            for d in own:
+                if d.kind in plain:
+                    out[:, d.columns[0]] = plain[d.kind]
         return out
 
     # -- identity ----------------------------------------------------------------------------

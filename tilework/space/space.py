@@ -9,7 +9,6 @@ from tilework.errors import ScheduleError
 from tilework.space.derive import Rule, derive
 from tilework.space.protocol import space_of
 from tilework.space.sketch import Sketch
-from tilework.space.winograd import Variant, winograd_variants
 from tilework.target import Target
 from tilework.task import SearchTask
 from tilework.te import ComputeDAG
@@ -39,26 +38,23 @@ class SearchSpace:
     def derive(
         dag: ComputeDAG, target: Target, rules: Sequence[Rule] | None = None
     ) -> SearchSpace:
-        """Apply rules (by default the target's) to a DAG and its variants.
+        """Apply rules (by default those of the target's kind) to a DAG.
 
         Raises:
             ScheduleError: the rules do not decide every stage.
         """
-        rules = space_of(target).rules if rules is None else rules
-        sketches: list[Sketch] = []
-        for variant in (Variant("", dag, {}), *winograd_variants(dag)):
-            for blocks, state in derive(AccessAnalysis(variant.dag), target, rules):
-                steps = (variant.name, *state.steps) if variant.name else state.steps
-                made = Sketch(
-                    len(sketches),
-                    "; ".join(steps),
-                    blocks,
-                    target,
-                    state.facts.dag,
-                    steps,
-                    variant.transforms,
-                )
-                sketches.append(made)
+        space = space_of(target)
+        found = derive(
+            AccessAnalysis(dag),
+            target,
+            space.rules if rules is None else rules,
+            space.tiling,
+            space.capabilities,
+        )
+        sketches = [
+            Sketch(i, blocks, target, state.facts.dag, state.steps, state.plans, state.transforms)
+            for i, (blocks, state) in enumerate(found)
+        ]
         return SearchSpace(dag, target, tuple(sketches))
 
     def sketch(self, sketch_id: int) -> Sketch:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 
 from tilework.dtypes import is_float
-from tilework.space.blocks import ELEMENTWISE
 from tilework.space.derive import Branch, Rules, State
-from tilework.space.limited import STRUCTURE as LIMITED
-from tilework.space.rfactor import replaced
+from tilework.space.plan import Root, StagePlan
 from tilework.space.rules import consumers, limited_reduction
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.expr import (
@@ -27,6 +25,7 @@ from tilework.te.expr import (
     substitute,
     walk,
 )
+from tilework.te.rewrite import replaced
 from tilework.te.tensor import Compute, Tensor, make_compute
 
 _LEAST_POINTS = 8
@@ -66,7 +65,10 @@ def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
     moved = state.moved(AccessAnalysis(dag), new)
     moved = moved.step(
         f"turn {op.name}: vectors of {points} points",
-        structure=moved.structure | {product: LIMITED, copy: ELEMENTWISE},
+        {
+            product: StagePlan(Root(), moved.tiling.limited),
+            copy: StagePlan(Root(), moved.tiling.elementwise),
+        },
         prepared=moved.prepared | {turned},
     )
     alone = len(consumers(moved.facts, moved, turned)) == 1

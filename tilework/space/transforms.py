@@ -10,55 +10,20 @@ alpha m (alpha + m) operations instead of alpha^2 m^2, and fewer (`tilework.spac
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import replace
 
 from tilework.space.blocks import Block
-from tilework.space.straightline import Matrix, straight_line
+from tilework.space.capabilities import Product, Transform
 from tilework.te.expr import Axis, Binary, Const, Expr, Lookup, Reduce, substitute, walk
 
 
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """The product along one axis: ``reduce`` runs over columns, ``spatial`` over rows.
-
-    ``spatial`` is an axis of the matrix's rows, or one that is cut into tiles of so many rows.
-    """
-
-    reduce: Axis
-    spatial: Axis
-    matrix: Matrix
+def constant_transform(block: Block) -> Block:
+    """The block with its `Transform`, where it multiplies by constant matrices."""
+    found = _transform(block)
+    return block if found is None else replace(block, transform=found)
 
 
-@dataclass(frozen=True, eq=False)
-class Transform:
-    """What a block computes: its data, and the products in the order in which they are done."""
-
-    data: Expr
-    stages: tuple[Stage, ...]
-
-    def operations(self) -> int:
-        """Vector operations of one tile (all rows of all matrices)."""
-        total = 0
-        for k, stage in enumerate(self.stages):
-            others = 1
-            for j, s in enumerate(self.stages):
-                others *= 1 if j == k else len(s.matrix if j < k else s.matrix[0])
-            total += others * straight_line(stage.matrix).operations
-        return total
-
-    def points(self) -> tuple[int, int]:
-        """Elements that a tile reads, and that it computes."""
-        reads = writes = 1
-        for s in self.stages:
-            reads *= len(s.matrix[0])
-            writes *= len(s.matrix)
-        return reads, writes
-
-
-@lru_cache(maxsize=1024)
-def transform_of(block: Block) -> Transform | None:
-    """The block as a transform by constant matrices; None if it is anything else."""
+def _transform(block: Block) -> Transform | None:
     body = block.body
     if not isinstance(body, Reduce) or body.kind != "sum" or not block.const_axes:
         return None
@@ -67,7 +32,7 @@ def transform_of(block: Block) -> Transform | None:
     if len(data) != 1:
         return None
     tiles = block.op.attrs.get("tile", {})
-    stages: list[Stage] = []
+    stages: list[Product] = []
     for lookup in factors:
         if isinstance(lookup, Lookup):
             stage = _stage(lookup, tiles)
@@ -99,7 +64,7 @@ def _whole_tile(e: Expr) -> Expr | None:
     return Const("int32", 0) if divides else None
 
 
-def _stage(lookup: Lookup, tiles: dict[str, int]) -> Stage | None:
+def _stage(lookup: Lookup, tiles: dict[str, int]) -> Product | None:
     if len(lookup.shape) != 2:
         return None
     column, row = lookup.indices
@@ -115,4 +80,8 @@ def _stage(lookup: Lookup, tiles: dict[str, int]) -> Stage | None:
     if not isinstance(spatial, Axis) or column.extent != lookup.shape[0]:
         return None
     matrix = tuple(lookup.values[i::rows] for i in range(rows))
-    return Stage(column, spatial, matrix)
+    return Product(column, spatial, matrix)
+
+
+def transform_of(block: Block) -> Transform | None:
+    return block.transform

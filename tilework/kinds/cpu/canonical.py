@@ -15,11 +15,11 @@ def canonical(nest: BlockNest) -> dict[str, Ints]:
     unroll limit that leaves no room for a second copy of the register tile.
     """
     block = nest.block
-    parallel = np.zeros(len(nest.parallel), np.int64)
+    parallel = np.zeros(nest.count, np.int64)
     for i, axis in enumerate(block.parallel_axes):
         counts = (nest.parallel > i) & (nest.tiles[axis][0] > 1)
         parallel = np.where(counts, i + 1, parallel)
-    work = np.ones(len(nest.unroll), np.int64)
+    work = np.ones(nest.count, np.int64)
     for axis in block.spatial:
         tile = nest.tiles[axis][-1]
         rest = axis.extent - (-(-axis.extent // tile) - 1) * tile

@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.space.blocks import MULTI_LEVEL, Attached, Block
+from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Open, Rows
-from tilework.space.guards import bounds
-from tilework.space.limited import whole_steps
-from tilework.space.pairs import pair_axis
 from tilework.space.tables import (
     divisors,
     reduce_table,
@@ -22,7 +19,6 @@ from tilework.space.tables import (
     spatial_table,
     vector_tiles,
 )
-from tilework.space.transforms import transform_of
 from tilework.te.expr import Axis, reads
 
 UNROLL_LIMITS = (0, 32, 96, 192)
@@ -50,7 +46,7 @@ def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
     fixed = block.op.attrs.get("tile", {}).get(axis.name)
     if fixed is not None:
         return (int(fixed),)
-    if transform_of(block) is not None:
+    if block.transform is not None:
         return (axis.extent,) if axis in block.const_axes else (1,)
     if block.const_axes:
         return divisors(axis.extent) if axis in block.const_axes else (1,)
@@ -62,7 +58,7 @@ def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
 
 def _limited_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
     """Tiles of an axis on which the number of terms depends: whole ones if it is vectorised."""
-    step = whole_steps(block)[axis]
+    step = block.limits.steps[axis]
     if axis is block.spatial[-1]:
         return (step,)
     return tuple(d for d in divisors(step) if d <= _MAX_LIMITED_TILE)
@@ -86,29 +82,29 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
     """What a row decides about a block, in the order of its columns."""
     out: list[Open] = []
     levels = block.spatial_levels - 1
-    tiled = bool(block.reduce) or block.structure == MULTI_LEVEL
+    tiled = bool(block.reduce)
     for i, axis in enumerate(block.spatial):
-        if axis in whole_steps(block):
+        if axis in block.limits.steps:
             inner = _limited_tiles(block, axis)
         elif i == len(block.spatial) - 1:
             lanes = vector_lanes(block, target)
             inner = vector_tiles(axis.extent, lanes, _vector_limit(block, target))
         else:
             inner = _inner_tiles(block, axis) if tiled else (1,)
-        out.append(Open(axis.name, spatial_table(axis.extent, levels, inner), "tile"))
+        out.append(Open(axis.name, spatial_table(axis.extent, levels, inner), "tile", axis))
     levels = block.reduce_levels - 1
-    taps = {b.tap for b in bounds(block)}
+    taps = {b.tap for b in block.bounds}
     for axis in block.reduce if levels > 0 else ():
         table = reduce_table(axis.extent, levels)
         if axis in taps:  # in one piece, so that the code knows which taps meet the border
             table = table[table[:, -1] == axis.extent]
-        if axis is pair_axis(block):
-            table = table[table[:, -1] % 2 == 0]
-        out.append(Open(axis.name, table, "tile"))
+        if block.dots is not None and axis is block.dots.axis:
+            table = table[table[:, -1] % block.dots.count == 0]
+        out.append(Open(axis.name, table, "tile", axis))
     for attached in block.attached_reductions:
         for what, choices in _local_tiles(attached, target):
             name = f"{attached.op.name} at {block.op.name} {what}"
-            out.append(Open(name, _column(choices), "tile"))
+            out.append(Open(name, _column(choices), "tile", attached=attached))
     fused = np.arange(len(block.parallel_axes) + 1, dtype=np.int32)
     if not tiled:
         fused = np.unique([0, max(len(block.spatial) - 1, 1), len(block.spatial)])

@@ -7,11 +7,9 @@ from numpy.typing import NDArray
 
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS, vector_lanes
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.space.limited import copies, limits_of, whole_steps
+from tilework.space.limited import copies
 from tilework.space.nest import BlockNest
-from tilework.space.pairs import pair_axis
 from tilework.space.regions import scratch_bytes
-from tilework.space.transforms import transform_of
 
 _MAX_TILE_BYTES = 1 << 20
 
@@ -19,7 +17,7 @@ _MAX_TILE_BYTES = 1 << 20
 def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     """Which rows lower to a program within the target's limits (all others are refused)."""
     block = nest.block
-    ok = np.ones(len(nest.parallel), bool)
+    ok = np.ones(nest.count, bool)
     for axis, extents in nest.tiles.items():
         covered = np.ones(len(ok), np.int64)
         for extent in extents[1:]:
@@ -27,8 +25,8 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
             covered = covered * extent
         if axis.kind == "reduce":
             ok &= covered * extents[0] == axis.extent
-            if axis is pair_axis(block):
-                ok &= extents[-1] % 2 == 0
+            if block.dots is not None and axis is block.dots.axis:
+                ok &= extents[-1] % block.dots.count == 0
         else:
             ok &= covered < 2 * max(axis.extent, target.lanes())
     ok &= nest.parallel <= len(block.parallel_axes)
@@ -37,19 +35,19 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         fixed = block.op.attrs.get("tile", {}).get(axis.name)
         if fixed is not None:
             ok &= nest.tiles[axis][-1] == fixed
-    for axis, step in whole_steps(block).items():
+    for axis, step in block.limits.steps.items():
         tile = nest.tiles[axis][-1]
         ok &= (step % np.maximum(tile, 1) == 0) if axis is not block.spatial[-1] else tile == step
     lanes = vector_lanes(block, target)
     ok &= scratch_bytes(nest) <= _MAX_TILE_BYTES
-    if transform_of(block) is not None:
+    if block.transform is not None:
         return ok & _whole_tiles(nest, lanes)
     pixels = vectors = np.ones(len(ok), np.int64)
     for axis in block.spatial[:-1]:
         pixels = pixels * nest.tiles[axis][-1]
     for axis in block.spatial[-1:]:
         vectors = -(-nest.tiles[axis][-1] // lanes)
-    if limits_of(block):
+    if block.limits:
         work = pixels * vectors * copies(nest.unroll)
         ok &= work + vectors <= target.num_vector_registers
     elif block.reduce:

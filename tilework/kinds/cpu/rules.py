@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tilework.space.derive import Rules
+from tilework.space.bounds import borders
+from tilework.space.derive import Capability, Rules
+from tilework.space.limited import data_limits
+from tilework.space.pairs import dot_pairs
 from tilework.space.rfactor import add_rfactor
 from tilework.space.rules import (
     add_cache_write,
@@ -15,12 +18,15 @@ from tilework.space.rules import (
     skip,
     tile_with_fusion,
 )
+from tilework.space.transforms import constant_transform
+from tilework.space.winograd.rule import winograd
 
 RULES_VERSION = 6
 """Raised whenever a sketch or the meaning of its columns changes: rows of another version are
 never replayed."""
 
 CPU_RULES: Rules = (
+    winograd,
     place_reduction,
     always_inline,
     simplify_const_tensor,
@@ -33,3 +39,6 @@ CPU_RULES: Rules = (
     skip,
 )
 """The space that is searched on CPUs: lean, no two sketches have the same programs."""
+
+CAPABILITIES: tuple[Capability, ...] = (data_limits, constant_transform, dot_pairs, borders)
+"""What is found about each block of a sketch, in order."""

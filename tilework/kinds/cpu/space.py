@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from tilework.kinds.cpu.canonical import canonical
 from tilework.kinds.cpu.decisions import decisions
 from tilework.kinds.cpu.limits import valid
-from tilework.kinds.cpu.rules import CPU_RULES, RULES_VERSION
+from tilework.kinds.cpu.rules import CAPABILITIES, CPU_RULES, RULES_VERSION
 from tilework.kinds.cpu.target import CpuTarget
+from tilework.kinds.cpu.tiling import TILING
 from tilework.space.blocks import Block
 from tilework.space.decision import Open
-from tilework.space.derive import Rules
+from tilework.space.derive import Capability, Rules
+from tilework.space.levels import Tiling
 from tilework.space.nest import BlockNest, Ints
 
 
@@ -21,6 +23,8 @@ class CpuSpace:
 
     version: int = RULES_VERSION
     rules: Rules = CPU_RULES
+    tiling: Tiling = TILING
+    capabilities: tuple[Capability, ...] = CAPABILITIES
 
     def decisions(self, block: Block, target: CpuTarget) -> list[Open]:
         """See `tilework.kinds.cpu.decisions`."""

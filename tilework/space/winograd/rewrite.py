@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tilework.space.straightline import Matrix
 from tilework.space.winograd.match import Conv, match
@@ -42,14 +42,13 @@ from tilework.te.expr import (
     IfThenElse,
     Logic,
     Lookup,
-    Read,
     replace_axes,
-    substitute,
 )
 from tilework.te.functions import all as te_all
 from tilework.te.functions import cast, if_then_else
 from tilework.te.functions import sum as te_sum
-from tilework.te.tensor import Compute, Placeholder, Tensor, compute, make_compute, reduce_axis
+from tilework.te.rewrite import replaced
+from tilework.te.tensor import Compute, Placeholder, Tensor, compute, reduce_axis
 
 _T = TypeVar("_T")
 _LARGEST_SHARE = 0.9
@@ -67,15 +66,18 @@ class Variant:
     transforms: dict[str, WeightTransform]
 
 
-def winograd_variants(dag: ComputeDAG, tiles: Sequence[int] | None = None) -> list[Variant]:
+def winograd_variants(
+    dag: ComputeDAG, tiles: Sequence[int] | None = None, op: Compute | None = None
+) -> list[Variant]:
     """Winograd forms of the DAG's convolution that save multiplications, one per tile size.
 
     Args:
         dag: of one task.
         tiles: outputs of a tile; by default those of `TILES`.
+        op: only if this is the convolution.
     """
     conv = match(dag)
-    if conv is None:
+    if conv is None or op not in (None, conv.op):
         return []
     tiles = TILES[conv.taps] if tiles is None else tiles
     return [_rewrite(dag, conv, m) for m in tiles if conv.saving(m) <= _LARGEST_SHARE]
@@ -92,11 +94,11 @@ def _rewrite(dag: ComputeDAG, conv: Conv, m: int) -> Variant:
     pack = _data_pack(conv, m)
     weight = Tensor(Placeholder(conv.weight.name, transform.shape, conv.op.dtype))
     gemm = _bgemm(conv, pack, weight)
-    replaced = {conv.op: _output(conv, gemm, m), conv.weight.op: weight}
+    new = {conv.op: _output(conv, gemm, m).op, conv.weight.op: weight.op}
     taps = [w.tap.extent for w in conv.windows[:-1] if w.tap is not None]
     sizes = [m if w.transformed else 1 for w in conv.windows[:-1] if w.tap is not None]
     name = f"F({'x'.join(map(str, sizes))}, {'x'.join(map(str, taps))})"
-    return Variant(f"winograd {name}", _replace(dag, replaced), {conv.weight.name: transform})
+    return Variant(f"winograd {name}", replaced(dag, new)[0], {conv.weight.name: transform})
 
 
 def _weight_transform(conv: Conv, m: int) -> WeightTransform:
@@ -280,28 +282,3 @@ def _bounded(op: Compute, cond: Expr) -> set[Axis]:
     ((axis, c),) = form.coefficients.items()
     last = -form.const - (cond.op == "<")
     return {axis} if c == 1 and axis in op.axes and last < axis.extent else set()
-
-
-def _replace(dag: ComputeDAG, replaced: dict[Any, Tensor]) -> ComputeDAG:
-    """The DAG with some tensors exchanged, its later ops rebuilt on them."""
-    made: dict[Any, Tensor] = dict(replaced)
-
-    def rebuilt(tensor: Tensor) -> Tensor:
-        op = tensor.op
-        if op in made:
-            return made[op]
-        if isinstance(op, Placeholder):
-            return tensor
-
-        def visit(node: Expr) -> Expr | None:
-            if isinstance(node, Read):
-                inner = [substitute(i, visit) for i in node.indices]
-                return Read(node.dtype, rebuilt(node.tensor), tuple(inner))
-            return None
-
-        body = substitute(op.body, visit)
-        new = tensor if body is op.body else Tensor(make_compute(op.name, op.axes, body, op.attrs))
-        made[op] = new
-        return new
-
-    return ComputeDAG([rebuilt(t) for t in dag.tensors])

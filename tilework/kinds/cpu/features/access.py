@@ -9,8 +9,7 @@ from functools import cached_property, lru_cache
 from tilework.dtypes import dtype_bytes, is_float
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
-from tilework.space.guards import bounds, without
-from tilework.space.limited import limits_of
+from tilework.space.bounds import without
 from tilework.te.affine import Linear, linear
 from tilework.te.expr import (
     Axis,
@@ -113,13 +112,13 @@ class BlockFacts:
 def block_facts(block: Block) -> BlockFacts:
     """Facts of one block (cached: blocks live as long as their search space)."""
     free = set(block.op.attrs.get("layout_free", ()))
-    packs = block.structure.count("R") >= 2
+    packs = block.levels.reduce > 1
     last = block.spatial[-1] if block.spatial else None
     accesses: list[Access] = []
     for read, guarded in _reads(block.source, False):
         op = read.tensor.op
         packed = packs and isinstance(op, Placeholder) and op.name in free
-        accesses.append(_access(read, last, packed, guarded, bool(limits_of(block))))
+        accesses.append(_access(read, last, packed, guarded, bool(block.limits)))
     finish = 1.0
     calls = 0.0
     if block.epilogue is not None and block.epilogue_body is not None:
@@ -141,7 +140,7 @@ def block_facts(block: Block) -> BlockFacts:
         Access(dims, out.shape, dtype_bytes(out.dtype), False, True, 1, False, bool(block.reduce))
     )
     update = (
-        max(_ops(without(block.source, {b.node for b in bounds(block)})), 1.0)
+        max(_ops(without(block.source, {b.node for b in block.bounds})), 1.0)
         if not block.const_axes
         else _density(block.source)
     )

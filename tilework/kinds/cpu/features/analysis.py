@@ -25,9 +25,8 @@ from tilework.kinds.cpu.features.tile import (
 from tilework.kinds.cpu.features.traffic import first_pass, traffic_of
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.nest import BlockNest
-from tilework.space.pairs import pair_axis
 from tilework.space.regions import scratch_bytes
-from tilework.space.transforms import Transform, transform_of
+from tilework.space.transforms import Transform
 from tilework.te.expr import Axis, IfThenElse
 from tilework.te.flops import mean_terms
 
@@ -62,16 +61,17 @@ class Terms:
 def analyse(nest: BlockNest, machine: Machine) -> Terms:
     """Terms of one block for all candidates of the nest."""
     block, facts = nest.block, block_facts(nest.block)
-    count = len(nest.parallel)
+    count = nest.count
     tiles = {a: [t.astype(np.float64) for t in ts] for a, ts in nest.tiles.items()}
     limited = mean_terms(block.op)
     for a, mean in limited.items():  # what data leave of the axis, in one piece
         tiles[a] = [np.full(count, mean)]
     shape = TileShape(nest, tiles, machine)
+    dots = block.dots  # several points that one step takes
     points = np.ones(count)
     inner_points = np.ones(count)
     for a in block.reduce:
-        together = 2 if a is pair_axis(block) else 1  # points that one step takes
+        together = dots.count if dots is not None and a is dots.axis else 1
         points *= (tiles[a][0] if a in limited else a.extent) / together
         inner_points *= tiles[a][-1] / together
     visits = points / inner_points
@@ -90,7 +90,7 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
         )
     )
     compute = compute * points
-    transform = transform_of(block)
+    transform = block.transform
     if transform is not None:
         compute = shape.tiles * _transform_cycles(nest, transform, shape, machine)
     finish_ops = 2.0 * facts.finish_ops + facts.math_calls * CALL_CYCLES
@@ -164,7 +164,7 @@ def _transform_cycles(
 def _extents(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[str, Floats]:
     """Loop extents by position: the last three spatial and the last three reduce axes."""
     out: dict[str, Floats] = {}
-    one = np.ones(len(nest.parallel))
+    one = np.ones(nest.count)
     for kind, axes, levels in (("s", nest.block.spatial, 4), ("r", nest.block.reduce, 2)):
         for back in range(3):
             axis = axes[-1 - back] if back < len(axes) else None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.space.blocks import Block
-from tilework.space.guards import Bound, bounds, conjuncts
+from tilework.space.bounds import Bound, conjuncts
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Compare, IfThenElse, walk
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 def split_axes(block: Block) -> dict[Axis, list[Bound]]:
     """Bounds by axis where the lowering leaves out the taps that fall on padding."""
     out: dict[Axis, list[Bound]] = {}
-    for b in bounds(block):
+    for b in block.bounds:
         out.setdefault(b.axis, []).append(b)
     return {a: found for a, found in out.items() if all(b.skips for b in found)}
 
@@ -38,10 +38,10 @@ def tested(nest: BlockNest) -> Floats:
     """Share of the tiles whose loads still ask whether they fall on padding."""
     block = nest.block
     guards = [n for n in walk(block.source) if isinstance(n, IfThenElse)]
-    count = len(nest.parallel)
+    count = nest.count
     if not guards:
         return np.zeros(count)
-    known = bounds(block)
+    known = block.bounds
     nodes = {b.node for b in known}
     comparisons = [c for g in guards for c in conjuncts(g.cond)]
     if not all(isinstance(c, Compare) and c in nodes for c in comparisons):
@@ -63,7 +63,7 @@ def tested(nest: BlockNest) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _parts(block: Block, axis: Axis, size: int) -> tuple[list[tuple[float, float]], float]:
-    own = [b for b in bounds(block) if b.axis is axis]
+    own = [b for b in block.bounds if b.axis is axis]
     taps = max([b.tap.extent for b in own if b.tap is not None], default=1)
     count = -(-axis.extent // size)
     used = np.ones((count * size, taps), bool)

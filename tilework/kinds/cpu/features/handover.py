@@ -29,7 +29,7 @@ def handover_cycles(nests: Sequence[BlockNest], machine: Machine) -> list[Floats
     made: dict[Operation, BlockNest] = {}
     out: list[Floats] = []
     for nest in nests:
-        total = np.zeros(len(nest.parallel))
+        total = np.zeros(nest.count)
         for read in dict.fromkeys(reads(nest.block.source)):
             producer = made.get(read.tensor.op)
             if producer is not None and machine.cores > 1:
@@ -64,7 +64,7 @@ def _dimension(nest: BlockNest, dims: Sequence[set[Axis]]) -> NDArray[np.int64]:
 
     A loop that moves along no dimension of the tensor is -2.
     """
-    found = np.full(len(nest.parallel), -1, np.int64)
+    found = np.full(nest.count, -1, np.int64)
     for i, axis in enumerate(nest.block.parallel_axes):
         here = (nest.parallel > i) & (nest.tiles[axis][0] > 1) & (found == -1)
         where = next((d for d, axes in enumerate(dims) if axis in axes), -2)

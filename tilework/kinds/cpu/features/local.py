@@ -15,7 +15,7 @@ from tilework.kinds.cpu.features.tile import (
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Attached
 from tilework.space.nest import BlockNest
-from tilework.space.regions import attached_extents
+from tilework.space.regions import attached_extents, inner_level
 from tilework.te.expr import IfThenElse, reads, walk
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ _SCATTERED_CYCLES = 1.0  # a load and an insertion for each element
 
 def attached_cycles(nest: BlockNest, machine: Machine) -> Floats:
     """Cycles of computing the regions of all attached producers, recomputation included."""
-    total = np.zeros(len(nest.parallel))
+    total = np.zeros(nest.count)
     for attached in nest.block.attached:
         visits = region_visits(nest, attached)
         size = np.ones(len(total))
@@ -51,9 +51,9 @@ def _scattered(attached: Attached) -> bool:
 
 def region_visits(nest: BlockNest, attached: Attached) -> Floats:
     """How often the region of an attached producer is computed: recomputation included."""
-    visits = np.ones(len(nest.parallel))
-    for a in nest.block.spatial:
-        visits = visits * nest.outer_trips(a, attached.level)
+    visits = np.ones(nest.count)
+    for a in (*nest.block.spatial, *nest.block.reduce):
+        visits = visits * nest.outer_trips(a, inner_level(nest, a, attached.depth))
     return visits
 
 
@@ -63,7 +63,7 @@ def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machin
     assert block is not None
     facts = block_facts(block)
     extents = [e.astype(np.float64) for e in attached_extents(nest, attached)]
-    one = np.ones(len(nest.parallel))
+    one = np.ones(nest.count)
     rows = np.prod([one, *extents[:-2]], axis=0)
     pixels, last = (
         np.minimum(t, e)

@@ -11,8 +11,8 @@ from tilework.kinds.cpu.features.access import Access, BlockFacts
 from tilework.kinds.cpu.features.borders import parts, split_axes, tested
 from tilework.kinds.cpu.machine import Machine
 from tilework.lower.expansion import EXPANDED_LANES
-from tilework.space.guards import serial_taps
-from tilework.space.limited import copies, limits_of
+from tilework.space.bounds import serial_taps
+from tilework.space.limited import copies
 from tilework.space.nest import BlockNest
 from tilework.space.tables import divisors
 from tilework.te.expr import Axis
@@ -32,7 +32,7 @@ class TileShape:
 
     def __init__(self, nest: BlockNest, tiles: dict[Axis, list[Floats]], machine: Machine) -> None:
         self.nest, self.lanes = nest, machine.lanes
-        count = len(nest.parallel)
+        count = nest.count
         self.sizes = [tiles[a][-1] for a in nest.block.spatial]
         self.pixels = np.ones(count)
         for size in self.sizes[:-1]:
@@ -99,7 +99,7 @@ def register_count(size: Floats, lanes: int) -> Floats:
 
 def unrolled_steps(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[Axis, Floats]:
     """How far the innermost loop of each reduce axis is expanded, as the lowering does it."""
-    work = np.ones(len(nest.parallel))
+    work = np.ones(nest.count)
     for a in nest.block.spatial:
         size = tiles[a][-1]
         work = work * (np.ceil(size / EXPANDED_LANES) if a is nest.block.spatial[-1] else size)
@@ -111,7 +111,7 @@ def unrolled_steps(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[Axi
         if a in nest.block.const_axes:
             out[a] = extent
             continue
-        if a in limits_of(nest.block):
+        if a in nest.block.limits.ends:
             out[a] = copies(nest.unroll).astype(np.float64)
             continue
         factor = np.ones(len(room))
@@ -210,7 +210,7 @@ def _latency(shape: TileShape, machine: Machine) -> Floats:
     """Cycles before the next step can add to the same register; copies of it take turns."""
     nest = shape.nest
     each = np.full(len(shape.pixels), machine.latency if nest.block.reduce else 0.5)
-    return each / copies(nest.unroll) if limits_of(nest.block) else each
+    return each / copies(nest.unroll) if nest.block.limits.ends else each
 
 
 def _thrashes(accesses: Sequence[Access], shape: TileShape, machine: Machine) -> NDArray[np.bool_]:

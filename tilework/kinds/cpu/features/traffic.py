@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from tilework.kinds.cpu.features.access import LINE_BYTES, Access, BlockFacts, plain_access
 from tilework.kinds.cpu.features.local import region_visits
 from tilework.kinds.cpu.machine import Machine
-from tilework.space.blocks import MULTI_LEVEL
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents
 from tilework.te.expr import Axis, reads
@@ -39,7 +38,7 @@ def traffic_of(
 ) -> Traffic:
     """Bytes per access into L1, L2 and L3, and what one outer tile of each access takes."""
     block = nest.block
-    count = len(nest.parallel)
+    count = nest.count
     sizes = (machine.l1_bytes, machine.l2_bytes, machine.l3_bytes)
     spans = {a: np.ones(count) for a in (*block.spatial, *block.reduce)}
     now = [_footprint(a, spans, count) for a in facts.accesses]
@@ -65,7 +64,7 @@ def traffic_of(
                 per_access[i] = per_access[i] * np.where(fits, grown, trips)
         now = after
         whole = np.sum(now, axis=0)
-        if axis.kind == "spatial" and level == (2 if block.structure == MULTI_LEVEL else 1):
+        if axis.kind == "spatial" and level == block.levels.visited:
             footprint = now
     for i in warm:  # what a producer has left in L3 need not come from memory
         into[2][i] = np.maximum(into[2][i] - now[i], 0.0)
@@ -109,7 +108,7 @@ def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[list[Floats]
             a: e.astype(np.float64)
             for a, e in zip(attached.axes, attached_extents(nest, attached), strict=True)
         }
-        count = len(nest.parallel)
+        count = nest.count
         reduce = attached.block.reduce if attached.block is not None else ()
         spans |= {a: np.full(count, float(a.extent)) for a in reduce}
         visits = region_visits(nest, attached)

@@ -17,7 +17,6 @@ from tilework.kinds.cpu.llvm.region import RegionCode, used_buffers
 from tilework.kinds.cpu.llvm.types import BYTES
 from tilework.kinds.cpu.target import CpuTarget as Target
 from tilework.lower.ir import Buffer, Program, Region
-from tilework.space import BlockNest
 from tilework.space.sketch import Sketch
 
 ALIGN = 64
@@ -73,11 +72,10 @@ _texts: OrderedDict[RegionKey, Module] = OrderedDict()
 def region_keys(sketch: Sketch, row: Sequence[int]) -> list[RegionKey]:
     """Keys of the regions of one schedule, in order."""
     matrix = sketch.check(row)
-    out, col = [], 0
-    for i, block in enumerate(sketch.blocks):
-        width = BlockNest.columns(block)
-        out.append(RegionKey(sketch, i, matrix[0, col : col + width].tobytes()))
-        col += width
+    out = []
+    for i, own in enumerate(sketch.by_block):
+        columns = [c for d in own for c in d.columns]
+        out.append(RegionKey(sketch, i, matrix[0, columns].tobytes()))
     return out
 
 

@@ -1,4 +1,4 @@
-"""Guards of a reduction: where inlined padding decides whether an element is read at all.
+"""Bounds of a reduction: where inlined padding decides whether an element is read at all.
 
 ``if_then_else(y * 2 + ry >= 1 and ..., data[...], 0)`` holds one *bound* per comparison. A bound
 that links one spatial axis to at most one reduce axis (a tap of the window) tells, for a range of
@@ -9,11 +9,11 @@ counts what is left to compute.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import replace
 
 from tilework.dtypes import is_float
 from tilework.space.blocks import Block
+from tilework.space.capabilities import Bound
 from tilework.te.affine import Linear, linear
 from tilework.te.expr import (
     Axis,
@@ -32,33 +32,13 @@ from tilework.te.expr import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Bound:
-    """One comparison of a guard, as ``slope * axis + step * tap + const >= 0``.
-
-    Attributes:
-        node: the comparison, as it stands in the block's body.
-        axis: the spatial axis, never the vectorised one.
-        slope: its coefficient, not 0.
-        tap: the reduce axis, or None.
-        step: its coefficient (0 without one).
-        const: the constant.
-        skips: whether the reduction needs no term where the bound does not hold: it adds 0 to a
-            sum, or cannot win a maximum or minimum of finite numbers.
-    """
-
-    node: Compare
-    axis: Axis
-    slope: int
-    tap: Axis | None
-    step: int
-    const: int
-    skips: bool
+def borders(block: Block) -> Block:
+    """The block with all `Bound` comparisons of its reduction that position decides."""
+    found = _bounds(block)
+    return replace(block, bounds=found) if found else block
 
 
-@lru_cache(maxsize=512)
-def bounds(block: Block) -> tuple[Bound, ...]:
-    """All bounds of a reduction that can be decided by position (cached, like `block_facts`)."""
+def _bounds(block: Block) -> tuple[Bound, ...]:
     if not isinstance(block.body, Reduce) or block.const_axes or block.body.limits:
         return ()
     out: list[Bound] = []
@@ -78,7 +58,7 @@ def serial_taps(block: Block) -> frozenset[Axis]:
     Windows of neighbouring points overlap. In one straight piece of code, elements that several
     taps read would wait in registers for the last of them, and push others out.
     """
-    taps = {b.tap for b in bounds(block) if b.tap is not None}
+    taps = {b.tap for b in block.bounds if b.tap is not None}
     others = any(a.extent > 1 for a in block.reduce if a not in taps)
     return frozenset(taps) if others else frozenset()
 
@@ -109,7 +89,7 @@ def start(block: Block) -> float:
     """
     assert isinstance(block.body, Reduce)
     neutral = block.body.identity
-    if is_float(block.op.dtype) and any(b.skips for b in bounds(block)):
+    if is_float(block.op.dtype) and any(b.skips for b in block.bounds):
         low, high = finite_range(block.op.dtype)
         return {"max": low, "min": high}.get(block.body.kind, neutral)
     return neutral
@@ -179,3 +159,7 @@ def without(e: Expr, known: Collection[Compare]) -> Expr:
         return IfThenElse(node.dtype, cond, then, substitute(node.b, visit))
 
     return substitute(e, visit) if known else e
+
+
+def bounds(block: Block) -> tuple[Bound, ...]:
+    return block.bounds

@@ -1,0 +1,106 @@
+"""What a block's computation allows: found once, when its sketch is made.
+
+Each is a value that a function of the kind's tuple (`tilework.space.protocol.Space.capabilities`)
+sets on a block; lowering, decisions, limits and features read it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilework.space.straightline import Matrix, straight_line
+from tilework.te.expr import Axis, Compare, Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Dots:
+    """Neighbouring points of a reduce axis that one instruction multiplies and sums.
+
+    The innermost tile of ``axis`` is a multiple of ``count`` in every row.
+    """
+
+    axis: Axis
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A constant matrix times the data along one axis: ``reduce`` runs over columns.
+
+    ``spatial`` is an axis of the matrix's rows, or one that is cut into tiles of so many rows.
+    """
+
+    reduce: Axis
+    spatial: Axis
+    matrix: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Constant matrices times data: the products in the order in which they are done."""
+
+    data: Expr
+    stages: tuple[Product, ...]
+
+    def operations(self) -> int:
+        """Vector operations of one tile (all rows of all matrices)."""
+        total = 0
+        for k, stage in enumerate(self.stages):
+            others = 1
+            for j, s in enumerate(self.stages):
+                others *= 1 if j == k else len(s.matrix if j < k else s.matrix[0])
+            total += others * straight_line(stage.matrix).operations
+        return total
+
+    def points(self) -> tuple[int, int]:
+        """Elements that a tile reads, and that it computes."""
+        reads = writes = 1
+        for s in self.stages:
+            reads *= len(s.matrix[0])
+            writes *= len(s.matrix)
+        return reads, writes
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """A reduction whose number of terms is data (`tilework.space.limited`).
+
+    Attributes:
+        ends: per limited reduce axis, the number of its terms.
+        steps: per spatial axis that ends, or positions found in data, depend on: what tiles
+            divide.
+    """
+
+    ends: Mapping[Axis, Expr] = field(default_factory=dict)
+    steps: Mapping[Axis, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.ends)
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """One comparison that guards a load, as ``slope * axis + step * tap + const >= 0``.
+
+    Attributes:
+        node: the comparison, as it stands in the block's body.
+        axis: the spatial axis, never the vectorised one.
+        slope: its coefficient, not 0.
+        tap: the reduce axis, or None.
+        step: its coefficient (0 without one).
+        const: the constant.
+        skips: whether the reduction needs no term where the bound does not hold: it adds 0 to a
+            sum, or cannot win a maximum or minimum of finite numbers.
+    """
+
+    node: Compare
+    axis: Axis
+    slope: int
+    tap: Axis | None
+    step: int
+    const: int
+    skips: bool

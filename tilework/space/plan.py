@@ -1,0 +1,63 @@
+"""What becomes of each stage of a compute DAG in one sketch: a table that rules fill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilework.space.levels import Levels
+from tilework.te.tensor import Compute
+
+
+@dataclass(frozen=True)
+class Root:
+    """A nest of its own."""
+
+
+@dataclass(frozen=True)
+class Inlined:
+    """Substituted into its readers."""
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """Computed per tile of its reader's nest, inside the ``depth`` outermost levels of it."""
+
+    reader: Compute
+    depth: int
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """Computed on the finished register tile of ``anchor``, a reduction with a nest of its own."""
+
+    anchor: Compute
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedBy:
+    """A reduction that ``stage``, which is computed per tile of another nest, finishes."""
+
+    stage: Compute
+
+
+Place = Root | Inlined | At | Fused | FinishedBy
+
+
+@dataclass(frozen=True, eq=False)
+class StagePlan:
+    """What becomes of one stage.
+
+    Attributes:
+        place: where it is computed.
+        levels: how its nest is tiled; None where it has none.
+        sums: where partial sums wait between two visits when the outer reduce level has more than
+            one iteration: in the ``output``, or in a thread-local ``tile``.
+        write_depth: 0 writes a register tile as soon as it is finished; another depth keeps
+            finished ones in a thread-local buffer and writes the whole tile after the loops that
+            lie inside so many levels.
+    """
+
+    place: Place
+    levels: Levels | None = None
+    sums: str = "output"
+    write_depth: int = 0

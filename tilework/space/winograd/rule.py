@@ -1,0 +1,21 @@
+"""Winograd forms as a rule of sketch derivation."""
+
+from __future__ import annotations
+
+from tilework.space.derive import Restart, State
+from tilework.space.winograd.rewrite import winograd_variants
+from tilework.te.analysis import AccessAnalysis
+from tilework.te.tensor import Compute
+
+
+def winograd(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Also: a convolution with constant weights as transforms and products, one DAG a tile size.
+
+    Nothing is decided there; the sketches of these DAGs come after those of the direct form.
+    """
+    if state.transforms or not op.reduce_axes:
+        return []
+    return Restart(
+        state.restarted(AccessAnalysis(v.dag), v.name, v.transforms)
+        for v in winograd_variants(facts.dag, op=op)
+    )

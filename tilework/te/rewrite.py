@@ -1,0 +1,39 @@
+"""Rewriting of compute DAGs: some ops exchanged, the later ones rebuilt on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilework.te.dag import ComputeDAG
+from tilework.te.expr import Expr, Read, reads, substitute
+from tilework.te.tensor import Compute, Operation, Placeholder, Tensor, make_compute
+
+
+def replaced(
+    dag: ComputeDAG, new: Mapping[Operation, Operation]
+) -> tuple[ComputeDAG, dict[Operation, Compute]]:
+    """The DAG with some ops exchanged and later ones rebuilt, and what each compute op became."""
+    made: dict[Operation, Operation] = dict(new)
+
+    def tensor(old: Tensor) -> Tensor:
+        op = rebuilt(old.op)
+        return old if op is old.op else Tensor(op)
+
+    def rebuilt(op: Operation) -> Operation:
+        if op in made or isinstance(op, Placeholder):
+            return made.get(op, op)
+        assert isinstance(op, Compute)
+
+        def visit(node: Expr) -> Expr | None:
+            if isinstance(node, Read):
+                inner = tuple(substitute(i, visit) for i in node.indices)
+                return Read(node.dtype, tensor(node.tensor), inner)
+            return None
+
+        touched = any(tensor(r.tensor) is not r.tensor for r in reads(op.body))
+        body = substitute(op.body, visit) if touched else op.body
+        made[op] = make_compute(op.name, op.axes, body, op.attrs) if touched else op
+        return made[op]
+
+    out = ComputeDAG([tensor(t) for t in dag.tensors])
+    return out, {old: op for old, op in made.items() if isinstance(op, Compute)}
