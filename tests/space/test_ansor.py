@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower.check import check_row, random_inputs, reference
-from tests.te.workloads import conv_bn_relu, matmul, max_pool, winograd
+from tests.te.workloads import conv2d_relu, conv_bn_relu, matmul, max_pool, winograd
 from tilework import te
 from tilework.space import ANSOR_RULES, SearchSpace, Sketch
 from tilework.target import Target
@@ -112,3 +112,19 @@ def test_every_sketch_runs(name):
     for sketch in found:
         for row in sketch.sample(rng, 2):
             check_row(task, sketch, row, inputs, want, threads=(3,), tol=1e-4)
+
+
+def test_no_sketch_of_ours_is_among_them():
+    """A layer that has Winograd forms: with our rules, not with Ansor's."""
+    tensors = conv2d_relu(1, 28, 28, 64, 64)
+    dag = te.ComputeDAG(tensors)
+    ours = SearchSpace.derive(dag, TARGET).sketches
+    assert any(s.transforms for s in ours)
+    task = SearchTask(dag, TARGET, rules=ANSOR_RULES)
+    for sketches in (
+        SearchSpace.of(task).sketches,
+        SearchSpace.derive(dag, TARGET, ANSOR_RULES).sketches,
+    ):
+        assert len(sketches) == 3
+        assert not any(s.transforms for s in sketches)
+        assert all(s.dag is dag for s in sketches)

@@ -8,8 +8,10 @@ import pytest
 from tests.te.workloads import conv2d_relu, matmul, softmax
 from tilework import te
 from tilework.errors import ScheduleError
-from tilework.space import SearchSpace
+from tilework.lower.protocol import lowering_of
+from tilework.space import ANSOR_RULES, SearchSpace
 from tilework.target import Target
+from tilework.task import SearchTask
 
 TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
 
@@ -90,3 +92,26 @@ def test_every_row_has_a_text():
 def test_row_of_another_sketch():
     with pytest.raises(ScheduleError, match="takes 9 decisions per row, got 3"):
         space(matmul(8, 8, 8)).sketches[0].describe([1, 2, 3])
+
+
+def test_products():
+    a, k = te.placeholder((6, 9), name="A"), te.reduce_axis(9, "k")
+    made = te.compute((6,), lambda i: te.prod(a[i, k], axis=k), name="B")
+    sketch = space([a, made]).sketches[0]
+    assert "B *= ..." in sketch.describe(sketch.sample(np.random.default_rng(0), 1)[0])
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_tile_that_is_written_late_has_its_own_size(level):
+    task = SearchTask(te.ComputeDAG(matmul(28, 64, 64)), TARGET, rules=ANSOR_RULES)
+    sketch = next(
+        s for s in SearchSpace.of(task).sketches if s.blocks[-1].write_depth == level
+    )  # i: 1 x 2 x 14 x 1, j: 1 x 2 x 2 x 16, k: 2 x 32
+    row = [2, 14, 1, 2, 2, 16, 32, 0, 0]
+    (nest,) = sketch.nests(sketch.check(row))
+    held = [int(nest.held(a)[0]) for a in nest.block.spatial]
+    assert held == ([28, 64] if level == 1 else [14, 32])
+    program = lowering_of(TARGET).lower(sketch, row).program
+    (buffer,) = [b for b in program.temporaries if b.scope == "thread"]
+    assert list(buffer.shape) == held
+    assert f"keep partial sums of k.0 in a tile {held}" in sketch.describe(row)

@@ -27,8 +27,8 @@ def to_records(
     Record ids are made of the run, the round and the position, so that a round measured again
     under the same name has the same ids.
     """
-    import tilework
     from tilework.kinds.cpu.rules import RULES_VERSION
+    from tilework.version import __version__
 
     now = created_at or datetime.now(UTC)
     return [
@@ -46,7 +46,7 @@ def to_records(
             device=processor_name(),
             host=platform.node(),
             num_cores=task.target.num_cores,
-            engine_version=tilework.__version__,
+            engine_version=__version__,
             sketch_id=one.candidate.sketch_id,
             rules_version=RULES_VERSION,
             decisions=tuple(int(value) for value in one.candidate.row),

@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-import tilework
 from tilework.errors import ModuleError
 from tilework.kinds.cpu.code_features import lacking_features
 from tilework.runtime.arrays import aligned_copy
 from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
 from tilework.runtime.module import Module
 from tilework.target import HOST_PLATFORM
+from tilework.version import __version__
 
 FORMAT = "tilework module"
 FORMAT_VERSION = 2
@@ -51,7 +51,7 @@ def save_module(image: Image, path: str | PathLike[str]) -> None:
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "engine_version": tilework.__version__,
+        "engine_version": __version__,
         "platform": image.platform,
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
         "image": _image_to_json(image),
@@ -120,7 +120,7 @@ def _manifest(text: bytes, path: Path) -> dict[str, Any]:
 
 def _check_fits(manifest: dict[str, Any], path: Path) -> None:
     """Refuse a file that this version on this machine cannot run."""
-    made, here = manifest["engine_version"], tilework.__version__
+    made, here = manifest["engine_version"], __version__
     if (made, manifest["format_version"]) != (here, FORMAT_VERSION):
         raise ModuleError(
             f"{path} was made by Tilework {made} (file format {manifest['format_version']}), this "

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
-
-import numpy as np
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilework.space.blocks import Attached, Block
 from tilework.space.levels import Role
 from tilework.space.nest import BlockNest
-from tilework.space.plan import Inlined
+from tilework.space.plan import Inlined, StagePlan
 from tilework.space.regions import attached_extents
 from tilework.te.expr import Axis, Reduce, reads
-from tilework.te.tensor import Placeholder
-
-if TYPE_CHECKING:
-    from tilework.space.sketch import Sketch
+from tilework.te.tensor import Compute, Placeholder
 
 _UPDATE = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
 
 
-def describe(sketch: Sketch, row: Sequence[int]) -> str:
-    """The schedule that ``row`` selects.
+def describe(
+    title: str, form: str, plans: Mapping[Compute, StagePlan], nests: Sequence[BlockNest]
+) -> str:
+    """A schedule as text.
 
-    Raises:
-        ScheduleError: the row does not fit the sketch.
+    Args:
+        title: of which sketch it is.
+        form: what the DAG is if it is not the task's own; empty if it is.
+        plans: what becomes of each stage.
+        nests: of one row.
     """
-    nests = sketch.nests(sketch.check(np.asarray(row, dtype=np.int32)))
-    lines = [f"sketch {sketch.id}"]
-    if sketch.transforms:
-        lines.append(f"  {sketch.steps[0]}")
-    for op, plan in sketch.plans.items():
+    blocks = [nest.block for nest in nests]
+    lines = [title, *([f"  {form}"] if form else [])]
+    for op, plan in plans.items():
         if isinstance(plan.place, Inlined):
             lines.append(f"  inline {op.name}")
     for nest in nests:
-        lines += [f"  {text}" for text in _steps(sketch, nest)]
+        lines += [f"  {text}" for text in _steps(blocks, nest)]
     names = dict.fromkeys(
         r.tensor.name
-        for block in sketch.blocks
+        for block in blocks
         for body in (
             block.body,
             block.epilogue_body,
@@ -63,7 +60,7 @@ def _loop_name(axis: Axis, level: int) -> str:
     return f"{axis.name}.{level}"
 
 
-def _steps(sketch: Sketch, nest: BlockNest) -> Iterator[str]:
+def _steps(blocks: Sequence[Block], nest: BlockNest) -> Iterator[str]:
     block = nest.block
     yield f"{block.op.name}: tile {block.structure}"
     for axis in (*block.spatial, *block.reduce):
@@ -93,7 +90,7 @@ def _steps(sketch: Sketch, nest: BlockNest) -> Iterator[str]:
             where = f"a tile {size}"
         names = " ".join(_loop_name(a, 0) for a in partial)
         yield f"  keep partial sums of {names} in {where}"
-    for name, shape, order in _packed(sketch, nest):
+    for name, shape, order in _packed(blocks, nest):
         yield f"  pack {name} {list(shape)} -> {' '.join(order)}"
     if block.reduce and int(nest.unroll[0]):
         yield f"  unroll up to {int(nest.unroll[0])} vector operations"
@@ -109,10 +106,12 @@ def _revisited(nest: BlockNest) -> list[Axis]:
     return [a for a in block.reduce if block.reduce_levels > 1 and _extents(nest, a)[0] > 1]
 
 
-def _packed(sketch: Sketch, nest: BlockNest) -> Iterator[tuple[str, tuple[int, ...], list[str]]]:
+def _packed(
+    blocks: Sequence[Block], nest: BlockNest
+) -> Iterator[tuple[str, tuple[int, ...], list[str]]]:
     from tilework.lower.lower import packings
 
-    for op, (packing, loops) in packings(sketch.blocks, nest).items():
+    for op, (packing, loops) in packings(blocks, nest).items():
         dots = nest.block.dots
         order = []
         for axis, level in loops:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
+from tilework.space.describe import describe
 from tilework.space.nest import BlockNest
 from tilework.space.plan import StagePlan
 from tilework.space.protocol import space_of
@@ -104,10 +105,14 @@ class Sketch:
         return [BlockNest.of(block, rows, own) for block, own in pairs]
 
     def describe(self, row: Sequence[int]) -> str:
-        """The schedule that a row selects: steps with numbers, then the loop tree."""
-        from tilework.space.describe import describe
+        """The schedule that a row selects: steps with numbers, then the loop tree.
 
-        return describe(self, row)
+        Raises:
+            ScheduleError: the row does not fit the sketch.
+        """
+        nests = self.nests(self.check(np.asarray(row, dtype=np.int32)))
+        form = self.steps[0] if self.transforms else ""
+        return describe(f"sketch {self.id}", form, self.plans, nests)
 
     # -- population operators ---------------------------------------------------------------
 
