@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 Matrix = tuple[tuple[float, ...], ...]
-Terms = tuple[tuple[float, int], ...]
+Sum = tuple[tuple[float, int], ...]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class StraightLine:
     """
 
     inputs: int
-    sums: tuple[Terms, ...]
+    sums: tuple[Sum, ...]
     outputs: tuple[int, ...]
 
     @property
@@ -54,7 +54,7 @@ def straight_line(matrix: Matrix) -> StraightLine:
 class _Maker:
     def __init__(self, inputs: int) -> None:
         self.inputs = inputs
-        self.sums: list[Terms] = []
+        self.sums: list[Sum] = []
 
     def sum(self, terms: dict[int, float]) -> int:
         """The number of the value ``sum(terms)``."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.kinds.cpu.features import FEATURE_NAMES, feature_matrix, terms
-
-if TYPE_CHECKING:
-    from tilework.space.decision import Rows
-    from tilework.space.sketch import Sketch
+from tilework.kinds.cpu.features.matrix import FEATURE_NAMES, block_costs, feature_matrix
+from tilework.space.decision import Rows
+from tilework.space.sketch import Sketch
 
 
 class CpuDraft:
@@ -26,11 +22,11 @@ class CpuDraft:
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """Feature matrix (P, S, F): one row per candidate and block."""
-        return feature_matrix(terms(sketch, rows))
+        return feature_matrix(block_costs(sketch, rows))
 
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         """Predicted run time of every row in seconds: the sum over the sketch's nests."""
-        return np.sum([t.seconds for t in terms(sketch, rows)], axis=0)
+        return np.sum([t.seconds for t in block_costs(sketch, rows)], axis=0)
 
 
 DRAFT = CpuDraft()

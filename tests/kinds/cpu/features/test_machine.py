@@ -11,7 +11,7 @@ import pytest
 from tests.te import workloads
 from tilework import te
 from tilework.kinds.cpu.calibrate.machine import measure_machine
-from tilework.kinds.cpu.features import Machine
+from tilework.kinds.cpu.machine import Machine
 from tilework.kinds.cpu.parameters import (
     FORMAT,
     Parameters,

@@ -1,4 +1,4 @@
-"""Terms of a scheduled nest, for all candidates at once: the shared input of features and draft.
+"""What a scheduled nest costs, for all candidates at once: the input of features and draft.
 
 Every quantity is an array of length P. Nothing here looks at one candidate at a time.
 """
@@ -31,10 +31,13 @@ from tilework.te.expr import Axis, IfThenElse
 from tilework.te.flops import mean_terms
 
 Floats = NDArray[np.float64]
+_NOT_HIDDEN = 0.25
+"""Share of the faster of instructions and traffic that does not hide behind the slower."""
+_CALL_CYCLES = 200.0  # entering and leaving a region
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class BlockCost:
     """What one block costs, term by term (cycles of one core for the whole block unless said).
 
     Attributes:
@@ -58,8 +61,8 @@ class Terms:
     extra: dict[str, Floats]
 
 
-def analyse(nest: BlockNest, machine: Machine) -> Terms:
-    """Terms of one block for all candidates of the nest."""
+def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
+    """What one block costs, for all candidates of the nest."""
     block, facts = nest.block, block_facts(nest.block)
     count = nest.count
     tiles = {a: [t.astype(np.float64) for t in ts] for a, ts in nest.tiles.items()}
@@ -104,17 +107,10 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
     memory = [t / r for t, r in zip(sums, rates, strict=True)]
     busy = compute + finish + attached
     slowest = np.maximum.reduce([busy, *memory])
-    cycles = slowest + 0.25 * (busy + memory[0] + memory[1] + memory[2] - slowest)
-    cycles += first_pass(facts, traffic, busy, machine)
-    chunks = np.ones(count)
-    for i, a in enumerate(block.parallel_axes):
-        chunks = np.where(nest.parallel > i, chunks * tiles[a][0], chunks)
-    threads = np.minimum(chunks, machine.cores)
-    balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
-    parallel = (nest.parallel > 0) & (machine.cores > 1)
-    share = np.where(parallel, balance / machine.cores, 1.0)
-    shared = np.maximum(cycles * share, memory[2] / min(machine.cores, machine.memory_cores))
-    total = shared + np.where(parallel, machine.fork_cycles, 0.0) + 200.0
+    hidden = busy + memory[0] + memory[1] + memory[2] - slowest
+    cycles = slowest + _NOT_HIDDEN * hidden + first_pass(facts, traffic, busy, machine)
+    shares = _Shares.of(nest, tiles, machine)
+    total = shares.slowest_thread(cycles, memory[2], machine) + _CALL_CYCLES
     extra = {
         "pixels": shape.pixels,
         "vectors": shape.vectors,
@@ -128,7 +124,7 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
         "reduce_visits": visits,
         "tiles": shape.tiles,
         "wasted_slots": shape.waste,
-        "threads": threads,
+        "threads": shares.threads,
         "scratch": scratch_bytes(nest).astype(np.float64),
         "unroll": nest.unroll.astype(np.float64),
         "parallel": nest.parallel.astype(np.float64),
@@ -143,7 +139,41 @@ def analyse(nest: BlockNest, machine: Machine) -> Terms:
             into = traffic.into[level]
             extra[f"traffic_{level}_{i}"] = into[i] if i < len(into) else np.zeros(count)
     extra |= _extents(nest, tiles)
-    return Terms(compute, finish, attached, sums, chunks, balance, total / machine.clock_hz, extra)
+    return BlockCost(
+        compute,
+        finish,
+        attached,
+        sums,
+        shares.chunks,
+        shares.balance,
+        total / machine.clock_hz,
+        extra,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """How the fused parallel loops divide among threads; see `BlockCost`."""
+
+    chunks: Floats
+    threads: Floats
+    balance: Floats
+    parallel: NDArray[np.bool_]
+
+    @staticmethod
+    def of(nest: BlockNest, tiles: dict[Axis, list[Floats]], machine: Machine) -> _Shares:
+        chunks = np.ones(nest.count)
+        for i, a in enumerate(nest.block.parallel_axes):
+            chunks = np.where(nest.parallel > i, chunks * tiles[a][0], chunks)
+        balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
+        parallel = (nest.parallel > 0) & (machine.cores > 1)
+        return _Shares(chunks, np.minimum(chunks, machine.cores), balance, parallel)
+
+    def slowest_thread(self, cycles: Floats, memory: Floats, machine: Machine) -> Floats:
+        """Cycles until all threads are done; they share what memory delivers."""
+        share = np.where(self.parallel, self.balance / machine.cores, 1.0)
+        own = np.maximum(cycles * share, memory / min(machine.cores, machine.memory_cores))
+        return np.asarray(own + np.where(self.parallel, machine.fork_cycles, 0.0))
 
 
 def _transform_cycles(
