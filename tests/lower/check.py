@@ -12,8 +12,7 @@ from tilework.lower.lower import lower
 from tilework.space import SearchSpace, Sketch
 from tilework.target import Target
 from tilework.task import SearchTask
-from tilework.te.dtypes import is_float_array, numpy_dtype
-from tilework.te.expr import is_float
+from tilework.te.dtypes import is_float, is_float_array, numpy_dtype
 
 NATIVE = "llvm -num-cores=2"
 

@@ -10,7 +10,7 @@ from tilework.ops.conv import output_sizes
 from tilework.ops.elementwise import axis_names
 from tilework.ops.pad import pad
 from tilework.ops.storage import computed
-from tilework.te.expr import finite_range
+from tilework.te.dtypes import finite_range
 
 
 def max_pool(

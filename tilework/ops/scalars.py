@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilework import te
-from tilework.te.expr import is_float
+from tilework.te.dtypes import is_float
 
 
 def neg(x: te.Expr) -> te.Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilework import te
-from tilework.te.expr import NARROW_FLOATS
+from tilework.te.dtypes import NARROW_FLOATS
 
 
 def computed(e: te.Expr) -> te.Expr:

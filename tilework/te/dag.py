@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 
-from tilework.te.expr import dtype_bytes, reads
+from tilework.te.dtypes import dtype_bytes
+from tilework.te.expr import reads
 from tilework.te.flops import op_flops
 from tilework.te.printer import canonical_text, dag_text
 from tilework.te.tensor import Compute, Operation, Placeholder, Tensor

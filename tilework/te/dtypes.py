@@ -1,4 +1,6 @@
-"""NumPy types of element types. NumPy itself has no bfloat16; the package ml_dtypes adds it.
+"""Element types: their names, what they hold, and the NumPy types of their arrays.
+
+NumPy itself has no bfloat16; the package ml_dtypes adds it.
 
 A bfloat16 is the upper half of a float32: the same 8 bits of exponent, 8 bits of significand, so
 that rounding to nearest changes a value by at most 2^-8 of itself. A float16 has 5 bits of
@@ -12,7 +14,68 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.te.expr import NARROW_FLOATS, is_float, is_integer
+FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
+NARROW_FLOATS = ("float16", "bfloat16")
+"""Types to store: their values are compared and moved, but computed with in float32."""
+
+
+def is_float(dtype: str) -> bool:
+    """Whether ``dtype`` names a floating-point type."""
+    return dtype in FLOAT_DTYPES
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether ``dtype`` names an integer type (``bool`` is none)."""
+    return dtype.startswith(("int", "uint"))
+
+
+def is_unsigned(dtype: str) -> bool:
+    """Whether ``dtype`` names a type without negative numbers."""
+    return dtype == "bool" or dtype.startswith("uint")
+
+
+_BYTES = {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2,
+    "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8,
+}  # fmt: skip
+
+
+def dtype_bytes(dtype: str) -> int:
+    """Bytes of one element of ``dtype``.
+
+    Raises:
+        TypeError: no such element type.
+    """
+    if dtype not in _BYTES:
+        raise TypeError(f"unknown dtype {dtype!r}; known: {', '.join(_BYTES)}")
+    return _BYTES[dtype]
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Least and greatest value of an integer type, or of ``bool``."""
+    if dtype == "bool":
+        return 0, 1
+    bits = 8 * dtype_bytes(dtype)
+    return (0, 2**bits - 1) if is_unsigned(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def wrapped(value: int, dtype: str) -> int:
+    """``value`` as an element of an integer type holds it: modulo a power of two."""
+    low, high = integer_range(dtype)
+    return (value - low) % (high - low + 1) + low
+
+
+_LARGEST = {
+    "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}  # fmt: skip
+
+
+def finite_range(dtype: str) -> tuple[float, float]:
+    """Least and greatest finite value of a type."""
+    if is_float(dtype):
+        return -_LARGEST[dtype], _LARGEST[dtype]
+    return integer_range(dtype)
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:

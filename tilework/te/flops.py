@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from tilework.te.dtypes import is_float
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -17,7 +18,6 @@ from tilework.te.expr import (
     Not,
     Reduce,
     Select,
-    is_float,
 )
 from tilework.te.tensor import Compute
 

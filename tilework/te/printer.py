@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilework.te.dtypes import is_float
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -21,7 +22,6 @@ from tilework.te.expr import (
     Read,
     Reduce,
     Select,
-    is_float,
     walk,
 )
 from tilework.te.tensor import Compute, Operation, Placeholder

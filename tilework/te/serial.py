@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 from tilework.errors import TileworkError
 from tilework.te.dag import ComputeDAG
+from tilework.te.dtypes import NARROW_FLOATS, dtype_bytes, is_float, is_integer
 from tilework.te.expr import (
     BINARY,
     INTEGER_OPS,
-    NARROW_FLOATS,
     REDUCTIONS,
     Axis,
     Binary,
@@ -40,9 +40,6 @@ from tilework.te.expr import (
     Read,
     Reduce,
     Select,
-    dtype_bytes,
-    is_float,
-    is_integer,
     walk,
 )
 from tilework.te.functions import MATH_FUNCTIONS
