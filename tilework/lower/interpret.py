@@ -30,7 +30,14 @@ from tilework.lower.ir import (
     Stmt,
     Store,
 )
-from tilework.te.dtypes import converted, is_float_array, numpy_dtype
+from tilework.te.dtypes import (
+    converted,
+    is_float,
+    is_float_array,
+    is_integer,
+    numpy_dtype,
+    wrapped,
+)
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -44,11 +51,8 @@ from tilework.te.expr import (
     Lookup,
     Not,
     Select,
-    is_float,
-    is_integer,
-    wrapped,
 )
-from tilework.te.numeric import MATH
+from tilework.te.numeric import MATH, maximum, minimum
 
 Array = NDArray[Any]
 _Eval = Callable[[], Any]
@@ -364,8 +368,8 @@ _FLOAT: dict[str, Callable[[Any, Any], Any]] = {
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
-    "max": np.maximum,
-    "min": np.minimum,
+    "max": maximum,
+    "min": minimum,
 }
 
 

@@ -8,8 +8,16 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 
-from tilework.te.expr import (
+from tilework.te.dtypes import (
     NARROW_FLOATS,
+    dtype_bytes,
+    integer_range,
+    is_float,
+    is_integer,
+    is_unsigned,
+    wrapped,
+)
+from tilework.te.expr import (
     Axis,
     Call,
     Cast,
@@ -23,14 +31,8 @@ from tilework.te.expr import (
     Select,
     binary,
     compare,
-    dtype_bytes,
-    integer_range,
-    is_float,
-    is_integer,
-    is_unsigned,
     walk,
     wrap,
-    wrapped,
 )
 
 
@@ -70,12 +72,12 @@ def sum(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> E
 
 
 def max(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
-    """Maximum of ``expr`` over ``axis``; for ``limits`` see `Limits`."""
+    """Maximum of ``expr`` over ``axis``; for ``limits`` see `Limits`, for NaN `Reduce`."""
     return _reduce("max", expr, axis, limits)
 
 
 def min(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
-    """Minimum of ``expr`` over ``axis``; for ``limits`` see `Limits`."""
+    """Minimum of ``expr`` over ``axis``; for ``limits`` see `Limits`, for NaN `Reduce`."""
     return _reduce("min", expr, axis, limits)
 
 
@@ -85,12 +87,17 @@ def prod(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
 
 
 def maximum(a: ExprLike, b: ExprLike) -> Expr:
-    """Elementwise maximum (of predicates: either). A NaN in ``a`` stays, one in ``b`` does not."""
+    """``a < b ? b : a``: the larger number (of predicates: either).
+
+    NaN compares with nothing: where either is NaN the result is ``a``, so that a NaN in ``a``
+    stays and one in ``b`` does not. Of zeros with different signs it is ``a``, too. That is one
+    instruction on every CPU; `ops.maximum` keeps the NaN of either side.
+    """
     return binary("max", a, b)
 
 
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
-    """Elementwise minimum (of predicates: both). A NaN in ``a`` stays, one in ``b`` does not."""
+    """``a > b ? b : a``: the smaller number (of predicates: both). For NaN see `maximum`."""
     return binary("min", a, b)
 
 
