@@ -129,12 +129,16 @@ def trilu(x: te.Tensor, k: int, *, upper: bool) -> te.Tensor:
 def reverse_sequence(
     x: te.Tensor, lengths: te.Tensor, batch_axis: int, time_axis: int
 ) -> te.Tensor:
-    """The first ``lengths[b]`` entries along ``time_axis`` in reverse order, for each b."""
+    """The first ``lengths[b]`` entries along ``time_axis`` in reverse order, for each b.
+
+    A length beyond the dimension counts as its extent, a negative one as none.
+    """
+    extent = x.shape[time_axis]
 
     def body(*ax: te.Expr) -> te.Expr:
         t = ax[time_axis]
-        length = te.cast("int32", lengths[ax[batch_axis]])
-        at = index(te.select(t < length, length - 1 - t, t), x.shape[time_axis], negative=False)
+        length = index(lengths[ax[batch_axis]], extent + 1, negative=False)
+        at = index(te.select(t < length, length - 1 - t, t), extent, negative=False)
         return x[(*ax[:time_axis], at, *ax[time_axis + 1 :])]
 
     names = axis_names(x.ndim)
