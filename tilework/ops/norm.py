@@ -151,12 +151,13 @@ def log_softmax(x: te.Tensor, axis: int) -> te.Tensor:
 
 
 def hardmax(x: te.Tensor, axis: int) -> te.Tensor:
-    """1 at the first largest element along ``axis``, 0 elsewhere."""
+    """1 at the first largest element along ``axis``, 0 elsewhere, and where it is NaN."""
     where = arg_extremum(x, "max", axis, True)
 
     def body(*at: te.Expr) -> te.Expr:
         hit = te.equal(te.cast("int64", at[axis]), where[reduced_index(at, [axis])])
-        dtype = computed(x[at]).dtype
-        return te.select(hit, te.const(1.0, dtype), te.const(0.0, dtype))
+        value = computed(x[at])
+        one, zero = te.const(1.0, value.dtype), te.const(0.0, value.dtype)
+        return te.select(te.all(hit, te.equal(value, value)), one, zero)
 
     return te.compute(x.shape, body, name="T_hardmax", axis_names=axis_names(x.ndim))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tilework import te
 from tilework.ops.elementwise import axis_names
 from tilework.ops.storage import computed
+from tilework.te.dtypes import is_float
 
 _Map = Callable[[te.Expr], te.Expr]
 _LOWEST = -3.4028234663852886e38  # of float32
@@ -159,6 +160,9 @@ def arg_extremum(
 ) -> te.Tensor:
     """Position along ``axis`` of the largest or smallest element, as int64.
 
+    NaN counts as no number, with one exception, which is ONNX Runtime's: where the first element
+    along ``axis`` is NaN, the position is 0.
+
     Args:
         x: the data.
         kind: ``"max"`` or ``"min"``.
@@ -182,12 +186,16 @@ def arg_extremum(
         f"T_arg{kind}_position",
         positions=True,
     )
-    return te.compute(
-        found.shape,
-        lambda *at: te.cast("int64", found[at]),
-        name=f"T_arg{kind}",
-        axis_names=axis_names(found.ndim),
-    )
+
+    def checked(*at: te.Expr) -> te.Expr:
+        if not is_float(x.dtype):
+            return te.cast("int64", found[at])
+        # also where nothing is found: an axis of NaN alone begins with one
+        first = x[_at_kept(at, [axis], x.ndim, keepdims)]
+        none = te.isnan(computed(first))
+        return te.cast("int64", te.select(none, te.const(0, "int32"), found[at]))
+
+    return te.compute(found.shape, checked, name=f"T_arg{kind}", axis_names=axis_names(found.ndim))
 
 
 def _at_kept(

@@ -101,8 +101,8 @@ class Reduce(Expr):
     """Reduction of ``source`` over ``axes``; ``kind`` is one of `REDUCTIONS`.
 
     Only allowed as the whole body of a compute op. ``max`` and ``min`` start from their neutral
-    element and leave NaN out, in whatever order a schedule takes the elements: they give infinities
-    where all elements are infinite, or NaN.
+    element and leave NaN out, in whatever order a schedule takes the elements: they give
+    infinities where all elements are infinite, or NaN.
 
     Attributes:
         limits: numbers of terms that data decide: ``(axis, limit)`` runs the axis over
