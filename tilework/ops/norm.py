@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tilework import te
 from tilework.ops.elementwise import axis_names
-from tilework.ops.reductions import arg_extremum, each, reduce, reduced_index, total
+from tilework.ops.reductions import arg_extremum, each, log_sum_exp, reduced_index, total
 from tilework.ops.storage import computed
 
 
@@ -140,8 +140,11 @@ def local_response_norm(
 
 
 def log_softmax(x: te.Tensor, axis: int) -> te.Tensor:
-    """Logarithm of `softmax` along ``axis``, with the logarithm of small results exact."""
-    total_ = reduce(x, "log_sum_exp", [axis], True)
+    """Logarithm of `softmax` along ``axis``, with the logarithm of small results exact.
+
+    As in `softmax`, all results are NaN where an element is infinity.
+    """
+    total_ = log_sum_exp(x, [axis], True, infinite=False)
     return te.compute(
         x.shape,
         lambda *at: computed(x[at]) - total_[reduced_index(at, [axis])],

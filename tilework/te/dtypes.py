@@ -105,8 +105,11 @@ def converted(array: Any, dtype: str) -> NDArray[Any]:
     """``array`` as elements of ``dtype``, by the rules of a kernel.
 
     Numbers with a fraction are cut off towards zero; integers that do not fit wrap around; NaN is
-    true. The narrow floating-point types are reached through float32, and left through it. What
-    becomes of a NaN, or of a number beyond 32 bits, as an integer is up to the machine.
+    true. The narrow floating-point types are reached through float32, and left through it.
+
+    A number becomes an integer of up to 16 bits by way of int32, and a uint32 by way of int64.
+    NaN, and what does not fit the type on the way, is its least number, as x86 has it; other
+    machines may give another one.
     """
     kind, value = numpy_dtype(dtype), np.asarray(array)
     if dtype in NARROW_FLOATS and value.dtype != kind:
@@ -114,7 +117,19 @@ def converted(array: Any, dtype: str) -> NDArray[Any]:
     if value.dtype in (numpy_dtype("bfloat16"), np.dtype(np.float16)):
         value = value.astype(np.float32)
     if is_integer(dtype) and value.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            wide = np.uint64 if dtype == "uint64" and not (value < 0).any() else np.int64
-            return value.astype(wide).astype(kind)
+        if dtype == "uint64":  # the upper half is converted 2^63 lower
+            half, top = value.dtype.type(2.0**63), np.uint64(2**63)
+            high = _cut_off(value - half, "int64").astype(kind) ^ top
+            return np.where(value < half, _cut_off(value, "int64").astype(kind), high)
+        wide = "int64" if dtype in ("int64", "uint32") else "int32"
+        return _cut_off(value, wide).astype(kind)
     return value.astype(kind)
+
+
+def _cut_off(value: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Numbers as int32 or int64; those that do not fit are its least one."""
+    low = integer_range(dtype)[0]
+    fits = (value > low - 1.0) & (value < -float(low))
+    if dtype == "int64":  # no number lies between it and the next lower one
+        fits = (value >= low) & (value < -float(low))
+    return np.where(fits, np.where(fits, value, 0).astype(dtype), np.array(low, dtype))

@@ -83,16 +83,18 @@ def _clip(c: Context, node: onnx.NodeProto) -> str:
 
 
 def _power(c: Context, node: onnx.NodeProto) -> str:
-    """Powers; a square and a root need no logarithm."""
+    """Powers; a square and a root need no logarithm. Squares and cubes of integers wrap around."""
     base, exponent = node.input
     x, name = c.value(base), node.output[0]
     floating = c.b.types[x].dtype.startswith("float")
     known = c.constants.get(exponent)
-    if floating and known is not None and known.size == 1:
-        value, widened = float(known.item()), known.ndim > c.rank(base)
-        if value == 2.0 and not widened:
+    if known is not None and known.size == 1 and known.ndim <= c.rank(base):
+        value = float(known.item())
+        if value == 2.0:
             return c.op("multiply", x, x, name=name)
-        if value == 0.5 and not widened:
+        if value == 3.0 and not floating:
+            return c.op("multiply", c.op("multiply", x, x), x, name=name)
+        if value == 0.5 and floating:
             return c.op("sqrt", x, name=name)
     return c.op("power", x, c.value(exponent), name=name)
 
