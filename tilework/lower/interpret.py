@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ from tilework.te.expr import (
     Not,
     Select,
 )
-from tilework.te.numeric import MATH, maximum, minimum
+from tilework.te.numeric import MATH, divisor, maximum, minimum
 
 Array = NDArray[Any]
 _Eval = Callable[[], Any]
@@ -386,8 +387,8 @@ _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
+    "//": _scalar_or(operator.floordiv, lambda a, b: a // divisor(b)),
+    "%": _scalar_or(operator.mod, lambda a, b: a % divisor(b)),
     "max": _scalar_or(max, np.maximum),
     "min": _scalar_or(min, np.minimum),
     "quot": lambda a, b: _divided(a, b)[0],

@@ -102,22 +102,22 @@ def minimum(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def floordiv(a: ExprLike, b: ExprLike) -> Expr:
-    """Integer division rounding down."""
+    """Integer division rounding down; a divisor of 0 counts as 1."""
     return binary("//", a, b)
 
 
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
-    """Remainder of `floordiv`."""
+    """Remainder of `floordiv`: it has the sign of ``b``, and is 0 where that is 0."""
     return binary("%", a, b)
 
 
 def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
-    """Integer division rounding towards zero, as C and ONNX divide."""
+    """Integer division rounding towards zero, as C and ONNX divide; by 0 as by 1."""
     return binary("quot", a, b)
 
 
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
-    """Remainder of `truncdiv`: it has the sign of ``a``."""
+    """Remainder of `truncdiv`: it has the sign of ``a``, and is 0 where ``b`` is 0."""
     return binary("rem", a, b)
 
 

@@ -65,15 +65,19 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "-": np.subtract,
     "*": np.multiply,
     "/": np.true_divide,
-    "//": np.floor_divide,
-    "%": np.mod,
     "max": maximum,
     "min": minimum,
 }
 """Arithmetic, by operator; of integers see `WHOLE`."""
 
 
+def divisor(b: np.ndarray) -> np.ndarray:
+    """``b``, and 1 for each 0, as kernels divide."""
+    return np.where(b == 0, b.dtype.type(1), b)
+
+
 def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    b = divisor(b)
     down = np.floor_divide(a, b)
     inexact = (down * b != a) & ((a < 0) != (b < 0))
     return np.asarray(down + inexact.astype(down.dtype))
@@ -93,7 +97,9 @@ def _shifted(shift: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
 WHOLE: dict[str, Callable[[Any, Any], Any]] = {
     **ARITHMETIC,
     "quot": _truncated,
-    "rem": lambda a, b: a - _truncated(a, b) * b,
+    "rem": lambda a, b: a - _truncated(a, b) * divisor(b),
+    "//": lambda a, b: np.floor_divide(a, divisor(b)),
+    "%": lambda a, b: np.mod(a, divisor(b)),
     "&": np.bitwise_and,
     "|": np.bitwise_or,
     "^": np.bitwise_xor,
