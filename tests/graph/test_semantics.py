@@ -126,6 +126,25 @@ def test_division_by_zero_and_shifts_by_any_amount(dtype: str) -> None:
             np.testing.assert_array_equal(got, np.array(wanted, dtype), op)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_one_hot_deeper_than_its_indices(dtype: str) -> None:
+    """A uint8 index 4 is hot once, though 260 has the same low bits; -1 means the last place."""
+    at = np.array([4, 0, 127, -1 if dtype == "int8" else 255], dtype)
+    made, feed = model([Case("OneHot", dtype, (at, np.array(300), np.array([0, 1])), (1, 2))])
+    net = from_onnx(made)
+    (got,) = tw.compile(net, TARGET).run(*(feed[n] for n in net.inputs))
+    last = 299 if dtype == "int8" else 255
+    assert [np.flatnonzero(row).tolist() for row in got] == [[4], [0], [127], [last]]
+
+
+@pytest.mark.parametrize("depth", [0, -1])
+def test_a_one_hot_without_depth_is_refused(depth: int) -> None:
+    at, values = np.array([0, 1]), np.array([0, 1])
+    made, _ = model([Case("OneHot", "int64", (at, np.array(depth), values), (1,))])
+    with pytest.raises(NetworkError, match="must be positive"):
+        from_onnx(made)
+
+
 def test_the_page_lists_every_difference() -> None:
     text = PAGE.read_text()
     section = text[text.index("## Where ONNX Runtime") :]

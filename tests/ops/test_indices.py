@@ -83,6 +83,20 @@ def test_one_hot(dtype: str, depth: int) -> None:
         assert np.flatnonzero(row).tolist() == ([] if place is None else [place])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_one_hot_of_floats(dtype: str) -> None:
+    at = np.array(
+        [0.9, -0.5, 1.5, -1.7, 4.0, 5.0, -5.0, -6.0, np.nan, np.inf, -np.inf, 6e4], dtype
+    )
+    want = [0, 0, 1, 4, 4, None, 0, None, None, None, None, None]
+    pi, pv = te.placeholder(at.shape, "i", dtype), te.placeholder((2,), "v")
+    dag = te.ComputeDAG([pi, pv, ops.one_hot(pi, pv, 5, 1)])
+    arrays = [at, np.array([0, 1], np.float32)]
+    (got,) = te.evaluate(dag, arrays)
+    assert [r[0] if len(r := np.flatnonzero(row)) else None for row in got] == want
+    check_dag(dag, 0, inputs=arrays, exact=True, rows=1, sketches=1, with_interpreter=False)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint64", "int64"])
 def test_in_kernels(dtype: str) -> None:
     """What `te.evaluate` says of narrow and wide indices, generated code does."""

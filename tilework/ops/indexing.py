@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from tilework import te
 from tilework.ops.elementwise import axis_names, broadcast_index
 from tilework.ops.indices import index, matches
+from tilework.ops.storage import computed
+from tilework.te.dtypes import is_integer
 
 
 def strided_slice(
@@ -94,7 +96,8 @@ def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
 def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.Tensor:
     """``values[1]`` at each index of a new dimension of extent ``depth``, elsewhere ``values[0]``.
 
-    Negative indices count from the end; an index outside the dimension matches nothing.
+    Negative indices count from the end; an index outside the dimension matches nothing. Indices
+    may be floats, whose fraction is cut off; NaN matches nothing.
     """
 
     def body(*ax: te.Expr) -> te.Expr:
@@ -107,9 +110,11 @@ def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.
 
 
 def _same(at: te.Expr, position: te.Expr, extent: int) -> te.Expr:
-    if not at.dtype.startswith(("int", "uint")):  # ONNX allows any number
-        at = te.cast("int32", at)
-    return matches(at, position, extent)
+    if is_integer(at.dtype):
+        return matches(at, position, extent)
+    whole = te.trunc(computed(at))  # not every float is an integer
+    place = te.cast(whole.dtype, position)
+    return te.any(te.equal(whole, place), te.equal(whole + float(extent), place))
 
 
 def trilu(x: te.Tensor, k: int, *, upper: bool) -> te.Tensor:
