@@ -1,4 +1,6 @@
-"""NumPy types of element types. NumPy itself has no bfloat16; the package ml_dtypes adds it.
+"""Element types: their names, what they hold, and the NumPy types of their arrays.
+
+NumPy itself has no bfloat16; the package ml_dtypes adds it.
 
 A bfloat16 is the upper half of a float32: the same 8 bits of exponent, 8 bits of significand, so
 that rounding to nearest changes a value by at most 2^-8 of itself. A float16 has 5 bits of
@@ -49,6 +51,33 @@ def dtype_bytes(dtype: str) -> int:
     return _BYTES[dtype]
 
 
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Least and greatest value of an integer type, or of ``bool``."""
+    if dtype == "bool":
+        return 0, 1
+    bits = 8 * dtype_bytes(dtype)
+    return (0, 2**bits - 1) if is_unsigned(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def wrapped(value: int, dtype: str) -> int:
+    """``value`` as an element of an integer type holds it: modulo a power of two."""
+    low, high = integer_range(dtype)
+    return (value - low) % (high - low + 1) + low
+
+
+_LARGEST = {
+    "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}  # fmt: skip
+
+
+def finite_range(dtype: str) -> tuple[float, float]:
+    """Least and greatest finite value of a type."""
+    if is_float(dtype):
+        return -_LARGEST[dtype], _LARGEST[dtype]
+    return integer_range(dtype)
+
+
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """The NumPy type of an element type's name, ``bfloat16`` included."""
     if dtype == "bfloat16":
@@ -76,8 +105,11 @@ def converted(array: Any, dtype: str) -> NDArray[Any]:
     """``array`` as elements of ``dtype``, by the rules of a kernel.
 
     Numbers with a fraction are cut off towards zero; integers that do not fit wrap around; NaN is
-    true. The narrow floating-point types are reached through float32, and left through it. What
-    becomes of a NaN, or of a number beyond 32 bits, as an integer is up to the machine.
+    true. The narrow floating-point types are reached through float32, and left through it.
+
+    A number becomes an integer of up to 16 bits by way of int32, and a uint32 by way of int64.
+    NaN, and what does not fit the type on the way, is its least number, as x86 has it; other
+    machines may give another one.
     """
     kind, value = numpy_dtype(dtype), np.asarray(array)
     if dtype in NARROW_FLOATS and value.dtype != kind:
@@ -85,7 +117,19 @@ def converted(array: Any, dtype: str) -> NDArray[Any]:
     if value.dtype in (numpy_dtype("bfloat16"), np.dtype(np.float16)):
         value = value.astype(np.float32)
     if is_integer(dtype) and value.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            wide = np.uint64 if dtype == "uint64" and not (value < 0).any() else np.int64
-            return value.astype(wide).astype(kind)
+        if dtype == "uint64":  # the upper half is converted 2^63 lower
+            half, top = value.dtype.type(2.0**63), np.uint64(2**63)
+            high = _cut_off(value - half, "int64").astype(kind) ^ top
+            return np.where(value < half, _cut_off(value, "int64").astype(kind), high)
+        wide = "int64" if dtype in ("int64", "uint32") else "int32"
+        return _cut_off(value, wide).astype(kind)
     return value.astype(kind)
+
+
+def _cut_off(value: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Numbers as int32 or int64; those that do not fit are its least one."""
+    low = integer_range(dtype)[0]
+    fits = (value > low - 1.0) & (value < -float(low))
+    if dtype == "int64":  # no number lies between it and the next lower one
+        fits = (value >= low) & (value < -float(low))
+    return np.where(fits, np.where(fits, value, 0).astype(dtype), np.array(low, dtype))

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tilework import te
-from tilework.dtypes import NARROW_FLOATS, is_float, is_integer, numpy_dtype
-from tilework.te.expr import integer_range
+from tilework.dtypes import NARROW_FLOATS, integer_range, is_float, is_integer, numpy_dtype
 
 INTEGERS = [f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tilework.te.evaluate  # the module, whose limits are changed below  # noqa: F401
+import tilework.te.evaluate  # the module, whose limit is changed below
+import tilework.te.reduction
 from tilework import ops, te
 
 RNG = np.random.default_rng(0)
@@ -26,9 +27,8 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     if request.param:
         import sys
 
-        module = sys.modules["tilework.te.evaluate"]
-        monkeypatch.setattr(module, "_GRID_LIMIT", 50)
-        monkeypatch.setattr(module, "_LOOP_LIMIT", 2)
+        monkeypatch.setattr(sys.modules["tilework.te.evaluate"], "_GRID_LIMIT", 50)
+        monkeypatch.setattr(tilework.te.reduction, "_LOOP_LIMIT", 2)
 
 
 @pytest.mark.usefixtures("pieces")

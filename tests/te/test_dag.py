@@ -9,6 +9,8 @@ import pytest
 
 from tests.te.workloads import conv2d_relu, conv_bn_relu, matmul, max_pool, softmax, winograd
 from tilework import te
+from tilework.te.expr import Lookup
+from tilework.te.serial import dag_from_json, dag_to_json
 
 
 def test_matmul_prints_as_known():
@@ -132,6 +134,73 @@ def test_workload_key_depends_on_every_detail():
         _unary(lambda a, i, j: te.tanh(a[i, j])),
     ]
     assert len({d.workload_key for d in dags}) == len(dags)
+
+
+def _with_attrs(names=("A", "B", "k"), **attrs):
+    a, b = te.placeholder((8, 10), names[0]), te.placeholder((10, 9), names[1])
+    k = te.reduce_axis(10, names[2])
+    body = lambda i, j: te.sum(a[i, k] * b[k, j], axis=k)  # noqa: E731
+    return te.ComputeDAG([a, b, te.compute((8, 9), body, "C", attrs)])
+
+
+def test_workload_key_depends_on_what_shapes_the_space():
+    dags = [
+        _with_attrs(),
+        _with_attrs(const_axes=("k",)),
+        _with_attrs(const_axes=("i", "k")),
+        _with_attrs(tile={"i": 2}),
+        _with_attrs(tile={"i": 4}),
+        _with_attrs(tile={"j": 4}),
+        _with_attrs(terms={"k": 2.5}),
+        _with_attrs(bsr={"data": "A"}),
+        _with_attrs(bsr={"data": "B"}),
+        _with_attrs(layout_free=("B",)),
+        _with_attrs(layout_free=("B",), const_axes=("k",)),
+    ]
+    assert len({d.workload_key for d in dags}) == len(dags)
+    for dag in dags:
+        assert dag_from_json(dag_to_json(dag)).workload_key == dag.workload_key
+
+
+def test_attributes_that_name_tensors_and_axes_do_not_depend_on_their_names():
+    one, other = (
+        _with_attrs(n, const_axes=(n[2],), terms={n[2]: 2.0}, bsr={"data": n[1]})
+        for n in (("A", "B", "k"), ("x", "w", "r"))
+    )
+    assert one.workload_key == other.workload_key
+
+
+def test_what_is_only_reported_is_no_part_of_the_key():
+    assert _with_attrs(FLOP=17).workload_key == _with_attrs().workload_key
+
+
+def test_workload_key_depends_on_constant_matrices():
+    def table(values):
+        a = te.placeholder((2, 2), "A")
+        body = lambda i, j: Lookup("float32", "M", values, (2, 2), (i, j)) * a[i, j]  # noqa: E731
+        return te.ComputeDAG([a, te.compute((2, 2), body, "C", {"const_axes": ("i", "j")})])
+
+    one, other = table((0.0, 1.0, 1.0, 0.0)), table((1.0, 0.0, 0.0, 1.0))
+    assert one.workload_key != other.workload_key
+    assert dag_from_json(dag_to_json(one)).workload_key == one.workload_key
+
+
+# of operations without attributes: they must stay for good, or stores lose their records
+KEPT = {
+    "matmul": "c2a7fdbca2467b9ef9c513fe418fc6b4",
+    "free": "f6d4f4c4f3dcb683e18d89d38a0c0de1",
+    "conv": "f483e20c59a0c9c7e407430867a26633",
+    "pool": "d43f5db375de03cc187bdfaf35c0069a",
+}
+
+
+def test_keys_that_stores_know_stay():
+    dags = {
+        "matmul": matmul(8, 9, 10), "free": matmul(8, 9, 10, free=True), "conv": conv2d_relu(),
+        "pool": max_pool(),
+    }  # fmt: skip
+    found = {n: json.loads(te.ComputeDAG(tensors).workload_key)[0] for n, tensors in dags.items()}
+    assert found == KEPT
 
 
 def test_workload_key_depends_on_the_order_of_arguments():

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from tilework.graph.ir import Network, Node
 
-_FINISH = frozenset({"add", "subtract", "multiply", "maximum", "minimum", "relu", "clip"})
+_FINISH = frozenset({"add", "subtract", "multiply", "at_least", "at_most", "relu", "clip"})
 _MAX_CHANNELS = 1024
 _MAX_TAPS = 25
 _MIN_BYTES = 1 << 20

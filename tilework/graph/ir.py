@@ -18,6 +18,7 @@ then those at the ends):
                count_include_pad, layout)
     global_avg_pool(x; layout)                           concat(x...; axis)
     add subtract multiply divide maximum minimum (a, b)  pad(x; before, after, value)
+    at_least at_most (x, limit)
     relu exp log sqrt tanh sigmoid ... (x)               clip(x; low, high)    identity(x)
     conv_transpose2d(x, w; strides, pads, dilation,      lp_pool2d max_pool_positions2d (x; ...)
                      output_padding, groups, layout)     adaptive_avg_pool(x; size, layout)

@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import converted, is_float, is_float_array, is_integer, numpy_dtype
+from tilework.dtypes import (
+    converted,
+    is_float,
+    is_float_array,
+    is_integer,
+    numpy_dtype,
+    wrapped,
+)
 from tilework.lower.ir import (
     PAIR_DOT,
     Buffer,
@@ -44,9 +52,8 @@ from tilework.te.expr import (
     Lookup,
     Not,
     Select,
-    wrapped,
 )
-from tilework.te.numeric import MATH
+from tilework.te.numeric import MATH, divisor, maximum, minimum
 
 Array = NDArray[Any]
 _Eval = Callable[[], Any]
@@ -362,8 +369,8 @@ _FLOAT: dict[str, Callable[[Any, Any], Any]] = {
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
-    "max": np.maximum,
-    "min": np.minimum,
+    "max": maximum,
+    "min": minimum,
 }
 
 
@@ -380,8 +387,8 @@ _INTEGER: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
+    "//": _scalar_or(operator.floordiv, lambda a, b: a // divisor(b)),
+    "%": _scalar_or(operator.mod, lambda a, b: a % divisor(b)),
     "max": _scalar_or(max, np.maximum),
     "min": _scalar_or(min, np.minimum),
     "quot": lambda a, b: _divided(a, b)[0],

@@ -31,8 +31,10 @@ ARITHMETIC: dict[str, _Scalar] = {
     "subtract": lambda x, y: x - y,
     "multiply": lambda x, y: x * y,
     "divide": scalars.divide,
-    "maximum": te.maximum,
-    "minimum": te.minimum,
+    "maximum": scalars.maximum,
+    "minimum": scalars.minimum,
+    "at_least": te.maximum,  # of a limit: one that is NaN does not limit
+    "at_most": te.minimum,
     "power": scalars.power,
     "floor_mod": scalars.floor_mod,
     "truncated_mod": scalars.truncated_mod,
@@ -145,22 +147,22 @@ def divide(a: te.Tensor, b: te.Tensor) -> te.Tensor:
 
 
 def maximum(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """Broadcasting maximum."""
+    """Broadcasting maximum; NaN where either is NaN."""
     return elementwise("maximum", a, b)
 
 
 def minimum(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """Broadcasting minimum."""
+    """Broadcasting minimum; NaN where either is NaN."""
     return elementwise("minimum", a, b)
 
 
 def relu(x: te.Tensor) -> te.Tensor:
-    """``max(x, 0)``."""
+    """``max(x, 0)``; NaN stays."""
     return elementwise("relu", x)
 
 
 def clip(x: te.Tensor, low: float, high: float) -> te.Tensor:
-    """``x`` limited to the closed interval from ``low`` to ``high``."""
+    """``x`` limited to the closed interval from ``low`` to ``high``; NaN stays."""
 
     def body(*ax: te.Expr) -> te.Expr:
         v = computed(x[ax])

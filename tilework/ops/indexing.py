@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework import te
+from tilework.dtypes import is_integer
 from tilework.ops.elementwise import axis_names, broadcast_index
 from tilework.ops.indices import index, matches
+from tilework.ops.storage import computed
 
 
 def strided_slice(
@@ -94,7 +96,8 @@ def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
 def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.Tensor:
     """``values[1]`` at each index of a new dimension of extent ``depth``, elsewhere ``values[0]``.
 
-    Negative indices count from the end; an index outside the dimension matches nothing.
+    Negative indices count from the end; an index outside the dimension matches nothing. Indices
+    may be floats, whose fraction is cut off; NaN matches nothing.
     """
 
     def body(*ax: te.Expr) -> te.Expr:
@@ -107,9 +110,11 @@ def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.
 
 
 def _same(at: te.Expr, position: te.Expr, extent: int) -> te.Expr:
-    if not at.dtype.startswith(("int", "uint")):  # ONNX allows any number
-        at = te.cast("int32", at)
-    return matches(at, position, extent)
+    if is_integer(at.dtype):
+        return matches(at, position, extent)
+    whole = te.trunc(computed(at))  # not every float is an integer
+    place = te.cast(whole.dtype, position)
+    return te.any(te.equal(whole, place), te.equal(whole + float(extent), place))
 
 
 def trilu(x: te.Tensor, k: int, *, upper: bool) -> te.Tensor:
@@ -129,12 +134,16 @@ def trilu(x: te.Tensor, k: int, *, upper: bool) -> te.Tensor:
 def reverse_sequence(
     x: te.Tensor, lengths: te.Tensor, batch_axis: int, time_axis: int
 ) -> te.Tensor:
-    """The first ``lengths[b]`` entries along ``time_axis`` in reverse order, for each b."""
+    """The first ``lengths[b]`` entries along ``time_axis`` in reverse order, for each b.
+
+    A length beyond the dimension counts as its extent, a negative one as none.
+    """
+    extent = x.shape[time_axis]
 
     def body(*ax: te.Expr) -> te.Expr:
         t = ax[time_axis]
-        length = te.cast("int32", lengths[ax[batch_axis]])
-        at = index(te.select(t < length, length - 1 - t, t), x.shape[time_axis], negative=False)
+        length = index(lengths[ax[batch_axis]], extent + 1, negative=False)
+        at = index(te.select(t < length, length - 1 - t, t), extent, negative=False)
         return x[(*ax[:time_axis], at, *ax[time_axis + 1 :])]
 
     names = axis_names(x.ndim)

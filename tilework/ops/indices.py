@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tilework import te
 
+_WIDE = ("int32", "int64", "uint32", "uint64")
+"""Types that hold every position, and every extent, of a dimension."""
+
 
 def index(e: te.Expr, extent: int, *, negative: bool = True) -> te.Expr:
     """``e`` as an index of a dimension of ``extent``, as ``int32``.
@@ -13,16 +16,24 @@ def index(e: te.Expr, extent: int, *, negative: bool = True) -> te.Expr:
         extent: of the dimension that is read.
         negative: whether negative numbers count from the end.
     """
-    if e.dtype not in ("int32", "int64", "uint32", "uint64"):
-        e = te.cast("int32", e)  # a narrow type may not even reach the extent
+    e = _widened(e)
     if negative and not e.dtype.startswith("u"):
         e = te.select(e < 0, e + extent, e)
     return te.cast("int32", te.maximum(te.minimum(e, extent - 1), 0))
 
 
 def matches(e: te.Expr, position: te.Expr, extent: int) -> te.Expr:
-    """Whether index ``e``, counted from the end where negative, means ``position``."""
+    """Whether index ``e``, counted from the end where negative, means ``position``.
+
+    An index outside the dimension, which has ``extent`` elements, means none of its positions.
+    """
+    e = _widened(e)
     at = te.cast(e.dtype, position)
     if e.dtype.startswith("u"):
         return te.equal(e, at)
     return te.any(te.equal(e, at), te.equal(e + extent, at))
+
+
+def _widened(e: te.Expr) -> te.Expr:
+    """``e`` in a type that an extent can be added to, and that a position can be compared in."""
+    return e if e.dtype in _WIDE else te.cast("int32", e)

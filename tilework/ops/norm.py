@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tilework import te
 from tilework.ops.elementwise import axis_names
-from tilework.ops.reductions import arg_extremum, each, reduce, reduced_index, total
+from tilework.ops.reductions import arg_extremum, each, log_sum_exp, reduced_index, total
 from tilework.ops.storage import computed
 
 
@@ -140,8 +140,11 @@ def local_response_norm(
 
 
 def log_softmax(x: te.Tensor, axis: int) -> te.Tensor:
-    """Logarithm of `softmax` along ``axis``, with the logarithm of small results exact."""
-    total_ = reduce(x, "log_sum_exp", [axis], True)
+    """Logarithm of `softmax` along ``axis``, with the logarithm of small results exact.
+
+    As in `softmax`, all results are NaN where an element is infinity.
+    """
+    total_ = log_sum_exp(x, [axis], True, infinite=False)
     return te.compute(
         x.shape,
         lambda *at: computed(x[at]) - total_[reduced_index(at, [axis])],
@@ -151,12 +154,13 @@ def log_softmax(x: te.Tensor, axis: int) -> te.Tensor:
 
 
 def hardmax(x: te.Tensor, axis: int) -> te.Tensor:
-    """1 at the first largest element along ``axis``, 0 elsewhere."""
+    """1 at the first largest element along ``axis``, 0 elsewhere, and where it is NaN."""
     where = arg_extremum(x, "max", axis, True)
 
     def body(*at: te.Expr) -> te.Expr:
         hit = te.equal(te.cast("int64", at[axis]), where[reduced_index(at, [axis])])
-        dtype = computed(x[at]).dtype
-        return te.select(hit, te.const(1.0, dtype), te.const(0.0, dtype))
+        value = computed(x[at])
+        one, zero = te.const(1.0, value.dtype), te.const(0.0, value.dtype)
+        return te.select(te.all(hit, te.equal(value, value)), one, zero)
 
     return te.compute(x.shape, body, name="T_hardmax", axis_names=axis_names(x.ndim))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tilework import te
+from tilework.dtypes import is_float
 from tilework.ops.elementwise import axis_names
 from tilework.ops.storage import computed
 
@@ -97,11 +98,20 @@ def cumulative(
     return te.compute(x.shape, joined, name=f"T_cum{kind}", axis_names=names)
 
 
+def _better(a: te.Expr, b: te.Expr, largest: bool) -> te.Expr:
+    """Whether ``a`` comes before ``b`` wherever both stand: any number comes before NaN."""
+    if not is_float(a.dtype):
+        return a > b if largest else a < b
+    not_worse = a <= b if largest else a >= b  # does not hold of NaN, either
+    return te.all(te.equal(a, a), te.logical_not(not_worse))
+
+
 def top_k(x: te.Tensor, k: int, axis: int, *, largest: bool = True) -> te.Tensor:
     """Indices (int64) of the ``k`` largest (smallest) elements along ``axis``, best first.
 
-    Of equal elements the one with the lower index comes first. The rank of an element is the
-    number of elements that come before it; the index at place r is that of the element of rank r.
+    Of equal elements the one with the lower index comes first; NaN comes after all numbers. The
+    rank of an element is the number of elements that come before it; the index at place r is that
+    of the element of rank r.
     """
     extent = x.shape[axis]
     names = axis_names(x.ndim)
@@ -109,9 +119,11 @@ def top_k(x: te.Tensor, k: int, axis: int, *, largest: bool = True) -> te.Tensor
 
     def ranked(*ax: te.Expr) -> te.Expr:
         mine, other = computed(x[ax]), computed(x[(*ax[:axis], j, *ax[axis + 1 :])])
-        better = other > mine if largest else other < mine
-        first = te.any(better, te.all(te.equal(other, mine), j < ax[axis]))
-        return te.sum(te.select(first, te.const(1, "int32"), te.const(0, "int32")), axis=j)
+        # who comes first wins unless the other one is better, so that ranks are distinct
+        early = te.all(j < ax[axis], te.logical_not(_better(mine, other, largest)))
+        late = te.all(j > ax[axis], _better(other, mine, largest))
+        one, zero = te.const(1, "int32"), te.const(0, "int32")
+        return te.sum(te.select(te.any(early, late), one, zero), axis=j)
 
     rank = te.compute(x.shape, ranked, name="top_k_rank", axis_names=names)
     i = te.reduce_axis(extent, "i")

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from tilework import te
+from tilework.dtypes import finite_range
 from tilework.ops.conv import output_sizes
 from tilework.ops.elementwise import axis_names
 from tilework.ops.pad import pad
 from tilework.ops.storage import computed
-from tilework.te.expr import finite_range
 
 
 def max_pool(
@@ -22,8 +22,8 @@ def max_pool(
 ) -> te.Tensor:
     """Largest element of each window of ``kernel`` taps; padding counts as the lowest number.
 
-    Hence padding wins over minus infinity alone, as in ONNX Runtime; and as there, whether a NaN
-    comes through depends on where it stands in the window.
+    NaN is left out (`te.max`), and padding wins over minus infinity alone, as in ONNX Runtime. If
+    there is padding anywhere, a schedule may let the lowest number win in every window.
 
     Args:
         data: feature maps [N, ..., C].
@@ -146,12 +146,16 @@ def max_pool_positions(
 ) -> te.Tensor:
     """Where the first largest element of each window stands in [N, C, ...], as int64.
 
+    NaN is left out; of a window without a number above the lowest it is the first element, and of
+    one in the padding alone, position 0.
+
     Positions count the elements of the whole tensor in row-major order; with ``columns_first``
     the spatial axes count in the opposite order. The other arguments are those of `max_pool`.
     """
     _, *size, c = data.shape
     best = max_pool(data, kernel, strides, pads, dilation)
-    padded = _padded(data, pads, finite_range(data.dtype)[0])
+    lowest = finite_range(data.dtype)[0]
+    padded = _padded(data, pads, lowest)
     taps = _taps(kernel)
     nowhere = te.const(2**31 - 1, "int32")
 
@@ -168,14 +172,15 @@ def max_pool_positions(
         inside = [
             te.all(w >= b, w < b + extent) for w, b, extent in zip(where, pads, size, strict=False)
         ]
-        hit = te.all(te.equal(value, best[at]), *inside)
+        top = best[at]
+        hit = te.all(te.any(te.equal(value, top), top <= te.const(lowest, top.dtype)), *inside)
         return te.min(te.select(hit, flat * math.prod(size) + inner, nowhere), axis=[*taps])
 
     names = axis_names(data.ndim)
     first = te.compute(best.shape, found, name="pool_position", axis_names=names)
     return te.compute(
         best.shape,
-        lambda *at: te.cast("int64", first[at]),
+        lambda *at: te.cast("int64", te.select(te.equal(first[at], nowhere), 0, first[at])),
         name="pool_indices",
         axis_names=names,
     )

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 
 from tilework import te
+from tilework.dtypes import finite_range, is_float, is_unsigned
 from tilework.ops.elementwise import axis_names
 from tilework.ops.storage import computed
 
 _Map = Callable[[te.Expr], te.Expr]
-_LOWEST = -3.4028234663852886e38  # of float32
 
 
 def _same(v: te.Expr) -> te.Expr:
@@ -52,7 +52,7 @@ def reduce(x: te.Tensor, kind: str, axes: Sequence[int], keepdims: bool) -> te.T
     if kind == "mean":
         return mean(x, axes, keepdims)
     if kind == "log_sum_exp":
-        return _log_sum_exp(x, axes, keepdims)
+        return log_sum_exp(x, axes, keepdims)
     if kind not in _PLAIN:
         raise ValueError(f"unknown reduction '{kind}'; known: {', '.join(REDUCTIONS)}")
     how, before, after = _PLAIN[kind]
@@ -120,22 +120,31 @@ def each(x: te.Tensor, function: _Map, name: str) -> te.Tensor:
 
 
 def mean(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str = "T_mean") -> te.Tensor:
-    """Arithmetic mean; of integers, rounded towards zero."""
+    """Arithmetic mean; of integers, rounded towards zero, and summed in 64 bits."""
     count = math.prod(x.shape[d] for d in axes)
-    inner = total(x, "sum", axes, keepdims, name=f"{name}_sum")
-    if inner.dtype.startswith("float"):
+    if is_float(x.dtype):
+        inner = total(x, "sum", axes, keepdims, name=f"{name}_sum")
         return each(inner, lambda v: v / float(count), name)
-    return each(inner, lambda v: te.truncdiv(v, te.const(count, v.dtype)), name)
+    wide = "uint64" if is_unsigned(x.dtype) else "int64"
+    inner = total(x, "sum", axes, keepdims, lambda v: te.cast(wide, v), f"{name}_sum")
+    share = te.const(count, wide)
+    return each(inner, lambda v: te.cast(x.dtype, te.truncdiv(v, share)), name)
 
 
-def _log_sum_exp(x: te.Tensor, axes: Sequence[int], keepdims: bool) -> te.Tensor:
-    """``log(sum(exp(x)))`` without overflow: the largest element is taken out first."""
+def log_sum_exp(
+    x: te.Tensor, axes: Sequence[int], keepdims: bool, *, infinite: bool = True
+) -> te.Tensor:
+    """``log(sum(exp(x)))`` without overflow: the largest element is taken out first.
+
+    Where an element is infinity, so is the result; it is NaN without ``infinite``.
+    """
     top = total(x, "max", axes, True, name="T_log_sum_exp_max")
-    low = _LOWEST
+    low, high = finite_range(computed(x[(0,) * x.ndim]).dtype)
 
     def shift(at: Sequence[te.Expr]) -> te.Expr:
-        # without a finite element, minus infinity must not be taken from itself
-        return te.maximum(computed(top[reduced_index(at, axes)]), low)
+        # an infinity must not be taken from itself
+        most = te.maximum(computed(top[reduced_index(at, axes)]), low)
+        return te.minimum(most, high) if infinite else most
 
     inner = total(
         x,
@@ -158,6 +167,9 @@ def arg_extremum(
     x: te.Tensor, kind: str, axis: int, keepdims: bool, last: bool = False
 ) -> te.Tensor:
     """Position along ``axis`` of the largest or smallest element, as int64.
+
+    NaN counts as no number, with one exception, which is ONNX Runtime's: where the first element
+    along ``axis`` is NaN, the position is 0.
 
     Args:
         x: the data.
@@ -182,12 +194,16 @@ def arg_extremum(
         f"T_arg{kind}_position",
         positions=True,
     )
-    return te.compute(
-        found.shape,
-        lambda *at: te.cast("int64", found[at]),
-        name=f"T_arg{kind}",
-        axis_names=axis_names(found.ndim),
-    )
+
+    def checked(*at: te.Expr) -> te.Expr:
+        if not is_float(x.dtype):
+            return te.cast("int64", found[at])
+        # also where nothing is found: an axis of NaN alone begins with one
+        first = x[_at_kept(at, [axis], x.ndim, keepdims)]
+        none = te.isnan(computed(first))
+        return te.cast("int64", te.select(none, te.const(0, "int32"), found[at]))
+
+    return te.compute(found.shape, checked, name=f"T_arg{kind}", axis_names=axis_names(found.ndim))
 
 
 def _at_kept(

@@ -31,6 +31,18 @@ def divide(a: te.Expr, b: te.Expr) -> te.Expr:
     return a / b if is_float(a.dtype) else te.truncdiv(a, b)
 
 
+def maximum(a: te.Expr, b: te.Expr) -> te.Expr:
+    """The larger number; NaN where either is NaN (`te.maximum` keeps only that of ``a``)."""
+    most = te.maximum(a, b)
+    return te.select(te.isnan(b), b, most) if is_float(b.dtype) else most
+
+
+def minimum(a: te.Expr, b: te.Expr) -> te.Expr:
+    """The smaller number; NaN where either is NaN."""
+    least = te.minimum(a, b)
+    return te.select(te.isnan(b), b, least) if is_float(b.dtype) else least
+
+
 def floor_mod(a: te.Expr, b: te.Expr) -> te.Expr:
     """Remainder with the sign of the divisor."""
     if not is_float(a.dtype):

@@ -13,6 +13,7 @@ from tilework.ops.indices import index, matches
 from tilework.te.expr import reduce_identity
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
+_OF_PREDICATES = {"add": "max", "mul": "min"}
 _Combine = Callable[[te.Expr, te.Expr], te.Expr]
 _COMBINE: dict[str, tuple[str, _Combine]] = {
     "add": ("sum", lambda a, b: a + b),
@@ -136,6 +137,8 @@ def _scattered(
 
         return te.compute(x.shape, body, name="T_scatter", axis_names=names)
 
+    if x.dtype == "bool":
+        reduction = _OF_PREDICATES.get(reduction, reduction)
     kind, combine = _COMBINE[reduction]
     neutral = te.const(reduce_identity(kind, x.dtype), x.dtype)
 

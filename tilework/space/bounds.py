@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from tilework.dtypes import is_float
+from tilework.dtypes import finite_range, is_float
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Bound
 from tilework.te.affine import Linear, linear
@@ -26,7 +26,6 @@ from tilework.te.expr import (
     Logic,
     Reduce,
     Select,
-    finite_range,
     substitute,
     walk,
 )

@@ -8,7 +8,15 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 
-from tilework.dtypes import NARROW_FLOATS, dtype_bytes, is_float, is_integer, is_unsigned
+from tilework.dtypes import (
+    NARROW_FLOATS,
+    dtype_bytes,
+    integer_range,
+    is_float,
+    is_integer,
+    is_unsigned,
+    wrapped,
+)
 from tilework.te.expr import (
     Axis,
     Call,
@@ -23,10 +31,8 @@ from tilework.te.expr import (
     Select,
     binary,
     compare,
-    integer_range,
     walk,
     wrap,
-    wrapped,
 )
 
 
@@ -66,12 +72,12 @@ def sum(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> E
 
 
 def max(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
-    """Maximum of ``expr`` over ``axis``; for ``limits`` see `Limits`."""
+    """Maximum of ``expr`` over ``axis``; for ``limits`` see `Limits`, for NaN `Reduce`."""
     return _reduce("max", expr, axis, limits)
 
 
 def min(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
-    """Minimum of ``expr`` over ``axis``; for ``limits`` see `Limits`."""
+    """Minimum of ``expr`` over ``axis``; for ``limits`` see `Limits`, for NaN `Reduce`."""
     return _reduce("min", expr, axis, limits)
 
 
@@ -81,32 +87,37 @@ def prod(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
 
 
 def maximum(a: ExprLike, b: ExprLike) -> Expr:
-    """Elementwise maximum (of predicates: either). A NaN in ``a`` stays, one in ``b`` does not."""
+    """``a < b ? b : a``: the larger number (of predicates: either).
+
+    NaN compares with nothing: where either is NaN the result is ``a``, so that a NaN in ``a``
+    stays and one in ``b`` does not. Of zeros with different signs it is ``a``, too. That is one
+    instruction on every CPU; `ops.maximum` keeps the NaN of either side.
+    """
     return binary("max", a, b)
 
 
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
-    """Elementwise minimum (of predicates: both). A NaN in ``a`` stays, one in ``b`` does not."""
+    """``a > b ? b : a``: the smaller number (of predicates: both). For NaN see `maximum`."""
     return binary("min", a, b)
 
 
 def floordiv(a: ExprLike, b: ExprLike) -> Expr:
-    """Integer division rounding down."""
+    """Integer division rounding down; a divisor of 0 counts as 1."""
     return binary("//", a, b)
 
 
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
-    """Remainder of `floordiv`."""
+    """Remainder of `floordiv`: it has the sign of ``b``, and is 0 where that is 0."""
     return binary("%", a, b)
 
 
 def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
-    """Integer division rounding towards zero, as C and ONNX divide."""
+    """Integer division rounding towards zero, as C and ONNX divide; by 0 as by 1."""
     return binary("quot", a, b)
 
 
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
-    """Remainder of `truncdiv`: it has the sign of ``a``."""
+    """Remainder of `truncdiv`: it has the sign of ``a``, and is 0 where ``b`` is 0."""
     return binary("rem", a, b)
 
 

@@ -1,4 +1,4 @@
-"""The math functions of tensor expressions in NumPy, for evaluation and interpretation."""
+"""The arithmetic and the math functions of tensor expressions in NumPy."""
 
 from __future__ import annotations
 
@@ -47,4 +47,72 @@ MATH: dict[str, Callable[..., Any]] = {
     "trunc": np.trunc,
     "pow": np.power,
     "fmod": np.fmod,
+}
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """``a < b ? b : a``, as kernels compute it: NaN compares with nothing, so that ``a`` stays."""
+    return np.where(np.less(a, b), b, a)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """``a > b ? b : a``; see `maximum`."""
+    return np.where(np.greater(a, b), b, a)
+
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.true_divide,
+    "max": maximum,
+    "min": minimum,
+}
+"""Arithmetic, by operator; of integers see `WHOLE`."""
+
+
+def divisor(b: np.ndarray) -> np.ndarray:
+    """``b``, and 1 for each 0, as kernels divide."""
+    return np.where(b == 0, b.dtype.type(1), b)
+
+
+def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    b = divisor(b)
+    down = np.floor_divide(a, b)
+    inexact = (down * b != a) & ((a < 0) != (b < 0))
+    return np.asarray(down + inexact.astype(down.dtype))
+
+
+def _shifted(shift: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    def apply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        bits = 8 * a.dtype.itemsize
+        far = b.astype(np.dtype(f"u{a.dtype.itemsize}")) >= bits
+        out = shift(a, np.where(far, 0, b).astype(b.dtype))
+        gone = np.where(a < 0, -1, 0).astype(a.dtype) if shift is np.right_shift else a * 0
+        return np.asarray(np.where(far, gone, out))
+
+    return apply
+
+
+WHOLE: dict[str, Callable[[Any, Any], Any]] = {
+    **ARITHMETIC,
+    "quot": _truncated,
+    "rem": lambda a, b: a - _truncated(a, b) * divisor(b),
+    "//": lambda a, b: np.floor_divide(a, divisor(b)),
+    "%": lambda a, b: np.mod(a, divisor(b)),
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": _shifted(np.left_shift),
+    ">>": _shifted(np.right_shift),
+}
+"""Arithmetic of integers, which wraps around."""
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
 }

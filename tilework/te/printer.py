@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilework.dtypes import is_float
@@ -122,7 +122,13 @@ def dag_text(ops: tuple[Operation, ...], names: Names = default_names) -> str:
 def canonical_text(ops: tuple[Operation, ...], io: Sequence[Operation]) -> str:
     """Text that depends on structure alone: tensors and axes are renumbered, extents included.
 
-    ``io``: inputs and outputs in the order in which they are passed, part of the identity.
+    All that a computation's values and its space of schedules depend on is part of it, attributes
+    and constant matrices too. They follow at the end of an operation's line where there are any:
+    the text of an operation without them must not change, because stores find their records by it.
+
+    Args:
+        ops: the operations in stage order.
+        io: inputs and outputs in the order in which they are passed, part of the identity.
     """
     table: dict[object, str] = {}
     lines = []
@@ -137,8 +143,40 @@ def canonical_text(ops: tuple[Operation, ...], io: Sequence[Operation]) -> str:
             layout = sorted(table[p] for p in ops if isinstance(p, Placeholder) and p.name in free)
             exact = [repr(n.value) for n in walk(op.body) if isinstance(n, Const)]
             text = op_text(op, table.__getitem__)
-            lines.append(f"{text} {extents} {op.dtype} {layout} {exact}")
+            lines.append(f"{text} {extents} {op.dtype} {layout} {exact}{_details(op, table)}")
         else:
             lines.append(op_text(op, table.__getitem__))
     lines.append(" ".join(table.get(op, "unused") for op in io))
     return "\n".join(lines)
+
+
+_NAMED_APART = ("layout_free", "FLOP")
+"""Attributes with a place of their own in the text, and one that says only what is reported."""
+
+_RESTATED = ("bsr", "terms")
+"""What a sum of as many terms as data say has in its text already: which tensors its body reads, and
+how many terms there are on average, by their shapes."""
+
+
+def _details(op: Compute, table: Mapping[object, str]) -> str:
+    """Attributes of an operation, and the elements of its constant matrices."""
+    names = {node.name: text for node, text in table.items() if isinstance(node, Operation)}
+    names |= {a.name: table[a] for a in (*op.axes, *op.reduce_axes)}
+    limited = isinstance(op.body, Reduce) and bool(op.body.limits)
+    apart = (*_NAMED_APART, *_RESTATED) if limited else _NAMED_APART
+    attrs = {k: v for k, v in op.attrs.items() if k not in apart}
+    matrices = [
+        [n.shape, [float(v) for v in n.values]] for n in walk(op.body) if isinstance(n, Lookup)
+    ]
+    parts = [_renamed(attrs, names)] if attrs else []
+    return "".join(f" {part!r}" for part in [*parts, *matrices])
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """An attribute's value with tensors and axes called by their numbers, in one order."""
+    if isinstance(value, Mapping):
+        return sorted((_renamed(k, names), _renamed(v, names)) for k, v in value.items())
+    if isinstance(value, (set, frozenset, list, tuple)):
+        unordered = isinstance(value, (set, frozenset))
+        return [_renamed(v, names) for v in (sorted(value) if unordered else value)]
+    return names.get(value, value) if isinstance(value, str) else value

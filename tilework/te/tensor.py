@@ -1,91 +1,20 @@
-"""Tensors and the operations that define them: placeholders and compute declarations."""
+"""Declaring tensors: placeholders and compute declarations."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from tilework.dtypes import dtype_bytes
-from tilework.te.expr import Axis, Expr, ExprLike, Read, Reduce, walk, wrap
+from tilework.te.arithmetic import Expr, ExprLike, wrap
+from tilework.te.nodes import Axis, Compute, Operation, Placeholder, Reduce, Tensor
+from tilework.te.trees import walk
 
-
-@dataclass(frozen=True, eq=False)
-class Placeholder:
-    """An input of the computation."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-
-@dataclass(frozen=True, eq=False)
-class Compute:
-    """A compute declaration: ``name[axes] = body`` for every point of the spatial axes."""
-
-    name: str
-    axes: tuple[Axis, ...]
-    body: Expr
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def reduce_axes(self) -> tuple[Axis, ...]:
-        """Axes that the body reduces over; empty for an elementwise body."""
-        return self.body.axes if isinstance(self.body, Reduce) else ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents of the spatial axes."""
-        return tuple(a.extent for a in self.axes)
-
-    @property
-    def dtype(self) -> str:
-        """Type of one element."""
-        return self.body.dtype
-
-
-Operation = Placeholder | Compute
-
-
-@dataclass(frozen=True, eq=False)
-class Tensor:
-    """A multi-dimensional value defined by ``op``; index it to read one element."""
-
-    op: Operation
-
-    @property
-    def name(self) -> str:
-        """Name of the defining operation."""
-        return self.op.name
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents, outermost first."""
-        return self.op.shape
-
-    @property
-    def dtype(self) -> str:
-        """Type of one element."""
-        return self.op.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Read:
-        idx = indices if isinstance(indices, tuple) else (indices,)
-        if len(idx) != self.ndim:
-            raise ValueError(
-                f"tensor {self.name} has {self.ndim} dimensions but was read "
-                f"with {len(idx)} indices"
-            )
-        return Read(self.dtype, self, tuple(wrap(i) for i in idx))
-
-    def __call__(self, *indices: ExprLike) -> Read:
-        """The same as indexing."""
-        return self[tuple(indices)]
+__all__ = [
+    "Compute", "Operation", "Placeholder", "Tensor", "compute", "make_compute", "placeholder",
+    "reduce_axis",
+]  # fmt: skip
 
 
 def _shape(shape: Sequence[int], name: str) -> tuple[int, ...]:

@@ -25,7 +25,9 @@ from tilework.graph.operators.base import (
 from tilework.ops.activations import ACTIVATIONS
 from tilework.ops.elementwise import ARITHMETIC, BITWISE, COMPARISONS, PREDICATES, SIGNED_UNARY
 
-BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+BINARY = (
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "at_least", "at_most",
+)  # fmt: skip
 COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 UNARY = (*ops.UNARY, *SIGNED_UNARY, "reciprocal")
 

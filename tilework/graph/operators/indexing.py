@@ -141,6 +141,8 @@ def _one_hot(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
         raise ValueError("there must be two values, for off and on")
     if indices.dtype == "bool":
         raise ValueError("the indices are bool; they must be numbers")
+    if attrs["depth"] < 1:
+        raise ValueError(f"a depth of {attrs['depth']} leaves no place; it must be positive")
     axis = normal_axis(attrs["axis"], len(indices.shape) + 1)
     shape = (*indices.shape[:axis], attrs["depth"], *indices.shape[axis:])
     return ValueType(shape, values.dtype)

@@ -53,7 +53,8 @@ def _neutral(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> s
 
 
 _NEUTRAL = {
-    "add": 0, "subtract": 0, "multiply": 1, "divide": 1, "maximum": -math.inf, "minimum": math.inf,
+    "add": 0, "subtract": 0, "multiply": 1, "divide": 1,
+    "at_least": -math.inf, "at_most": math.inf,
 }  # fmt: skip
 
 

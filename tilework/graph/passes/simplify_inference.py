@@ -10,6 +10,7 @@ from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import BINARY
 
 _COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
+_LIMITS = {"maximum": "at_least", "minimum": "at_most"}
 
 
 def simplify_inference(net: Network) -> Network:
@@ -80,6 +81,8 @@ def _binary(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         with np.errstate(divide="ignore"):
             inverse = 1.0 / b.constants[y].astype(np.float64)
         op, y = "multiply", b.constant(inverse.astype(b.constants[y].dtype), y)
+    if y in b.constants and op in _LIMITS and not np.isnan(b.constants[y]).any():
+        op = _LIMITS[op]  # one instruction, which need not look for a NaN in the constant
     rank = max(len(b.shape(x)), len(b.shape(y)))
     x, y = (_full_rank(b, v, rank) for v in (x, y))
     return b.op(op, x, y, name=node.name)

@@ -52,22 +52,27 @@ def _like(c: Context, value: float, other: str) -> str:
 
 
 def _clip(c: Context, node: onnx.NodeProto) -> str:
+    """First the lower limit, then the upper one, which wins where they cross."""
     a = attributes(node)
     x = c.value(node.input[0])
     dtype = c.b.types[x].dtype
+    names = [optional(node, i) for i in (1, 2)]
+    if any(name and name not in c.constants for name in names):
+        for name, op in zip(names, ("at_least", "at_most"), strict=True):
+            x = c.op(op, x, c.value(name), name=node.output[0]) if name else x
+        return x
     ends: dict[str, float] = {"low": a.get("min", -np.inf), "high": a.get("max", np.inf)}
-    for i, end, op in ((1, "low", "maximum"), (2, "high", "minimum")):
-        name = optional(node, i)
-        if name and name in c.constants:
+    for name, end in zip(names, ends, strict=True):
+        if name:
             ends[end] = c.constants[name].item()
-        elif name:
-            x = c.op(op, x, c.value(name), name=node.output[0])
+    if ends["low"] > ends["high"]:
+        ends["low"] = ends["high"]
     if np.issubdtype(np.dtype(dtype), np.floating):
         # older exporters write the largest finite number for "no limit"
         largest = float(np.finfo(dtype).max)
         low = -np.inf if ends["low"] <= -largest else float(ends["low"])
         high = np.inf if ends["high"] >= largest else float(ends["high"])
-        if np.isinf(low) and np.isinf(high):
+        if (low, high) == (-np.inf, np.inf):
             return c.op("identity", x, name=node.output[0])
         return c.op("clip", x, name=node.output[0], low=low, high=high)
     if not np.isinf(ends["low"]):
@@ -78,16 +83,18 @@ def _clip(c: Context, node: onnx.NodeProto) -> str:
 
 
 def _power(c: Context, node: onnx.NodeProto) -> str:
-    """Powers; a square and a root need no logarithm."""
+    """Powers; a square and a root need no logarithm. Squares and cubes of integers wrap around."""
     base, exponent = node.input
     x, name = c.value(base), node.output[0]
     floating = c.b.types[x].dtype.startswith("float")
     known = c.constants.get(exponent)
-    if floating and known is not None and known.size == 1:
-        value, widened = float(known.item()), known.ndim > c.rank(base)
-        if value == 2.0 and not widened:
+    if known is not None and known.size == 1 and known.ndim <= c.rank(base):
+        value = float(known.item())
+        if value == 2.0:
             return c.op("multiply", x, x, name=name)
-        if value == 0.5 and not widened:
+        if value == 3.0 and not floating:
+            return c.op("multiply", c.op("multiply", x, x), x, name=name)
+        if value == 0.5 and floating:
             return c.op("sqrt", x, name=name)
     return c.op("power", x, c.value(exponent), name=name)
 

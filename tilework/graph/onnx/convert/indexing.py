@@ -56,7 +56,8 @@ def _in_range(indices: np.ndarray, extent: int) -> np.ndarray:
         raise Unsupported(
             f"indices from {indices.min()} to {indices.max()} for a dimension of {extent}"
         )
-    return np.where(indices < 0, indices + extent, indices)
+    wide = indices.astype(np.int64)  # a narrow type may not reach the extent
+    return np.where(wide < 0, wide + extent, wide)
 
 
 def _gather(c: Context, node: onnx.NodeProto) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilework.dtypes import numpy_dtype
+from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
@@ -18,6 +18,22 @@ def _clip(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
         w.constant(f"{out}_{end}", np.asarray(node.attrs[end], dtype)) for end in ("low", "high")
     ]
     w.add("Clip", [*inputs, *ends], out)
+
+
+def _limit(op: str) -> Write:
+    """A limit that is NaN does not limit: a Clip knows one number, Max and Min are for others."""
+
+    def write(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+        (x, limit), kind = inputs, w.net.types[node.inputs[1]]
+        if kind.shape or not is_float(kind.dtype):
+            w.add(op, inputs, out)
+            return
+        # without the other limit, ONNX Runtime takes the largest finite number for it
+        beyond = np.asarray(np.inf if op == "Max" else -np.inf, numpy_dtype(kind.dtype))
+        other = w.constant(f"{out}_beyond", beyond)
+        w.add("Clip", [x, limit, other] if op == "Max" else [x, other, limit], out)
+
+    return write
 
 
 def _rsqrt(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -77,6 +93,8 @@ def _shift(direction: str) -> Write:
 
 WRITERS: dict[str, Write] = {
     **{ours: simple(theirs) for ours, theirs in _SAME_MEANING.items()},
+    "at_least": _limit("Max"),
+    "at_most": _limit("Min"),
     "cast": _cast,
     "clip": _clip,
     "floor_mod": _modulo(False),

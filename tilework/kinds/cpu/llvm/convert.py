@@ -63,7 +63,10 @@ def halves(values: Arithmetic, pairs: str, width: int) -> tuple[Value, Value]:
 
 def _plain(values: Arithmetic, instruction: str, v: Value, dtype: str) -> Value:
     to = Value("", v.width, dtype).type
-    return Value(values.fn.emit(f"{instruction} {v.type} {v.ssa} to {to}"), v.width, dtype)
+    ssa = values.fn.emit(f"{instruction} {v.type} {v.ssa} to {to}")
+    if instruction == "fptosi":  # any number rather than none at all: it may become an index
+        ssa = values.fn.emit(f"freeze {to} {ssa}")
+    return Value(ssa, v.width, dtype)
 
 
 def _to_integer(values: Arithmetic, v: Value, dtype: str) -> Value:

@@ -6,8 +6,7 @@ import math
 import struct
 from dataclasses import dataclass
 
-from tilework.dtypes import dtype_bytes, is_float
-from tilework.te.expr import integer_range
+from tilework.dtypes import dtype_bytes, integer_range, is_float
 
 LLVM_TYPE = {
     "float16": "half",

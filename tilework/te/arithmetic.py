@@ -1,0 +1,193 @@
+"""Expressions of numbers: their base class with its operators, literals, arithmetic, comparisons.
+
+Operators fold integer literals; indices stay short that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Union
+
+from tilework.dtypes import NARROW_FLOATS, integer_range, is_float, wrapped
+
+ExprLike = Union["Expr", int, float, bool]  # also NumPy scalars, which `wrap` unpacks
+
+INTEGER_OPS = ("//", "%", "quot", "rem", "&", "|", "^", "<<", ">>")
+BINARY = ("+", "-", "*", "/", "max", "min", *INTEGER_OPS)
+
+
+@dataclass(frozen=True, eq=False)
+class Expr:
+    """Base of all expression nodes; ``dtype`` is the NumPy name of the value's type."""
+
+    dtype: str
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return binary("+", self, other)
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return binary("+", other, self)
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return binary("-", self, other)
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return binary("-", other, self)
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return binary("*", self, other)
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return binary("*", other, self)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return binary("/", other, self)
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return binary("//", self, other)
+
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return binary("//", other, self)
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return binary("%", self, other)
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return binary("%", other, self)
+
+    def __neg__(self) -> Expr:
+        return binary("-", Const(self.dtype, 0), self)
+
+    def __lt__(self, other: ExprLike) -> Expr:
+        return compare("<", self, other)
+
+    def __le__(self, other: ExprLike) -> Expr:
+        return compare("<=", self, other)
+
+    def __gt__(self, other: ExprLike) -> Expr:
+        return compare(">", self, other)
+
+    def __ge__(self, other: ExprLike) -> Expr:
+        return compare(">=", self, other)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a tensor expression has no truth value while the computation is declared; "
+            "use te.all / te.any / te.if_then_else instead of and / or / if"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Const(Expr):
+    """A literal."""
+
+    value: float | int | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(Expr):
+    """Arithmetic, of the operators `BINARY`; both sides have the node's dtype.
+
+    ``//`` and ``%`` round down, ``quot`` and ``rem`` towards zero; integers wrap around.
+    """
+
+    op: str
+    a: Expr
+    b: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(Expr):
+    """A comparison ``< <= > >= == !=``; dtype ``bool``."""
+
+    op: str
+    a: Expr
+    b: Expr
+
+
+def wrap(value: ExprLike, dtype: str = "int32") -> Expr:
+    """Turn a Python number into a `Const` of ``dtype``; expressions pass through."""
+    if isinstance(value, Expr):
+        return value
+    unpack = getattr(value, "item", None)
+    if unpack is not None:  # a NumPy scalar
+        return wrap(unpack(), dtype)
+    if isinstance(value, bool):
+        return Const("bool", value)
+    if isinstance(value, int):
+        return Const(dtype, float(value) if is_float(dtype) else _in_range(value, dtype))
+    if isinstance(value, float):
+        return Const(dtype if is_float(dtype) else "float32", value)
+    raise TypeError(f"cannot use {value!r} of type {type(value).__name__} in a tensor expression")
+
+
+def _in_range(value: int, dtype: str) -> int:
+    low, high = integer_range(dtype)
+    if not low <= value <= high:
+        raise ValueError(f"{value} is no {dtype}, which goes from {low} to {high}")
+    return value
+
+
+def _towards_zero(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_FOLD: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "max": max,
+    "min": min,
+    "quot": _towards_zero,
+    "rem": lambda a, b: a - b * _towards_zero(a, b),
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+}
+
+
+def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """Build ``a op b``, matching dtypes of literals and folding integer literals."""
+    dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "int32"
+    a, b = wrap(a, dtype), wrap(b, dtype)
+    if a.dtype != b.dtype:
+        raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
+    if a.dtype in NARROW_FLOATS and op not in ("max", "min"):
+        raise TypeError(
+            f"'{op}' is not defined for {a.dtype}, a type to store: te.cast to float32"
+        )
+    if op == "/" and not is_float(a.dtype):
+        raise TypeError(f"'/' is not defined for {a.dtype}; use // or te.cast")
+    if a.dtype == "bool" and op not in ("max", "min"):
+        raise TypeError(f"'{op}' is not defined for bool; use te.all, te.any or te.cast")
+    if is_float(a.dtype) and op in INTEGER_OPS:
+        raise TypeError(f"'{op}' is not defined for {a.dtype}; it works on integers")
+    if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype) and op in _FOLD:
+        x, y = int(a.value), int(b.value)
+        if y or op not in ("//", "%", "quot", "rem"):
+            return Const(a.dtype, wrapped(_FOLD[op](x, y), a.dtype))
+    if not is_float(a.dtype):
+        if op in "+-" and isinstance(b, Const) and b.value == 0:
+            return a
+        if op == "+" and isinstance(a, Const) and a.value == 0:
+            return b
+        if op in ("*", "//", "quot") and isinstance(b, Const) and b.value == 1:
+            return a
+        if op == "*" and isinstance(a, Const) and a.value == 1:
+            return b
+    return Binary(a.dtype, op, a, b)
+
+
+def compare(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """Build the predicate ``a op b``."""
+    dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "int32"
+    a, b = wrap(a, dtype), wrap(b, dtype)
+    if a.dtype != b.dtype:
+        raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
+    return Compare("bool", op, a, b)
