@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilework.lower.ir import Buffer
-from tilework.lower.packing import Packing
-from tilework.te.expr import Axis
+from tilework.space.packing import Packed
 from tilework.te.tensor import Operation
-
-Packed = tuple[Packing, tuple[tuple[Axis, int], ...]]
-"""A weight's packing, and the loops (axis, level) that index the packed array, in order."""
 
 
 @dataclass

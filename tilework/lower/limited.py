@@ -25,7 +25,21 @@ from dataclasses import dataclass
 from tilework.dtypes import is_float
 from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import For, Let, Stmt, seq
-from tilework.te.expr import Axis, Const, Expr, Read, binary, children, rebuild, walk
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Compare,
+    Const,
+    Expr,
+    Logic,
+    Lookup,
+    Read,
+    binary,
+    children,
+    rebuild,
+    walk,
+)
 
 Point = dict[Axis, Expr]
 _FAR = 1 << 30
@@ -89,12 +103,22 @@ class Terms:
 
 def _key(e: Expr) -> Hashable:
     """Equal for equal index expressions over the same axes and tensors."""
-    if isinstance(e, Axis):
-        return e
-    if isinstance(e, Const):
-        return (e.dtype, e.value)
-    what = e.tensor.op if isinstance(e, Read) else getattr(e, "op", type(e))
-    return (what, *map(_key, children(e)))
+    match e:
+        case Axis():
+            return e
+        case Const():
+            own: Hashable = e.value
+        case Read():
+            own = e.tensor.op
+        case Binary() | Compare() | Logic():
+            own = e.op
+        case Call():
+            own = e.name
+        case Lookup():
+            own = (e.values, e.shape)
+        case _:
+            own = None
+    return (type(e), e.dtype, own, *map(_key, children(e)))
 
 
 def let(names: Sequence[tuple[Axis, Expr]], at: Callable[[Expr], Expr], body: Stmt) -> Stmt:

@@ -10,21 +10,18 @@ import numpy as np
 
 from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
-from tilework.lower.context import Context, Packed
+from tilework.lower.context import Context
 from tilework.lower.elementwise import lower_elementwise
 from tilework.lower.ir import Buffer, Program, Region
-from tilework.lower.packing import Packing
 from tilework.lower.protocol import Lowered
 from tilework.lower.reduction import lower_reduction
 from tilework.lower.transform import lower_transform, scattered_ops, spread
-from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
-from tilework.space.pairs import pair_axis
+from tilework.space.packing import Packed, Packing, packings
 from tilework.space.sketch import Sketch
 from tilework.space.transforms import transform_of
 from tilework.te import ComputeDAG
-from tilework.te.expr import Axis, linear_axes, reads
-from tilework.te.tensor import Operation, Placeholder
+from tilework.te.tensor import Operation
 
 _STREAMED_BYTES = 1 << 20
 
@@ -59,7 +56,7 @@ def lower(
         op = block.result
         if op not in ctx.buffers:
             shape = spread(op.shape, op.dtype) if op in scattered else op.shape
-            ctx.buffers[op] = ctx.temporary(op.name, shape, op.dtype, "shared")
+            ctx.buffers[op] = ctx.temporary(op.name, shape, op.dtype, "global")
     regions = []
     for nest in nests:
         transform = transform_of(nest.block)
@@ -100,44 +97,6 @@ def _io_buffers(
     return out
 
 
-def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed]:
-    """Packed layouts of the constant weights that only this block's anchor reads, once."""
-    block = nest.block
-    free = set(block.op.attrs.get("layout_free", ()))
-    out: dict[Operation, Packed] = {}
-    if not block.reduce or block.reduce_levels < 2:
-        return out
-    for read in reads(block.source):
-        op = read.tensor.op
-        if not isinstance(op, Placeholder) or op.name not in free or _uses(blocks, op) != 1:
-            continue
-        axes = linear_axes(read)
-        if axes is None or any(
-            isinstance(a, Axis) and a.extent != s for a, s in zip(axes, op.shape, strict=True)
-        ):
-            continue
-        loops = [(a, level) for a, level in block.loops if a in axes]
-        pair = pair_axis(block)
-        if pair in axes and pair is not None:
-            loops.append((pair, block.reduce_levels))  # the two elements of a pair: innermost
-        tiles: list[tuple[int, ...]] = []
-        slots: list[tuple[Axis | None, int]] = []
-        for axis, size in zip(axes, op.shape, strict=True):
-            if isinstance(axis, Axis):
-                cut = [int(t[0]) for t in nest.tiles[axis]]
-                if axis is pair:
-                    cut[-1:] = [cut[-1] // 2, 2]
-                tiles.append(tuple(cut))
-                slots += [(axis, level) for level in range(len(cut))]
-            else:
-                tiles.append((size,))
-                slots.append((None, 0))
-        order = tuple(slots.index(loop) for loop in loops)
-        rest = tuple(i for i in range(len(slots)) if i not in order)
-        out[op] = (Packing(op.shape, tuple(tiles), (*rest, *order)), tuple(loops))
-    return out
-
-
 def _streamed(nest: BlockNest, weight: Operation, packed: Packed) -> bool:
     """Whether it pays to ask for packed weights ahead of time.
 
@@ -152,11 +111,3 @@ def _streamed(nest: BlockNest, weight: Operation, packed: Packed) -> bool:
     used = {axis for axis, _ in loops}
     others = [a for a in nest.block.spatial if a not in used]
     return any(a.extent > int(nest.tiles[a][-1][0]) for a in others)
-
-
-def _uses(blocks: Sequence[Block], op: Operation) -> int:
-    count = 0
-    for block in blocks:
-        bodies = [block.body, block.epilogue_body, *(b for a in block.attached for b in a.bodies)]
-        count += sum(r.tensor.op is op for b in bodies if b is not None for r in reads(b))
-    return count

@@ -27,6 +27,7 @@ from tilework.lower.context import Context
 from tilework.lower.elementwise import plain_read
 from tilework.lower.ir import If, Load, Stmt, Store, seq
 from tilework.space.blocks import Block
+from tilework.space.bounds import conjunction, conjuncts
 from tilework.space.nest import BlockNest
 from tilework.space.straightline import straight_line
 from tilework.space.transforms import Transform, transform_of
@@ -37,13 +38,11 @@ from tilework.te.expr import (
     Const,
     Expr,
     IfThenElse,
-    Logic,
     Read,
     binary,
     reads,
     replace_axes,
 )
-from tilework.te.functions import all as te_all
 from tilework.te.tensor import Operation
 
 _SET_BYTES = 1024
@@ -231,7 +230,7 @@ def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:
     if not isinstance(data, IfThenElse):
         return None
     out: list[Expr] = []
-    for part in _conjuncts(data.cond):
+    for part in conjuncts(data.cond):
         if not isinstance(part, Compare) or part.op not in ("<", "<=", ">", ">="):
             return None
         a, b = linear(part.a), linear(part.b)
@@ -243,12 +242,4 @@ def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:
             grows = difference.coefficients.get(axis, 0) > 0
             corner[axis] = const(axis.extent - 1 if grows == (part.op[0] == "<") else 0)
         out.append(replace_axes(part, corner))
-    return te_all(*out)
-
-
-def _conjuncts(e: Expr) -> Iterator[Expr]:
-    if isinstance(e, Logic) and e.op == "and":
-        yield from _conjuncts(e.a)
-        yield from _conjuncts(e.b)
-    else:
-        yield e
+    return conjunction(out)
