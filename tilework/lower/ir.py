@@ -34,8 +34,8 @@ class Buffer:
     """A row-major array.
 
     Attributes:
-        scope: see `SCOPES`; ``global`` buffers hold results from one region to the next, ``thread``
-            buffers exist once a thread.
+        scope: see `SCOPES`; ``global`` buffers hold results from one region to the next,
+            ``thread`` buffers exist once a thread.
         streamed: whether it is read in order and comes from memory, so that it pays to ask for
             its elements ahead of time.
         apart: elements between neighbours in each dimension of an argument that lies inside a

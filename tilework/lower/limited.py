@@ -118,7 +118,7 @@ def _key(e: Expr) -> Hashable:
             own = (e.values, e.shape)
         case _:
             own = None
-    return (type(e), e.dtype, own, *map(_key, children(e)))
+    return (type(e).__name__, e.dtype, own, *map(_key, children(e)))
 
 
 def let(names: Sequence[tuple[Axis, Expr]], at: Callable[[Expr], Expr], body: Stmt) -> Stmt:

@@ -21,7 +21,6 @@ from functools import partial as partial_call
 
 from tilework.lower.attached import COMBINE, AttachedBuffer
 from tilework.lower.borders import Span, dispatch, tile_spans
-from tilework.lower.claims import claim_tile
 from tilework.lower.common import (
     ZERO,
     bind,
@@ -268,7 +267,11 @@ def _one_tile(
 
     end = each_point(spill if block.write_level else finish)
     sizes = {a: version.size(a) for a in block.spatial}
-    claim = None if block.write_level else claim_tile(ctx.buffers[block.result], base, sizes)
+    claim = (
+        None
+        if block.write_level
+        else ctx.tactics.claim_tile(ctx.buffers[block.result], base, sizes)
+    )
     if not block.write_level and partial is not None and partial is not ctx.buffers.get(block.op):
         last: Expr | None = None
         for a in visits:

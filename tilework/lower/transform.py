@@ -16,12 +16,9 @@ A tile whose data lies inside the padding everywhere is computed without its con
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
-from tilework.dtypes import dtype_bytes
 from tilework.lower.borders import Span, dispatch, tile_spans
-from tilework.lower.claims import LINE_BYTES, claim_tile
 from tilework.lower.common import bind, const, load, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.context import Context
 from tilework.lower.elementwise import plain_read
@@ -45,14 +42,12 @@ from tilework.te.expr import (
 )
 from tilework.te.tensor import Operation
 
-_SET_BYTES = 1024
 
-
-def lower_transform(
-    ctx: Context, block_nest: BlockNest, transform: Transform
-) -> tuple[tuple[Axis, ...], Stmt]:
-    """Parallel variables and body of a block that `transform_of` knows."""
+def lower_transform(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
+    """Parallel variables and body of a block that is a transform."""
     block = block_nest.block
+    transform = transform_of(block)
+    assert transform is not None
     tile = {a: int(block_nest.tiles[a][-1][0]) for a in block.spatial}
     outer = {a: loop_var(f"{a.name}.0", int(block_nest.tiles[a][0][0])) for a in block.spatial}
     base = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in block.spatial}
@@ -83,18 +78,6 @@ def scattered_ops(blocks: Sequence[Block]) -> set[Operation]:
         if transform is not None:
             out |= {block.result, *(r.tensor.op for r in reads(transform.data))}
     return out
-
-
-def spread(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
-    """The shape with a longer last dimension where the points of a tile fall into few cache sets.
-
-    Neighbouring points are a slice of the last two dimensions apart. A cache looks only at some
-    bits of the address: slices of a multiple of 1024 bytes evict each other.
-    """
-    size = dtype_bytes(dtype)
-    if math.prod(shape[-2:]) * size % _SET_BYTES == 0:
-        return (*shape[:-1], shape[-1] + LINE_BYTES // size)
-    return shape
 
 
 class _Tile:
@@ -139,7 +122,7 @@ class _Tile:
         result = self.block.result
         start = dict(zip(result.axes, (self.base[a] for a in self.block.spatial), strict=True))
         sizes = {o: self.sizes[a] for o, a in zip(result.axes, self.block.spatial, strict=True)}
-        claim = claim_tile(self.ctx.buffers[result], start, sizes)
+        claim = self.ctx.tactics.claim_tile(self.ctx.buffers[result], start, sizes)
         tile = nest([(self.lane, self.lane.extent, "vector")], seq(*self._statements()))
         return seq(claim, tile)
 

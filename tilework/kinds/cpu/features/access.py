@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from tilework.dtypes import dtype_bytes, is_float
+from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.bounds import without
@@ -27,8 +28,6 @@ from tilework.te.expr import (
     walk,
 )
 from tilework.te.tensor import Placeholder
-
-LINE_BYTES = 64
 
 
 @dataclass(frozen=True, eq=False)
