@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from tilework.lower.common import (
+    COMBINE,
     ZERO,
+    LoopSpec,
     Resolver,
     bind,
     const,
+    expanded_loops,
     load,
     loop_var,
     nest,
@@ -30,18 +32,15 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import Context
 from tilework.lower.elementwise import inner_loops
-from tilework.lower.expansion import EXPANDED_LANES
+from tilework.lower.expansion import tile_vectors
 from tilework.lower.ir import Let, Load, Stmt, Store, seq
+from tilework.lower.loops import Loops
 from tilework.space.blocks import Attached, Block
 from tilework.space.regions import attached_extents, attached_read, inner_level
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary, reads
 from tilework.te.tensor import Operation
 
-if TYPE_CHECKING:
-    from tilework.lower.loops import Loops
-
-COMBINE = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
 _PAD_VECTOR = 64
 _SCATTERED_VECTOR = 16
 _EXPANDED = 160
@@ -149,7 +148,7 @@ class AttachedBuffer:
         The last axis is never clipped: it is copied in vectors.
         """
         op = self.attached.op
-        loop_list: list[tuple[Axis, int | Expr, str]] = []
+        loop_list: list[LoopSpec] = []
         points: list[Expr] = []
         for axis, extent, start in zip(op.axes[:-1], self.extents, self.start, strict=False):
             var = loop_var(f"{axis.name}.p", extent)
@@ -180,7 +179,7 @@ class AttachedBuffer:
             point = weighted_sum(
                 [(var_or_zero(outer), width), (var_or_zero(inner), 1), (const(first), 1)]
             )
-            vectors: list[tuple[Axis, int | Expr, str]]
+            vectors: list[LoopSpec]
             vectors = [(outer, count, "serial"), (inner, width, "vector")]
             if scattered:  # down the lines that a vector is collected from, before the next vector
                 vectors[1:1] = loop_list[-1:]
@@ -217,10 +216,8 @@ class AttachedBuffer:
         reduce_node = block.body
         assert isinstance(reduce_node, Reduce)
         acc = self.ctx.temporary(f"{block.op.name}.acc", sizes, block.op.dtype, "register")
-        work = 1
-        for i, size in enumerate(sizes):
-            work *= -(-size // EXPANDED_LANES) if i == len(sizes) - 1 else size
-        loops, index = expanded_loops(block.reduce, max(_EXPANDED // work, 1))
+        room = max(_EXPANDED // int(tile_vectors(sizes)), 1)
+        loops, expanded, index = expanded_loops(block.reduce, room)
 
         def each(make: str) -> Stmt:
             vars_ = {
@@ -242,7 +239,7 @@ class AttachedBuffer:
                 stmt = Store(self.buffer, tuple(inside), self._finished(block, at, before))
             return nest(inner_loops(vars_), stmt)
 
-        return seq(each("init"), nest(loops, each("update")), each("finish"))
+        return seq(each("init"), nest([*loops, *expanded], each("update")), each("finish"))
 
     def _finished(self, block: Block, at: dict[Axis, Expr], value: Load) -> Expr:
         if block.epilogue is None or block.epilogue_body is None:
@@ -293,21 +290,3 @@ def _bounded(start: Expr, last: int) -> bool:
         return False
     high = form.const + sum(c * (v.extent - 1) for v, c in form.coefficients.items())
     return form.const >= 0 and high <= last
-
-
-def expanded_loops(
-    axes: tuple[Axis, ...], room: int
-) -> tuple[list[tuple[Axis, int | Expr, str]], dict[Axis, Expr]]:
-    """Loops over reduce axes, the innermost expanded up to ``room`` times, and their indices."""
-    serial: list[tuple[Axis, int | Expr, str]] = []
-    expanded: list[tuple[Axis, int | Expr, str]] = []
-    index: dict[Axis, Expr] = {}
-    for axis in reversed(axes):
-        factor = max(d for d in range(1, min(axis.extent, room) + 1) if axis.extent % d == 0)
-        room = room // factor if factor == axis.extent else 1
-        outer = loop_var(axis.name, axis.extent // factor)
-        inner = loop_var(f"{axis.name}.u", factor)
-        serial.insert(0, (outer, outer.extent, "serial"))
-        expanded.insert(0, (inner, factor, "unroll"))
-        index[axis] = weighted_sum([(var_or_zero(outer), factor), (var_or_zero(inner), 1)])
-    return serial + expanded, index

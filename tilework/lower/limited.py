@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from tilework.dtypes import is_float
-from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import ZERO, const, expanded_loops, loop_var, nest, weighted_sum
 from tilework.lower.ir import For, Let, Stmt, seq
 from tilework.te.expr import (
     Axis,
@@ -151,20 +151,8 @@ def limited_steps(
     def step(at: Point, copy: Expr) -> Stmt:
         """One block of terms: the other axes expanded as far as there is room."""
         room = max(_EXPANDED // max(work, 1), 1)
-        loops: list[tuple[Axis, int | Expr, str]] = []
-        expanded: list[tuple[Axis, int | Expr, str]] = []
-        index = dict(at)
-        for axis in reversed(others):
-            factor = max(
-                d for d in range(1, axis.extent + 1) if axis.extent % d == 0 and d <= room
-            )
-            room = room // factor if factor == axis.extent else 1
-            outer = loop_var(f"{axis.name}.0", axis.extent // factor)
-            inner = loop_var(f"{axis.name}.u", factor)
-            index[axis] = weighted_sum([(var_or_zero(outer), factor), (var_or_zero(inner), 1)])
-            loops.insert(0, (outer, outer.extent, "serial"))
-            expanded.insert(0, (inner, inner.extent, "unroll"))
-        return name(at, nest(loops, nest(expanded, make(index, copy))))
+        loops, expanded, index = expanded_loops(others, room, outer=".0")
+        return name(at, nest(loops, nest(expanded, make({**at, **index}, copy))))
 
     def build(rest: Sequence[Axis], at: Point) -> Stmt:
         if not rest:

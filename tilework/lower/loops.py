@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilework.lower.common import const, var_or_zero, weighted_sum
+from tilework.lower.common import LoopSpec, const, var_or_zero, weighted_sum
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, binary
 
@@ -34,7 +34,7 @@ class Loops:
         """The loop's variable, or 0 where the loop is dropped."""
         return var_or_zero(self.vars[axis, level])
 
-    def loop(self, axis: Axis, level: int) -> tuple[Axis, int | Expr, str]:
+    def loop(self, axis: Axis, level: int) -> LoopSpec:
         """The serial loop at ``level``, clipped where the tiles overhang the axis."""
         var = self.vars[axis, level]
         covered = self.stride(axis, 0) * self.tile[axis][0]

@@ -19,10 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial as partial_call
 
-from tilework.lower.attached import COMBINE, AttachedBuffer
+from tilework.lower.attached import AttachedBuffer
 from tilework.lower.borders import Span, dispatch, tile_spans
 from tilework.lower.common import (
+    COMBINE,
     ZERO,
+    LoopSpec,
     bind,
     const,
     load,
@@ -304,7 +306,7 @@ def _write_tile(ctx: Context, loops: Loops, partial: Buffer) -> Stmt:
     block, level = loops.nest.block, loops.nest.block.write_level
     last = block.spatial[-1]
     tile = loops.tile[last][-1]
-    loop_list: list[tuple[Axis, int | Expr, str]] = []
+    loop_list: list[LoopSpec] = []
     local: dict[Axis, Expr] = {}
     for axis in block.spatial:
         step = tile if axis is last else 1

@@ -16,7 +16,7 @@ from tilework.lower.borders import (
     tile_spans,
 )
 from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weighted_sum
-from tilework.lower.expansion import EXPANDED_LANES
+from tilework.lower.expansion import expansion_of_one, tile_vectors
 from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.loops import Loops
 from tilework.space.bounds import Bound, bounds, conjunction, serial_taps
@@ -228,9 +228,9 @@ def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt
 def _factors(
     loops: Loops,
     sizes: dict[Axis, int],
-    room: float,
+    share: float,
     whole: Collection[Axis],
-    serial: Collection[Axis],
+    clipped: Collection[Axis],
 ) -> dict[Axis, int]:
     """How far each innermost reduce loop is expanded within the row's unroll limit.
 
@@ -239,26 +239,19 @@ def _factors(
     Args:
         loops: the nest.
         sizes: the register tile.
-        room: the part of the row's limit that this version may use.
+        share: the part of the row's limit that this version may use.
         whole: axes that are expanded wholly or not at all.
-        serial: axes that are not expanded.
+        clipped: axes whose loops have ends that are computed; they are not expanded.
     """
     block = loops.nest.block
-    work = vectors_of(loops, sizes)
-    steps = max(int(room * int(loops.nest.unroll[0])) // max(work, 1), 1)
-    out: dict[Axis, int] = {}
-    looped = serial_taps(block)
-    for axis in reversed(block.reduce):
-        extent = _extent(loops, axis)
-        if axis in block.const_axes:
-            out[axis] = extent
-            continue
-        factor = max(d for d in range(1, min(extent, steps) + 1) if extent % d == 0)
-        if axis in serial or axis in looped or (axis in whole and factor < extent):
-            factor = 1
-        steps = steps // factor if factor == extent else 1
-        out[axis] = factor
-    return out
+    most = int(share * int(loops.nest.unroll[0]))
+    return expansion_of_one(
+        {a: _extent(loops, a) for a in block.reduce},
+        max(most // max(vectors_of(loops, sizes), 1), 1),
+        always=block.const_axes,
+        whole=whole,
+        serial={*clipped, *serial_taps(block)},
+    )
 
 
 def _extent(loops: Loops, axis: Axis) -> int:
@@ -270,9 +263,4 @@ def _extent(loops: Loops, axis: Axis) -> int:
 
 def vectors_of(loops: Loops, sizes: dict[Axis, int]) -> int:
     """Vectors of a register tile, of the width that unroll limits are counted in."""
-    out = 1
-    for axis in loops.nest.block.spatial[:-1]:
-        out *= sizes[axis]
-    for axis in loops.nest.block.spatial[-1:]:
-        out *= -(-sizes[axis] // EXPANDED_LANES)
-    return out
+    return int(tile_vectors([sizes[a] for a in loops.nest.block.spatial]))
