@@ -32,6 +32,7 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import Context
 from tilework.lower.elementwise import inner_loops
+from tilework.lower.epilogue import finished
 from tilework.lower.expansion import tile_vectors
 from tilework.lower.ir import Let, Load, Stmt, Store, seq
 from tilework.lower.loops import Loops
@@ -236,20 +237,10 @@ class AttachedBuffer:
                 value = bind(reduce_node.source, at | index, resolve)
                 stmt = Store(acc, point, binary(COMBINE[reduce_node.kind], before, value))
             else:
-                stmt = Store(self.buffer, tuple(inside), self._finished(block, at, before))
+                stmt = Store(self.buffer, tuple(inside), finished(self.ctx, block, at, before))
             return nest(inner_loops(vars_), stmt)
 
         return seq(each("init"), nest([*loops, *expanded], each("update")), each("finish"))
-
-    def _finished(self, block: Block, at: dict[Axis, Expr], value: Load) -> Expr:
-        if block.epilogue is None or block.epilogue_body is None:
-            return value
-
-        def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
-            return value if op is block.op else load(self.ctx.buffers[op], indices)
-
-        rename = {o: at[a] for o, a in zip(block.epilogue.axes, block.spatial, strict=True)}
-        return bind(block.epilogue_body, rename, resolve)
 
     # -- the consumer's reads ---------------------------------------------------------------
 

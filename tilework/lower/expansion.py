@@ -73,7 +73,7 @@ def expansion(
             out[axis] = extent
             continue
         if axis in serial:
-            factor = np.ones_like(extent)
+            factor = np.ones(len(extent), np.int64)
         else:
             factor = _largest_divisor(extent, room)
             if axis in whole:
@@ -99,15 +99,14 @@ def expansion_of_one(
 
 def _largest_divisor(extent: Ints, most: Ints) -> Ints:
     """The largest divisor of each extent that is at most ``most``."""
-    first = extent[0] if len(extent) else 1
-    if (extent == first).all():
-        table = _divisors(int(first))
-        return table[np.searchsorted(table, most, side="right") - 1]
+    if len(extent) == 1:
+        table = _divisors(int(extent[0]))
+        return table[table.searchsorted(most, side="right") - 1]
     out = np.ones_like(extent)
     for n in np.unique(extent):
         at = extent == n
         table = _divisors(int(n))
-        out[at] = table[np.searchsorted(table, most[at], side="right") - 1]
+        out[at] = table[table.searchsorted(most[at], side="right") - 1]
     return out
 
 

@@ -47,11 +47,11 @@ _EXPANDED = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
-    """A reduction with the integers that it reads from memory named.
+class Names:
+    """The integers that a reduction reads from memory, named.
 
     Attributes:
-        source: what is summed, in terms of the names.
+        source: what is reduced, in terms of the names.
         limits: by limited axis, in terms of the names.
         early: names and values that all terms of a register tile share, each in terms of those
             before it.
@@ -64,7 +64,7 @@ class Terms:
     late: tuple[tuple[Axis, Expr], ...]
 
     @staticmethod
-    def of(source: Expr, limits: Sequence[tuple[Axis, Expr]]) -> Terms:
+    def of(source: Expr, limits: Sequence[tuple[Axis, Expr]]) -> Names:
         """Name the integers that the limits, and the indices of the source's reads, are made of.
 
         Those that depend on other reduce axes than the limited ones stay where they are.
@@ -93,7 +93,7 @@ class Terms:
         ends = tuple((a, name(limit, True)) for a, limit in limits)
         named = name(source, False)
         found = names.values()
-        return Terms(
+        return Names(
             named,
             ends,
             tuple((v, e) for v, e, late in found if not late),

@@ -19,9 +19,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from tilework.lower.borders import Span, dispatch, tile_spans
-from tilework.lower.common import bind, const, load, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import bind, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.context import Context
 from tilework.lower.elementwise import plain_read
+from tilework.lower.epilogue import store_result
 from tilework.lower.ir import If, Load, Stmt, Store, seq
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjunction, conjuncts
@@ -35,7 +36,6 @@ from tilework.te.expr import (
     Const,
     Expr,
     IfThenElse,
-    Read,
     binary,
     reads,
     replace_axes,
@@ -191,17 +191,7 @@ class _Tile:
         block = self.block
         rows = {s.spatial: i for s, i in zip(self.transform.stages, at, strict=True)}
         point = self._point(rows)
-        value = self._get(number)
-        axes = {o: point[a] for o, a in zip(block.result.axes, block.spatial, strict=True)}
-        if block.epilogue_body is not None:
-            done = value
-
-            def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
-                return done if op is block.op else load(self.ctx.buffers[op], indices)
-
-            value = bind(block.epilogue_body, axes, resolve)
-        buffer = self.ctx.buffers[block.result]
-        return Store(buffer, tuple(axes[o] for o in block.result.axes), value)
+        return store_result(self.ctx, block, point, self._get(number))
 
 
 def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:
