@@ -103,7 +103,7 @@ def _largest_divisor(extent: Ints, most: Ints) -> Ints:
         table = _divisors(int(extent[0]))
         return table[table.searchsorted(most, side="right") - 1]
     out = np.ones_like(extent)
-    for n in np.unique(extent):
+    for n in np.unique(extent.astype(np.float64)):  # sorts several times faster than integers
         at = extent == n
         table = _divisors(int(n))
         out[at] = table[table.searchsorted(most[at], side="right") - 1]

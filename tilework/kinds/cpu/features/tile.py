@@ -102,6 +102,8 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
     Terms that data limit are not expanded; accumulators that take them in turns count instead.
     """
     block = nest.block
+    if not block.reduce:
+        return {}
     limited = limits_of(block)
     work = tile_vectors([nest.tiles[a][-1] for a in block.spatial])
     found = expansion(
