@@ -39,7 +39,8 @@ from tilework.lower.loops import Loops
 from tilework.space.blocks import Attached, Block
 from tilework.space.regions import attached_extents, attached_read, inner_level
 from tilework.te.affine import linear
-from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary, reads
+from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary
+from tilework.te.strides import scattered
 from tilework.te.tensor import Operation
 
 _PAD_VECTOR = 64
@@ -168,8 +169,8 @@ class AttachedBuffer:
 
         if not op.axes:
             return store()
-        scattered = _scattered(self.attached.body, op.axes[-1])
-        chunk = _SCATTERED_VECTOR if scattered else _PAD_VECTOR
+        apart = scattered(self.attached.body, op.axes[-1])
+        chunk = _SCATTERED_VECTOR if apart else _PAD_VECTOR
         whole, rest = divmod(self.extents[-1], chunk)
         parts = []
         for count, width, first in ((whole, chunk, 0), (1, rest, whole * chunk)):
@@ -182,10 +183,10 @@ class AttachedBuffer:
             )
             vectors: list[LoopSpec]
             vectors = [(outer, count, "serial"), (inner, width, "vector")]
-            if scattered:  # down the lines that a vector is collected from, before the next vector
+            if apart:  # down the lines that a vector is collected from, before the next vector
                 vectors[1:1] = loop_list[-1:]
             parts.append(nest(vectors, store(point)))
-        return nest(loop_list[:-1] if scattered else loop_list, seq(*parts))
+        return nest(loop_list[:-1] if apart else loop_list, seq(*parts))
 
     def _reduce(self, block: Block, resolve: Resolver) -> Stmt:
         """A reduction's region in register tiles, full ones and the shorter ones at its end."""
@@ -259,19 +260,6 @@ class AttachedBuffer:
                 terms.append((innermost, c))
             indices.append(weighted_sum(terms))
         return load(self.buffer, indices)
-
-
-def _scattered(body: Expr, last: Axis) -> bool:
-    """Whether neighbours along ``last`` are read from distant places (transposition)."""
-    for read in reads(body):
-        stride, total = 1, 0
-        for index, size in zip(reversed(read.indices), reversed(read.tensor.shape), strict=True):
-            form = linear(index)
-            total += stride * form.coefficients.get(last, 0) if form is not None else 0
-            stride *= size
-        if total not in (0, 1):
-            return True
-    return False
 
 
 def _bounded(start: Expr, last: int) -> bool:

@@ -157,11 +157,6 @@ def plain_access(read: Read) -> Access:
     return _access(read, None, False, False)
 
 
-def lane_stride(read: Read, last: Axis) -> int:
-    """Elements between what neighbours along ``last`` read (0: the same element)."""
-    return _lane(tuple(_dim(i, {}) for i in read.indices), read.tensor.shape, last)
-
-
 def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:
     if isinstance(e, Read):
         return [(e, guarded)]
