@@ -51,7 +51,7 @@ class Addend:
             point: the point of the register tile, by spatial axis.
             index: the step of the innermost reduce level, by reduce axis.
         """
-        if self.version.loops.pair is None:
+        if self.version.loops.dots is None:
             return self.combined(before, self._term(point, index, 0))
         first = product(self._term(point, index, 0))
         second = product(self._term(point, index, 1))
@@ -65,9 +65,11 @@ class Addend:
 
     def _term(self, point: Point, index: Point, second: int) -> Expr:
         """The term of a step; of a pair, the first (0) or the second (1) one."""
-        version, pair = self.version, self.version.loops.pair
+        version, dots = self.version, self.version.loops.dots
         step = {
-            a: weighted_sum([(i, 2), (const(second), 1)]) if a is pair else i
+            a: i
+            if dots is None or a is not dots.axis
+            else weighted_sum([(i, dots.count), (const(second), 1)])
             for a, i in index.items()
         }
         at = version.at(point) | {

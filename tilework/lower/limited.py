@@ -19,7 +19,7 @@ are linear.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilework.dtypes import is_float
@@ -64,12 +64,11 @@ class Names:
     late: tuple[tuple[Axis, Expr], ...]
 
     @staticmethod
-    def of(source: Expr, limits: Sequence[tuple[Axis, Expr]]) -> Names:
+    def of(source: Expr, limits: Mapping[Axis, Expr]) -> Names:
         """Name the integers that the limits, and the indices of the source's reads, are made of.
 
         Those that depend on other reduce axes than the limited ones stay where they are.
         """
-        limited = {a for a, _ in limits}
         names: dict[Hashable, tuple[Axis, Expr, bool]] = {}
 
         def name(e: Expr, index: bool) -> Expr:
@@ -79,9 +78,9 @@ class Names:
             if not (index and isinstance(e, Read)) or is_float(e.dtype):
                 return e
             used = {n for i in e.indices for n in walk(i) if isinstance(n, Axis)}
-            if any(a.kind == "reduce" and a not in limited for a in used):
+            if any(a.kind == "reduce" and a not in limits for a in used):
                 return e
-            late = any(a in limited for a in used) or any(
+            late = any(a in limits for a in used) or any(
                 is_late and var in used for var, _, is_late in names.values()
             )
             key = _key(e)
@@ -90,7 +89,7 @@ class Names:
                 names[key] = (var, e, late)
             return names[key][0]
 
-        ends = tuple((a, name(limit, True)) for a, limit in limits)
+        ends = tuple((a, name(limit, True)) for a, limit in limits.items())
         named = name(source, False)
         found = names.values()
         return Names(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tilework.lower.common import LoopSpec, const, loop_var, var_or_zero, weighted_sum
 from tilework.space.blocks import Block
-from tilework.space.bounds import Bound, bounds, serial_taps, start
+from tilework.space.bounds import serial_taps, start
+from tilework.space.capabilities import Dots
 from tilework.space.nest import BlockNest
-from tilework.space.pairs import pair_axis
 from tilework.te.expr import Axis, Expr, binary
 
 
@@ -20,18 +20,16 @@ class Loops:
         nest: their extents, for one row.
         vars: the variables by (axis, level of the axis's kind).
         tile: the extents by axis, outermost first.
-        bounds: comparisons with the border that positions decide.
         serial_taps: reduce axes that are not expanded, because neighbours share what they read.
-        pair: the reduce axis that is taken two points at a time, or None.
+        dots: the neighbours of a reduce axis that are taken together, or None.
         neutral: what sums start from.
     """
 
     nest: BlockNest
     vars: dict[tuple[Axis, int], Axis]
     tile: dict[Axis, tuple[int, ...]]
-    bounds: tuple[Bound, ...]
     serial_taps: frozenset[Axis]
-    pair: Axis | None
+    dots: Dots | None
     neutral: float
 
     @staticmethod
@@ -40,9 +38,7 @@ class Loops:
         block = nest.block
         tile = {a: tuple(int(t[0]) for t in ts) for a, ts in nest.tiles.items()}
         names = {(a, lv): loop_var(f"{a.name}.{lv}", tile[a][lv]) for a, lv in block.loops}
-        return Loops(
-            nest, names, tile, bounds(block), serial_taps(block), pair_axis(block), start(block)
-        )
+        return Loops(nest, names, tile, serial_taps(block), block.dots, start(block))
 
     @property
     def block(self) -> Block:
@@ -67,9 +63,10 @@ class Loops:
         return var_or_zero(self.vars[axis, level])
 
     def steps(self, axis: Axis) -> int:
-        """Steps of a reduce axis at its innermost level: its points, or pairs of them."""
+        """Steps of a reduce axis at its innermost level: its points, or groups of neighbours."""
         points = self.tile[axis][-1]
-        return points // 2 if axis is self.pair else points
+        dots = self.dots
+        return points // dots.count if dots is not None and axis is dots.axis else points
 
     def revisits(self) -> list[Axis]:
         """Reduce axes whose outer loops visit a register tile more than once."""

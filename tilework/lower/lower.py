@@ -20,7 +20,6 @@ from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packed, Packing, packings
 from tilework.space.sketch import Sketch
-from tilework.space.transforms import transform_of
 from tilework.te.expr import Axis
 from tilework.te.tensor import Operation
 
@@ -83,7 +82,7 @@ def _nests(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
 
 def _form(block: Block) -> Form:
     """What kind of code computes a block."""
-    if transform_of(block) is not None:
+    if block.transform is not None:
         return "transform"
     return "reduction" if block.reduce else "elementwise"
 

@@ -80,7 +80,7 @@ class PartialSums:
         block = self.loops.block
         if self.written == "visit":
             return tuple(at[a] for a in block.spatial)
-        held, top = block.write_level or 2, block.spatial_levels - 1
+        held, top = block.write_level or block.levels.visited, block.spatial_levels - 1
         return tuple(binary("+", self.loops.offset(a, held, top), inner[a]) for a in block.spatial)
 
 

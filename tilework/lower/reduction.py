@@ -18,8 +18,6 @@ This file makes the loops; what happens inside R1 and S3 is `tilework.lower.regi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tilework.lower.addend import Addend
 from tilework.lower.attached import AttachedBuffer
 from tilework.lower.borders import Span, dispatch
@@ -35,6 +33,7 @@ from tilework.lower.steps import spans_of
 from tilework.lower.version import Version
 from tilework.space.blocks import Attached, Block
 from tilework.space.bounds import without
+from tilework.space.levels import Role
 from tilework.space.limited import copies
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Reduce
@@ -76,14 +75,15 @@ def _one_tile(
     ctx: Context, version: Version, regions: Regions, partial: PartialSums | None
 ) -> Stmt:
     """The register tile in one version."""
-    reduction = version.loops.block.body
+    block = version.loops.block
+    reduction = block.body
     assert isinstance(reduction, Reduce)
     source = without(reduction.source, version.known())
     by_op: dict[Operation, AttachedBuffer] = {a.op: region for a, region in regions.items()}
-    if not reduction.limits:
+    if not block.limits:
         addend = Addend(ctx, version, by_op, reduction, source)
         return RegisterTile.of(ctx, version, addend, partial).code()
-    names = Names.of(source, reduction.limits)
+    names = Names.of(source, block.limits.ends)
     accumulators = int(copies(version.loops.nest.unroll)[0])
     addend = Addend(ctx, version, by_op, reduction, names.source)
     tile = RegisterTile.of(ctx, version, addend, partial, accumulators)
@@ -100,25 +100,19 @@ def _loops_around(
 ) -> Stmt:
     """The loops above the register tile, with the attached producers and late writes in them."""
     block = loops.block
-    for letter, level in _levels_outwards(block):
-        axes = block.reduce
-        if letter == "S":
-            axes = block.ordered[fused:] if level == 0 else block.ordered
-            stmt = _inside_level(ctx, block, level + 1, regions, partial, stmt)
-        stmt = nest([loops.loop(a, level) for a in axes], stmt)
+    levels = [*enumerate(block.levels.numbered, 1)][:-1]  # the last one is the register tile
+    for depth, (level, number) in reversed(levels):
+        if level.role is Role.inner:
+            continue  # inside the register tile
+        axes = block.axes_of(level.kind)
+        if level.role is Role.parallel:
+            axes = axes[fused:]
+        stmt = _inside_levels(ctx, block, depth, regions, partial, stmt)
+        stmt = nest([loops.loop(a, number) for a in axes], stmt)
     return stmt
 
 
-def _levels_outwards(block: Block) -> Iterator[tuple[str, int]]:
-    """Levels above the register tile, innermost first: S or R, and their number of that letter."""
-    level = {"S": block.spatial_levels - 1, "R": block.reduce_levels}
-    for letter in reversed(block.structure[:-1]):
-        level[letter] -= 1
-        if (letter, level[letter]) != ("R", block.reduce_levels - 1):  # inside the register tile
-            yield letter, level[letter]
-
-
-def _inside_level(
+def _inside_levels(
     ctx: Context,
     block: Block,
     depth: int,
@@ -126,8 +120,8 @@ def _inside_level(
     partial: PartialSums | None,
     stmt: Stmt,
 ) -> Stmt:
-    """What stands inside the outermost ``depth`` spatial levels: regions, and late writes."""
-    if partial is not None and block.write_level == depth:
+    """What stands just inside the outermost ``depth`` levels: regions, and late writes."""
+    if partial is not None and block.write_depth == depth:
         stmt = seq(stmt, write_late(ctx, partial))
     here = {a: region for a, region in regions.items() if a.depth == depth}
     stmt = seq(*[here[a].fill(regions) for a in block.attached if a in here], stmt)

@@ -18,7 +18,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
     block = loops.block
     tile = {a: loops.tile[a][-1] for a in block.spatial}
     full = {a: min(tile[a], a.extent) for a in block.spatial}
-    found = loops.bounds
+    found = block.bounds
     if not found:
         return {a: tile_spans(a, tile[a]) for a in block.spatial}
     factors = _factors(loops, full, 1.0, frozenset(), frozenset())

@@ -26,9 +26,9 @@ from tilework.lower.epilogue import store_result
 from tilework.lower.ir import If, Load, Stmt, Store, seq
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjunction, conjuncts
+from tilework.space.capabilities import Transform
 from tilework.space.nest import BlockNest
 from tilework.space.straightline import straight_line
-from tilework.space.transforms import Transform, transform_of
 from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
@@ -46,7 +46,7 @@ from tilework.te.tensor import Operation
 def lower_transform(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
     """Parallel variables and body of a block that is a transform."""
     block = block_nest.block
-    transform = transform_of(block)
+    transform = block.transform
     assert transform is not None
     tile = {a: int(block_nest.tiles[a][-1][0]) for a in block.spatial}
     outer = {a: loop_var(f"{a.name}.0", int(block_nest.tiles[a][0][0])) for a in block.spatial}
@@ -74,9 +74,8 @@ def scattered_ops(blocks: Sequence[Block]) -> set[Operation]:
     """Results that transforms write or read at all points of a tile, one vector at each."""
     out: set[Operation] = set()
     for block in blocks:
-        transform = transform_of(block)
-        if transform is not None:
-            out |= {block.result, *(r.tensor.op for r in reads(transform.data))}
+        if block.transform is not None:
+            out |= {block.result, *(r.tensor.op for r in reads(block.transform.data))}
     return out
 
 

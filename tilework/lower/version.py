@@ -9,7 +9,8 @@ from tilework.lower.borders import Span, clipped, holds, segments
 from tilework.lower.common import ZERO, const, loop_var, weighted_sum
 from tilework.lower.ir import For, Stmt
 from tilework.lower.loops import Loops
-from tilework.space.bounds import Bound, conjunction
+from tilework.space.bounds import conjunction
+from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis, Compare, Const, Expr, binary, compare
 
 Point = dict[Axis, Expr]
@@ -67,7 +68,7 @@ class Version:
 
     def bounds(self, kinds: Collection[str]) -> list[Bound]:
         """Bounds of the axes whose spans are of these kinds."""
-        found = self.loops.bounds
+        found = self.loops.block.bounds
         return [b for b in found if self.spans[b.axis].kind in kinds]
 
     def known(self) -> set[Compare]:

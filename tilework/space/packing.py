@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
-from tilework.space.pairs import pair_axis
 from tilework.space.winograd import WeightTransform
 from tilework.te.expr import Axis, linear_axes, reads
 from tilework.te.tensor import Operation, Placeholder
@@ -83,16 +82,16 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
         ):
             continue
         loops = [(a, level) for a, level in block.loops if a in axes]
-        pair = pair_axis(block)
-        if pair in axes and pair is not None:
-            loops.append((pair, block.reduce_levels))  # the two elements of a pair: innermost
+        dots = block.dots
+        if dots is not None and dots.axis in axes:
+            loops.append((dots.axis, block.reduce_levels))  # what one dot product takes: innermost
         tiles: list[tuple[int, ...]] = []
         slots: list[tuple[Axis | None, int]] = []
         for axis, size in zip(axes, op.shape, strict=True):
             if isinstance(axis, Axis):
                 cut = [int(t[0]) for t in nest.tiles[axis]]
-                if axis is pair:
-                    cut[-1:] = [cut[-1] // 2, 2]
+                if dots is not None and axis is dots.axis:
+                    cut[-1:] = [cut[-1] // dots.count, dots.count]
                 tiles.append(tuple(cut))
                 slots += [(axis, level) for level in range(len(cut))]
             else:

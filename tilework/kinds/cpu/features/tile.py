@@ -12,7 +12,7 @@ from tilework.kinds.cpu.features.borders import parts, split_axes, tested
 from tilework.kinds.cpu.machine import Machine
 from tilework.lower.expansion import expansion, tile_vectors
 from tilework.space.bounds import serial_taps
-from tilework.space.limited import copies, limits_of
+from tilework.space.limited import copies
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
 
@@ -104,7 +104,7 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
     block = nest.block
     if not block.reduce:
         return {}
-    limited = limits_of(block)
+    limited = block.limits.ends
     work = tile_vectors([nest.tiles[a][-1] for a in block.spatial])
     found = expansion(
         {a: nest.tiles[a][-1] for a in block.reduce if a not in limited},
