@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilework.dtypes import is_float
-from tilework.lower.common import ZERO, const, expanded_loops, loop_var, nest, weighted_sum
+from tilework.lower.common import ZERO, Point, const, expanded_loops, loop_var, nest, weighted_sum
 from tilework.lower.ir import For, Let, Stmt, seq
 from tilework.te.expr import (
     Axis,
@@ -41,7 +41,6 @@ from tilework.te.expr import (
     walk,
 )
 
-Point = dict[Axis, Expr]
 _FAR = 1 << 30
 _EXPANDED = 64
 

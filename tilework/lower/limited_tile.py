@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilework.lower.common import ZERO, bind, const, load
+from tilework.lower.common import ZERO, Point, bind, const, load
 from tilework.lower.ir import Stmt, seq
 from tilework.lower.limited import Names, let, limited_steps
 from tilework.lower.register_tile import RegisterTile
 from tilework.lower.steps import vectors_of
-from tilework.lower.version import Point
 from tilework.te.expr import Axis, Expr, binary
 
 

@@ -22,14 +22,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilework.lower.addend import Addend
-from tilework.lower.common import ZERO, load, loop_var, nest, var_or_zero
+from tilework.lower.common import ZERO, Point, load, loop_var, nest, var_or_zero
 from tilework.lower.context import Context
 from tilework.lower.elementwise import inner_loops
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
 from tilework.lower.partial import PartialSums
 from tilework.lower.steps import reduce_steps
-from tilework.lower.version import Point, Version
+from tilework.lower.version import Version
 from tilework.te.expr import Const, Expr, Select
 
 

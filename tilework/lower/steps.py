@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from tilework.lower.borders import Span, checked, clippable, fewer, tile_spans
-from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import Point, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.expansion import expansion_of_one, tile_vectors
 from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.loops import Loops
-from tilework.lower.version import Point, Version
+from tilework.lower.version import Version
 from tilework.te.expr import Axis
 
 

@@ -6,15 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilework.lower.borders import Span, clipped, holds, segments
-from tilework.lower.common import ZERO, const, loop_var, weighted_sum
+from tilework.lower.common import ZERO, Point, const, loop_var, weighted_sum
 from tilework.lower.ir import For, Stmt
 from tilework.lower.loops import Loops
 from tilework.space.bounds import conjunction
 from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis, Compare, Const, Expr, binary, compare
-
-Point = dict[Axis, Expr]
-"""An index for each of some axes."""
 
 
 @dataclass(frozen=True, eq=False)
