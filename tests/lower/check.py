@@ -8,9 +8,9 @@ from tilework import te
 from tilework.dtypes import is_float, is_float_array, numpy_dtype
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.kinds.cpu.lowering import LOWERING
 from tilework.lower.interpret import interpret, poisoned
 from tilework.lower.kernel import Kernel
-from tilework.lower.lower import lower
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace, Sketch
 from tilework.target import Target
@@ -109,7 +109,7 @@ def check_row(
         tol = max(tol, 1e-4)  # Winograd sums larger intermediate values
     what = f"{dag}sketch {sketch.id} ({sketch.name}) row {[int(x) for x in row]} {task.target}"
     if with_interpreter:
-        lowered = lower(sketch, row)
+        lowered = LOWERING.lower(sketch, row)
         packed = [
             lowered.packing[i].apply(a) if i in lowered.packing else a
             for i, a in enumerate(inputs)

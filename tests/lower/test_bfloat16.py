@@ -15,7 +15,6 @@ from tilework.lower.lower import lower
 from tilework.model.draft import draft_of
 from tilework.ops.storage import stored
 from tilework.space import SearchSpace
-from tilework.space.pairs import pair_axis
 from tilework.target import Target
 
 NARROW = "bfloat16"
@@ -146,13 +145,13 @@ def pointwise(ci=64, co=48):
 def test_channels_are_taken_in_pairs():
     space = SearchSpace.of(task_of(pointwise(), "llvm -mcpu=znver4 -num-cores=2"))
     (block,) = space.sketches[0].blocks
-    axis = pair_axis(block)
-    assert axis is not None
+    assert block.dots is not None
+    axis = block.dots.axis
     assert axis.name == "rc"
     rows = space.sketches[0].sample(np.random.default_rng(0), 40)
     assert (space.sketches[0].nests(rows)[0].tiles[axis][-1] % 2 == 0).all()
     odd = SearchSpace.of(task_of(pointwise(ci=63), "llvm -mcpu=znver4 -num-cores=2"))
-    assert pair_axis(odd.sketches[0].blocks[0]) is None
+    assert odd.sketches[0].blocks[0].dots is None
 
 
 def test_weights_are_packed_with_pairs_innermost():

@@ -17,7 +17,7 @@ from tilework.lower.interpret import interpret
 from tilework.lower.ir import For, If, Store, walk_stmts
 from tilework.lower.lower import lower
 from tilework.space import SearchSpace
-from tilework.space.bounds import bounds, without
+from tilework.space.bounds import without
 from tilework.target import Target
 from tilework.te.expr import IfThenElse, walk
 
@@ -76,7 +76,7 @@ def window(rng, kind):
 def inlined(task):
     """Direct sketches whose padding is inlined."""
     found = SearchSpace.of(task).sketches
-    return [s for s in found if not s.transforms and any(bounds(b) for b in s.blocks)]
+    return [s for s in found if not s.transforms and any(b.bounds for b in s.blocks)]
 
 
 @pytest.mark.parametrize("kind", ["conv", "depthwise", "max", "sum"])
@@ -206,7 +206,7 @@ def test_padding_that_counts_is_computed():
         inputs = random_inputs(dag, rng)
         want = reference(dag, inputs)
         for sketch in inlined(task):
-            assert not any(b.skips for block in sketch.blocks for b in bounds(block))
+            assert not any(b.skips for block in sketch.blocks for b in block.bounds)
             for row in sketch.sample(rng, 3):
                 check_row(task, sketch, row, inputs, want, threads=(1,))
 
@@ -216,7 +216,7 @@ def test_spans_cover_every_tile_once():
     (sketch, *_) = inlined(task)
     (block,) = sketch.blocks
     x = block.spatial[2]
-    own = [b for b in bounds(block) if b.axis is x]
+    own = [b for b in block.bounds if b.axis is x]
     assert len(own) == 2
     for tile in range(1, 24):
         served = [next(s for s in tile_spans(x, tile, own) if s.first <= i < s.stop)
@@ -225,5 +225,5 @@ def test_spans_cover_every_tile_once():
             assert span.size == min(tile, 23 - i * tile)
             touches = i * tile < 2 or i * tile + span.size > 21
             assert (span.kind != "inside") == touches
-    guarded = without(block.source, {b.node for b in bounds(block)})
+    guarded = without(block.source, {b.node for b in block.bounds})
     assert not any(isinstance(n, IfThenElse) for n in walk(guarded))

@@ -10,8 +10,8 @@ from tilework import te
 from tilework.errors import ScheduleError
 from tilework.lower.ir import For, Store, walk_stmts
 from tilework.lower.lower import lower
-from tilework.lower.packing import Packing
 from tilework.space import SearchSpace
+from tilework.space.packing import Packing
 from tilework.target import Target
 
 TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tilework import te
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import load_kernel
-from tilework.lower.transform import spread
+from tilework.kinds.cpu.tactics import TACTICS
 from tilework.model.draft import draft_of
 from tilework.ops.conv import output_size
 from tilework.ops.pad import pad
@@ -255,6 +255,7 @@ def test_weights_are_transformed_before_they_are_cut():
 
 
 def test_points_of_a_tile_do_not_share_few_cache_sets():
+    spread = TACTICS.spread
     assert spread((1, 4, 6, 6, 4, 256), "float32") == (1, 4, 6, 6, 4, 272)
     assert spread((1, 7, 6, 6, 7, 128), "float32") == (1, 7, 6, 6, 7, 128)
     assert spread((1, 6, 4, 64), "float32") == (1, 6, 4, 80)

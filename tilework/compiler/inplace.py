@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilework.lower.ir import Buffer, For, If, Load, Program, Store, walk_stmts
-from tilework.lower.lower import lower
+from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 from tilework.te.affine import Linear, linear
@@ -26,7 +26,8 @@ from tilework.te.expr import Axis, Expr, children
 
 def replaceable_inputs(task: SearchTask, sketch_id: int, row: Sequence[int]) -> frozenset[int]:
     """Positions of the inputs that the task's output may overwrite under this schedule."""
-    lowered = lower(SearchSpace.of(task).sketch(sketch_id), row)
+    sketch = SearchSpace.of(task).sketch(sketch_id)
+    lowered = lowering_of(task.target).lower(sketch, row)
     found = replaceable(lowered.program)
     return frozenset(i for i in found if i not in lowered.packing)
 

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from tilework.lower.common import (
+    COMBINE,
     ZERO,
+    LoopSpec,
     Resolver,
     bind,
     const,
+    expanded_loops,
     load,
     loop_var,
     nest,
@@ -30,18 +32,17 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import Context
 from tilework.lower.elementwise import inner_loops
-from tilework.lower.expansion import EXPANDED_LANES
+from tilework.lower.epilogue import finished
+from tilework.lower.expansion import tile_vectors
 from tilework.lower.ir import Let, Load, Stmt, Store, seq
+from tilework.lower.loops import Loops
 from tilework.space.blocks import Attached, Block
 from tilework.space.regions import attached_extents, attached_read, inner_level
 from tilework.te.affine import linear
-from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary, reads
+from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary
+from tilework.te.strides import scattered
 from tilework.te.tensor import Operation
 
-if TYPE_CHECKING:
-    from tilework.lower.loops import Loops
-
-COMBINE = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
 _PAD_VECTOR = 64
 _SCATTERED_VECTOR = 16
 _EXPANDED = 160
@@ -149,7 +150,7 @@ class AttachedBuffer:
         The last axis is never clipped: it is copied in vectors.
         """
         op = self.attached.op
-        loop_list: list[tuple[Axis, int | Expr, str]] = []
+        loop_list: list[LoopSpec] = []
         points: list[Expr] = []
         for axis, extent, start in zip(op.axes[:-1], self.extents, self.start, strict=False):
             var = loop_var(f"{axis.name}.p", extent)
@@ -168,8 +169,8 @@ class AttachedBuffer:
 
         if not op.axes:
             return store()
-        scattered = _scattered(self.attached.body, op.axes[-1])
-        chunk = _SCATTERED_VECTOR if scattered else _PAD_VECTOR
+        apart = scattered(self.attached.body, op.axes[-1])
+        chunk = _SCATTERED_VECTOR if apart else _PAD_VECTOR
         whole, rest = divmod(self.extents[-1], chunk)
         parts = []
         for count, width, first in ((whole, chunk, 0), (1, rest, whole * chunk)):
@@ -180,12 +181,12 @@ class AttachedBuffer:
             point = weighted_sum(
                 [(var_or_zero(outer), width), (var_or_zero(inner), 1), (const(first), 1)]
             )
-            vectors: list[tuple[Axis, int | Expr, str]]
+            vectors: list[LoopSpec]
             vectors = [(outer, count, "serial"), (inner, width, "vector")]
-            if scattered:  # down the lines that a vector is collected from, before the next vector
+            if apart:  # down the lines that a vector is collected from, before the next vector
                 vectors[1:1] = loop_list[-1:]
             parts.append(nest(vectors, store(point)))
-        return nest(loop_list[:-1] if scattered else loop_list, seq(*parts))
+        return nest(loop_list[:-1] if apart else loop_list, seq(*parts))
 
     def _reduce(self, block: Block, resolve: Resolver) -> Stmt:
         """A reduction's region in register tiles, full ones and the shorter ones at its end."""
@@ -217,10 +218,8 @@ class AttachedBuffer:
         reduce_node = block.body
         assert isinstance(reduce_node, Reduce)
         acc = self.ctx.temporary(f"{block.op.name}.acc", sizes, block.op.dtype, "register")
-        work = 1
-        for i, size in enumerate(sizes):
-            work *= -(-size // EXPANDED_LANES) if i == len(sizes) - 1 else size
-        loops, index = expanded_loops(block.reduce, max(_EXPANDED // work, 1))
+        room = max(_EXPANDED // int(tile_vectors(sizes)), 1)
+        loops, expanded, index = expanded_loops(block.reduce, room)
 
         def each(make: str) -> Stmt:
             vars_ = {
@@ -239,20 +238,10 @@ class AttachedBuffer:
                 value = bind(reduce_node.source, at | index, resolve)
                 stmt = Store(acc, point, binary(COMBINE[reduce_node.kind], before, value))
             else:
-                stmt = Store(self.buffer, tuple(inside), self._finished(block, at, before))
+                stmt = Store(self.buffer, tuple(inside), finished(self.ctx, block, at, before))
             return nest(inner_loops(vars_), stmt)
 
-        return seq(each("init"), nest(loops, each("update")), each("finish"))
-
-    def _finished(self, block: Block, at: dict[Axis, Expr], value: Load) -> Expr:
-        if block.epilogue is None or block.epilogue_body is None:
-            return value
-
-        def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
-            return value if op is block.op else load(self.ctx.buffers[op], indices)
-
-        rename = {o: at[a] for o, a in zip(block.epilogue.axes, block.spatial, strict=True)}
-        return bind(block.epilogue_body, rename, resolve)
+        return seq(each("init"), nest([*loops, *expanded], each("update")), each("finish"))
 
     # -- the consumer's reads ---------------------------------------------------------------
 
@@ -273,19 +262,6 @@ class AttachedBuffer:
         return load(self.buffer, indices)
 
 
-def _scattered(body: Expr, last: Axis) -> bool:
-    """Whether neighbours along ``last`` are read from distant places (transposition)."""
-    for read in reads(body):
-        stride, total = 1, 0
-        for index, size in zip(reversed(read.indices), reversed(read.tensor.shape), strict=True):
-            form = linear(index)
-            total += stride * form.coefficients.get(last, 0) if form is not None else 0
-            stride *= size
-        if total not in (0, 1):
-            return True
-    return False
-
-
 def _bounded(start: Expr, last: int) -> bool:
     """Whether ``0 <= start <= last`` for all values of its loop variables."""
     form = linear(start)
@@ -293,21 +269,3 @@ def _bounded(start: Expr, last: int) -> bool:
         return False
     high = form.const + sum(c * (v.extent - 1) for v, c in form.coefficients.items())
     return form.const >= 0 and high <= last
-
-
-def expanded_loops(
-    axes: tuple[Axis, ...], room: int
-) -> tuple[list[tuple[Axis, int | Expr, str]], dict[Axis, Expr]]:
-    """Loops over reduce axes, the innermost expanded up to ``room`` times, and their indices."""
-    serial: list[tuple[Axis, int | Expr, str]] = []
-    expanded: list[tuple[Axis, int | Expr, str]] = []
-    index: dict[Axis, Expr] = {}
-    for axis in reversed(axes):
-        factor = max(d for d in range(1, min(axis.extent, room) + 1) if axis.extent % d == 0)
-        room = room // factor if factor == axis.extent else 1
-        outer = loop_var(axis.name, axis.extent // factor)
-        inner = loop_var(f"{axis.name}.u", factor)
-        serial.insert(0, (outer, outer.extent, "serial"))
-        expanded.insert(0, (inner, factor, "unroll"))
-        index[axis] = weighted_sum([(var_or_zero(outer), factor), (var_or_zero(inner), 1)])
-    return serial + expanded, index

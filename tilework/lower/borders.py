@@ -25,7 +25,8 @@ import numpy as np
 
 from tilework.lower.common import const, weighted_sum
 from tilework.lower.ir import If, Stmt
-from tilework.space.bounds import Bound, conjunction
+from tilework.space.bounds import conjunction
+from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis, Expr, binary, compare
 
 _MOST_FIXED = 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from tilework.lower.expansion import expansion_of_one
 from tilework.lower.ir import Buffer, For, Load, Stmt
 from tilework.te.affine import Linear, linear
 from tilework.te.expr import Axis, Binary, Const, Expr, Read, binary, substitute
@@ -13,6 +14,12 @@ from tilework.te.tensor import Operation
 ZERO = Const("int32", 0)
 Resolver = Callable[[Operation, Read, tuple[Expr, ...]], Expr]
 """What stands for a read, given the op, the original read and its indices after replacement."""
+Point = dict[Axis, Expr]
+"""An index for each of some axes."""
+LoopSpec = tuple[Axis, int | Expr, str]
+"""A loop's variable, its extent and its kind: `tilework.lower.ir.For` without a body."""
+COMBINE = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
+"""By kind of reduction: the operation that adds a term."""
 
 
 def const(value: int) -> Const:
@@ -39,7 +46,7 @@ def weighted_sum(terms: Sequence[tuple[Expr, int]]) -> Expr:
 
 
 def nest(
-    loops: Sequence[tuple[Axis, int | Expr, str]],
+    loops: Sequence[LoopSpec],
     body: Stmt,
 ) -> Stmt:
     """Wrap ``body`` in loops, outermost first; loops of extent 1 vanish."""
@@ -47,6 +54,33 @@ def nest(
         if extent != 1:
             body = For(var, extent, kind, body)
     return body
+
+
+def expanded_loops(
+    axes: Sequence[Axis], room: int, outer: str = ""
+) -> tuple[list[LoopSpec], list[LoopSpec], dict[Axis, Expr]]:
+    """Loops over whole reduce axes, the innermost expanded up to ``room`` times.
+
+    Args:
+        axes: the axes, outermost first.
+        room: steps that the expanded body may hold.
+        outer: what the names of serial loops end in.
+
+    Returns:
+        The serial loops, the expanded ones that go inside them, and the axes' indices.
+    """
+    serial: list[LoopSpec] = []
+    expanded: list[LoopSpec] = []
+    index: dict[Axis, Expr] = {}
+    factors = expansion_of_one({a: a.extent for a in axes}, room)
+    for axis in axes:
+        factor = factors[axis]
+        whole = loop_var(f"{axis.name}{outer}", axis.extent // factor)
+        inner = loop_var(f"{axis.name}.u", factor)
+        serial.append((whole, whole.extent, "serial"))
+        expanded.append((inner, factor, "unroll"))
+        index[axis] = weighted_sum([(var_or_zero(whole), factor), (var_or_zero(inner), 1)])
+    return serial, expanded, index
 
 
 def bind(

@@ -6,20 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilework.lower.ir import Buffer
-from tilework.lower.packing import Packing
-from tilework.te.expr import Axis
+from tilework.lower.tactics import NEUTRAL, Tactics
+from tilework.space.packing import Packed
 from tilework.te.tensor import Operation
-
-Packed = tuple[Packing, tuple[tuple[Axis, int], ...]]
-"""A weight's packing, and the loops (axis, level) that index the packed array, in order."""
 
 
 @dataclass
 class Context:
-    """What the lowering of one program collects: buffers of ops, and temporaries."""
+    """What the lowering of one program knows and collects.
+
+    Attributes:
+        buffers: where the results of ops are.
+        packed: how the weights are laid out that are packed.
+        tactics: the machine's.
+        temporaries: the buffers that live inside the kernel.
+    """
 
     buffers: dict[Operation, Buffer]
     packed: dict[Operation, Packed]
+    tactics: Tactics = NEUTRAL
     temporaries: list[Buffer] = field(default_factory=list)
 
     def temporary(self, name: str, shape: Sequence[int], dtype: str, scope: str) -> Buffer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilework.lower.borders import Span, dispatch, tile_spans
 from tilework.lower.common import (
+    LoopSpec,
     Resolver,
     bind,
     load,
@@ -54,7 +55,7 @@ def lower_elementwise(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, 
     return parallel, nest(rest, body)
 
 
-def inner_loops(vars_: dict[Axis, Axis]) -> list[tuple[Axis, int | Expr, str]]:
+def inner_loops(vars_: dict[Axis, Axis]) -> list[LoopSpec]:
     """Register-tile loops: expanded, the last one a vector loop."""
     items = list(vars_.values())
     return [

@@ -95,7 +95,7 @@ def interpret(
                 f"got {array.dtype}{list(array.shape)}"
             )
         memory[buffer] = array
-    shared = [b for b in program.temporaries if b.scope == "shared"]
+    shared = [b for b in program.temporaries if b.scope == "global"]
     for buffer in (*program.outputs, *shared):
         memory[buffer] = poisoned(buffer.shape, buffer.dtype)
     private = [b for b in program.temporaries if b.scope == "thread"]

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from tilework.te.expr import Axis, Expr
 
 PAIR_DOT = "pair_dot"
-SCOPES = ("input", "output", "shared", "thread", "register")
+SCOPES = ("input", "output", "global", "thread", "register")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,8 @@ class Buffer:
     """A row-major array.
 
     Attributes:
-        scope: see `SCOPES`; ``thread`` buffers exist once a thread.
+        scope: see `SCOPES`; ``global`` buffers hold results from one region to the next,
+            ``thread`` buffers exist once a thread.
         streamed: whether it is read in order and comes from memory, so that it pays to ask for
             its elements ahead of time.
         apart: elements between neighbours in each dimension of an argument that lies inside a
@@ -83,7 +84,7 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """The element's cache line is about to be written: fetch it. Computes nothing."""
+    """The element is about to be written: its place may be fetched now. Computes nothing."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
-from tilework.lower.packing import Packing
+from tilework.space.packing import Packing
 
 
 @dataclass(frozen=True)

@@ -19,25 +19,38 @@ are linear.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilework.dtypes import is_float
-from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import ZERO, Point, const, expanded_loops, loop_var, nest, weighted_sum
 from tilework.lower.ir import For, Let, Stmt, seq
-from tilework.te.expr import Axis, Const, Expr, Read, binary, children, rebuild, walk
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Compare,
+    Const,
+    Expr,
+    Logic,
+    Lookup,
+    Read,
+    binary,
+    children,
+    rebuild,
+    walk,
+)
 
-Point = dict[Axis, Expr]
 _FAR = 1 << 30
 _EXPANDED = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
-    """A reduction with the integers that it reads from memory named.
+class Names:
+    """The integers that a reduction reads from memory, named.
 
     Attributes:
-        source: what is summed, in terms of the names.
+        source: what is reduced, in terms of the names.
         limits: by limited axis, in terms of the names.
         early: names and values that all terms of a register tile share, each in terms of those
             before it.
@@ -50,12 +63,11 @@ class Terms:
     late: tuple[tuple[Axis, Expr], ...]
 
     @staticmethod
-    def of(source: Expr, limits: Sequence[tuple[Axis, Expr]]) -> Terms:
+    def of(source: Expr, limits: Mapping[Axis, Expr]) -> Names:
         """Name the integers that the limits, and the indices of the source's reads, are made of.
 
         Those that depend on other reduce axes than the limited ones stay where they are.
         """
-        limited = {a for a, _ in limits}
         names: dict[Hashable, tuple[Axis, Expr, bool]] = {}
 
         def name(e: Expr, index: bool) -> Expr:
@@ -65,9 +77,9 @@ class Terms:
             if not (index and isinstance(e, Read)) or is_float(e.dtype):
                 return e
             used = {n for i in e.indices for n in walk(i) if isinstance(n, Axis)}
-            if any(a.kind == "reduce" and a not in limited for a in used):
+            if any(a.kind == "reduce" and a not in limits for a in used):
                 return e
-            late = any(a in limited for a in used) or any(
+            late = any(a in limits for a in used) or any(
                 is_late and var in used for var, _, is_late in names.values()
             )
             key = _key(e)
@@ -76,10 +88,10 @@ class Terms:
                 names[key] = (var, e, late)
             return names[key][0]
 
-        ends = tuple((a, name(limit, True)) for a, limit in limits)
+        ends = tuple((a, name(limit, True)) for a, limit in limits.items())
         named = name(source, False)
         found = names.values()
-        return Terms(
+        return Names(
             named,
             ends,
             tuple((v, e) for v, e, late in found if not late),
@@ -89,12 +101,22 @@ class Terms:
 
 def _key(e: Expr) -> Hashable:
     """Equal for equal index expressions over the same axes and tensors."""
-    if isinstance(e, Axis):
-        return e
-    if isinstance(e, Const):
-        return (e.dtype, e.value)
-    what = e.tensor.op if isinstance(e, Read) else getattr(e, "op", type(e))
-    return (what, *map(_key, children(e)))
+    match e:
+        case Axis():
+            return e
+        case Const():
+            own: Hashable = e.value
+        case Read():
+            own = e.tensor.op
+        case Binary() | Compare() | Logic():
+            own = e.op
+        case Call():
+            own = e.name
+        case Lookup():
+            own = (e.values, e.shape)
+        case _:
+            own = None
+    return (type(e).__name__, e.dtype, own, *map(_key, children(e)))
 
 
 def let(names: Sequence[tuple[Axis, Expr]], at: Callable[[Expr], Expr], body: Stmt) -> Stmt:
@@ -127,20 +149,8 @@ def limited_steps(
     def step(at: Point, copy: Expr) -> Stmt:
         """One block of terms: the other axes expanded as far as there is room."""
         room = max(_EXPANDED // max(work, 1), 1)
-        loops: list[tuple[Axis, int | Expr, str]] = []
-        expanded: list[tuple[Axis, int | Expr, str]] = []
-        index = dict(at)
-        for axis in reversed(others):
-            factor = max(
-                d for d in range(1, axis.extent + 1) if axis.extent % d == 0 and d <= room
-            )
-            room = room // factor if factor == axis.extent else 1
-            outer = loop_var(f"{axis.name}.0", axis.extent // factor)
-            inner = loop_var(f"{axis.name}.u", factor)
-            index[axis] = weighted_sum([(var_or_zero(outer), factor), (var_or_zero(inner), 1)])
-            loops.insert(0, (outer, outer.extent, "serial"))
-            expanded.insert(0, (inner, inner.extent, "unroll"))
-        return name(at, nest(loops, nest(expanded, make(index, copy))))
+        loops, expanded, index = expanded_loops(others, room, outer=".0")
+        return name(at, nest(loops, nest(expanded, make({**at, **index}, copy))))
 
     def build(rest: Sequence[Axis], at: Point) -> Stmt:
         if not rest:

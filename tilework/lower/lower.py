@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
-from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
-from tilework.lower.context import Context, Packed
+from tilework.lower.context import Context
 from tilework.lower.elementwise import lower_elementwise
-from tilework.lower.ir import Buffer, Program, Region
-from tilework.lower.packing import Packing
+from tilework.lower.ir import Buffer, Program, Region, Stmt
 from tilework.lower.protocol import Lowered
 from tilework.lower.reduction import lower_reduction
-from tilework.lower.transform import lower_transform, scattered_ops, spread
+from tilework.lower.tactics import NEUTRAL, Tactics
+from tilework.lower.transform import lower_transform, scattered_ops
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
-from tilework.space.pairs import pair_axis
+from tilework.space.packing import Packed, Packing, packings
 from tilework.space.sketch import Sketch
-from tilework.space.transforms import transform_of
-from tilework.te import ComputeDAG
-from tilework.te.expr import Axis, linear_axes, reads
-from tilework.te.tensor import Operation, Placeholder
+from tilework.te.expr import Axis
+from tilework.te.tensor import Operation
 
-_STREAMED_BYTES = 1 << 20
+Form = Literal["transform", "reduction", "elementwise"]
+
+_LOWERINGS: dict[Form, Callable[[Context, BlockNest], tuple[tuple[Axis, ...], Stmt]]] = {
+    "transform": lower_transform,
+    "reduction": lower_reduction,
+    "elementwise": lower_elementwise,
+}
+"""By form of a block: what makes the parallel variables and the body of its region."""
 
 
 def lower(
-    sketch: Sketch, row: Sequence[int], apart: Mapping[int, tuple[int, ...]] | None = None
+    sketch: Sketch,
+    row: Sequence[int],
+    apart: Mapping[int, tuple[int, ...]] | None = None,
+    tactics: Tactics = NEUTRAL,
 ) -> Lowered:
     """Lower one schedule.
 
@@ -38,125 +45,76 @@ def lower(
         sketch, row: the schedule.
         apart: strides of arguments that are not dense, in elements, by position: the inputs first,
             then the outputs.
+        tactics: what the machine does about memory in every program.
 
     Raises:
         ScheduleError: the row does not fit the sketch or breaks a limit of the target.
     """
-    rows = sketch.check(np.asarray(row, dtype=np.int32))
-    if not sketch.valid(rows)[0]:
-        raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
-    dag = sketch.dag
-    nests = sketch.nests(rows)
+    nests = _nests(sketch, row)
     packed: dict[Operation, Packed] = {}
     streamed: set[Operation] = set()
     for nest in nests:
-        found_here = packings(sketch.blocks, nest)
-        packed |= found_here
-        streamed |= {op for op, p in found_here.items() if _streamed(nest, op, p)}
-    ctx = Context(_io_buffers(dag, packed, streamed, apart or {}), packed)
+        own = packings(sketch.blocks, nest)
+        packed |= own
+        streamed |= {op for op, p in own.items() if tactics.streamed(nest, op, p)}
+    ctx = Context(_arguments(sketch, packed, streamed, apart or {}), packed, tactics)
     scattered = scattered_ops(sketch.blocks)
-    for block in sketch.blocks:
-        op = block.result
+    for op in (b.result for b in sketch.blocks):
         if op not in ctx.buffers:
-            shape = spread(op.shape, op.dtype) if op in scattered else op.shape
-            ctx.buffers[op] = ctx.temporary(op.name, shape, op.dtype, "shared")
+            shape = tactics.spread(op.shape, op.dtype) if op in scattered else op.shape
+            ctx.buffers[op] = ctx.temporary(op.name, shape, op.dtype, "global")
     regions = []
     for nest in nests:
-        transform = transform_of(nest.block)
-        if transform is not None:
-            parallel, body = lower_transform(ctx, nest, transform)
-        else:
-            make = lower_reduction if nest.block.reduce else lower_elementwise
-            parallel, body = make(ctx, nest)
+        parallel, body = _LOWERINGS[_form(nest.block)](ctx, nest)
         regions.append(Region(nest.block.result.name, parallel, body))
-    inputs = tuple(ctx.buffers[t.op] for t in dag.inputs)
-    outputs = tuple(ctx.buffers[t.op] for t in dag.outputs)
+    inputs = tuple(ctx.buffers[t.op] for t in sketch.dag.inputs)
+    outputs = tuple(ctx.buffers[t.op] for t in sketch.dag.outputs)
     program = Program(inputs, outputs, tuple(ctx.temporaries), tuple(regions))
-    position = {t.op: i for i, t in enumerate(dag.inputs)}
-    packing: dict[int, Packing] = {}
-    for t in dag.inputs:
-        found = packed[t.op][0] if t.op in packed else None
-        change = sketch.transforms.get(t.name)
-        if change is not None:
-            found = found or Packing(t.shape, tuple((s,) for s in t.shape), tuple(range(t.ndim)))
-            found = replace(found, shape=change.source, transform=change)
-        if found is not None:
-            packing[position[t.op]] = found
-    return Lowered(program, packing)
+    return Lowered(program, _weights(sketch, packed))
 
 
-def _io_buffers(
-    dag: ComputeDAG,
-    packed: dict[Operation, Packed],
+def _nests(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
+    rows = sketch.check(np.asarray(row, dtype=np.int32))
+    if not sketch.valid(rows)[0]:
+        raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
+    return sketch.nests(rows)
+
+
+def _form(block: Block) -> Form:
+    """What kind of code computes a block."""
+    if block.transform is not None:
+        return "transform"
+    return "reduction" if block.reduce else "elementwise"
+
+
+def _arguments(
+    sketch: Sketch,
+    packed: Mapping[Operation, Packed],
     streamed: set[Operation],
     apart: Mapping[int, tuple[int, ...]],
 ) -> dict[Operation, Buffer]:
+    """Buffers of the inputs and outputs."""
+    dag = sketch.dag
     out: dict[Operation, Buffer] = {}
     for i, t in enumerate(dag.inputs):
-        shape = packed[t.op][0].packed_shape if t.op in packed else t.shape
+        shape = packed[t.op].packing.packed_shape if t.op in packed else t.shape
         out[t.op] = Buffer(t.name, shape, t.dtype, "input", t.op in streamed, apart.get(i))
     for i, t in enumerate(dag.outputs, len(dag.inputs)):
         out[t.op] = Buffer(t.name, t.shape, t.dtype, "output", False, apart.get(i))
     return out
 
 
-def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed]:
-    """Packed layouts of the constant weights that only this block's anchor reads, once."""
-    block = nest.block
-    free = set(block.op.attrs.get("layout_free", ()))
-    out: dict[Operation, Packed] = {}
-    if not block.reduce or block.reduce_levels < 2:
-        return out
-    for read in reads(block.source):
-        op = read.tensor.op
-        if not isinstance(op, Placeholder) or op.name not in free or _uses(blocks, op) != 1:
-            continue
-        axes = linear_axes(read)
-        if axes is None or any(
-            isinstance(a, Axis) and a.extent != s for a, s in zip(axes, op.shape, strict=True)
-        ):
-            continue
-        loops = [(a, level) for a, level in block.loops if a in axes]
-        pair = pair_axis(block)
-        if pair in axes and pair is not None:
-            loops.append((pair, block.reduce_levels))  # the two elements of a pair: innermost
-        tiles: list[tuple[int, ...]] = []
-        slots: list[tuple[Axis | None, int]] = []
-        for axis, size in zip(axes, op.shape, strict=True):
-            if isinstance(axis, Axis):
-                cut = [int(t[0]) for t in nest.tiles[axis]]
-                if axis is pair:
-                    cut[-1:] = [cut[-1] // 2, 2]
-                tiles.append(tuple(cut))
-                slots += [(axis, level) for level in range(len(cut))]
-            else:
-                tiles.append((size,))
-                slots.append((None, 0))
-        order = tuple(slots.index(loop) for loop in loops)
-        rest = tuple(i for i in range(len(slots)) if i not in order)
-        out[op] = (Packing(op.shape, tuple(tiles), (*rest, *order)), tuple(loops))
+def _weights(sketch: Sketch, packed: Mapping[Operation, Packed]) -> dict[int, Packing]:
+    """How inputs must be rearranged before the kernel runs, by position."""
+    out: dict[int, Packing] = {}
+    for i, t in enumerate(sketch.dag.inputs):
+        packing = packed[t.op].packing if t.op in packed else None
+        change = sketch.transforms.get(t.name)
+        if change is not None:
+            packing = packing or Packing(
+                t.shape, tuple((s,) for s in t.shape), tuple(range(t.ndim))
+            )
+            packing = replace(packing, shape=change.source, transform=change)
+        if packing is not None:
+            out[i] = packing
     return out
-
-
-def _streamed(nest: BlockNest, weight: Operation, packed: Packed) -> bool:
-    """Whether it pays to ask for packed weights ahead of time.
-
-    Weights of a megabyte come from memory in every run, for other layers' weights pass through the
-    caches between two. While they are used for the first of several register tiles, the processor
-    itself does not fetch them far enough ahead. Weights that are read only once keep memory busy
-    as it is; asking for them then only costs.
-    """
-    packing, loops = packed
-    if math.prod(packing.packed_shape) * dtype_bytes(weight.dtype) < _STREAMED_BYTES:
-        return False
-    used = {axis for axis, _ in loops}
-    others = [a for a in nest.block.spatial if a not in used]
-    return any(a.extent > int(nest.tiles[a][-1][0]) for a in others)
-
-
-def _uses(blocks: Sequence[Block], op: Operation) -> int:
-    count = 0
-    for block in blocks:
-        bodies = [block.body, block.epilogue_body, *(b for a in block.attached for b in a.bodies)]
-        count += sum(r.tensor.op is op for b in bodies if b is not None for r in reads(b))
-    return count

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from tilework import kinds
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
-from tilework.lower.packing import Packing
+from tilework.space.packing import Packing
 from tilework.space.sketch import Sketch
 from tilework.target import Target
 

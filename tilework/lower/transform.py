@@ -16,20 +16,19 @@ A tile whose data lies inside the padding everywhere is computed without its con
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
-from tilework.dtypes import dtype_bytes
 from tilework.lower.borders import Span, dispatch, tile_spans
-from tilework.lower.claims import LINE_BYTES, claim_tile
-from tilework.lower.common import bind, const, load, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import bind, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.context import Context
 from tilework.lower.elementwise import plain_read
+from tilework.lower.epilogue import store_result
 from tilework.lower.ir import If, Load, Stmt, Store, seq
 from tilework.space.blocks import Block
+from tilework.space.bounds import conjunction, conjuncts
+from tilework.space.capabilities import Transform
 from tilework.space.nest import BlockNest
 from tilework.space.straightline import straight_line
-from tilework.space.transforms import Transform, transform_of
 from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
@@ -37,23 +36,18 @@ from tilework.te.expr import (
     Const,
     Expr,
     IfThenElse,
-    Logic,
-    Read,
     binary,
     reads,
     replace_axes,
 )
-from tilework.te.functions import all as te_all
 from tilework.te.tensor import Operation
 
-_SET_BYTES = 1024
 
-
-def lower_transform(
-    ctx: Context, block_nest: BlockNest, transform: Transform
-) -> tuple[tuple[Axis, ...], Stmt]:
-    """Parallel variables and body of a block that `transform_of` knows."""
+def lower_transform(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
+    """Parallel variables and body of a block that is a transform."""
     block = block_nest.block
+    transform = block.transform
+    assert transform is not None
     tile = {a: int(block_nest.tiles[a][-1][0]) for a in block.spatial}
     outer = {a: loop_var(f"{a.name}.0", int(block_nest.tiles[a][0][0])) for a in block.spatial}
     base = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in block.spatial}
@@ -80,22 +74,9 @@ def scattered_ops(blocks: Sequence[Block]) -> set[Operation]:
     """Results that transforms write or read at all points of a tile, one vector at each."""
     out: set[Operation] = set()
     for block in blocks:
-        transform = transform_of(block)
-        if transform is not None:
-            out |= {block.result, *(r.tensor.op for r in reads(transform.data))}
+        if block.transform is not None:
+            out |= {block.result, *(r.tensor.op for r in reads(block.transform.data))}
     return out
-
-
-def spread(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
-    """The shape with a longer last dimension where the points of a tile fall into few cache sets.
-
-    Neighbouring points are a slice of the last two dimensions apart. A cache looks only at some
-    bits of the address: slices of a multiple of 1024 bytes evict each other.
-    """
-    size = dtype_bytes(dtype)
-    if math.prod(shape[-2:]) * size % _SET_BYTES == 0:
-        return (*shape[:-1], shape[-1] + LINE_BYTES // size)
-    return shape
 
 
 class _Tile:
@@ -140,7 +121,7 @@ class _Tile:
         result = self.block.result
         start = dict(zip(result.axes, (self.base[a] for a in self.block.spatial), strict=True))
         sizes = {o: self.sizes[a] for o, a in zip(result.axes, self.block.spatial, strict=True)}
-        claim = claim_tile(self.ctx.buffers[result], start, sizes)
+        claim = self.ctx.tactics.claim_tile(self.ctx.buffers[result], start, sizes)
         tile = nest([(self.lane, self.lane.extent, "vector")], seq(*self._statements()))
         return seq(claim, tile)
 
@@ -209,17 +190,7 @@ class _Tile:
         block = self.block
         rows = {s.spatial: i for s, i in zip(self.transform.stages, at, strict=True)}
         point = self._point(rows)
-        value = self._get(number)
-        axes = {o: point[a] for o, a in zip(block.result.axes, block.spatial, strict=True)}
-        if block.epilogue_body is not None:
-            done = value
-
-            def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
-                return done if op is block.op else load(self.ctx.buffers[op], indices)
-
-            value = bind(block.epilogue_body, axes, resolve)
-        buffer = self.ctx.buffers[block.result]
-        return Store(buffer, tuple(axes[o] for o in block.result.axes), value)
+        return store_result(self.ctx, block, point, self._get(number))
 
 
 def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:
@@ -231,7 +202,7 @@ def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:
     if not isinstance(data, IfThenElse):
         return None
     out: list[Expr] = []
-    for part in _conjuncts(data.cond):
+    for part in conjuncts(data.cond):
         if not isinstance(part, Compare) or part.op not in ("<", "<=", ">", ">="):
             return None
         a, b = linear(part.a), linear(part.b)
@@ -243,12 +214,4 @@ def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:
             grows = difference.coefficients.get(axis, 0) > 0
             corner[axis] = const(axis.extent - 1 if grows == (part.op[0] == "<") else 0)
         out.append(replace_axes(part, corner))
-    return te_all(*out)
-
-
-def _conjuncts(e: Expr) -> Iterator[Expr]:
-    if isinstance(e, Logic) and e.op == "and":
-        yield from _conjuncts(e.a)
-        yield from _conjuncts(e.b)
-    else:
-        yield e
+    return conjunction(out)

@@ -158,7 +158,3 @@ def without(e: Expr, known: Collection[Compare]) -> Expr:
         return IfThenElse(node.dtype, cond, then, substitute(node.b, visit))
 
     return substitute(e, visit) if known else e
-
-
-def bounds(block: Block) -> tuple[Bound, ...]:
-    return block.bounds

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tilework.space.blocks import Attached, Block
 from tilework.space.levels import Role
 from tilework.space.nest import BlockNest
+from tilework.space.packing import packings
 from tilework.space.plan import Inlined, StagePlan
 from tilework.space.regions import attached_extents
 from tilework.te.expr import Axis, Reduce, reads
@@ -109,8 +110,6 @@ def _revisited(nest: BlockNest) -> list[Axis]:
 def _packed(
     blocks: Sequence[Block], nest: BlockNest
 ) -> Iterator[tuple[str, tuple[int, ...], list[str]]]:
-    from tilework.lower.lower import packings
-
     for op, (packing, loops) in packings(blocks, nest).items():
         dots = nest.block.dots
         order = []

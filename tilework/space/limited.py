@@ -67,11 +67,3 @@ def copies(unroll: NDArray[np.int64]) -> NDArray[np.int64]:
     """Accumulators of each element, by a row's unroll limit: 1, 2, 4 or 8."""
     steps = sum((unroll >= n).astype(np.int64) for n in _COPIES_FROM)
     return np.left_shift(np.ones_like(unroll), steps)
-
-
-def limits_of(block: Block) -> Mapping[Axis, Expr]:
-    return block.limits.ends
-
-
-def whole_steps(block: Block) -> Mapping[Axis, int]:
-    return block.limits.steps

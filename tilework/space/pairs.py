@@ -82,7 +82,3 @@ def _element(e: Expr) -> Read | None:
     if isinstance(e, IfThenElse) and isinstance(e.b, Const) and e.b.value == 0:
         e = e.a
     return e if isinstance(e, Read) else None
-
-
-def pair_axis(block: Block) -> Axis | None:
-    return None if block.dots is None else block.dots.axis

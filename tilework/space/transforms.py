@@ -81,7 +81,3 @@ def _stage(lookup: Lookup, tiles: dict[str, int]) -> Product | None:
         return None
     matrix = tuple(lookup.values[i::rows] for i in range(rows))
     return Product(column, spatial, matrix)
-
-
-def transform_of(block: Block) -> Transform | None:
-    return block.transform

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
 from tilework.kinds.cpu.llvm.program import Source, generate_program, region_keys
+from tilework.kinds.cpu.lowering import LOWERING
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.kernel import Kernel, KernelArg
-from tilework.lower.lower import lower
 from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
@@ -35,7 +35,7 @@ def build(
         ScheduleError: the row is not a valid schedule of the task.
     """
     sketch = SearchSpace.of(task).sketch(sketch_id)
-    lowered = lower(sketch, row, apart)
+    lowered = LOWERING.lower(sketch, row, apart)
     program = lowered.program
     keys = None if apart else region_keys(sketch, row)
     source = generate_program(program, task.target, keys)
@@ -57,7 +57,8 @@ def build(
 def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
     """LLVM IR of one candidate."""
     sketch = SearchSpace.of(task).sketch(sketch_id)
-    return generate_program(lower(sketch, row).program, task.target, region_keys(sketch, row))
+    program = LOWERING.lower(sketch, row).program
+    return generate_program(program, task.target, region_keys(sketch, row))
 
 
 def _object(symbol: str, text: str, target: CpuTarget) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilework.lower.expansion import EXPANDED_LANES
+from tilework.lower.expansion import tile_vectors
 from tilework.space.nest import BlockNest, Ints
 
 
@@ -19,11 +19,10 @@ def canonical(nest: BlockNest) -> dict[str, Ints]:
     for i, axis in enumerate(block.parallel_axes):
         counts = (nest.parallel > i) & (nest.tiles[axis][0] > 1)
         parallel = np.where(counts, i + 1, parallel)
-    work = np.ones(nest.count, np.int64)
+    sizes = []
     for axis in block.spatial:
         tile = nest.tiles[axis][-1]
         rest = axis.extent - (-(-axis.extent // tile) - 1) * tile
-        size = np.minimum(tile, rest)  # a shorter last tile leaves more room
-        work = work * (-(-size // EXPANDED_LANES) if axis is block.spatial[-1] else size)
-    unroll = np.where(nest.unroll >= 2 * work, nest.unroll, 0)
+        sizes.append(np.minimum(tile, rest))  # a shorter last tile leaves more room
+    unroll = np.where(nest.unroll >= 2 * tile_vectors(sizes), nest.unroll, 0)
     return {"parallel": parallel, "unroll": unroll}

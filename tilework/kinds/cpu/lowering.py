@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilework.kinds.cpu.tactics import TACTICS
 from tilework.lower.lower import lower
 from tilework.lower.protocol import Lowered
 from tilework.space.sketch import Sketch
@@ -19,7 +20,7 @@ class CpuLowering:
         apart: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Lowered:
         """See `tilework.lower.lower`."""
-        return lower(sketch, row, apart)
+        return lower(sketch, row, apart, TACTICS)
 
 
 LOWERING = CpuLowering()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from tilework.dtypes import dtype_bytes, is_float
+from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.bounds import without
@@ -27,8 +28,6 @@ from tilework.te.expr import (
     walk,
 )
 from tilework.te.tensor import Placeholder
-
-LINE_BYTES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +155,6 @@ def block_facts(block: Block) -> BlockFacts:
 def plain_access(read: Read) -> Access:
     """The access of a read whose tensor keeps its layout."""
     return _access(read, None, False, False)
-
-
-def lane_stride(read: Read, last: Axis) -> int:
-    """Elements between what neighbours along ``last`` read (0: the same element)."""
-    return _lane(tuple(_dim(i, {}) for i in read.indices), read.tensor.shape, last)
 
 
 def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:

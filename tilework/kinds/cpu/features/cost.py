@@ -78,7 +78,7 @@ def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
         points *= (tiles[a][0] if a in limited else a.extent) / together
         inner_points *= tiles[a][-1] / together
     visits = points / inner_points
-    unrolled = unrolled_steps(nest, tiles)
+    unrolled = unrolled_steps(nest)
     steps_unrolled = np.ones(count)
     for a in block.reduce:
         steps_unrolled = steps_unrolled * unrolled[a]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.kinds.cpu.features.access import block_facts, lane_stride
+from tilework.kinds.cpu.features.access import block_facts
 from tilework.kinds.cpu.features.tile import (
     CALL_CYCLES,
     GUARD_LOAD_CYCLES,
@@ -16,7 +16,8 @@ from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Attached
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents, inner_level
-from tilework.te.expr import IfThenElse, reads, walk
+from tilework.te.expr import IfThenElse, walk
+from tilework.te.strides import scattered
 
 Floats = NDArray[np.float64]
 _SCATTERED_CYCLES = 1.0  # a load and an insertion for each element
@@ -37,16 +38,10 @@ def attached_cycles(nest: BlockNest, machine: Machine) -> Floats:
         guard = any(isinstance(n, IfThenElse) for n in walk(attached.body))
         rows = size / np.maximum(extents[-1], 1)
         vector = 2.0 if guard else 1.2
-        if _scattered(attached):
+        if scattered(attached.body, attached.op.axes[-1]):
             vector = _SCATTERED_CYCLES * machine.lanes
         total += visits * (size / machine.lanes * vector + rows * 6.0)
     return total
-
-
-def _scattered(attached: Attached) -> bool:
-    """Whether neighbours along the last axis are read from distant places (transposition)."""
-    strides = [lane_stride(read, attached.op.axes[-1]) for read in reads(attached.body)]
-    return any(s not in (0, 1) for s in strides)
 
 
 def region_visits(nest: BlockNest, attached: Attached) -> Floats:

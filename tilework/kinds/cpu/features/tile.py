@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from tilework.kinds.cpu.features.access import Access, BlockFacts
 from tilework.kinds.cpu.features.borders import parts, split_axes, tested
 from tilework.kinds.cpu.machine import Machine
-from tilework.lower.expansion import EXPANDED_LANES
+from tilework.lower.expansion import expansion, tile_vectors
 from tilework.space.bounds import serial_taps
 from tilework.space.limited import copies
 from tilework.space.nest import BlockNest
-from tilework.space.tables import divisors
 from tilework.te.expr import Axis
 
 Floats = NDArray[np.float64]
@@ -97,33 +96,24 @@ def register_count(size: Floats, lanes: int) -> Floats:
     return whole + bits
 
 
-def unrolled_steps(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[Axis, Floats]:
-    """How far the innermost loop of each reduce axis is expanded, as the lowering does it."""
-    work = np.ones(nest.count)
-    for a in nest.block.spatial:
-        size = tiles[a][-1]
-        work = work * (np.ceil(size / EXPANDED_LANES) if a is nest.block.spatial[-1] else size)
-    room = np.maximum(np.floor(nest.unroll / np.maximum(work, 1.0)), 1.0)
-    out: dict[Axis, Floats] = {}
-    looped = serial_taps(nest.block)
-    for a in reversed(nest.block.reduce):
-        extent = tiles[a][-1]
-        if a in nest.block.const_axes:
-            out[a] = extent
-            continue
-        if a in nest.block.limits.ends:
-            out[a] = copies(nest.unroll).astype(np.float64)
-            continue
-        factor = np.ones(len(room))
-        for n in np.unique(extent):
-            at = extent == n
-            table = np.array(divisors(int(n)))
-            factor[at] = table[np.searchsorted(table, room[at], side="right") - 1]
-        if a in looped:
-            factor = np.ones(len(room))
-        out[a] = factor
-        room = np.where(factor == extent, np.floor(room / factor), 1.0)
-    return out
+def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
+    """How far the innermost loop of each reduce axis is expanded, as the lowering does it.
+
+    Terms that data limit are not expanded; accumulators that take them in turns count instead.
+    """
+    block = nest.block
+    if not block.reduce:
+        return {}
+    limited = block.limits.ends
+    work = tile_vectors([nest.tiles[a][-1] for a in block.spatial])
+    found = expansion(
+        {a: nest.tiles[a][-1] for a in block.reduce if a not in limited},
+        np.maximum(nest.unroll // np.maximum(work, 1), 1),
+        always=block.const_axes,
+        serial=serial_taps(block),
+    )
+    found |= dict.fromkeys((a for a in block.reduce if a in limited), copies(nest.unroll))
+    return {a: n.astype(np.float64) for a, n in found.items()}
 
 
 def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) -> Floats:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.kinds.cpu.features.access import LINE_BYTES, Access, BlockFacts, plain_access
+from tilework.kinds.cpu.caches import LINE_BYTES
+from tilework.kinds.cpu.features.access import Access, BlockFacts, plain_access
 from tilework.kinds.cpu.features.local import region_visits
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.nest import BlockNest

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.convert import convert
 from tilework.kinds.cpu.llvm.masks import masked_load, masked_store
@@ -17,7 +18,6 @@ from tilework.lower.ir import Buffer, Load
 from tilework.te.affine import Linear
 from tilework.te.expr import Axis, Expr, walk
 
-_LINE_BYTES = 64
 _PREFETCH_BYTES = 8192
 LoadKey = tuple[Buffer, tuple[tuple[str, int, int], ...], int, int, int, tuple[str, ...]]
 """Buffer, dynamic index terms, constant index, width, active lanes, guards."""
@@ -201,7 +201,7 @@ class Memory(Arithmetic):
 
     def _load_at(self, buffer: Buffer, pointer: str, width: int, active: int) -> Value:
         pointer = self._guarded_pointer(buffer, pointer)
-        if buffer.streamed and width * BYTES[buffer.dtype] == _LINE_BYTES:
+        if buffer.streamed and width * BYTES[buffer.dtype] == LINE_BYTES:
             self._prefetch(pointer)
         kind = vector_type(buffer.dtype, width)
         if active < width:

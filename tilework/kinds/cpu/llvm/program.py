@@ -149,7 +149,7 @@ def _place(program: Program) -> tuple[dict[Buffer, _Place], int, int]:
     places = {b: _Place(argument=i) for i, b in enumerate((*program.inputs, *program.outputs))}
     shared = per_thread = 0
     for b in program.temporaries:
-        if b.scope == "shared":
+        if b.scope == "global":
             places[b] = _Place(offset=shared)
             shared += _rounded(b)
     for b in program.temporaries:

@@ -1,0 +1,53 @@
+"""Tactics: what a kind of machine adds to programs changes no result and is its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.lower.check import random_inputs, reference, task_of
+from tests.te.workloads import matmul
+from tilework import ops, te
+from tilework.kinds.cpu.tactics import TACTICS
+from tilework.lower.interpret import interpret
+from tilework.lower.ir import Claim, walk_stmts
+from tilework.lower.lower import lower
+from tilework.lower.tactics import NEUTRAL, Tactics
+from tilework.space import SearchSpace
+
+
+def claims(program) -> int:
+    return sum(isinstance(s, Claim) for r in program.regions for s in walk_stmts(r.body))
+
+
+def test_a_kind_without_tactics_claims_streams_and_spreads_nothing():
+    task = task_of(te.ComputeDAG(matmul(512, 512, 512)))
+    sketch = SearchSpace.of(task).sketches[0]
+    row = sketch.sample(np.random.default_rng(0), 1)[0]
+    plain, ours = lower(sketch, row).program, lower(sketch, row, tactics=TACTICS).program
+    assert claims(plain) == 0
+    assert claims(ours) > 0
+    assert not any(b.streamed for b in plain.inputs)
+    assert NEUTRAL.spread((6, 4, 256), "float32") == (6, 4, 256)
+
+
+def test_results_that_lie_spread_out_are_the_same():
+    class Wide(Tactics):
+        def spread(self, shape, dtype):
+            return (*shape[:-1], shape[-1] + 3)
+
+    data, weight = te.placeholder((1, 6, 6, 16), "data"), te.placeholder((3, 3, 16, 16), "weight")
+    result = ops.conv2d_nhwc(data, weight, pads=(1, 1, 1, 1), layout_free=True)
+    dag = te.ComputeDAG([data, weight, result])
+    sketch = next(s for s in SearchSpace.of(task_of(dag)).sketches if s.transforms)
+    rng = np.random.default_rng(1)
+    inputs = random_inputs(dag, rng)
+    (row,) = sketch.sample(rng, 1)
+    got, wide = (lower(sketch, row, tactics=t) for t in (NEUTRAL, Wide()))
+    assert [b.shape for b in got.program.temporaries] != [
+        b.shape for b in wide.program.temporaries
+    ]
+    packed = [wide.packing[i].apply(x) if i in wide.packing else x for i, x in enumerate(inputs)]
+    for program in (got.program, wide.program):
+        np.testing.assert_allclose(
+            interpret(program, packed)[0], reference(dag, inputs)[0], atol=1e-4
+        )

@@ -1,0 +1,5 @@
+"""What the caches of all CPUs that we know have in common."""
+
+from __future__ import annotations
+
+LINE_BYTES = 64

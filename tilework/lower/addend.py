@@ -1,0 +1,103 @@
+"""What one step of a reduction adds to the sum of a point.
+
+Before::
+
+    C[y, f] += pad[y, k] * W[k, f]
+
+After, where ``pad`` is computed inside the nest and ``W`` is stored in reading order::
+
+    acc[y, f] += pad.tile[y - start, k] * W.packed[.., k, f]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilework.lower.attached import AttachedBuffer
+from tilework.lower.common import COMBINE, ZERO, Point, bind, const, load, weighted_sum
+from tilework.lower.context import Context
+from tilework.lower.ir import PAIR_DOT
+from tilework.lower.version import Version
+from tilework.space.packing import Packed
+from tilework.space.pairs import product
+from tilework.te.expr import Axis, Call, Expr, Read, Reduce, binary
+from tilework.te.tensor import Operation
+
+
+@dataclass(frozen=True, eq=False)
+class Addend:
+    """The terms of a reduction in one version of its register tile.
+
+    Attributes:
+        ctx: the program's context.
+        version: the version.
+        regions: buffers of the producers computed inside the nest, by what they compute.
+        reduction: the reduction, for how terms are combined.
+        source: what is reduced, without the conditions that hold throughout the version.
+    """
+
+    ctx: Context
+    version: Version
+    regions: Mapping[Operation, AttachedBuffer]
+    reduction: Reduce
+    source: Expr
+
+    def added(self, before: Expr, point: Point, index: Point) -> Expr:
+        """``before`` with the next term; of an axis that is taken in pairs, with two.
+
+        Args:
+            before: the sum so far.
+            point: the point of the register tile, by spatial axis.
+            index: the step of the innermost reduce level, by reduce axis.
+        """
+        if self.version.loops.dots is None:
+            return self.combined(before, self._term(point, index, 0))
+        first = product(self._term(point, index, 0))
+        second = product(self._term(point, index, 1))
+        assert first is not None
+        assert second is not None
+        return Call(before.dtype, PAIR_DOT, (before, *first, *second))
+
+    def combined(self, a: Expr, b: Expr) -> Expr:
+        """Two sums, or a sum and a term, as one."""
+        return binary(COMBINE[self.reduction.kind], a, b)
+
+    def _term(self, point: Point, index: Point, second: int) -> Expr:
+        """The term of a step; of a pair, the first (0) or the second (1) one."""
+        version, dots = self.version, self.version.loops.dots
+        step = {
+            a: i
+            if dots is None or a is not dots.axis
+            else weighted_sum([(i, dots.count), (const(second), 1)])
+            for a, i in index.items()
+        }
+        at = version.at(point) | {
+            a: binary("+", version.offset(a), step[a]) for a in self.reduction.axes
+        }
+        inner = version.inner(point)
+
+        def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+            if op in self.regions:
+                return self.regions[op].read(read, inner, step)
+            if op in self.ctx.packed:
+                where = self._packed_at(self.ctx.packed[op], inner, index, second)
+                return load(self.ctx.buffers[op], where)
+            return load(self.ctx.buffers[op], indices)
+
+        return bind(self.source, at, resolve)
+
+    def _packed_at(self, packed: Packed, inner: Point, index: Point, second: int) -> list[Expr]:
+        """The position in a packed weight: the loops that read it, in order."""
+        loops = self.version.loops
+        last = {"spatial": loops.block.spatial_levels - 1, "reduce": loops.block.reduce_levels - 1}
+
+        def position(axis: Axis, level: int) -> Expr:
+            if level < last[axis.kind]:
+                return loops.index(axis, level)
+            if level > last[axis.kind]:  # inside the innermost loop: the two elements of a pair
+                return const(second)
+            return index[axis] if axis.kind == "reduce" else inner[axis]
+
+        where = [position(axis, level) for axis, level in packed.loops]
+        return [ZERO] * (len(packed.packing.packed_shape) - len(where)) + where

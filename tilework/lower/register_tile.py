@@ -1,0 +1,171 @@
+"""The register tile of a reduction: its sums start, take the terms of a visit, and are stored.
+
+Before::
+
+    for S3: for R1:  C[...] = C[...] + A[...] * B[...]
+    for S3:          out[...] = epilogue(C[...])
+
+After, with sums in registers::
+
+    init     for S3:                            acc[S3] = 0
+    step     for R1 (its inner part expanded):  for S3:  acc[S3] += A * B
+    finish   for S3:                            out[S3] = epilogue(acc[S3])
+
+All loops over S3 are expanded, the last one is a vector. Sums that wait in memory between two
+visits start from there and end there (`tilework.lower.partial`). Where data say how many terms
+there are, several accumulators of each point take turns (`tilework.lower.limited_tile`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilework.lower.addend import Addend
+from tilework.lower.common import ZERO, Point, load, loop_var, nest, var_or_zero
+from tilework.lower.context import Context
+from tilework.lower.elementwise import inner_loops
+from tilework.lower.epilogue import store_result
+from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
+from tilework.lower.partial import PartialSums
+from tilework.lower.steps import reduce_steps
+from tilework.lower.version import Version
+from tilework.te.expr import Const, Expr, Select
+
+
+@dataclass(frozen=True, eq=False)
+class RegisterTile:
+    """One version of a nest's register tile.
+
+    Attributes:
+        ctx: the program's context.
+        version: the points that it has, and what is known of where they stand.
+        addend: what a step adds.
+        partial: where sums wait in memory; None if every visit is the only one.
+        acc: the sums in registers, by point; behind the number of the accumulator if `turns`.
+        turns: whether several accumulators of each point take turns.
+    """
+
+    ctx: Context
+    version: Version
+    addend: Addend
+    partial: PartialSums | None
+    acc: Buffer
+    turns: bool
+
+    @staticmethod
+    def of(
+        ctx: Context,
+        version: Version,
+        addend: Addend,
+        partial: PartialSums | None,
+        accumulators: int | None = None,
+    ) -> RegisterTile:
+        """A tile with one accumulator of each point, or with ``accumulators`` that take turns."""
+        block = version.loops.block
+        shape = [version.size(a) for a in block.spatial]
+        if accumulators is not None:
+            shape.insert(0, accumulators)
+        acc = ctx.temporary(f"{block.op.name}.acc", shape, block.op.dtype, "register")
+        return RegisterTile(ctx, version, addend, partial, acc, accumulators is not None)
+
+    def code(self) -> Stmt:
+        """One visit of the tile."""
+        return seq(self.claim(), self.init(), reduce_steps(self.version, self.step), self.finish())
+
+    def init(self, copy: Expr = ZERO) -> Stmt:
+        """Sums start from the neutral element, on later visits from what waits in memory."""
+
+        def value(point: Point) -> Expr:
+            neutral = Const(self.acc.dtype, self.version.loops.neutral)
+            if self.partial is None or self.partial.first is None:
+                return neutral
+            before = load(self.partial.buffer, self._waiting(point))
+            return Select(self.acc.dtype, self.partial.first, neutral, before)
+
+        return self.each_point(lambda point: self.set(point, value(point), copy))
+
+    def step(self, index: Point, taps: Point, copy: Expr = ZERO) -> Stmt:
+        """One step of all points.
+
+        Args:
+            index: the step of the innermost reduce level, by reduce axis.
+            taps: what stands for it in bounds: a literal where all taps of a loop use the same
+                points.
+            copy: the accumulator whose turn it is.
+        """
+
+        def update(point: Point) -> Stmt:
+            before = self.sum(point, copy)
+            value = self.addend.added(before, point, index)
+            counts = self.version.tested(point, taps)
+            if counts is not None:
+                value = Select(self.acc.dtype, counts, value, before)
+            return self.set(point, value, copy)
+
+        return self.each_point(update, lambda point: self.version.used(point, taps))
+
+    def finish(self) -> Stmt:
+        """Finished sums are stored behind their epilogue, others kept for the next visit."""
+        if self.partial is None or self.partial.written == "visit":
+            return self._store()
+        if self.partial.written == "late":
+            return self._keep(self.partial)
+        assert self.partial.last is not None
+        return If(self.partial.last, self._store(), self._keep(self.partial))
+
+    def claim(self) -> Stmt | None:
+        """What announces the stores of `finish`."""
+        if self.partial is not None and self.partial.written == "late":
+            return None
+        block = self.version.loops.block
+        sizes = {a: self.version.size(a) for a in block.spatial}
+        claim = self.ctx.tactics.claim_tile(
+            self.ctx.buffers[block.result], self.version.base, sizes
+        )
+        if claim is None or self.partial is None or self.partial.written == "visit":
+            return claim
+        assert self.partial.last is not None
+        return If(self.partial.last, claim)
+
+    def each_point(
+        self, make: Callable[[Point], Stmt], used: Callable[[Point], Expr | None] | None = None
+    ) -> Stmt:
+        """``make`` of all points, in expanded loops; only of those ``used`` where it tells."""
+        vars_ = {
+            a: loop_var(f"{a.name}.t", self.version.size(a))
+            for a in self.version.loops.block.spatial
+        }
+        point = {a: var_or_zero(v) for a, v in vars_.items()}
+        each = inner_loops(vars_)
+        cond = used(point) if used is not None else None
+        if cond is None:
+            return nest(each, make(point))
+        return nest(each[:-1], If(cond, nest(each[-1:], make(point))))
+
+    def sum(self, point: Point, copy: Expr = ZERO) -> Load:
+        """The sum of a point in one of its accumulators."""
+        return Load(self.acc.dtype, self.acc, self._index(point, copy))
+
+    def set(self, point: Point, value: Expr, copy: Expr = ZERO) -> Stmt:
+        """Set an accumulator of a point."""
+        return Store(self.acc, self._index(point, copy), value)
+
+    def _index(self, point: Point, copy: Expr) -> tuple[Expr, ...]:
+        where = tuple(point[a] for a in self.version.loops.block.spatial)
+        return (copy, *where) if self.turns else where
+
+    def _store(self) -> Stmt:
+        block = self.version.loops.block
+        return self.each_point(
+            lambda point: store_result(self.ctx, block, self.version.at(point), self.sum(point))
+        )
+
+    def _keep(self, partial: PartialSums) -> Stmt:
+        return self.each_point(
+            lambda point: Store(partial.buffer, self._waiting(point), self.sum(point))
+        )
+
+    def _waiting(self, point: Point) -> tuple[Expr, ...]:
+        assert self.partial is not None
+        return self.partial.indices(self.version.at(point), self.version.inner(point))

@@ -1,0 +1,44 @@
+"""What a kind of machine does about memory in every program, whatever the schedule.
+
+Tactics change no result: they ask for data early, and lay results out so that they do not push
+each other out of a cache. A kind without any uses `Tactics` as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilework.lower.ir import Buffer, Stmt
+from tilework.space.nest import BlockNest
+from tilework.space.packing import Packed
+from tilework.te.expr import Axis, Expr
+from tilework.te.tensor import Operation
+
+
+class Tactics:
+    """The neutral tactics: nothing is asked for, everything is dense. Kinds override them."""
+
+    def claim_tile(
+        self, buffer: Buffer, start: Mapping[Axis, Expr], sizes: Mapping[Axis, int]
+    ) -> Stmt | None:
+        """Statements that announce that a box of a buffer is about to be written, or None.
+
+        Args:
+            buffer: what is going to be written.
+            start, sizes: the box: an entry for each dimension of ``buffer``, in order.
+        """
+        return None
+
+    def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool:
+        """Whether it pays to ask for the elements of a nest's packed weight ahead of time."""
+        return False
+
+    def spread(self, shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
+        """The shape to store a result in, of which transforms touch many places at once.
+
+        At least as long as ``shape`` in every dimension; what is added is never read.
+        """
+        return shape
+
+
+NEUTRAL = Tactics()
