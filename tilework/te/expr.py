@@ -3,8 +3,8 @@
 An expression is an immutable tree. Nodes compare by identity; structural equality is the business
 of the canonical text (`te.printer`). Index arithmetic has dtype ``int32``, predicates ``bool``.
 
-Nodes are defined in `te.arithmetic` and `te.nodes`, element types in `tilework.dtypes`, and what walks
-through trees in `te.trees`.
+Nodes are defined in `te.arithmetic` and `te.nodes`, element types in `tilework.dtypes`, and what
+walks through trees in `te.trees`.
 """
 
 from __future__ import annotations

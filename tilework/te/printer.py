@@ -154,8 +154,8 @@ _NAMED_APART = ("layout_free", "FLOP")
 """Attributes with a place of their own in the text, and one that says only what is reported."""
 
 _RESTATED = ("bsr", "terms")
-"""What a sum of as many terms as data say has in its text already: which tensors its body reads, and
-how many terms there are on average, by their shapes."""
+"""What a sum of as many terms as data say has in its text already: which tensors its body reads,
+and how many terms there are on average, by their shapes."""
 
 
 def _details(op: Compute, table: Mapping[object, str]) -> str:
