@@ -36,6 +36,7 @@ A pass takes a network and returns a new one; nothing here is changed in place.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,6 +47,8 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.operators import ValueType, infer
+
+_WRITER = "tilework.graph.onnx.export"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +116,8 @@ class Network:
         Raises:
             NetworkError: the file cannot be written, or an operator has no ONNX form.
         """
-        from tilework.graph.onnx.export import to_onnx
-
-        to_onnx(self, path)
+        # by name: whoever writes a network knows networks, not the other way round
+        importlib.import_module(_WRITER).to_onnx(self, path)
 
     def __str__(self) -> str:
         lines = [f"network {self.name}"]

@@ -2,17 +2,15 @@
 
 An expression is an immutable tree. Nodes compare by identity; structural equality is the business
 of the canonical text (`te.key`). Index arithmetic has dtype ``int32``, predicates ``bool``.
+Tensors stand here, too: a read names a tensor, whose declaration is an expression.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
-
-if TYPE_CHECKING:
-    from tilework.te.tensor import Tensor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
 
 ExprLike = Union["Expr", int, float, bool]  # also NumPy scalars, which `wrap` unpacks
 
@@ -248,6 +246,83 @@ class Reduce(Expr):
     def identity(self) -> float:
         """The combiner's neutral element: an infinity for ``max`` and ``min`` of floats."""
         return reduce_identity(self.kind, self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Placeholder:
+    """An input of the computation."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, eq=False)
+class Compute:
+    """A compute declaration: ``name[axes] = body`` for every point of the spatial axes."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    body: Expr
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reduce_axes(self) -> tuple[Axis, ...]:
+        """Axes that the body reduces over; empty for an elementwise body."""
+        return self.body.axes if isinstance(self.body, Reduce) else ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the spatial axes."""
+        return tuple(a.extent for a in self.axes)
+
+    @property
+    def dtype(self) -> str:
+        """Type of one element."""
+        return self.body.dtype
+
+
+Operation = Placeholder | Compute
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A multi-dimensional value defined by ``op``; index it to read one element."""
+
+    op: Operation
+
+    @property
+    def name(self) -> str:
+        """Name of the defining operation."""
+        return self.op.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, outermost first."""
+        return self.op.shape
+
+    @property
+    def dtype(self) -> str:
+        """Type of one element."""
+        return self.op.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Read:
+        idx = indices if isinstance(indices, tuple) else (indices,)
+        if len(idx) != self.ndim:
+            raise ValueError(
+                f"tensor {self.name} has {self.ndim} dimensions but was read "
+                f"with {len(idx)} indices"
+            )
+        return Read(self.dtype, self, tuple(wrap(i) for i in idx))
+
+    def __call__(self, *indices: ExprLike) -> Read:
+        """The same as indexing."""
+        return self[tuple(indices)]
 
 
 INTEGER_OPS = ("//", "%", "quot", "rem", "&", "|", "^", "<<", ">>")

@@ -1,90 +1,24 @@
-"""Tensors and the operations that define them: placeholders and compute declarations."""
+"""Making tensors and the operations that define them: placeholders, compute declarations."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from tilework.te.expr import Axis, Expr, ExprLike, Read, Reduce, dtype_bytes, walk, wrap
-
-
-@dataclass(frozen=True, eq=False)
-class Placeholder:
-    """An input of the computation."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-
-@dataclass(frozen=True, eq=False)
-class Compute:
-    """A compute declaration: ``name[axes] = body`` for every point of the spatial axes."""
-
-    name: str
-    axes: tuple[Axis, ...]
-    body: Expr
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def reduce_axes(self) -> tuple[Axis, ...]:
-        """Axes that the body reduces over; empty for an elementwise body."""
-        return self.body.axes if isinstance(self.body, Reduce) else ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents of the spatial axes."""
-        return tuple(a.extent for a in self.axes)
-
-    @property
-    def dtype(self) -> str:
-        """Type of one element."""
-        return self.body.dtype
-
-
-Operation = Placeholder | Compute
-
-
-@dataclass(frozen=True, eq=False)
-class Tensor:
-    """A multi-dimensional value defined by ``op``; index it to read one element."""
-
-    op: Operation
-
-    @property
-    def name(self) -> str:
-        """Name of the defining operation."""
-        return self.op.name
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents, outermost first."""
-        return self.op.shape
-
-    @property
-    def dtype(self) -> str:
-        """Type of one element."""
-        return self.op.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Read:
-        idx = indices if isinstance(indices, tuple) else (indices,)
-        if len(idx) != self.ndim:
-            raise ValueError(
-                f"tensor {self.name} has {self.ndim} dimensions but was read "
-                f"with {len(idx)} indices"
-            )
-        return Read(self.dtype, self, tuple(wrap(i) for i in idx))
-
-    def __call__(self, *indices: ExprLike) -> Read:
-        """The same as indexing."""
-        return self[tuple(indices)]
+from tilework.te.expr import (
+    Axis,
+    Compute,
+    Expr,
+    ExprLike,
+    Operation,
+    Placeholder,
+    Reduce,
+    Tensor,
+    dtype_bytes,
+    walk,
+    wrap,
+)
 
 
 def _shape(shape: Sequence[int], name: str) -> tuple[int, ...]:
@@ -151,3 +85,9 @@ def _parameter_names(fn: Callable[..., object], ndim: int) -> list[str]:
     if len(names) != ndim:
         raise ValueError(f"the function takes {len(names)} indices but the shape has {ndim}")
     return names
+
+
+__all__ = [
+    "Compute", "Operation", "Placeholder", "Tensor", "compute", "make_compute", "placeholder",
+    "reduce_axis",
+]  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder
+from tilework.graph.onnx.tensors import read_sparse, read_tensor
 from tilework.graph.operators.base import ANY
 
 if TYPE_CHECKING:
@@ -80,14 +81,10 @@ class Context:
 
     def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
         """The array of a tensor in the file."""
-        from tilework.graph.onnx.tensors import read_tensor
-
         return read_tensor(tensor, self.folder)
 
     def sparse_tensor(self, tensor: onnx.SparseTensorProto) -> np.ndarray:
         """The dense array of a sparse tensor in the file."""
-        from tilework.graph.onnx.tensors import read_sparse
-
         return read_sparse(tensor, self.folder)
 
     def rank(self, name: str) -> int:
@@ -129,9 +126,3 @@ def optional(node: onnx.NodeProto, i: int) -> str:
 def scalar(c: Context, value: float) -> str:
     """A constant of rank 0."""
     return c.b.constant(np.asarray(value, np.float32), "scalar")
-
-
-def first_line(e: BaseException) -> str:
-    """The first line of an error's message."""
-    lines = str(e).strip().splitlines()
-    return lines[0] if lines else type(e).__name__

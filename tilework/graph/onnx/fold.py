@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.graph.onnx.context import Unsupported, attributes, first_line
+from tilework.graph.onnx.context import Unsupported, attributes
+from tilework.graph.onnx.messages import first_line
 
 if TYPE_CHECKING:
     import onnx

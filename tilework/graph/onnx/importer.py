@@ -19,6 +19,7 @@ from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
 from tilework.graph.onnx.files import read
 from tilework.graph.onnx.inputs import element_type, input_types
+from tilework.graph.onnx.messages import one_line
 from tilework.graph.onnx.walk import Walk, initial_constants
 from tilework.te.dtypes import numpy_dtype
 
@@ -58,7 +59,7 @@ def from_onnx(
     except ValuesNeeded as e:
         raise ValuesNeeded(f"cannot import {label}: {e}", e.inputs) from e
     except NetworkError as e:
-        raise NetworkError(f"cannot import {label}: {_one_line(e)}") from e
+        raise NetworkError(f"cannot import {label}: {one_line(e)}") from e
 
 
 def _convert(
@@ -144,7 +145,3 @@ def _check_declared(declared: Any, found: Any) -> None:
             f"the file is corrupt: its output '{declared.name}' is declared with shape {told}, "
             f"but has {list(found.shape)}"
         )
-
-
-def _one_line(e: BaseException) -> str:
-    return " ".join(str(e).split())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.errors import NetworkError
-from tilework.graph.onnx.context import first_line
+from tilework.graph.onnx.messages import first_line
 
 if TYPE_CHECKING:
     import onnx

@@ -18,12 +18,12 @@ from tilework.graph.onnx.context import (
     Unsupported,
     ValuesNeeded,
     attributes,
-    first_line,
 )
 from tilework.graph.onnx.convert import CONVERTERS
 from tilework.graph.onnx.fold import FOLDABLE, Folding
 from tilework.graph.onnx.functions import body
 from tilework.graph.onnx.legacy import modern
+from tilework.graph.onnx.messages import first_line
 from tilework.graph.onnx.refused import REFUSED
 from tilework.graph.onnx.standard import definition, is_function
 from tilework.graph.operators import ValueType
