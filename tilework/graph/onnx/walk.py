@@ -63,7 +63,8 @@ class Walk(Context):
         self._only_values = True  # no problem but unknown values of inputs
         self._unknown: set[str] = set()  # values that depend on a problem
         self._unoffered: dict[str, str] = {}  # further outputs that nobody may read -> operator
-        self._sources: dict[str, frozenset[str]] = {}  # inputs that a value is computed from
+        # what a value is computed from: values, or inputs of the model, which name themselves
+        self._sources: dict[str, tuple[str, ...]] = {}
         self._defined: list[str] = []
         self._folding = Folding()
         self._calls: list[str] = []  # functions and branches around the present node
@@ -73,7 +74,7 @@ class Walk(Context):
     def input(self, name: str, shape: Sequence[int], dtype: str) -> None:
         """Declare an input of the network."""
         self._define(name, self.b.input(name, shape, dtype))
-        self._sources[name] = frozenset([name])
+        self._sources[name] = (name,)
 
     def constant(self, name: str, array: np.ndarray) -> None:
         """Define a constant."""
@@ -183,7 +184,7 @@ class Walk(Context):
 
     def _assign(self, node: onnx.NodeProto, result: Result) -> None:
         found = result if isinstance(result, list) else [result]
-        sources = self._sources_of(node.input)
+        sources = tuple(dict.fromkeys(i for i in node.input if i in self._sources))
         for output, value in zip_longest(node.output, found):
             if not output:
                 continue
@@ -203,8 +204,14 @@ class Walk(Context):
         else:
             self.values[name] = value
 
-    def _sources_of(self, names: Iterable[str]) -> frozenset[str]:
-        return frozenset().union(*(self._sources.get(n, ()) for n in names))
+    def _sources_of(self, name: str) -> tuple[str, ...]:
+        """The inputs that a value is computed from, by name."""
+        seen, stack = {name}, [name]
+        while stack:
+            found = self._sources.get(stack.pop(), ())
+            stack += [n for n in found if n not in seen]
+            seen.update(found)
+        return tuple(sorted(n for n in seen if self._sources.get(n) == (n,)))
 
     # ------------------------------------------------------------ nodes that stand for others
 
@@ -255,12 +262,12 @@ class Walk(Context):
                 self._define(name, array)
             for n in graph.node:
                 self.node(n)
-            results: list[tuple[str, frozenset[str]] | np.ndarray | None] = []
+            results: list[tuple[str, tuple[str, ...]] | np.ndarray | None] = []
             for out in graph.output:
                 if out.name in self.constants:
                     results.append(self.constants[out.name])
                 elif out.name in self.values:
-                    results.append((self.values[out.name], self._sources_of([out.name])))
+                    results.append((self.values[out.name], self._sources_of(out.name)))
                 elif out.name in self._unknown:
                     results.append(None)
                 else:
@@ -304,10 +311,10 @@ class Walk(Context):
 
     def _value_needed(self, e: ConstantNeeded, op: str, where: str, outputs: list[str]) -> None:
         """Note that a constant is needed, and which inputs would make it one."""
-        inputs = self._sources_of([e.value])
+        inputs = self._sources_of(e.value)
         small = all(n in self.b.inputs and len(self.b.inputs[n].shape) <= 1 for n in inputs)
         only = self._only_values and small and bool(inputs)
-        self._needed.update(dict.fromkeys(sorted(inputs)))
+        self._needed.update(dict.fromkeys(inputs))
         self._problem(op, where, str(e), outputs)
         self._only_values = only
 

@@ -21,6 +21,7 @@
     split_phases        transposed convolutions -> convolutions by phases
     merge_parallel      convolutions that share an input, and are narrow or joined again -> one
     split_groups        convolutions of channel groups -> ones with a dimension of groups
+    split_joins         concatenations of very many values -> concatenations of concatenations
 
 Nodes and constants that nobody needs disappear in every pass (`Builder.finish`). `optimize` runs
 them in the order of `PASSES`. Fusion is not a pass but a partition: `fuse`.
@@ -51,6 +52,7 @@ from tilework.graph.passes.sink_transposes import sink_transposes
 from tilework.graph.passes.slice_weights import slice_weights
 from tilework.graph.passes.split_blocks import split_blocks
 from tilework.graph.passes.split_groups import split_groups
+from tilework.graph.passes.split_joins import split_joins
 from tilework.graph.passes.split_phases import split_phases
 
 Pass = Callable[[Network], Network]
@@ -85,6 +87,7 @@ PASSES: tuple[Pass, ...] = (
     split_groups,
     sink_reshapes,
     simplify_algebra,
+    split_joins,
     merge_views,
 )
 
@@ -101,5 +104,5 @@ __all__ = [
     "fold_scale_back", "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal",
     "merge_parallel", "merge_views", "optimize", "pull_factors", "recognize", "simplify_algebra",
     "simplify_inference", "sink_reshapes", "sink_transposes", "slice_weights", "split_blocks",
-    "split_groups", "split_phases",
+    "split_groups", "split_joins", "split_phases",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from tilework.graph.operators import OPERATORS, Pattern, Shape
 from tilework.graph.passes._built import Built
 
 _PLAIN = tuple(n for n, o in OPERATORS.items() if o.pattern <= Pattern.BROADCAST)
+_FARTHEST = 32  # nodes between a dense layer and a slice: each part builds them again
 
 
 def slice_weights(net: Network) -> Network:
@@ -43,8 +44,8 @@ def _only_slices(net: Network, value: str) -> bool:
     read = sum(math.prod(r.attrs["size"]) for r in readers if r.op == "slice")
     if any(r.op != "slice" for r in readers) or read > math.prod(net.types[value].shape):
         return False
-    while value not in net.outputs:
-        node = net.producer.get(value)
+    for _ in range(_FARTHEST):
+        node = net.producer.get(value) if value not in net.outputs else None
         if node is None or node.op == "dense":
             return node is not None and node.inputs[1] in net.constants
         sources = [v for v in node.inputs if v not in net.constants]
