@@ -141,7 +141,7 @@ def node_type(node: Node, types: Mapping[str, ValueType]) -> ValueType:
     ins = [types[v] for v in node.inputs]
     try:
         return infer(node.op, ins, node.attrs)
-    except (ValueError, KeyError, IndexError, TypeError) as e:
+    except Exception as e:  # attributes and shapes may be anything
         plain = {t.dtype for t in ins} == {"float32"}
         shapes = ", ".join(("" if plain else t.dtype) + str(list(t.shape)) for t in ins)
         raise NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {e}") from e

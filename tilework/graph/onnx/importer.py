@@ -19,7 +19,7 @@ from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
 from tilework.graph.onnx.files import read
 from tilework.graph.onnx.inputs import element_type, input_types
-from tilework.graph.onnx.messages import one_line
+from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.walk import Walk, initial_constants
 from tilework.te.dtypes import numpy_dtype
 
@@ -60,6 +60,13 @@ def from_onnx(
         raise ValuesNeeded(f"cannot import {label}: {e}", e.inputs) from e
     except NetworkError as e:
         raise NetworkError(f"cannot import {label}: {one_line(e)}") from e
+    except MemoryError as e:
+        raise NetworkError(f"cannot import {label}: it needs too much memory") from e
+    except Exception as e:  # a damaged file may hold what no reader has thought of
+        raise NetworkError(
+            f"cannot import {label}: {type(e).__name__}: {first_line(e)}; "
+            "check it with onnx.checker, and report it if that finds nothing"
+        ) from e
 
 
 def _convert(

@@ -127,10 +127,14 @@ class Walk(Context):
             self._value_needed(e, _operator(node), where, outputs)
         except Unsupported as e:
             self._problem(_operator(node), where, str(e), outputs)
-        except (IndexError, KeyError, TypeError, ValueError, OverflowError, AttributeError) as e:
-            self._problem(_operator(node), where, f"malformed: {first_line(e)}", outputs)
+        except NetworkError:
+            raise
         except MemoryError:
             self._problem(_operator(node), where, "it needs too much memory", outputs)
+        except RecursionError:
+            self._problem(_operator(node), where, "its graphs are nested too deeply", outputs)
+        except Exception as e:  # whatever a converter makes of a malformed node
+            self._problem(_operator(node), where, f"malformed: {first_line(e)}", outputs)
 
     def _known(self, node: onnx.NodeProto) -> bool:
         """Whether there is a conversion of nodes of this kind."""

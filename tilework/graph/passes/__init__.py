@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilework.errors import NetworkError
 from tilework.graph.ir import Network
 from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.passes.find_shuffles import find_shuffles
@@ -93,9 +94,21 @@ PASSES: tuple[Pass, ...] = (
 
 
 def optimize(net: Network) -> Network:
-    """Run all passes."""
+    """Run all passes.
+
+    Raises:
+        NetworkError: a pass cannot rewrite the network; the message names it.
+    """
     for run in PASSES:
-        net = run(net)
+        try:
+            net = run(net)
+        except NetworkError:
+            raise
+        except Exception as e:  # a rule that has not thought of such a network
+            raise NetworkError(
+                f"the pass {run.__name__} cannot rewrite the network '{net.name}': "
+                f"{type(e).__name__}: {e}; report it with the network (net.to_onnx writes it)"
+            ) from e
     return net
 
 
