@@ -174,9 +174,17 @@ class Builder:
         return name
 
     def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
-        """Declare an input; its name is kept as it is."""
+        """Declare an input; its name is kept as it is.
+
+        Raises:
+            NetworkError: the name is taken, or an extent is not positive.
+        """
         if name in self.types:
             raise NetworkError(f"the network has two inputs named '{name}'")
+        if min(shape, default=1) < 1:
+            raise NetworkError(
+                f"input '{name}' has shape {list(shape)}; every extent must be positive"
+            )
         self.inputs[name] = self.types[name] = ValueType(tuple(shape), dtype)
         return name
 
