@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,9 +21,10 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.convert import CONVERTERS
 from tilework.graph.onnx.fold import FOLDABLE, Folding
-from tilework.graph.onnx.functions import body
+from tilework.graph.onnx.functions import body, is_constant
 from tilework.graph.onnx.legacy import modern
-from tilework.graph.onnx.messages import first_line
+from tilework.graph.onnx.messages import first_line, summary
+from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.refused import REFUSED
 from tilework.graph.onnx.standard import definition, is_function
 from tilework.graph.operators import ValueType
@@ -31,7 +32,6 @@ from tilework.graph.operators import ValueType
 if TYPE_CHECKING:
     import onnx
 
-_MAX_LISTED = 20
 _LONGEST = 300  # characters of a reason
 _MOST_EXPANDED = 100_000  # nodes that calls of functions may become, all together
 _DEEPEST = 40  # calls and branches within each other
@@ -45,7 +45,7 @@ class Walk(Context):
     Args:
         b: takes the network's nodes.
         opset: version of the standard operators.
-        folder: of the model's file, if it has one.
+        places: of the model's weight files, if it has a file.
         functions: the model's own, by domain, name and overload.
     """
 
@@ -53,10 +53,10 @@ class Walk(Context):
         self,
         b: Builder,
         opset: int,
-        folder: Path | None = None,
+        places: Places | None = None,
         functions: Iterable[onnx.FunctionProto] = (),
     ) -> None:
-        super().__init__(b, opset, folder)
+        super().__init__(b, opset, places)
         self._functions = {(f.domain, f.name, f.overload): f for f in functions}
         self._problems: list[tuple[str, str, str]] = []  # (operator, node, reason or "")
         self._needed: dict[str, None] = {}  # inputs whose values are needed, in order
@@ -66,10 +66,11 @@ class Walk(Context):
         # what a value is computed from: values, or inputs of the model, which name themselves
         self._sources: dict[str, tuple[str, ...]] = {}
         self._defined: list[str] = []
-        self._folding = Folding()
+        self._folding = Folding(self.budget)
         self._calls: list[str] = []  # functions and branches around the present node
         self._expanded = 0
         self._upcoming: set[str] = set()
+        self._shared: dict[str, dict[str, str]] = {}  # function -> its constants, defined once
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> None:
         """Declare an input of the network."""
@@ -91,13 +92,13 @@ class Walk(Context):
         for node in nodes:
             self.node(node)
         if self._problems:
-            summary = _summary(self._problems)
+            told = summary(self._problems)
             if self._only_values:
                 raise ValuesNeeded(
-                    f"{summary}; pass the values of {', '.join(self._needed)} with values={{...}}",
+                    f"{told}; pass the values of {', '.join(self._needed)} with values={{...}}",
                     list(self._needed),
                 )
-            raise NetworkError(summary)
+            raise NetworkError(told)
 
     def output(self, name: str) -> str:
         """The network's value of an output of the model."""
@@ -217,6 +218,13 @@ class Walk(Context):
             seen.update(found)
         return tuple(sorted(n for n in seen if self._sources.get(n) == (n,)))
 
+    def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
+        """The array of a tensor in the file; functions and branches bring theirs each time."""
+        array = super().tensor(tensor)
+        if self._calls and not self.budget.take(array.nbytes):
+            raise Unsupported("the constants of functions and branches are too large together")
+        return array
+
     # ------------------------------------------------------------ nodes that stand for others
 
     def call(self, function: onnx.FunctionProto, node: onnx.NodeProto) -> None:
@@ -232,11 +240,36 @@ class Walk(Context):
         prefix = f"{node.name or node.op_type}.{self._expanded}."
         outer, self.opset = self.opset, _version(function.opset_import, self.opset)
         try:
-            for n in body(function, node, prefix):
+            shared = self._constants_of(function, label)
+            for n in body(function, node, prefix, shared):
                 self.node(n)
+            for name, output in zip(function.output, node.output, strict=False):
+                if name in shared and output:
+                    self._define(output, self.constants[shared[name]])
         finally:
             self.opset = outer
             self._calls.pop()
+
+    def _constants_of(self, function: onnx.FunctionProto, label: str) -> dict[str, str]:
+        """The constants of one of the model's functions, which all its calls share, by name.
+
+        They are no part of any call. Those that cannot be read are left to the calls to complain.
+        """
+        if (function.domain, function.name, function.overload) not in self._functions:
+            return {}  # a standard operator's; it may differ from call to call
+        if label not in self._shared:
+            self._shared[label] = names = {}
+            calls, self._calls = self._calls, []  # the file pays for them
+            try:
+                for n in function.node:
+                    if is_constant(n):
+                        name = f"{label}.{n.output[0]} {len(self._shared)}"
+                        with contextlib.suppress(Unsupported, ValueError, TypeError):
+                            self.constants[name] = np.asarray(CONVERTERS["Constant"](self, n))
+                            names[n.output[0]] = name
+            finally:
+                self._calls = calls
+        return self._shared[label]
 
     def _defined_by_others(self, node: onnx.NodeProto) -> bool:
         """Visit what the standard defines the operator as, if it does."""
@@ -338,17 +371,3 @@ def _operator(node: onnx.NodeProto) -> str:
 
 def _version(imports: Iterable[onnx.OperatorSetIdProto], otherwise: int) -> int:
     return next((int(o.version) for o in imports if o.domain in _STANDARD), otherwise)
-
-
-def _summary(problems: Sequence[tuple[str, str, str]]) -> str:
-    """All problems in one sentence: unsupported operators with their nodes, then the rest."""
-    nodes: dict[str, list[str]] = {}
-    for op, where, reason in problems:
-        text = f"{op}: {reason}" if reason else op
-        nodes.setdefault(text, []).append(f"'{where}'")
-    parts = []
-    for text, names in nodes.items():
-        shown = ", ".join(names[:_MAX_LISTED])
-        more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-        parts.append(f"{text} (node{'s' if len(names) > 1 else ''} {shown}{more})")
-    return f"unsupported: {'; '.join(parts)}"

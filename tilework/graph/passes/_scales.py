@@ -20,7 +20,7 @@ def per_channel(net: Network, value: str, channels: int) -> np.ndarray | None:
 
 
 def constant_operand(net: Network, node: Node, op: str) -> np.ndarray | None:
-    """The per-channel constant c if ``node`` is ``x op c``, else None; scalars have no channels."""
+    """The per-channel constant c if ``node`` is ``x op c`` and has channels, else None."""
     if node.op != op or node.inputs[0] in net.constants:
         return None
     shape = net.types[node.name].shape
