@@ -24,11 +24,14 @@ def slice_weights(net: Network) -> Network:
     need no copies; each part is large enough to keep the machine busy.
     """
     built = Built()
+    sliced: dict[str, bool] = {}  # a value may have thousands of slices
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         if node.op == "slice" and all(s == 1 for s in node.attrs["stride"]):
-            whole = net.types[node.inputs[0]].shape
-            if tuple(node.attrs["size"]) != whole and _only_slices(net, node.inputs[0]):
+            x = node.inputs[0]
+            if x not in sliced:
+                sliced[x] = _only_slices(net, x)
+            if tuple(node.attrs["size"]) != net.types[x].shape and sliced[x]:
                 begin, size = (tuple(node.attrs[k]) for k in ("begin", "size"))
                 part = _part(b, built, inputs[0], begin, size)
                 if part is not None:
