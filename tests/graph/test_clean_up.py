@@ -96,6 +96,14 @@ class TestSimplifyAlgebra:
             (0.5, 1.5), (0.0, 1.0), (2.0, 3.0),
         }  # fmt: skip
 
+    def test_casts_to_the_own_type(self) -> None:
+        m = Maker("net")
+        x = m.input("x", (2, 3))
+        y = m.op("cast", m.op("relu", x), to="float32")
+        net = m.finish([m.op("cast", m.op("exp", y), to="float64")])
+        assert ops(simplify_algebra(net)) == {"relu": 1, "exp": 1, "cast": 1}
+        same(net, simplify_algebra(net))
+
     def test_pads_and_slices(self) -> None:
         m = Maker("net")
         x = m.input("x", (4, 5))

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
-from tests.graph.operator_cases import Cases
+import tilework as tw
+from tests.graph.operator_cases import Cases, run
+from tilework.graph import from_onnx
 
 Rng = np.random.Generator
 Fill = Callable[[Cases, Rng], None]
@@ -224,6 +228,33 @@ def test_resize(rank: int, tmp_path: Path) -> None:
             scales = [1, 1, *r.choice([0.5, 1.5, 2, 3], rank)]
             c.node("Resize", x, "", c.constant(scales), **a)
     c.check(tmp_path, rtol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("kind", ["linear", "cubic"])
+def test_resize_of_narrow_floats(kind: str, dtype: type, tmp_path: Path) -> None:
+    """Weights and sums are float32; ONNX Runtime resizes no such values."""
+    c = Cases()
+    x = c.input(floats(np.random.default_rng(0), 1, 2, 5, 6).astype(dtype))
+    extents = [1, 2, 7, 9]
+    c.node("Resize", x, "", "", c.constant(extents, "int64"), mode=kind)
+    path = tmp_path / "narrow.onnx"
+    onnx.save(c.model(), path)
+    net = from_onnx(path)
+    assert net.types[net.outputs[0]].dtype == np.dtype(dtype).name
+    (got,) = tw.compile(net, "llvm", None).run(c.inputs)
+    wide = Cases()
+    x = wide.input(c.inputs[x].astype(np.float32))
+    wide.node("Resize", x, "", "", wide.constant(extents, "int64"), mode=kind)
+    onnx.save(wide.model(), path)
+    (want,) = run(path, wide.inputs)
+    # rounded once for each dimension
+    step = 2 * float(ml_dtypes.finfo(dtype).eps) * np.abs(want).max()
+    assert got.dtype == dtype and np.abs(got.astype(np.float32) - want).max() < step
+    net.to_onnx(tmp_path / "again.onnx")
+    again = from_onnx(tmp_path / "again.onnx")
+    (got,) = tw.compile(again, "llvm", None).run(c.inputs)
+    assert got.dtype == dtype and np.abs(got.astype(np.float32) - want).max() < step
 
 
 def test_resize_of_crops(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.graph import onnx_models
 from tests.graph.onnx_models import GraphMaker, save
 from tilework.errors import NetworkError
-from tilework.graph import from_onnx
+from tilework.graph import Builder, from_onnx
 
 
 def refused(model: onnx.ModelProto, tmp_path: Path, **kwargs: object) -> str:
@@ -118,6 +118,32 @@ def test_symbolic_extents(tmp_path: Path) -> None:
     assert "did you mean 'x'" in refused(model, tmp_path, shapes={"xx": (1, 3, 8, 8)})
     net = from_onnx(tmp_path / "model.onnx", {"x": (2, 3, 8, 9)})
     assert net.inputs["x"].shape == (2, 3, 8, 9)
+
+
+@pytest.mark.parametrize(
+    ("dims", "shapes", "told"),
+    [
+        ((-3, 4), {}, "declared with extent -3 in dimension 0"),
+        ((2, -(2**40)), {}, "in dimension 1"),
+        ((-3, 4), {"x": (7, 4)}, "declared with extent -3 in dimension 0"),
+        (("n", 4), {"x": (-2, 4)}, "has extent -2 in dimension 0"),
+        ((-1, 4), {"x": (-2, 4)}, "has extent -2 in dimension 0"),
+        (("n", 4), {"n": (-2,)}, "takes one positive number, not [-2]"),
+        (("n", 4), {"x": (2.5, 4)}, "does not consist of whole numbers"),
+    ],
+)
+def test_extents_that_are_no_extents(
+    dims: tuple[int | str, ...], shapes: dict[str, object], told: str, tmp_path: Path
+) -> None:
+    g = GraphMaker()
+    g.node("Relu", "x", output="y")
+    assert told in refused(g.model({"x": dims}, {"y": None}), tmp_path, shapes=shapes)
+
+
+@pytest.mark.parametrize("shape", [(2, -3), (0,)])
+def test_a_builder_takes_positive_extents(shape: tuple[int, ...]) -> None:
+    with pytest.raises(NetworkError, match="every extent must be positive"):
+        Builder("net").input("x", shape)
 
 
 @pytest.mark.parametrize("extent", [2**40, 2**62])

@@ -115,6 +115,87 @@ def test_weights_outside_the_folder(location: str, tmp_path: Path) -> None:
     assert "outside the model's folder" in external(tmp_path, location)
 
 
+def cached(tmp_path: Path, name: str = "models--org--name") -> Path:
+    """A model and its weights in the cache of a model hub: a folder of links to blobs."""
+    root = tmp_path / name
+    snapshot = root / "snapshots" / "0123abcd" / "onnx"
+    snapshot.mkdir(parents=True)
+    (root / "blobs").mkdir()
+    np.arange(4, dtype=np.float32).tofile(root / "blobs" / "bbbb")
+    (snapshot / "m.onnx_data").symlink_to("../../../blobs/bbbb")
+    g = onnx_models.GraphMaker()
+    g.node("Add", "x", "w", output="y")
+    model = g.model({"x": (4,)}, {"y": None})
+    tensor = onnx.TensorProto(name="w", dims=[4], data_type=onnx.TensorProto.FLOAT)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="m.onnx_data")
+    model.graph.initializer.append(tensor)
+    onnx_models.save(model, root / "blobs" / "aaaa")
+    (snapshot / "m.onnx").symlink_to("../../../blobs/aaaa")
+    return snapshot / "m.onnx"
+
+
+@pytest.mark.parametrize("linked", [True, False], ids=["linked", "exported again"])
+def test_weights_in_the_cache_of_a_hub(linked: bool, tmp_path: Path) -> None:
+    path = cached(tmp_path)
+    if not linked:
+        data = path.read_bytes()
+        path.unlink()
+        path.write_bytes(data)
+    np.testing.assert_array_equal(from_onnx(path).constants["w"], np.arange(4))
+    folder = tmp_path / "link"
+    folder.symlink_to(path.parent)
+    np.testing.assert_array_equal(from_onnx(folder / "m.onnx").constants["w"], np.arange(4))
+
+
+def test_weights_beside_the_file_that_is_linked(tmp_path: Path) -> None:
+    """Both the model and its weights may be links to one other folder."""
+    path = cached(tmp_path, "store")
+    assert from_onnx(path).num_parameters == 4
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data)  # now only the weights lead there
+    with pytest.raises(NetworkError, match="outside the model's folder"):
+        from_onnx(path)
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../../../secret", "../../../other/secret"])
+def test_links_out_of_a_cache(target: str, tmp_path: Path) -> None:
+    """Whoever packs a model may have packed links."""
+    path = cached(tmp_path)
+    for place in (tmp_path, tmp_path / "models--org--name" / "other"):
+        place.mkdir(exist_ok=True)
+        np.zeros(4, np.float32).tofile(place / "secret")
+    data = path.parent / "m.onnx_data"
+    data.unlink()
+    data.symlink_to(target)
+    with pytest.raises(NetworkError, match="outside the model's folder"):
+        from_onnx(path)
+
+
+def test_blobs_that_lie_elsewhere(tmp_path: Path) -> None:
+    path = cached(tmp_path)
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data)
+    blobs = tmp_path / "models--org--name" / "blobs"
+    blobs.rename(tmp_path / "secrets")
+    blobs.symlink_to(tmp_path / "secrets")
+    with pytest.raises(NetworkError, match="outside the model's folder"):
+        from_onnx(path)
+
+
+def test_a_location_does_not_leave_the_folder_though_it_might(tmp_path: Path) -> None:
+    """What links may do, the text of a model may not."""
+    path = cached(tmp_path)
+    model = onnx.load(path, load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = "../../../blobs/bbbb"
+    path.unlink()
+    onnx_models.save(model, path)
+    with pytest.raises(NetworkError, match="outside the model's folder"):
+        from_onnx(path)
+
+
 @pytest.mark.parametrize(
     ("entries", "told"),
     [

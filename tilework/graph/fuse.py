@@ -6,6 +6,10 @@ patterns on all paths between them allow it. A group holds at most one *anchor*:
 dense, pooling, softmax, reductions. So a convolution takes the bias, residual addition and ReLU
 behind it, and nothing in front; a reduction takes elementwise operators on both sides.
 
+A group is as large as the expression of one element may be. A kernel computes an element with all
+that lies between it and the next arrays written out, and what is read twice is written twice: n
+squares in a row are 2**n products. `MAX_TERMS` bounds that, however long the network's chains are.
+
 One rule is wider here: a depthwise and a pointwise convolution in a row may share a group
 (`tilework.graph.chains`). One is narrower: operators that move data (transpose, concatenation)
 never join a group that has an anchor, so that layout changes at a network's boundary stay out of
@@ -19,9 +23,11 @@ from dataclasses import dataclass
 
 from tilework.graph.chains import fuse_chains
 from tilework.graph.ir import Network, Node
+from tilework.graph.lower import copies
 from tilework.graph.operators import OPERATORS, Pattern
 
-MAX_OPS = 256
+MAX_TERMS = 64
+"""Operators and reads in the expression of one element, written out."""
 
 
 @dataclass
@@ -31,8 +37,9 @@ class _Item:
     node: Node
     pattern: Pattern
     readers: list[tuple[int, Pattern]]
+    operands: tuple[tuple[int | None, int], ...]  # nodes (None: no node); how often each is read
     root: int
-    size: int = 1
+    members: tuple[int, ...]  # of the group, where this is its root; in execution order
     has_anchor: bool = False
     parent: int | None = None  # immediate post-dominator
     depth: int = 1
@@ -78,10 +85,16 @@ def fuse(net: Network) -> list[tuple[Node, ...]]:
 def _items(net: Network) -> list[_Item]:
     order = execution_order(net)
     index = {n.name: i for i, n in enumerate(order)}
-    items = [
-        _Item(n, OPERATORS[n.op].pattern, [], i, has_anchor=_anchors(OPERATORS[n.op].pattern))
-        for i, n in enumerate(order)
-    ]
+    items = []
+    known: dict[object, tuple[int, ...]] = {}  # nodes of a long chain are alike
+    for i, node in enumerate(order):
+        pattern = OPERATORS[node.op].pattern
+        key = (node.op, tuple(net.types[v] for v in node.inputs), repr(node.attrs))
+        if key not in known:
+            known[key] = copies(node, net.types)
+        operands = zip((index.get(v) for v in node.inputs), known[key], strict=True)
+        anchors = _anchors(pattern)
+        items.append(_Item(node, pattern, [], tuple(operands), i, (i,), has_anchor=anchors))
     for i, node in enumerate(order):
         for value in node.inputs:
             if value in index:
@@ -136,8 +149,6 @@ def _try_fuse(items: list[_Item], i: int, phase: int) -> None:
     sink = item.parent
     if sink is None or item.pattern is Pattern.OPAQUE or _find(items, i) == _find(items, sink):
         return
-    if items[_find(items, i)].size + items[_find(items, sink)].size > MAX_OPS:
-        return
     anchored = items[_find(items, i)].has_anchor
 
     def simple(pattern: Pattern, at_sink: bool) -> bool:
@@ -164,15 +175,24 @@ def _try_fuse(items: list[_Item], i: int, phase: int) -> None:
         if phase != 1:
             return
         allowed = movable
-    if _paths_allow(items, i, sink, allowed):
-        _merge(items, _between(items, i, sink), sink)
+    between = _between(items, i, sink)
+    if between is None or not _paths_allow(items, between, i, sink, allowed):
+        return
+    joined = {m for j in (*between, sink) for m in items[_find(items, j)].members}
+    if _terms(items, sorted(joined)) <= MAX_TERMS:
+        _merge(items, between, sink)
 
 
-def _between(items: list[_Item], source: int, sink: int) -> Sequence[int]:
-    """``source`` and everything on its paths to ``sink``, without the sink."""
+def _between(items: list[_Item], source: int, sink: int) -> Sequence[int] | None:
+    """``source`` and everything on its paths to ``sink``, without the sink.
+
+    None where that is too much for a group: paths may be as long as the network.
+    """
     seen = {source}
     stack = [source]
     while stack:
+        if len(seen) > MAX_TERMS:
+            return None
         for reader, _ in items[stack.pop()].readers:
             if reader != sink and reader not in seen:
                 seen.add(reader)
@@ -180,10 +200,26 @@ def _between(items: list[_Item], source: int, sink: int) -> Sequence[int]:
     return sorted(seen)
 
 
+def _terms(items: list[_Item], members: Sequence[int]) -> int:
+    """Operators and reads in the largest expression of a group of ``members``."""
+    counts: dict[int | None, int] = {}
+    most = 0
+    for i in members:
+        item = items[i]
+        count = 1 + sum(times * counts.get(j, 1) for j, times in item.operands)
+        counts[i] = 1 if item.pattern in (Pattern.REDUCE, Pattern.ANCHOR) else count
+        most = max(most, count)
+    return most
+
+
 def _paths_allow(
-    items: list[_Item], source: int, sink: int, allowed: Callable[[Pattern, bool], bool]
+    items: list[_Item],
+    between: Sequence[int],
+    source: int,
+    sink: int,
+    allowed: Callable[[Pattern, bool], bool],
 ) -> bool:
-    inner = [i for i in _between(items, source, sink) if i != source]
+    inner = [i for i in between if i != source]
     group = items[_find(items, sink)]
     sink_pattern = Pattern.ANCHOR if group.has_anchor else items[sink].pattern
     mine = _find(items, source)
@@ -204,6 +240,6 @@ def _merge(items: list[_Item], members: Sequence[int], sink: int) -> None:
         # the root of a group is its last node, which is its output
         child, parent = min(root, target), max(root, target)
         items[child].root = parent
-        items[parent].size += items[child].size
+        items[parent].members = tuple(sorted(items[child].members + items[parent].members))
         items[parent].has_anchor |= items[child].has_anchor
         target = parent

@@ -37,6 +37,7 @@ A pass takes a network and returns a new one; nothing here is changed in place.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,6 +48,8 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.operators import ValueType, infer
+
+_WRITER = "tilework.graph.onnx.export"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +117,8 @@ class Network:
         Raises:
             NetworkError: the file cannot be written, or an operator has no ONNX form.
         """
-        from tilework.graph.onnx.export import to_onnx
-
-        to_onnx(self, path)
+        # by name: whoever writes a network knows networks, not the other way round
+        importlib.import_module(_WRITER).to_onnx(self, path)
 
     def __str__(self) -> str:
         lines = [f"network {self.name}"]
@@ -140,7 +142,7 @@ def node_type(node: Node, types: Mapping[str, ValueType]) -> ValueType:
     ins = [types[v] for v in node.inputs]
     try:
         return infer(node.op, ins, node.attrs)
-    except (ValueError, KeyError, IndexError, TypeError) as e:
+    except Exception as e:  # attributes and shapes may be anything
         plain = {t.dtype for t in ins} == {"float32"}
         shapes = ", ".join(("" if plain else t.dtype) + str(list(t.shape)) for t in ins)
         raise NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {e}") from e
@@ -173,9 +175,17 @@ class Builder:
         return name
 
     def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
-        """Declare an input; its name is kept as it is."""
+        """Declare an input; its name is kept as it is.
+
+        Raises:
+            NetworkError: the name is taken, or an extent is not positive.
+        """
         if name in self.types:
             raise NetworkError(f"the network has two inputs named '{name}'")
+        if min(shape, default=1) < 1:
+            raise NetworkError(
+                f"input '{name}' has shape {list(shape)}; every extent must be positive"
+            )
         self.inputs[name] = self.types[name] = ValueType(tuple(shape), dtype)
         return name
 

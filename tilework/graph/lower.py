@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tilework import te
@@ -10,6 +11,10 @@ from tilework.graph.ir import Node, ValueType
 from tilework.graph.moves import as_one_stage
 from tilework.graph.operators import COMMUTATIVE, OPERATORS, Pattern
 from tilework.ops.storage import stored
+from tilework.te.expr import reads
+from tilework.te.tensor import Operation
+
+_MOST_LISTED = 4  # inputs in an error
 
 
 def lower_nodes(
@@ -31,7 +36,7 @@ def lower_nodes(
         value bound to each placeholder.
 
     Raises:
-        NetworkError: an operator that passes should have replaced.
+        NetworkError: a node has no computation, or its operator does not take what it is given.
     """
     placeholders: dict[str, te.Tensor] = {}
     inner: dict[str, te.Tensor] = {}
@@ -50,12 +55,59 @@ def lower_nodes(
             values = values[::-1]  # one form, however the network wrote it
         tensors = [tensor(v) for v in values]
         free = len(values) == 2 and values[1] in constants
-        lower = OPERATORS[node.op].lower
-        if lower is None:
-            raise NetworkError(f"node '{node.name}' ({node.op}) has no computation of its own")
-        inner[node.name] = lower(node.attrs, tensors, free)
+        inner[node.name] = lower_node(node, tensors, free)
     output = stored(inner[nodes[-1].name], dtype)
     patterns = [OPERATORS[n.op].pattern for n in nodes]
     if len(nodes) > 1 and max(patterns) == Pattern.INJECTIVE:
         output = as_one_stage(output)
     return te.ComputeDAG([*placeholders.values(), output]), tuple(placeholders)
+
+
+def lower_node(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -> te.Tensor:
+    """Declare what one node computes.
+
+    Args:
+        node: the node.
+        tensors: its inputs.
+        free: whether the second input is a constant.
+
+    Raises:
+        NetworkError: it has no computation, or its operator does not take what it is given.
+    """
+    operator = OPERATORS.get(node.op)
+    if operator is None or operator.lower is None:
+        raise NetworkError(f"node '{node.name}' ({node.op}) has no computation of its own")
+    try:
+        return operator.lower(node.attrs, tensors, free)
+    except Exception as e:  # of any kind: declarations are checked by whatever they are made of
+        given = ", ".join(f"{t.dtype}{list(t.shape)}" for t in tensors[:_MOST_LISTED])
+        given += f" and {len(tensors) - _MOST_LISTED} more" * (len(tensors) > _MOST_LISTED)
+        raise NetworkError(
+            f"node '{node.name}': the operator {node.op} cannot be computed for {given}: "
+            f"{type(e).__name__}: {e}; write it with other operators or in another element type, "
+            "and report it: its types have passed the check"
+        ) from e
+
+
+def copies(node: Node, types: Mapping[str, ValueType]) -> tuple[int, ...]:
+    """How often each input stands in the expression of one element of the node.
+
+    The stages that the node is declared in are written out in each other. An anchor reads arrays,
+    each once, and so does a view.
+
+    Raises:
+        NetworkError: the operator does not take what it is given.
+    """
+    operator = OPERATORS[node.op]
+    if operator.lower is None or operator.pattern >= Pattern.ANCHOR:
+        return (1,) * len(node.inputs)
+    given = (types[v] for v in node.inputs)
+    inputs = [te.placeholder(t.shape, f"p{i}", t.dtype) for i, t in enumerate(given)]
+    dag = te.ComputeDAG([*inputs, lower_node(node, inputs)])
+    counts: dict[Operation, Counter[Operation]] = {x.op: Counter([x.op]) for x in inputs}
+    for stage in dag.compute_ops:
+        total: Counter[Operation] = Counter()
+        for read in reads(stage.body):
+            total.update(counts[read.tensor.op])
+        counts[stage] = total
+    return tuple(total[x.op] for x in inputs)

@@ -73,6 +73,6 @@ def from_torch(
 
 def _reason(e: Exception) -> str:
     """The first line of what lies behind an error of the exporter, without terminal colours."""
-    from tilework.graph.onnx.context import first_line
+    from tilework.graph.onnx.messages import first_line
 
     return re.sub(r"\x1b\[[\d;]*m", "", first_line(e.__cause__ or e))

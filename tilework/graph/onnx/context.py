@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder
+from tilework.graph.onnx.budget import Budget
+from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.tensors import read_sparse, read_tensor
 from tilework.graph.operators.base import ANY
 
 if TYPE_CHECKING:
@@ -45,15 +47,17 @@ class Context:
 
     Attributes:
         opset: version of the standard operators.
-        folder: of the model's file; None if the model came from memory.
+        places: of the model's weight files; None if the model came from memory.
+        budget: pays for what the import makes.
         values: ONNX name -> value of the network.
         constants: ONNX name -> array known at import; becomes a value when a node reads it.
     """
 
-    def __init__(self, b: Builder, opset: int, folder: Path | None = None) -> None:
+    def __init__(self, b: Builder, opset: int, places: Places | None = None) -> None:
         self.b = b
         self.opset = opset
-        self.folder = folder
+        self.places = places
+        self.budget = Budget()
         self.values: dict[str, str] = {}
         self.constants: dict[str, np.ndarray] = {}
 
@@ -80,15 +84,11 @@ class Context:
 
     def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
         """The array of a tensor in the file."""
-        from tilework.graph.onnx.tensors import read_tensor
-
-        return read_tensor(tensor, self.folder)
+        return read_tensor(tensor, self.places, self.budget)
 
     def sparse_tensor(self, tensor: onnx.SparseTensorProto) -> np.ndarray:
         """The dense array of a sparse tensor in the file."""
-        from tilework.graph.onnx.tensors import read_sparse
-
-        return read_sparse(tensor, self.folder)
+        return read_sparse(tensor, self.places, self.budget)
 
     def rank(self, name: str) -> int:
         """Number of dimensions of an ONNX name."""
@@ -129,9 +129,3 @@ def optional(node: onnx.NodeProto, i: int) -> str:
 def scalar(c: Context, value: float) -> str:
     """A constant of rank 0."""
     return c.b.constant(np.asarray(value, np.float32), "scalar")
-
-
-def first_line(e: BaseException) -> str:
-    """The first line of an error's message."""
-    lines = str(e).strip().splitlines()
-    return lines[0] if lines else type(e).__name__

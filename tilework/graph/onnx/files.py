@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilework.errors import NetworkError
-from tilework.graph.onnx.context import first_line
+from tilework.graph.onnx.messages import first_line
 
 if TYPE_CHECKING:
     import onnx

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.graph.onnx.context import Unsupported, attributes, first_line
+from tilework.graph.onnx.budget import Budget
+from tilework.graph.onnx.context import Unsupported, attributes
+from tilework.graph.onnx.messages import first_line
 
 if TYPE_CHECKING:
     import onnx
 
 LARGEST = 2**27  # elements of one result
-ALLOWANCE = 2**31  # bytes of all results of a model together
 
 # (attributes, inputs; None for those left out) -> number of elements of all results
 Size = Callable[[Mapping[str, Any], Sequence[Any]], int]
@@ -107,8 +108,8 @@ FOLDABLE: dict[str, Size] = {
 class Folding:
     """Evaluates nodes of constants, within limits for one model."""
 
-    def __init__(self) -> None:
-        self._left = ALLOWANCE
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
 
     def fold(
         self, node: onnx.NodeProto, constants: Mapping[str, np.ndarray], opset: int
@@ -127,7 +128,7 @@ class Folding:
         except Exception as e:  # the inputs do not fit the operator
             raise Unsupported(f"cannot be evaluated: {first_line(e)}") from e
         width = max((x.itemsize for x in inputs if x is not None), default=8)
-        if size > LARGEST or size * max(width, 8) > self._left:
+        if size > LARGEST or not self._budget.fits(size * max(width, 8)):
             raise Unsupported("its result, computed from constants, is too large")
         arrays = {i: constants[i] for i in node.input if i}
         try:
@@ -142,5 +143,5 @@ class Folding:
                 results = [np.asarray(next(found)) if n else None for n in node.output]
         except Exception as e:  # whatever the evaluator makes of a malformed node
             raise Unsupported(f"cannot be evaluated: {first_line(e)}") from e
-        self._left -= sum(r.nbytes for r in results if r is not None)
+        self._budget.take(sum(r.nbytes for r in results if r is not None))
         return results

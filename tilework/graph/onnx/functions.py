@@ -9,7 +9,18 @@ if TYPE_CHECKING:
     import onnx
 
 
-def body(function: onnx.FunctionProto, call: onnx.NodeProto, prefix: str) -> list[onnx.NodeProto]:
+def is_constant(node: onnx.NodeProto) -> bool:
+    """Whether a function's node is a constant, the same in each call."""
+    plain = node.op_type == "Constant" and node.domain in ("", "ai.onnx") and len(node.output) == 1
+    return plain and not any(a.ref_attr_name for a in node.attribute)
+
+
+def body(
+    function: onnx.FunctionProto,
+    call: onnx.NodeProto,
+    prefix: str,
+    shared: Mapping[str, str] | None = None,
+) -> list[onnx.NodeProto]:
     """The nodes that take the place of ``call``.
 
     before: y = f(x; k=2) with  f(a; k) { t = Mul(a, a)  b = Add(t, a; axis=@k) }
@@ -19,16 +30,21 @@ def body(function: onnx.FunctionProto, call: onnx.NodeProto, prefix: str) -> lis
         function: of the model, or of the schema of an operator.
         call: a node that names the function; inputs and outputs may be left out.
         prefix: makes the names of what is computed within unique.
+        shared: constants of the function that are defined elsewhere, and their names there; their
+            nodes are left out.
     """
-    names = {"": ""}
+    shared = shared or {}
+    names = {"": "", **shared}
     for i, name in enumerate(function.input):
         names[name] = call.input[i] if i < len(call.input) else ""
     for i, name in enumerate(function.output):
         given = call.output[i] if i < len(call.output) else ""
-        names[name] = given or f"{prefix}{name}"
+        if name not in shared:
+            names[name] = given or f"{prefix}{name}"
     given_attributes = {a.name: a for a in function.attribute_proto}
     given_attributes |= {a.name: a for a in call.attribute}
-    return [_renamed(n, names, prefix, given_attributes) for n in function.node]
+    nodes = (n for n in function.node if not (is_constant(n) and n.output[0] in shared))
+    return [_renamed(n, names, prefix, given_attributes) for n in nodes]
 
 
 def _renamed(

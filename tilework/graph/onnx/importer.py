@@ -20,6 +20,8 @@ from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
 from tilework.graph.onnx.files import read
 from tilework.graph.onnx.inputs import element_type, input_types
+from tilework.graph.onnx.messages import first_line, one_line
+from tilework.graph.onnx.places import Places, places_of
 from tilework.graph.onnx.walk import Walk, initial_constants
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def from_onnx(
     """Read a network from an ONNX file.
 
     Args:
-        source: the file, whose weights may stand in other files of the same folder; or a model.
+        source: the file, whose weights may stand in other files (see `places`); or a model.
         shapes: full shapes of inputs, by name, for inputs with symbolic extents; or one extent in
             a sequence, by symbol: ``{"batch": (4,)}``. A symbolic batch (the first extent) is 1
             if it is not given.
@@ -50,25 +52,32 @@ def from_onnx(
     """
     if isinstance(source, str | PathLike):
         path = Path(source)
-        model, folder, label = read(path), path.parent, f"'{path}'"
+        model, places, label = read(path), places_of(path), f"'{path}'"
     else:
-        model, folder, label = source, None, "the model"
+        model, places, label = source, None, "the model"
     try:
-        return _convert(model, folder, shapes or {}, values or {})
+        return _convert(model, places, shapes or {}, values or {})
     except ValuesNeeded as e:
         raise ValuesNeeded(f"cannot import {label}: {e}", e.inputs) from e
     except NetworkError as e:
-        raise NetworkError(f"cannot import {label}: {_one_line(e)}") from e
+        raise NetworkError(f"cannot import {label}: {one_line(e)}") from e
+    except MemoryError as e:
+        raise NetworkError(f"cannot import {label}: it needs too much memory") from e
+    except Exception as e:  # a damaged file may hold what no reader has thought of
+        raise NetworkError(
+            f"cannot import {label}: {type(e).__name__}: {first_line(e)}; "
+            "check it with onnx.checker, and report it if that finds nothing"
+        ) from e
 
 
 def _convert(
     model: onnx.ModelProto,
-    folder: Path | None,
+    places: Places | None,
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, np.ndarray],
 ) -> Network:
     graph = model.graph
-    walk = Walk(Builder(graph.name or "model"), _opset(model), folder, model.functions)
+    walk = Walk(Builder(graph.name or "model"), _opset(model), places, model.functions)
     for name, array in initial_constants(graph, walk):
         walk.constant(name, array)
     inputs = [i for i in graph.input if i.name not in walk.constants]  # IR 3 lists both
@@ -144,7 +153,3 @@ def _check_declared(declared: Any, found: Any) -> None:
             f"the file is corrupt: its output '{declared.name}' is declared with shape {told}, "
             f"but has {list(found.shape)}"
         )
-
-
-def _one_line(e: BaseException) -> str:
-    return " ".join(str(e).split())

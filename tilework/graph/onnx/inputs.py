@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ def input_types(
         NetworkError: an input is not a tensor of a supported type, or its shape is not known.
     """
     declared = {i.name: i for i in inputs}
+    for i in inputs:
+        _check_extents(i)
     symbols = _given_symbols(declared, shapes, values)
     result = {}
     for name, i in declared.items():
@@ -51,10 +54,11 @@ def input_types(
                 f"in Python shapes={{'{name}': (...)}}"
             )
         given = shapes.get(name)
-        shape = tuple(map(int, given)) if given is not None else _bind(i, symbols)
+        shape = _given(name, given) if given is not None else _bind(i, symbols)
         if min(shape, default=1) < (given is None):
             raise NetworkError(
-                f"input '{name}' has extent {min(shape)} in dimension {shape.index(min(shape))}"
+                f"input '{name}' has extent {min(shape)} in dimension {shape.index(min(shape))}; "
+                "an extent is a positive number, or 0 if the input is to be empty"
             )
         if math.prod(shape) > MAX_ELEMENTS:
             raise NetworkError(f"input '{name}' of shape {list(shape)} is too large")
@@ -85,6 +89,26 @@ def element_type(value: Any) -> str:
 def _dims(value: Any) -> list[Any] | None:
     kind = value.type.tensor_type
     return list(kind.shape.dim) if kind.HasField("shape") else None
+
+
+def _check_extents(value: Any) -> None:
+    """Refuse a declaration of negative extents, but for the -1 that some exporters write."""
+    for d, dim in enumerate(_dims(value) or []):
+        if dim.dim_value < -1:
+            raise NetworkError(
+                f"the file is corrupt: input '{value.name}' is declared with extent "
+                f"{dim.dim_value} in dimension {d}; export the model with a positive number or a "
+                "symbol there"
+            )
+
+
+def _given(name: str, shape: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return tuple(index(n) for n in shape)
+    except TypeError:
+        raise NetworkError(
+            f"the shape given for input '{name}' does not consist of whole numbers: {tuple(shape)}"
+        ) from None
 
 
 def _fixed(dim: Any) -> int | None:

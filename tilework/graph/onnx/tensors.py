@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilework.errors import NetworkError
-from tilework.graph.onnx.context import first_line
+from tilework.graph.onnx.budget import Budget
+from tilework.graph.onnx.messages import first_line
+from tilework.graph.onnx.places import Places
 
 if TYPE_CHECKING:
     import onnx
@@ -22,23 +23,26 @@ _PACKED_BITS = {
 _LARGEST_SPARSE = 2**27  # elements of a sparse tensor once it is dense
 
 
-def read_tensor(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
+def read_tensor(tensor: onnx.TensorProto, places: Places | None, budget: Budget) -> np.ndarray:
     """The array that a tensor holds.
 
     Args:
         tensor: of any element type; texts become an array of objects.
-        folder: of the model's file, where tensors in other files are looked for.
+        places: where tensors in other files are looked for; None if the model came from memory.
+        budget: pays for what is larger in memory than in the file.
 
     Raises:
-        NetworkError: the tensor is damaged, or its file is missing, short, or outside the folder.
+        NetworkError: the tensor is damaged or too large, or its file is missing, short, or
+            outside the model's folders.
     """
     import onnx
     from onnx import numpy_helper
 
     try:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            return _external(tensor, folder)
-        _check_size(tensor)
+            return _external(tensor, places, budget)
+        in_file = _check_size(tensor)
+        _take(tensor, budget, _elements(tensor) * _itemsize(tensor) - in_file)
         return numpy_helper.to_array(tensor)
     except NetworkError:
         raise
@@ -46,17 +50,20 @@ def read_tensor(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
         raise _unreadable(tensor, first_line(e)) from e
 
 
-def read_sparse(sparse: onnx.SparseTensorProto, folder: Path | None) -> np.ndarray:
-    """The dense array of a sparse tensor.
+def read_sparse(
+    sparse: onnx.SparseTensorProto, places: Places | None, budget: Budget
+) -> np.ndarray:
+    """The dense array of a sparse tensor; ``budget`` pays for it.
 
     Raises:
         NetworkError: it is damaged, or too large when dense.
     """
     shape = tuple(sparse.dims)
-    values = read_tensor(sparse.values, folder)
-    indices = read_tensor(sparse.indices, folder)
+    values = read_tensor(sparse.values, places, budget)
+    indices = read_tensor(sparse.indices, places, budget)
     if any(n < 0 for n in shape) or math.prod(shape) > _LARGEST_SPARSE:
         raise _unreadable(sparse.values, f"a dense tensor of {list(shape)} is too large")
+    _take(sparse.values, budget, math.prod(shape) * values.itemsize)
     try:
         dense = np.zeros(math.prod(shape), values.dtype)
         at = indices
@@ -74,6 +81,22 @@ def _unreadable(tensor: onnx.TensorProto, why: str) -> NetworkError:
     return NetworkError(f"the file is corrupt: constant '{tensor.name}' cannot be read: {why}")
 
 
+def _take(tensor: onnx.TensorProto, budget: Budget, size: int) -> None:
+    """Charge what a tensor takes beyond its file."""
+    if not budget.take(max(size, 0)):
+        raise NetworkError(
+            f"constant '{tensor.name}' is too large: what the file's constants become in memory, "
+            "beyond the file's own size, is over 2 GiB"
+        )
+
+
+def _itemsize(tensor: onnx.TensorProto) -> int:
+    """Bytes of an element in memory; those that share a byte in the file have one each."""
+    from onnx import helper
+
+    return int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+
+
 def _elements(tensor: onnx.TensorProto) -> int:
     if any(n < 0 for n in tensor.dims):
         raise _unreadable(tensor, f"its shape {list(tensor.dims)} is negative")
@@ -82,43 +105,45 @@ def _elements(tensor: onnx.TensorProto) -> int:
 
 def _num_bytes(tensor: onnx.TensorProto) -> int:
     """Size of the tensor's data in bytes, by its shape and element type."""
-    from onnx import TensorProto, helper
+    from onnx import TensorProto
 
     name = TensorProto.DataType.Name(tensor.data_type)
     bits = _PACKED_BITS.get(name)
     if bits is None:
-        bits = 8 * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        bits = 8 * _itemsize(tensor)
     return -(-_elements(tensor) * bits // 8)
 
 
-def _check_size(tensor: onnx.TensorProto) -> None:
-    """Raise if the data does not have the size that the shape says."""
+def _check_size(tensor: onnx.TensorProto) -> int:
+    """Raise if the data does not have the size that the shape says; about how much it has."""
     if tensor.HasField("raw_data"):
         need, given = _num_bytes(tensor), len(tensor.raw_data)
         if need != given:
             raise _unreadable(
                 tensor, f"it has {given} bytes, its shape {list(tensor.dims)} needs {need}"
             )
-        return
+        return given
     fields: tuple[Any, ...] = (
         tensor.float_data, tensor.int32_data, tensor.string_data, tensor.int64_data,
         tensor.double_data, tensor.uint64_data,
     )  # fmt: skip
     if _elements(tensor) > 8 * sum(map(len, fields)):
         raise _unreadable(tensor, f"it lacks data for its shape {list(tensor.dims)}")
+    # integers are written in as few bytes as they need
+    return sum(map(len, fields)) + 3 * len(tensor.float_data) + 7 * len(tensor.double_data)
 
 
-def _external(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
-    """Read a tensor's bytes from the file that it names, which must lie in ``folder``."""
+def _external(tensor: onnx.TensorProto, places: Places | None, budget: Budget) -> np.ndarray:
+    """Read a tensor's bytes from the file that it names."""
     from onnx import TensorProto, numpy_helper
 
     entries = {e.key: e.value for e in tensor.external_data}
     location = entries.get("location", "")
-    if folder is None:
+    if places is None:
         raise NetworkError(
             f"constant '{tensor.name}' lies in the file '{location}': import the model by its path"
         )
-    path = _inside(folder, location, tensor)
+    path = places.find(location, tensor.name)
     need = _num_bytes(tensor)
     offset, length = (_number(tensor, entries, k) for k in ("offset", "length"))
     if not path.is_file():
@@ -133,6 +158,12 @@ def _external(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
             f"the weight file '{path}' is too short: constant '{tensor.name}' ends at byte "
             f"{(offset or 0) + need} of {size}"
         )
+    wider = _elements(tensor) * _itemsize(tensor) - need
+    if not budget.read(path, need, size) or not budget.take(max(wider, 0)):
+        raise NetworkError(
+            f"constant '{tensor.name}' is too large: the file names the same bytes of '{path}' "
+            "over and over"
+        )
     try:
         data = np.fromfile(path, np.uint8, need, offset=offset or 0)
     except OSError as e:
@@ -144,20 +175,6 @@ def _external(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
         return data.view(helper.tensor_dtype_to_np_dtype(tensor.data_type)).reshape(tensor.dims)
     filled.raw_data = data.tobytes()
     return numpy_helper.to_array(filled)
-
-
-def _inside(folder: Path, location: str, tensor: onnx.TensorProto) -> Path:
-    """The path of ``location``, links followed, if it lies in ``folder``."""
-    try:
-        path = (folder / location).resolve()
-        inside = bool(location) and path.is_relative_to(folder.resolve())
-    except (OSError, ValueError, RuntimeError):  # a name that no file can have
-        inside = False
-    if not inside or Path(location).is_absolute():
-        raise NetworkError(
-            f"constant '{tensor.name}' names the file '{location}' outside the model's folder"
-        )
-    return path
 
 
 def _number(tensor: onnx.TensorProto, entries: dict[str, str], key: str) -> int | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,12 +18,13 @@ from tilework.graph.onnx.context import (
     Unsupported,
     ValuesNeeded,
     attributes,
-    first_line,
 )
 from tilework.graph.onnx.convert import CONVERTERS
 from tilework.graph.onnx.fold import FOLDABLE, Folding
-from tilework.graph.onnx.functions import body
+from tilework.graph.onnx.functions import body, is_constant
 from tilework.graph.onnx.legacy import modern
+from tilework.graph.onnx.messages import first_line, summary
+from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.refused import REFUSED
 from tilework.graph.onnx.standard import definition, is_function
 from tilework.graph.operators import ValueType
@@ -31,7 +32,6 @@ from tilework.graph.operators import ValueType
 if TYPE_CHECKING:
     import onnx
 
-_MAX_LISTED = 20
 _LONGEST = 300  # characters of a reason
 _MOST_EXPANDED = 100_000  # nodes that calls of functions may become, all together
 _DEEPEST = 40  # calls and branches within each other
@@ -45,7 +45,7 @@ class Walk(Context):
     Args:
         b: takes the network's nodes.
         opset: version of the standard operators.
-        folder: of the model's file, if it has one.
+        places: of the model's weight files, if it has a file.
         functions: the model's own, by domain, name and overload.
     """
 
@@ -53,27 +53,29 @@ class Walk(Context):
         self,
         b: Builder,
         opset: int,
-        folder: Path | None = None,
+        places: Places | None = None,
         functions: Iterable[onnx.FunctionProto] = (),
     ) -> None:
-        super().__init__(b, opset, folder)
+        super().__init__(b, opset, places)
         self._functions = {(f.domain, f.name, f.overload): f for f in functions}
         self._problems: list[tuple[str, str, str]] = []  # (operator, node, reason or "")
         self._needed: dict[str, None] = {}  # inputs whose values are needed, in order
         self._only_values = True  # no problem but unknown values of inputs
         self._unknown: set[str] = set()  # values that depend on a problem
         self._unoffered: dict[str, str] = {}  # further outputs that nobody may read -> operator
-        self._sources: dict[str, frozenset[str]] = {}  # inputs that a value is computed from
+        # what a value is computed from: values, or inputs of the model, which name themselves
+        self._sources: dict[str, tuple[str, ...]] = {}
         self._defined: list[str] = []
-        self._folding = Folding()
+        self._folding = Folding(self.budget)
         self._calls: list[str] = []  # functions and branches around the present node
         self._expanded = 0
         self._upcoming: set[str] = set()
+        self._shared: dict[str, dict[str, str]] = {}  # function -> its constants, defined once
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> None:
         """Declare an input of the network."""
         self._define(name, self.b.input(name, shape, dtype))
-        self._sources[name] = frozenset([name])
+        self._sources[name] = (name,)
 
     def constant(self, name: str, array: np.ndarray) -> None:
         """Define a constant."""
@@ -90,13 +92,13 @@ class Walk(Context):
         for node in nodes:
             self.node(node)
         if self._problems:
-            summary = _summary(self._problems)
+            told = summary(self._problems)
             if self._only_values:
                 raise ValuesNeeded(
-                    f"{summary}; pass the values of {', '.join(self._needed)} with values={{...}}",
+                    f"{told}; pass the values of {', '.join(self._needed)} with values={{...}}",
                     list(self._needed),
                 )
-            raise NetworkError(summary)
+            raise NetworkError(told)
 
     def output(self, name: str) -> str:
         """The network's value of an output of the model."""
@@ -126,10 +128,14 @@ class Walk(Context):
             self._value_needed(e, _operator(node), where, outputs)
         except Unsupported as e:
             self._problem(_operator(node), where, str(e), outputs)
-        except (IndexError, KeyError, TypeError, ValueError, OverflowError, AttributeError) as e:
-            self._problem(_operator(node), where, f"malformed: {first_line(e)}", outputs)
+        except NetworkError:
+            raise
         except MemoryError:
             self._problem(_operator(node), where, "it needs too much memory", outputs)
+        except RecursionError:
+            self._problem(_operator(node), where, "its graphs are nested too deeply", outputs)
+        except Exception as e:  # whatever a converter makes of a malformed node
+            self._problem(_operator(node), where, f"malformed: {first_line(e)}", outputs)
 
     def _known(self, node: onnx.NodeProto) -> bool:
         """Whether there is a conversion of nodes of this kind."""
@@ -183,7 +189,7 @@ class Walk(Context):
 
     def _assign(self, node: onnx.NodeProto, result: Result) -> None:
         found = result if isinstance(result, list) else [result]
-        sources = self._sources_of(node.input)
+        sources = tuple(dict.fromkeys(i for i in node.input if i in self._sources))
         for output, value in zip_longest(node.output, found):
             if not output:
                 continue
@@ -203,8 +209,21 @@ class Walk(Context):
         else:
             self.values[name] = value
 
-    def _sources_of(self, names: Iterable[str]) -> frozenset[str]:
-        return frozenset().union(*(self._sources.get(n, ()) for n in names))
+    def _sources_of(self, name: str) -> tuple[str, ...]:
+        """The inputs that a value is computed from, by name."""
+        seen, stack = {name}, [name]
+        while stack:
+            found = self._sources.get(stack.pop(), ())
+            stack += [n for n in found if n not in seen]
+            seen.update(found)
+        return tuple(sorted(n for n in seen if self._sources.get(n) == (n,)))
+
+    def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
+        """The array of a tensor in the file; functions and branches bring theirs each time."""
+        array = super().tensor(tensor)
+        if self._calls and not self.budget.take(array.nbytes):
+            raise Unsupported("the constants of functions and branches are too large together")
+        return array
 
     # ------------------------------------------------------------ nodes that stand for others
 
@@ -221,11 +240,36 @@ class Walk(Context):
         prefix = f"{node.name or node.op_type}.{self._expanded}."
         outer, self.opset = self.opset, _version(function.opset_import, self.opset)
         try:
-            for n in body(function, node, prefix):
+            shared = self._constants_of(function, label)
+            for n in body(function, node, prefix, shared):
                 self.node(n)
+            for name, output in zip(function.output, node.output, strict=False):
+                if name in shared and output:
+                    self._define(output, self.constants[shared[name]])
         finally:
             self.opset = outer
             self._calls.pop()
+
+    def _constants_of(self, function: onnx.FunctionProto, label: str) -> dict[str, str]:
+        """The constants of one of the model's functions, which all its calls share, by name.
+
+        They are no part of any call. Those that cannot be read are left to the calls to complain.
+        """
+        if (function.domain, function.name, function.overload) not in self._functions:
+            return {}  # a standard operator's; it may differ from call to call
+        if label not in self._shared:
+            self._shared[label] = names = {}
+            calls, self._calls = self._calls, []  # the file pays for them
+            try:
+                for n in function.node:
+                    if is_constant(n):
+                        name = f"{label}.{n.output[0]} {len(self._shared)}"
+                        with contextlib.suppress(Unsupported, ValueError, TypeError):
+                            self.constants[name] = np.asarray(CONVERTERS["Constant"](self, n))
+                            names[n.output[0]] = name
+            finally:
+                self._calls = calls
+        return self._shared[label]
 
     def _defined_by_others(self, node: onnx.NodeProto) -> bool:
         """Visit what the standard defines the operator as, if it does."""
@@ -255,12 +299,12 @@ class Walk(Context):
                 self._define(name, array)
             for n in graph.node:
                 self.node(n)
-            results: list[tuple[str, frozenset[str]] | np.ndarray | None] = []
+            results: list[tuple[str, tuple[str, ...]] | np.ndarray | None] = []
             for out in graph.output:
                 if out.name in self.constants:
                     results.append(self.constants[out.name])
                 elif out.name in self.values:
-                    results.append((self.values[out.name], self._sources_of([out.name])))
+                    results.append((self.values[out.name], self._sources_of(out.name)))
                 elif out.name in self._unknown:
                     results.append(None)
                 else:
@@ -304,10 +348,10 @@ class Walk(Context):
 
     def _value_needed(self, e: ConstantNeeded, op: str, where: str, outputs: list[str]) -> None:
         """Note that a constant is needed, and which inputs would make it one."""
-        inputs = self._sources_of([e.value])
+        inputs = self._sources_of(e.value)
         small = all(n in self.b.inputs and len(self.b.inputs[n].shape) <= 1 for n in inputs)
         only = self._only_values and small and bool(inputs)
-        self._needed.update(dict.fromkeys(sorted(inputs)))
+        self._needed.update(dict.fromkeys(inputs))
         self._problem(op, where, str(e), outputs)
         self._only_values = only
 
@@ -327,17 +371,3 @@ def _operator(node: onnx.NodeProto) -> str:
 
 def _version(imports: Iterable[onnx.OperatorSetIdProto], otherwise: int) -> int:
     return next((int(o.version) for o in imports if o.domain in _STANDARD), otherwise)
-
-
-def _summary(problems: Sequence[tuple[str, str, str]]) -> str:
-    """All problems in one sentence: unsupported operators with their nodes, then the rest."""
-    nodes: dict[str, list[str]] = {}
-    for op, where, reason in problems:
-        text = f"{op}: {reason}" if reason else op
-        nodes.setdefault(text, []).append(f"'{where}'")
-    parts = []
-    for text, names in nodes.items():
-        shown = ", ".join(names[:_MAX_LISTED])
-        more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-        parts.append(f"{text} (node{'s' if len(names) > 1 else ''} {shown}{more})")
-    return f"unsupported: {'; '.join(parts)}"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from tilework import ops, te
+from tilework.dtypes import NARROW_FLOATS
 from tilework.graph.operators.base import (
     ANY,
     FLOATS,
@@ -163,10 +164,10 @@ def _resample(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     axis = normal_axis(attrs["axis"], len(x.shape))
     if _indices(positions).shape != weights.shape or len(weights.shape) != 2:
         raise ValueError("positions and weights must be matrices of one shape")
-    dtype = "float32" if x.dtype == "bfloat16" else x.dtype
-    if dtype not in FLOATS or weights.dtype != dtype:
+    computed = "float32" if x.dtype in NARROW_FLOATS else x.dtype
+    if computed not in FLOATS or weights.dtype != computed:
         raise ValueError(f"it is not defined for {x.dtype} with weights of {weights.dtype}")
-    return ValueType((*x.shape[:axis], weights.shape[0], *x.shape[axis + 1 :]), dtype)
+    return ValueType((*x.shape[:axis], weights.shape[0], *x.shape[axis + 1 :]), x.dtype)
 
 
 # ---------------------------------------------------------------- along an order

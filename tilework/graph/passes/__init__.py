@@ -21,6 +21,7 @@
     split_phases        transposed convolutions -> convolutions by phases
     merge_parallel      convolutions that share an input, and are narrow or joined again -> one
     split_groups        convolutions of channel groups -> ones with a dimension of groups
+    split_joins         concatenations of very many values -> concatenations of concatenations
 
 Nodes and constants that nobody needs disappear in every pass (`Builder.finish`). `optimize` runs
 them in the order of `PASSES`. Fusion is not a pass but a partition: `fuse`.
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilework.errors import NetworkError
 from tilework.graph.ir import Network
 from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.passes.find_shuffles import find_shuffles
@@ -51,6 +53,7 @@ from tilework.graph.passes.sink_transposes import sink_transposes
 from tilework.graph.passes.slice_weights import slice_weights
 from tilework.graph.passes.split_blocks import split_blocks
 from tilework.graph.passes.split_groups import split_groups
+from tilework.graph.passes.split_joins import split_joins
 from tilework.graph.passes.split_phases import split_phases
 
 Pass = Callable[[Network], Network]
@@ -85,14 +88,27 @@ PASSES: tuple[Pass, ...] = (
     split_groups,
     sink_reshapes,
     simplify_algebra,
+    split_joins,
     merge_views,
 )
 
 
 def optimize(net: Network) -> Network:
-    """Run all passes."""
+    """Run all passes.
+
+    Raises:
+        NetworkError: a pass cannot rewrite the network; the message names it.
+    """
     for run in PASSES:
-        net = run(net)
+        try:
+            net = run(net)
+        except NetworkError:
+            raise
+        except Exception as e:  # a rule that has not thought of such a network
+            raise NetworkError(
+                f"the pass {run.__name__} cannot rewrite the network '{net.name}': "
+                f"{type(e).__name__}: {e}; report it with the network (net.to_onnx writes it)"
+            ) from e
     return net
 
 
@@ -101,5 +117,5 @@ __all__ = [
     "fold_scale_back", "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal",
     "merge_parallel", "merge_views", "optimize", "pull_factors", "recognize", "simplify_algebra",
     "simplify_inference", "sink_reshapes", "sink_transposes", "slice_weights", "split_blocks",
-    "split_groups", "split_phases",
+    "split_groups", "split_joins", "split_phases",
 ]  # fmt: skip

@@ -20,11 +20,11 @@ def per_channel(net: Network, value: str, channels: int) -> np.ndarray | None:
 
 
 def constant_operand(net: Network, node: Node, op: str) -> np.ndarray | None:
-    """The per-channel constant c if ``node`` is ``x op c``, else None."""
+    """The per-channel constant c if ``node`` is ``x op c`` and has channels, else None."""
     if node.op != op or node.inputs[0] in net.constants:
         return None
     shape = net.types[node.name].shape
-    if net.types[node.inputs[0]].shape != shape:  # the constant widens x
+    if not shape or net.types[node.inputs[0]].shape != shape:  # or the constant widens x
         return None
     return per_channel(net, node.inputs[1], shape[-1])
 

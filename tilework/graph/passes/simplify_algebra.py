@@ -59,7 +59,7 @@ _NEUTRAL = {
 
 
 def _same_type(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
-    return inputs[0] if node.attrs.get("dtype") == b.types[inputs[0]].dtype else None
+    return inputs[0] if node.attrs["to"] == b.types[inputs[0]].dtype else None
 
 
 def _whole(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:

@@ -10,6 +10,7 @@ from tilework.graph.operators import OPERATORS, Pattern, Shape
 from tilework.graph.passes._built import Built
 
 _PLAIN = tuple(n for n, o in OPERATORS.items() if o.pattern <= Pattern.BROADCAST)
+_FARTHEST = 32  # nodes between a dense layer and a slice: each part builds them again
 
 
 def slice_weights(net: Network) -> Network:
@@ -23,11 +24,14 @@ def slice_weights(net: Network) -> Network:
     need no copies; each part is large enough to keep the machine busy.
     """
     built = Built()
+    sliced: dict[str, bool] = {}  # a value may have thousands of slices
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         if node.op == "slice" and all(s == 1 for s in node.attrs["stride"]):
-            whole = net.types[node.inputs[0]].shape
-            if tuple(node.attrs["size"]) != whole and _only_slices(net, node.inputs[0]):
+            x = node.inputs[0]
+            if x not in sliced:
+                sliced[x] = _only_slices(net, x)
+            if tuple(node.attrs["size"]) != net.types[x].shape and sliced[x]:
                 begin, size = (tuple(node.attrs[k]) for k in ("begin", "size"))
                 part = _part(b, built, inputs[0], begin, size)
                 if part is not None:
@@ -43,8 +47,8 @@ def _only_slices(net: Network, value: str) -> bool:
     read = sum(math.prod(r.attrs["size"]) for r in readers if r.op == "slice")
     if any(r.op != "slice" for r in readers) or read > math.prod(net.types[value].shape):
         return False
-    while value not in net.outputs:
-        node = net.producer.get(value)
+    for _ in range(_FARTHEST):
+        node = net.producer.get(value) if value not in net.outputs else None
         if node is None or node.op == "dense":
             return node is not None and node.inputs[1] in net.constants
         sources = [v for v in node.inputs if v not in net.constants]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilework.dtypes import NARROW_FLOATS
 from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.indexing import taken
 from tilework.graph.onnx.convert.slices import normal
@@ -179,7 +180,7 @@ def _along(c: Context, x: str, axis: int, t: Table, name: str) -> str:
     dtype = c.b.types[x].dtype
     if dtype not in ("float32", "float64", "float16", "bfloat16"):
         raise Unsupported(f"values of {dtype} cannot be interpolated")
-    kind = "float32" if dtype == "bfloat16" else dtype
+    kind = "float32" if dtype in NARROW_FLOATS else dtype  # what it is computed in
     at = c.b.constant(np.ascontiguousarray(positions), "positions")
     share = c.b.constant(np.ascontiguousarray(weights.astype(kind)), "weights")
     op = "resample" if weights.shape[1] <= _UNROLLED else "resample_sum"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
@@ -80,7 +81,15 @@ def _replace_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> Non
 
 
 def _resample(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    """A gathered slice times its weights for each tap, and their sum."""
+    """A gathered slice times its weights for each tap, and their sum, in the weights' type."""
+    from onnx import helper
+
+    own, computed = (w.net.types[v].dtype for v in node.inputs[::2])
+    kinds = {d: helper.np_dtype_to_tensor_dtype(numpy_dtype(d)) for d in (own, computed)}
+    x, total = inputs[0], out
+    if own != computed:
+        x, total = f"{out}_wide", f"{out}_sum"
+        w.add("Cast", [inputs[0]], x, to=kinds[computed])
     positions, weights = _known(w, node, 1), _known(w, node, 2)
     rank, axis = len(w.net.types[node.name].shape), node.attrs["axis"]
     terms = []
@@ -88,10 +97,12 @@ def _resample(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
         at = _ints(w, f"{out}_places{t}", positions[:, t].tolist())
         shape = [-1 if d == axis else 1 for d in range(rank)]
         share = w.constant(f"{out}_weights{t}", weights[:, t].reshape(shape))
-        w.add("Gather", [inputs[0], at], f"{out}_tap{t}", axis=axis)
+        w.add("Gather", [x, at], f"{out}_tap{t}", axis=axis)
         w.add("Mul", [f"{out}_tap{t}", share], f"{out}_term{t}")
         terms.append(f"{out}_term{t}")
-    w.add("Sum", terms, out)
+    w.add("Sum", terms, total)
+    if own != computed:
+        w.add("Cast", [total], out, to=kinds[own])
 
 
 def _cumulative(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
