@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
+from tilework.cache import BoundedCache
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
 from tilework.kinds.cpu.llvm.program import Source, generate_program, region_keys
@@ -15,8 +15,7 @@ from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
-_OBJECTS_KEPT = 256
-_objects: OrderedDict[tuple[str, str, str, str], bytes] = OrderedDict()
+_OBJECTS: BoundedCache[tuple[str, str, str, str], bytes] = BoundedCache(256)
 
 
 def build(
@@ -64,13 +63,7 @@ def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
 def _object(symbol: str, text: str, target: CpuTarget) -> bytes:
     """Object code of a module; candidates that share a region share its code."""
     key = (symbol, target.mcpu, target.mattr, target.triple)
-    code = _objects.get(key)
-    if code is None:
-        code = _objects[key] = emit_object(text, target)
-        while len(_objects) > _OBJECTS_KEPT:
-            _objects.popitem(last=False)
-    _objects.move_to_end(key)
-    return code
+    return _OBJECTS.get_or_make(key, lambda: emit_object(text, target))
 
 
 class CpuBuilder:

@@ -7,10 +7,10 @@ array of base pointers. So candidates that differ in one region share the code o
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.math_functions import MathLibrary
 from tilework.kinds.cpu.llvm.region import RegionCode, used_buffers
@@ -20,7 +20,6 @@ from tilework.lower.ir import Buffer, Program, Region
 from tilework.space.sketch import Sketch
 
 ALIGN = 64
-_TEXTS_KEPT = 256
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class RegionKey:
         )
 
 
-_texts: OrderedDict[RegionKey, Module] = OrderedDict()
+_TEXTS: BoundedCache[RegionKey, Module] = BoundedCache(256)
 
 
 def region_keys(sketch: Sketch, row: Sequence[int]) -> list[RegionKey]:
@@ -116,8 +115,7 @@ def generate_program(
 
 
 def _region_module(region: Region, target: Target, key: RegionKey | None) -> Module:
-    found = _texts.get(key) if key is not None else None
-    if found is None:
+    def made() -> Module:
         library = MathLibrary(target.features)
         code = RegionCode(region, target.vector_bits, library).text()
         text = (_REGION + _TEAM if target.num_cores > 1 else _REGION).format(
@@ -127,13 +125,9 @@ def _region_module(region: Region, target: Target, key: RegionKey | None) -> Mod
             code=code,
         )
         symbol = f"tw_r{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        found = Module(symbol, text.replace("SYMBOL", symbol))
-    if key is not None:
-        _texts[key] = found
-        _texts.move_to_end(key)
-        while len(_texts) > _TEXTS_KEPT:
-            _texts.popitem(last=False)
-    return found
+        return Module(symbol, text.replace("SYMBOL", symbol))
+
+    return made() if key is None else _TEXTS.get_or_make(key, made)
 
 
 @dataclass(frozen=True)
