@@ -62,7 +62,7 @@ def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
 
 def _object(symbol: str, text: str, target: CpuTarget) -> bytes:
     """Object code of a module; candidates that share a region share its code."""
-    key = (symbol, target.mcpu, target.mattr, target.triple)
+    key = (symbol, target.mcpu, target.llvm_features(), target.triple)
     return _OBJECTS.get_or_make(key, lambda: emit_object(text, target))
 
 

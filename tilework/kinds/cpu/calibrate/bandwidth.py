@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Barrier
 
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.samples import time_calls
 
 _STREAMS = 8
@@ -25,7 +25,7 @@ class Bandwidth:
     l3: float
     dram: float
 
-    def of(self, nbytes: float, target: Target, threads: int = 1) -> float:
+    def of(self, nbytes: float, target: CpuTarget, threads: int = 1) -> float:
         """The bandwidth at which a working set of so many bytes is read again and again, GB/s."""
         for level, size in (
             (self.l1, target.l1_bytes * threads),
@@ -37,7 +37,9 @@ class Bandwidth:
         return self.dram
 
 
-def read_bandwidth(target: Target | None = None, threads: int = 1, repeats: int = 7) -> Bandwidth:
+def read_bandwidth(
+    target: CpuTarget | None = None, threads: int = 1, repeats: int = 7
+) -> Bandwidth:
     """Read bandwidth of each level, the best of ``repeats`` samples.
 
     Every thread reads its own block from end to end, again and again, in whole vectors into
@@ -48,7 +50,7 @@ def read_bandwidth(target: Target | None = None, threads: int = 1, repeats: int 
     from tilework.kinds.cpu.object_code import ObjectCode
     from tilework.runtime.arrays import aligned_empty
 
-    where = target or Target()
+    where = target or CpuTarget()
     lanes = where.lanes()
     code = ObjectCode(emit_object(_loop(lanes), where))
     call = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(

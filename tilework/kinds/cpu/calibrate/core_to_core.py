@@ -12,7 +12,7 @@ import ctypes
 import os
 from threading import Thread
 
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.samples import time_calls
 
 _ROUNDS = 1000
@@ -31,7 +31,7 @@ def core_to_core_ns(repeats: int = 20) -> float | None:
     from tilework.kinds.cpu.object_code import ObjectCode
     from tilework.runtime.arrays import aligned_empty
 
-    code = ObjectCode(emit_object(_CODE, Target()))
+    code = ObjectCode(emit_object(_CODE, CpuTarget()))
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
     serve, answer = kind(code.address("serve")), kind(code.address("answer"))
     line = aligned_empty((128,), "uint8")

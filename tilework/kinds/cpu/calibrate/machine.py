@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from tilework.kinds.cpu.calibrate.bandwidth import read_bandwidth
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.parameters import Parameters, Shared
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.samples import time_calls
 
 _TURNS = 20_000
@@ -18,7 +18,7 @@ _LOADS = 12
 _REPEATS = 15
 
 
-def measure_machine(target: Target) -> Parameters:
+def measure_machine(target: CpuTarget) -> Parameters:
     """The parameters of this machine for a target's code; nothing else should run meanwhile.
 
     Each number is the best of several samples. The clock comes from a chain of dependent
@@ -53,7 +53,7 @@ def measure_machine(target: Target) -> Parameters:
 class _Code:
     """The generated loops, loaded."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: CpuTarget) -> None:
         from tilework.kinds.cpu.llvm.assembler import emit_object
         from tilework.kinds.cpu.object_code import ObjectCode
         from tilework.runtime.arrays import aligned_empty

@@ -6,14 +6,14 @@ import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.samples import time_calls
 
 _ACCUMULATORS = 12
 _ITERATIONS = 20_000
 
 
-def fma_peak_gflops(target: Target | None = None, repeats: int = 30, threads: int = 1) -> float:
+def fma_peak_gflops(target: CpuTarget | None = None, repeats: int = 30, threads: int = 1) -> float:
     """GFLOP/s of float32 multiply-adds in registers, the best of ``repeats`` samples.
 
     Independent accumulators hide the latency, and nothing touches memory. Each sample takes a
@@ -23,7 +23,7 @@ def fma_peak_gflops(target: Target | None = None, repeats: int = 30, threads: in
     from tilework.kinds.cpu.llvm.assembler import emit_object
     from tilework.kinds.cpu.object_code import ObjectCode
 
-    where = target or Target()
+    where = target or CpuTarget()
     lanes = where.lanes()
     code = ObjectCode(emit_object(_loop(lanes), where))
     call = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("fma_loop"))

@@ -15,7 +15,7 @@ from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.math_functions import MathLibrary
 from tilework.kinds.cpu.llvm.region import RegionCode, used_buffers
 from tilework.kinds.cpu.llvm.types import BYTES
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.ir import Buffer, Program, Region
 from tilework.space.sketch import Sketch
 
@@ -79,7 +79,7 @@ def region_keys(sketch: Sketch, row: Sequence[int]) -> list[RegionKey]:
 
 
 def generate_program(
-    program: Program, target: Target, keys: Sequence[RegionKey] | None = None
+    program: Program, target: CpuTarget, keys: Sequence[RegionKey] | None = None
 ) -> Source:
     """LLVM IR of a loop program.
 
@@ -114,7 +114,7 @@ def generate_program(
     return Source(symbol, modules, digest, shared, per_thread)
 
 
-def _region_module(region: Region, target: Target, key: RegionKey | None) -> Module:
+def _region_module(region: Region, target: CpuTarget, key: RegionKey | None) -> Module:
     def made() -> Module:
         library = MathLibrary(target.features)
         code = RegionCode(region, target.vector_bits, library).text()
