@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from tilework.graph.chains import fuse_chains
 from tilework.graph.ir import Network, Node
 from tilework.graph.operators import OPERATORS, Pattern
+from tilework.target import ChainLimits
 
 MAX_OPS = 256
 
@@ -58,10 +59,14 @@ def execution_order(net: Network) -> list[Node]:
     return order
 
 
-def fuse(net: Network) -> list[tuple[Node, ...]]:
+def fuse(net: Network, chains: ChainLimits | None = None) -> list[tuple[Node, ...]]:
     """Partition the nodes into groups, in execution order.
 
     A group's last node is its output; nobody outside reads the others.
+
+    Args:
+        net: the network.
+        chains: which convolutions in a row share a group; none do by default.
     """
     items = _items(net)
     _dominators(items, net)
@@ -72,7 +77,7 @@ def fuse(net: Network) -> list[tuple[Node, ...]]:
     for i in range(len(items)):
         groups.setdefault(_find(items, i), []).append(i)
     found = [tuple(items[i].node for i in groups[last]) for last in sorted(groups)]
-    return fuse_chains(net, found)
+    return found if chains is None else fuse_chains(net, found, chains)
 
 
 def _items(net: Network) -> list[_Item]:

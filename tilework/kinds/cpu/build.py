@@ -35,9 +35,9 @@ def build(
     """
     sketch = SearchSpace.of(task).sketch(sketch_id)
     lowered = LOWERING.lower(sketch, row, apart)
-    program = lowered.program
+    program, target = lowered.program, CpuTarget.of(task.target)
     keys = None if apart else region_keys(sketch, row)
-    source = generate_program(program, task.target, keys)
+    source = generate_program(program, target, keys)
     args = [
         KernelArg(b.name, b.shape, b.dtype, "input", lowered.packing.get(i))
         for i, b in enumerate(program.inputs)
@@ -45,7 +45,7 @@ def build(
     args += [KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs]
     return Kernel(
         source.symbol,
-        tuple((m.symbol, _object(m.symbol, m.text, task.target)) for m in source.modules),
+        tuple((m.symbol, _object(m.symbol, m.text, target)) for m in source.modules),
         source.code_hash,
         tuple(args),
         source.shared_workspace,
@@ -56,8 +56,8 @@ def build(
 def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
     """LLVM IR of one candidate."""
     sketch = SearchSpace.of(task).sketch(sketch_id)
-    program = LOWERING.lower(sketch, row).program
-    return generate_program(program, task.target, region_keys(sketch, row))
+    program, target = LOWERING.lower(sketch, row).program, CpuTarget.of(task.target)
+    return generate_program(program, target, region_keys(sketch, row))
 
 
 def _object(symbol: str, text: str, target: CpuTarget) -> bytes:

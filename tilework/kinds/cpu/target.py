@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
@@ -11,9 +11,11 @@ from typing import ClassVar
 from tilework.errors import TargetError
 from tilework.kinds.cpu import cpus
 from tilework.target.base import Target, parse_cores, parse_options
+from tilework.target.chains import ChainLimits
 from tilework.target.host import HOST_PLATFORM
 
 _CACHE_DIR = Path("/sys/devices/system/cpu/cpu0/cache")
+_BFLOAT16 = "avx512bf16"
 _KNOWN_OPTIONS = ("mcpu", "num-cores", "mattr", "mtriple")
 
 
@@ -107,14 +109,34 @@ class CpuTarget(Target):
         others = (i for i in self.mattr.split(",") if i and i.lstrip("+-") not in known)
         return ",".join([*signed, *others])
 
-    def with_cores(self, num_cores: int) -> CpuTarget:
-        """The same CPU with another number of threads."""
-        return replace(self, text=self._text(num_cores))
+    def require_precision(self, precision: str) -> None:
+        """Bfloat16 needs its dot products; see `Target.require_precision`."""
+        if precision != "f32" and _BFLOAT16 not in self.features:
+            raise TargetError(
+                f"precision {precision} needs a CPU with {_BFLOAT16}, which target '{self}' "
+                "lacks: use precision f32, or name a target that has it (sapphirerapids, znver4 "
+                "or newer)"
+            )
+
+    def chain_limits(self) -> ChainLimits:
+        """Tiles that stay in a core's own cache, and values that would not."""
+        return ChainLimits(max_channels=1024, max_taps=25, min_bytes=1 << 20)
 
     def _text(self, num_cores: int) -> str:
         triple = f" -mtriple={self.triple}" if self.triple else ""
         mattr = f" -mattr={self.mattr}" if self.mattr else ""
         return f"{self.kind} -mcpu={self.mcpu}{triple}{mattr} -num-cores={num_cores}"
+
+    @classmethod
+    def of(cls, target: Target) -> CpuTarget:
+        """The target as one of this kind.
+
+        Raises:
+            TargetError: it names a machine of another kind.
+        """
+        if not isinstance(target, CpuTarget):
+            raise TargetError(f"target '{target}' is no CPU; this serves '{cls.kind}' targets")
+        return target
 
     def missing_on_host(self) -> list[str]:
         """What this target's code may use and the host lacks: CPU features, or its platform."""
