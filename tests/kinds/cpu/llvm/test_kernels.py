@@ -19,7 +19,7 @@ from tilework.kinds.cpu.build import build, generate
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
-from tilework.kinds.cpu.llvm.types import pieces
+from tilework.kinds.cpu.llvm.lanes import pieces
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace
 
