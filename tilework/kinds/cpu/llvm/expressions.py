@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilework.dtypes import NARROW_FLOATS, is_float
+from tilework.dtypes import is_float
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.convert import binary, compare, convert
-from tilework.kinds.cpu.llvm.integers import INDEX_TYPES, is_index_arithmetic
+from tilework.kinds.cpu.llvm.index_data import IndexData
+from tilework.kinds.cpu.llvm.integers import INDEX_TYPES
 from tilework.kinds.cpu.llvm.lanes import LaneDependent
 from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.math_calls import MathCalls
 from tilework.kinds.cpu.llvm.pair_dot import PairDot
 from tilework.kinds.cpu.llvm.products import Products
-from tilework.kinds.cpu.llvm.ssa import BYTES, LLVM_TYPE, Ssa, float_literal, literal
+from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal
 from tilework.lower.ir import PAIR_DOT, Load
 from tilework.te.affine import Linear
 from tilework.te.expr import (
@@ -52,7 +53,7 @@ class Expressions:
         self.bindings = memory.bindings
         self.math = MathCalls(arithmetic)
         self.products = Products(self.integers)
-        self._index_only: dict[int, tuple[Expr, bool]] = {}
+        self.index = IndexData(self.integers, arithmetic)
 
     def value(self, e: Expr) -> Ssa:
         """Emit ``e``; a vector where it depends on the vector loop, else a scalar."""
@@ -66,7 +67,7 @@ class Expressions:
             case Binary() if e.op == "*" and is_float(e.dtype):
                 return self._scaled(e.dtype, *self.products.split(e))
             case Binary():
-                steps = self._steps(e)
+                steps = self.index.steps(e)
                 return steps or binary(self.arithmetic, e.op, self.value(e.a), self.value(e.b))
             case Lookup():
                 return Ssa(literal(self.products.entry(e), e.dtype), 1, e.dtype)
@@ -117,7 +118,7 @@ class Expressions:
     def _choose(self, e: Select | IfThenElse) -> Ssa:
         """A choice: decided now, by a scalar predicate, or element by element."""
         guarded = isinstance(e, IfThenElse)
-        if self._is_index(e.cond):
+        if self.index.covers(e.cond):
             try:
                 cond_ssa, _ = self.integers.int_value(e.cond)
             except LaneDependent:
@@ -165,7 +166,7 @@ class Expressions:
 
         A vector where the other indices move along one, else a scalar or element by element.
         """
-        if all(self._is_index(i) for i in e.indices):
+        if all(self.index.covers(i) for i in e.indices):
             try:
                 pointer = self.addresses.element(e.buffer, e.indices)
                 return self.memory.load_at(e.buffer, pointer, 1, 1)
@@ -194,7 +195,7 @@ class Expressions:
 
     def _position(self, index: Expr) -> str:
         """An index that is the same in all lanes, in 64 bits."""
-        if self._is_index(index):
+        if self.index.covers(index):
             return self.integers.int_value(index)[0]
         return convert(self.arithmetic, self.value(index), "int64").ssa
 
@@ -233,45 +234,22 @@ class Expressions:
             acc = self.arithmetic.multiply_add(left_wide, right_wide, acc)
         return acc
 
-    # -- numbers of loops as data -----------------------------------------------------------
-
-    def _is_index(self, e: Expr) -> bool:
-        """Whether a predicate or index uses loop variables and literals alone."""
-        hit = self._index_only.get(id(e))
-        if hit is None:
-            hit = self._index_only[id(e)] = (e, all(map(is_index_arithmetic, walk(e))))
-        return hit[1]
+    # -- conversions and predicates ---------------------------------------------------------
 
     def _cast(self, e: Cast) -> Ssa:
-        if e.a.dtype in INDEX_TYPES and self._is_index(e.a):
+        if e.a.dtype in INDEX_TYPES and self.index.covers(e.a):
             try:
-                ssa, _ = self.integers.int_value(e.a)
+                return self.index.scalar(e.a, e.dtype)
             except LaneDependent:
-                return convert(self.arithmetic, self.value(e.a), e.dtype)
-            if e.dtype in NARROW_FLOATS:
-                return convert(self.arithmetic, self._cast(Cast("float32", e.a)), e.dtype)
-            if not ssa.startswith("%"):
-                return Ssa(literal(int(ssa), e.dtype), 1, e.dtype)
-            if is_float(e.dtype):
-                out = self.fn.emit(f"sitofp i64 {ssa} to {LLVM_TYPE[e.dtype]}")
-                return Ssa(out, 1, e.dtype)
-            if e.dtype == "bool":
-                return Ssa(self.fn.emit(f"icmp ne i64 {ssa}, 0"), 1, "bool")
-            return self._resize(ssa, e.dtype)
+                pass
         return convert(self.arithmetic, self.value(e.a), e.dtype)
 
-    def _resize(self, ssa: str, dtype: str) -> Ssa:
-        if LLVM_TYPE[dtype] == "i64" or not ssa.startswith("%"):
-            return Ssa(ssa, 1, dtype)
-        return Ssa(self.fn.emit(f"trunc i64 {ssa} to {LLVM_TYPE[dtype]}"), 1, dtype)
-
     def _predicate(self, e: Expr) -> Ssa:
-        if self._is_index(e):
+        if self.index.covers(e):
             try:
-                ssa, _ = self.integers.int_value(e)
-                return Ssa(ssa, 1, "bool") if e.dtype == "bool" else self._resize(ssa, e.dtype)
+                return self.index.plain(e)
             except LaneDependent:
-                steps = self._steps(e)
+                steps = self.index.steps(e)
                 if steps is not None:
                     return steps
         match e:
@@ -285,21 +263,6 @@ class Expressions:
                 ones = self.arithmetic.splat(Ssa("true", 1, "bool"), a.width)
                 return Ssa(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
         raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
-
-    def _steps(self, e: Expr) -> Ssa | None:
-        """A linear function of the vector loop's variable: its first value, and equal steps."""
-        if e.dtype not in INDEX_TYPES or not self._is_index(e):
-            return None
-        form = self.integers.form(e)
-        if form is None:
-            return None
-        const, terms, step, lane = self.bindings.split(form)
-        if lane is None:
-            return None
-        first = self._resize(self.integers.sum(const, terms)[0], e.dtype)
-        kind = LLVM_TYPE[e.dtype]
-        steps = ", ".join(f"{kind} {step * i}" for i in range(lane.width))
-        return self.arithmetic.binary("+", first, Ssa(f"<{steps}>", lane.width, e.dtype))
 
 
 def _deep(e: Expr) -> Iterator[Expr]:
