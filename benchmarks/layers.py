@@ -54,7 +54,7 @@ def main() -> None:
     for count in counts:
         target = tw.Target(f"{args.target} -num-cores={count}")
         figures = measure_machine(target)
-        print(f"\n{target}\n{machine_line(figures)}\n")
+        print(f"\n{target}\n{machine_line(target, figures)}\n")
         print_head(peers)
         found = _measure(args, target, peers, records, figures["fma_peak_gflops"])
         results += found

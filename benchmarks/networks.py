@@ -62,7 +62,7 @@ def main() -> None:
     for count in map(int, args.threads.split(",")):
         target = tw.Target(f"{args.target} -num-cores={count}")
         figures = measure_machine(target)
-        print(f"\n{target}\n{machine_line(figures)}\n")
+        print(f"\n{target}\n{machine_line(target, figures)}\n")
         print_head(peers)
         found: list[Result] = []
         for name in names:

@@ -55,7 +55,7 @@ def main() -> None:
     args = _arguments()
     columns, units = (int(n) for n in args.layer.split("x"))
     target = tw.Target(f"llvm -mcpu=native -num-cores={args.threads}")
-    print(f"{target}\n{machine_line(measure_machine(target))}\n")
+    print(f"{target}\n{machine_line(target, measure_machine(target))}\n")
     print("batch  weight          in memory  ratio      alone  ratio")
     rows: list[Row] = []
     for batch in (int(n) for n in args.batches.split(",")):

@@ -49,67 +49,27 @@ def examine(measure: bool = False) -> dict[str, dict[str, Any]]:
 
 def _parameters(again: bool) -> dict[str, Any]:
     """The measured parameters of this machine; measured now if they never were."""
-    from tilework.kinds.cpu.calibrate.machine import measure_machine
-    from tilework.kinds.cpu.features import Machine
-    from tilework.kinds.cpu.parameters import default_path, measured, save
     from tilework.target import Target
+    from tilework.target.hardware import hardware_of
 
-    target = Target("llvm -mcpu=native")
-    path = str(default_path())
-    if again or measured(target) is None:
-        try:
-            save(target, measure_machine(target))
-        except OSError as error:
-            path = f"cannot be written: {path} ({error}); typical numbers are used"
-    machine, found = Machine.of(target), measured(target)
-    return {
-        "clock": f"{machine.clock_hz * 1e-9:.2f} GHz",
-        "per cycle": f"{machine.fma_ports:.2f} vector multiply-adds, {machine.load_ports:.2f} "
-        f"vector loads, {machine.broadcast_ports:.2f} broadcasts",
-        "multiply-add latency": f"{machine.latency:.1f} cycles",
-        "bytes per cycle": f"L2 {machine.l2_rate:.0f}, L3 {machine.l3_rate:.0f}, memory "
-        f"{machine.memory_rate:.1f}, each of {machine.cores} threads",
-        "starting threads": f"{machine.fork_cycles:.0f} cycles",
-        "measured": found.measured_at if found else "never",
-        "kept in": path,
-    }
+    target = Target()
+    return dict(hardware_of(target).calibrate(target, again))
 
 
 def _machine() -> dict[str, Any]:
     import platform
 
     from tilework.target import Target
+    from tilework.target.hardware import hardware_of
     from tilework.target.host import processor_name
 
-    target = Target("llvm -mcpu=native")
-    wanted = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile")
+    target = Target()
     return {
         "CPU": processor_name(),
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "target": str(target),
-        "vector registers": f"{target.num_vector_registers} of {target.vector_bits} bits",
-        "features": " ".join(f for f in wanted if f in target.features),
-        "caches": f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB, "
-        f"L3 {target.l3_bytes >> 10} KiB",
-        "OpenMP runtime": _openmp(),
-        "FMA peak, 1 thread": _peak(),
+        **hardware_of(target).describe(target),
     }
-
-
-def _openmp() -> str:
-    from tilework.errors import ModuleError
-    from tilework.kinds.cpu.object_code import openmp_runtime
-
-    try:
-        return openmp_runtime()
-    except ModuleError as error:
-        return f"missing: {error}"
-
-
-def _peak() -> str:
-    from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
-
-    return f"{fma_peak_gflops():.0f} GFLOPS, measured now"
 
 
 def _libraries() -> dict[str, str]:

@@ -67,7 +67,7 @@ def compile(
     where = target if isinstance(target, Target) else Target(target)
     require_precision(where, precision)
     history = current_history() if records is None else as_history(records)
-    module = Module(_assemble(plan(net, precision), where, history))
+    module = Module(_assemble(plan(net, precision, where), where, history))
     if num_threads is not None:
         module.set_threads(num_threads)
     return module

@@ -6,6 +6,8 @@ them by time. Other convolutions in a row stay apart: computing a tile's input a
 neighbours, or for each tile of channels, costs more there than the traffic that it saves. So do
 small maps, which stay in the second-level cache from one kernel to the next, and strided
 depthwise convolutions, which read several times what they write.
+
+How small is small, the target's kind says: `tilework.target.Target.chain_limits`.
 """
 
 from __future__ import annotations
@@ -16,22 +18,28 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tilework.graph.ir import Network, Node
+from tilework.target import ChainLimits
 
 _FINISH = frozenset({"add", "subtract", "multiply", "at_least", "at_most", "relu", "clip"})
-_MAX_CHANNELS = 1024
-_MAX_TAPS = 25
-_MIN_BYTES = 1 << 20
 
 Group = tuple[Node, ...]
 
 
-def fuse_chains(net: Network, groups: Sequence[Group]) -> list[Group]:
+def fuse_chains(net: Network, groups: Sequence[Group], limits: ChainLimits) -> list[Group]:
     """Merge neighbours of kind depthwise, pointwise; what is left, also pointwise, depthwise.
 
     Args:
         net: the network that the groups partition.
         groups: in execution order; the last node of each is its output.
+        limits: which convolutions are worth it.
     """
+
+    def depthwise(node: Node) -> bool:
+        return _depthwise(net, node, limits)
+
+    def pointwise(node: Node) -> bool:
+        return _pointwise(net, node)
+
     uses = Counter(v for n in net.nodes for v in n.inputs)
     uses.update(net.outputs)
     out = list(groups)
@@ -43,9 +51,9 @@ def fuse_chains(net: Network, groups: Sequence[Group]) -> list[Group]:
             first = by_output.get(second[0].inputs[0])
             if first is None or first[-1].name in gone or first[-1].name in merged:
                 continue
-            order = (_depthwise, _pointwise) if first_is_depthwise else (_pointwise, _depthwise)
-            kinds = order[0](net, first[0]) and order[1](net, second[0])
-            large = 4 * math.prod(net.types[first[-1].name].shape) >= _MIN_BYTES
+            order = (depthwise, pointwise) if first_is_depthwise else (pointwise, depthwise)
+            kinds = order[0](first[0]) and order[1](second[0])
+            large = 4 * math.prod(net.types[first[-1].name].shape) >= limits.min_bytes
             if (
                 kinds
                 and large
@@ -59,12 +67,12 @@ def fuse_chains(net: Network, groups: Sequence[Group]) -> list[Group]:
     return out
 
 
-def _depthwise(net: Network, node: Node) -> bool:
+def _depthwise(net: Network, node: Node, limits: ChainLimits) -> bool:
     """A 2-D depthwise convolution of few taps and stride 1."""
     if node.op != "conv2d" or node.attrs.get("groups", 1) == 1:
         return False
     shape, kernel = net.types[node.name].shape, net.types[node.inputs[1]].shape[:2]
-    few = shape[-1] <= _MAX_CHANNELS and math.prod(kernel) <= _MAX_TAPS
+    few = shape[-1] <= limits.max_channels and math.prod(kernel) <= limits.max_taps
     return few and tuple(node.attrs["strides"]) == (1, 1)
 
 

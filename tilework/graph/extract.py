@@ -35,7 +35,7 @@ def extract_tasks(
     """
     where = target if isinstance(target, Target) else Target(target)
     require_precision(where, precision)
-    made = plan(net, precision)
+    made = plan(net, precision, where)
     calls: dict[str, list[Call]] = {}
     for call in made.calls:
         if call.complex or include_simple_tasks:

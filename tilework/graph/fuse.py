@@ -25,6 +25,7 @@ from tilework.graph.chains import fuse_chains
 from tilework.graph.ir import Network, Node
 from tilework.graph.lower import copies
 from tilework.graph.operators import OPERATORS, Pattern
+from tilework.target import ChainLimits
 
 MAX_TERMS = 64
 """Operators and reads in the expression of one element, written out."""
@@ -65,10 +66,14 @@ def execution_order(net: Network) -> list[Node]:
     return order
 
 
-def fuse(net: Network) -> list[tuple[Node, ...]]:
+def fuse(net: Network, chains: ChainLimits | None = None) -> list[tuple[Node, ...]]:
     """Partition the nodes into groups, in execution order.
 
     A group's last node is its output; nobody outside reads the others.
+
+    Args:
+        net: the network.
+        chains: which convolutions in a row share a group; none do by default.
     """
     items = _items(net)
     _dominators(items, net)
@@ -79,7 +84,7 @@ def fuse(net: Network) -> list[tuple[Node, ...]]:
     for i in range(len(items)):
         groups.setdefault(_find(items, i), []).append(i)
     found = [tuple(items[i].node for i in groups[last]) for last in sorted(groups)]
-    return fuse_chains(net, found)
+    return found if chains is None else fuse_chains(net, found, chains)
 
 
 def _items(net: Network) -> list[_Item]:

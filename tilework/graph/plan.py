@@ -14,6 +14,7 @@ from tilework.graph.lower import lower_nodes
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.passes import optimize
 from tilework.graph.precision import Precision, stored_types
+from tilework.target import ChainLimits, Target
 from tilework.te import ComputeDAG, Tensor
 
 
@@ -61,10 +62,11 @@ class Plan:
     views: dict[str, str]
 
 
-_PLANS: WeakKeyDictionary[Network, dict[Precision, Plan]] = WeakKeyDictionary()
+_Options = tuple[Precision, ChainLimits | None]
+_PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 
 
-def plan(net: Network, precision: Precision = "f32") -> Plan:
+def plan(net: Network, precision: Precision = "f32", target: Target | None = None) -> Plan:
     """Optimise ``net``, fuse its operators, and declare what each fused call computes.
 
     The plan of a network is computed once and kept as long as the network.
@@ -72,19 +74,21 @@ def plan(net: Network, precision: Precision = "f32") -> Plan:
     Args:
         net: the network.
         precision: of intermediate values and weights; see `tilework.graph.precision`.
+        target: whose kind says which convolutions in a row share a call; this machine by default.
 
     Raises:
         NetworkError: the network does not type-check or cannot be lowered.
     """
+    options = precision, (target or Target()).chain_limits()
     plans = _PLANS.setdefault(net, {})
-    if precision not in plans:
-        plans[precision] = _plan(net, precision)
-    return plans[precision]
+    if options not in plans:
+        plans[options] = _plan(net, *options)
+    return plans[options]
 
 
-def _plan(net: Network, precision: Precision) -> Plan:
+def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Plan:
     net = _outputs_computed(optimize(net))
-    groups = fuse(net)
+    groups = fuse(net, chains)
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     calls: list[Call] = []

@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from tilework.errors import NetworkError, TargetError
+from tilework.errors import NetworkError
 from tilework.graph.ir import Network, Node, ValueType
 from tilework.graph.operators import CONVOLUTIONS, GROUPED, SPARSE
 from tilework.target import Target
 
 Precision = Literal["f32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-_FEATURE = "avx512bf16"
 
 
 def require_precision(target: Target, precision: str) -> None:
@@ -37,15 +36,11 @@ def require_precision(target: Target, precision: str) -> None:
 
     Raises:
         NetworkError: no such precision.
-        TargetError: the target's CPU lacks the feature, which the message names.
+        TargetError: the target lacks a feature, which the message names.
     """
     if precision not in PRECISIONS:
         raise NetworkError(f"precision '{precision}' is unknown; known: {', '.join(PRECISIONS)}")
-    if precision == "bf16" and _FEATURE not in target.features:
-        raise TargetError(
-            f"precision bf16 needs a CPU with {_FEATURE}, which target '{target}' lacks: use "
-            "precision f32, or name a target that has it (sapphirerapids, znver4 or newer)"
-        )
+    target.require_precision(precision)
 
 
 def stored_types(

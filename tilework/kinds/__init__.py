@@ -10,12 +10,14 @@ so that neutral packages know no kind, and a kind that nobody uses costs nothing
     builder   `tilework.lower.protocol.Builder`: a loop program as a kernel, kernels as a module
     device    `tilework.measure.device.Device`: where kernels are verified and timed
     executor  `tilework.runtime.executor.Executor`: opens a compiled network
+    hardware  `tilework.target.hardware.Hardware`: what a machine is and what it reaches; optional
 
 A new kind is registered by the module that defines its target's class; see `register`.
 """
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,6 +44,7 @@ class Kind:
     builder: str
     device: str
     executor: str
+    hardware: str = ""
 
 
 KINDS: dict[str, Kind] = {
@@ -55,6 +58,7 @@ KINDS: dict[str, Kind] = {
         builder="tilework.kinds.cpu.build:BUILDER",
         device="tilework.kinds.cpu.device:DEVICE",
         executor="tilework.kinds.cpu.executor:EXECUTOR",
+        hardware="tilework.kinds.cpu.hardware:HARDWARE",
     ),
 }
 
@@ -78,9 +82,12 @@ def room(kind: str, name: str) -> Any:
     """A room of a kind, loaded at the first call.
 
     Raises:
-        TargetError: no such kind.
+        TargetError: no such kind, or it lacks the room, which is optional.
     """
-    return _loaded(getattr(known_kind(kind), name))
+    where = getattr(known_kind(kind), name)
+    if not where:
+        raise TargetError(f"targets of kind '{kind}' have nothing to say about their {name}")
+    return _loaded(where)
 
 
 def known_kind(name: str, text: str = "") -> Kind:
@@ -94,8 +101,10 @@ def known_kind(name: str, text: str = "") -> Kind:
     text = text or name
     if name in _PLANNED:
         raise TargetError(f"target '{text}': {_PLANNED[name]}")
+    near = difflib.get_close_matches(name, KINDS, 1)
+    meant = f"did you mean '{near[0]}'? " if near else ""
     usages = " or ".join(f"'{k.usage}'" for k in KINDS.values())
-    raise TargetError(f"target '{text}': unknown kind '{name}'; write {usages}")
+    raise TargetError(f"target '{text}': unknown kind '{name}'; {meant}write {usages}")
 
 
 def target_class(name: str, text: str) -> Any:

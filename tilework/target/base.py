@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from tilework import kinds
 from tilework.errors import TargetError
+from tilework.target.chains import ChainLimits
 from tilework.target.host import HOST_PLATFORM, available_cores
 
 
@@ -35,6 +36,7 @@ class Target:
     platform: str = field(init=False, default=HOST_PLATFORM)
 
     def __new__(cls, text: str = "llvm -mcpu=native", *_: Any, **__: Any) -> Target:
+        """An object of the class of the kind that the text's first word names."""
         if cls is not Target:
             return object.__new__(cls)
         words = str(text).split()
@@ -50,14 +52,38 @@ class Target:
         """Neighbouring float32 elements that one instruction computes; 1 on a scalar machine."""
         return 1
 
-    def with_cores(self, num_cores: int) -> Target:
-        """The same machine with another number of threads."""
+    def with_cores(self, num_cores: int) -> Self:
+        """The same machine with another number of threads.
+
+        Raises:
+            TargetError: that is no number of cores, or the kind has no such option.
+        """
+        if num_cores == self.num_cores:
+            return self
         words = [w for w in self.text.split() if not w.startswith("-num-cores=")]
         return replace(self, text=" ".join([*words, f"-num-cores={num_cores}"]))
 
     def missing_on_host(self) -> list[str]:
         """What the target's programs need and this machine lacks."""
         return []
+
+    def require_precision(self, precision: str) -> None:
+        """Refuse to store a network's values in a precision that would not pay here.
+
+        Args:
+            precision: one of `tilework.graph.precision.PRECISIONS`; any target takes ``"f32"``.
+
+        Raises:
+            TargetError: the target lacks something, which the message names.
+        """
+        if precision != "f32":
+            raise TargetError(
+                f"precision {precision} is not supported by target '{self}': use precision f32"
+            )
+
+    def chain_limits(self) -> ChainLimits | None:
+        """Which convolutions in a row share a group; by default none do."""
+        return None
 
 
 def parse_options(words: Iterable[str], text: str, known: Collection[str]) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
+from tilework.cache import BoundedCache
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
 from tilework.kinds.cpu.llvm.program import Source, generate_program, region_keys
@@ -15,8 +15,7 @@ from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
-_OBJECTS_KEPT = 256
-_objects: OrderedDict[tuple[str, str, str, str], bytes] = OrderedDict()
+_OBJECTS: BoundedCache[tuple[str, str, str, str], bytes] = BoundedCache(256)
 
 
 def build(
@@ -36,9 +35,9 @@ def build(
     """
     sketch = SearchSpace.of(task).sketch(sketch_id)
     lowered = LOWERING.lower(sketch, row, apart)
-    program = lowered.program
+    program, target = lowered.program, CpuTarget.of(task.target)
     keys = None if apart else region_keys(sketch, row)
-    source = generate_program(program, task.target, keys)
+    source = generate_program(program, target, keys)
     args = [
         KernelArg(b.name, b.shape, b.dtype, "input", lowered.packing.get(i))
         for i, b in enumerate(program.inputs)
@@ -46,7 +45,7 @@ def build(
     args += [KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs]
     return Kernel(
         source.symbol,
-        tuple((m.symbol, _object(m.symbol, m.text, task.target)) for m in source.modules),
+        tuple((m.symbol, _object(m.symbol, m.text, target)) for m in source.modules),
         source.code_hash,
         tuple(args),
         source.shared_workspace,
@@ -57,20 +56,14 @@ def build(
 def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
     """LLVM IR of one candidate."""
     sketch = SearchSpace.of(task).sketch(sketch_id)
-    program = LOWERING.lower(sketch, row).program
-    return generate_program(program, task.target, region_keys(sketch, row))
+    program, target = LOWERING.lower(sketch, row).program, CpuTarget.of(task.target)
+    return generate_program(program, target, region_keys(sketch, row))
 
 
 def _object(symbol: str, text: str, target: CpuTarget) -> bytes:
     """Object code of a module; candidates that share a region share its code."""
-    key = (symbol, target.mcpu, target.mattr, target.triple)
-    code = _objects.get(key)
-    if code is None:
-        code = _objects[key] = emit_object(text, target)
-        while len(_objects) > _OBJECTS_KEPT:
-            _objects.popitem(last=False)
-    _objects.move_to_end(key)
-    return code
+    key = (symbol, target.mcpu, target.llvm_features(), target.triple)
+    return _OBJECTS.get_or_make(key, lambda: emit_object(text, target))
 
 
 class CpuBuilder:

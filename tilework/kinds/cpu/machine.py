@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilework.kinds.cpu.parameters import measured
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 
 _TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
                         "sapphirerapids", "emeraldrapids", "graniterapids"})  # fmt: skip
@@ -50,7 +50,7 @@ class Machine:
     cores: int = 1
 
     @staticmethod
-    def of(target: Target) -> Machine:
+    def of(target: CpuTarget) -> Machine:
         """What `tilework doctor` measured here for the target's CPU, or typical numbers.
 
         Cache sizes, lanes and registers are the target's own.

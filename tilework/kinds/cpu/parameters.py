@@ -1,14 +1,14 @@
 """Measured numbers of machines, kept in a file of the user's cache folder.
 
-`tilework doctor` measures them (`tilework.kinds.cpu.calibrate.machine`) and writes them; `Machine.of` reads
-them. The file is `$XDG_CACHE_HOME/tilework/machine.json`, by default below `~/.cache`. It is plain
-JSON, one entry for each CPU and kind of code:
+`tilework doctor` measures them (`tilework.kinds.cpu.calibrate`) and writes them; `Machine.of`
+reads them. The file is `$XDG_CACHE_HOME/tilework/machine.json`, by default below `~/.cache`. It is
+plain JSON, one entry for each CPU and kind of code:
 
     {"format": "tilework-machine-1",
      "machines": {"AMD EPYC / znver4": {"clock_hz": 3.7e9, ..., "threads": {"1": {...}}}}}
 
-Where there is no entry, or none that can be used, the table in `tilework.kinds.cpu.machine` serves.
-Nothing is ever measured implicitly: predictions depend on this file and on nothing else.
+Where there is no entry, or none that can be used, the table in `tilework.kinds.cpu.machine`
+serves. Nothing is ever measured implicitly: predictions depend on this file and on nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.target.host import processor_name
 
 FORMAT = "tilework-machine-1"
@@ -70,13 +70,13 @@ def default_path() -> Path:
     return Path(base).expanduser() / "tilework" / "machine.json"
 
 
-def machine_key(target: Target) -> str:
+def machine_key(target: CpuTarget) -> str:
     """Name of the entry for a target: this machine's processor and the kind of code."""
     mattr = f" {target.mattr}" if target.mattr else ""
     return f"{processor_name()} / {target.mcpu}{mattr}"
 
 
-def measured(target: Target, path: Path | None = None) -> Parameters | None:
+def measured(target: CpuTarget, path: Path | None = None) -> Parameters | None:
     """The entry for a target on this machine, or None where there is none that can be used."""
     return _entries(str(path or default_path())).get(machine_key(target))
 
@@ -128,7 +128,7 @@ def _positive(value: Any) -> float:
     return number
 
 
-def save(target: Target, entry: Parameters, path: Path | None = None) -> Path:
+def save(target: CpuTarget, entry: Parameters, path: Path | None = None) -> Path:
     """Keep the entry of a target on this machine; other entries stay. Returns the file.
 
     Raises:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import difflib
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
 from tilework.errors import TargetError
+from tilework.kinds.cpu import cpus
 from tilework.target.base import Target, parse_cores, parse_options
+from tilework.target.chains import ChainLimits
 from tilework.target.host import HOST_PLATFORM
 
 _CACHE_DIR = Path("/sys/devices/system/cpu/cpu0/cache")
+_BFLOAT16 = "avx512bf16"
 _KNOWN_OPTIONS = ("mcpu", "num-cores", "mattr", "mtriple")
 
 
@@ -52,7 +56,7 @@ class CpuTarget(Target):
         where = _platform_of(options.get("mtriple"), self.text)
         foreign = where != HOST_PLATFORM
         arch = where.split()[1]
-        host, host_features = _host()
+        host = cpus.host_cpu()
         mcpu = options.get("mcpu", "generic" if foreign else "native")
         if foreign and mcpu == "native":
             raise TargetError(
@@ -61,11 +65,15 @@ class CpuTarget(Target):
             )
         native = not foreign and mcpu in ("native", host)
         mcpu = host if mcpu == "native" else mcpu
-        features = host_features if native else _features_of(mcpu, arch, self.text)
-        features = _apply_mattr(features, options.get("mattr", ""))
+        mattr = options.get("mattr", "")
+        if native:
+            features = _apply_mattr(cpus.host_features(), mattr)
+            mattr = _with_masked(mattr, mcpu, arch, features)
+        else:
+            features = _apply_mattr(_promised(mcpu, arch, self.text), mattr)
         put = object.__setattr__
         put(self, "mcpu", mcpu)
-        put(self, "mattr", options.get("mattr", ""))
+        put(self, "mattr", mattr)
         put(self, "triple", options["mtriple"] if foreign else "")
         put(self, "platform", where)
         put(self, "num_cores", parse_cores(options.get("num-cores"), self.text))
@@ -83,22 +91,58 @@ class CpuTarget(Target):
         """Float32 elements in one vector register."""
         return self.vector_bits // 32
 
-    def with_cores(self, num_cores: int) -> CpuTarget:
-        """The same CPU with another number of threads."""
-        return replace(self, text=self._text(num_cores))
+    def code_features(self) -> frozenset[str]:
+        """Features whose instructions code for this target may use."""
+        return self.features & cpus.CODE_FEATURES[self.platform.split()[1]]
+
+    def llvm_features(self) -> str:
+        """Every code feature with its sign, so that LLVM uses none that the target lacks.
+
+        The CPU's name alone would stand for what its maker built, whatever the system lets be
+        used. Last come items of ``-mattr`` that no decision of ours depends on.
+        """
+        arch = self.platform.split()[1]
+        known, have = cpus.CODE_FEATURES[arch], self.code_features()
+        native = arch == HOST_PLATFORM.split()[1]
+        signed = [f"-{f}" for f in sorted(known - have) if cpus.llvm_knows(f, native)]
+        signed += [f"+{f}" for f in sorted(have)]
+        others = (i for i in self.mattr.split(",") if i and i.lstrip("+-") not in known)
+        return ",".join([*signed, *others])
+
+    def require_precision(self, precision: str) -> None:
+        """Bfloat16 needs its dot products; see `Target.require_precision`."""
+        if precision != "f32" and _BFLOAT16 not in self.features:
+            raise TargetError(
+                f"precision {precision} needs a CPU with {_BFLOAT16}, which target '{self}' "
+                "lacks: use precision f32, or name a target that has it (sapphirerapids, znver4 "
+                "or newer)"
+            )
+
+    def chain_limits(self) -> ChainLimits:
+        """Tiles that stay in a core's own cache, and values that would not."""
+        return ChainLimits(max_channels=1024, max_taps=25, min_bytes=1 << 20)
 
     def _text(self, num_cores: int) -> str:
         triple = f" -mtriple={self.triple}" if self.triple else ""
         mattr = f" -mattr={self.mattr}" if self.mattr else ""
         return f"{self.kind} -mcpu={self.mcpu}{triple}{mattr} -num-cores={num_cores}"
 
+    @classmethod
+    def of(cls, target: Target) -> CpuTarget:
+        """The target as one of this kind.
+
+        Raises:
+            TargetError: it names a machine of another kind.
+        """
+        if not isinstance(target, CpuTarget):
+            raise TargetError(f"target '{target}' is no CPU; this serves '{cls.kind}' targets")
+        return target
+
     def missing_on_host(self) -> list[str]:
         """What this target's code may use and the host lacks: CPU features, or its platform."""
         if self.platform != HOST_PLATFORM:
             return [f"a machine with {self.platform}"]
-        used = {"avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "bmi2",
-                "avx512bf16"}  # fmt: skip
-        return sorted((self.features & used) - _host()[1])
+        return sorted(self.code_features() - cpus.host_features())
 
 
 def _platform_of(triple: str | None, text: str) -> str:
@@ -113,63 +157,47 @@ def _platform_of(triple: str | None, text: str) -> str:
     arch = {"arm64": "aarch64", "amd64": "x86_64", "x86-64": "x86_64"}.get(words[0], words[0])
     known = ("linux", "darwin", "windows")
     system = next((name for word in words[1:] for name in known if word.startswith(name)), None)
-    if arch not in _CPU_FEATURES or system is None:
+    if arch not in cpus.known_architectures() or system is None:
         raise TargetError(
             f"target '{text}': -mtriple={triple} is not supported; write ARCH-SYSTEM with one of "
-            f"{', '.join(_CPU_FEATURES)} and one of {', '.join(known)}, such as aarch64-linux-gnu"
+            f"{', '.join(cpus.known_architectures())} and one of {', '.join(known)}, such as "
+            "aarch64-linux-gnu"
         )
     return f"{'win32' if system == 'windows' else system} {arch}"
 
 
-@lru_cache(maxsize=1)
-def _host() -> tuple[str, frozenset[str]]:
-    import llvmlite.binding as llvm
-
-    on = frozenset(name for name, enabled in llvm.get_host_cpu_features().items() if enabled)
-    return llvm.get_host_cpu_name(), on
-
-
-_AVX2 = frozenset({"sse4.2", "avx", "avx2", "fma", "bmi", "bmi2", "f16c"})
-_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}
-_X86: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("x86-64", "generic"), frozenset({"sse2"})),
-    **dict.fromkeys(("x86-64-v2", "nehalem"), frozenset({"sse2", "sse4.1", "sse4.2"})),
-    **dict.fromkeys(
-        ("x86-64-v3", "core-avx2", "haswell", "broadwell", "skylake", "znver1", "znver2",
-         "znver3", "alderlake", "raptorlake", "sierraforest", "arrowlake"), _AVX2),
-    **dict.fromkeys(
-        ("x86-64-v4", "skylake-avx512", "cascadelake", "cooperlake", "cannonlake",
-         "icelake-client", "icelake-server", "tigerlake", "rocketlake", "sapphirerapids",
-         "emeraldrapids", "graniterapids", "znver4", "znver5"), _AVX512),
-    **dict.fromkeys(
-        ("cooperlake", "sapphirerapids", "emeraldrapids", "graniterapids", "znver4", "znver5"),
-        _AVX512 | {"avx512bf16"}),
-}  # fmt: skip
-_ARM: dict[str, frozenset[str]] = dict.fromkeys(
-    ("generic", "cortex-a53", "cortex-a72", "cortex-a76", "neoverse-n1", "neoverse-v1",
-     "neoverse-n2", "neoverse-v2", "apple-m1", "apple-m2", "ampere1"), frozenset({"neon"}),
-)  # fmt: skip
-_CPU_FEATURES = {"x86_64": _X86, "aarch64": _ARM}
-"""Features that decide the width and number of vector registers, by architecture and CPU."""
+def _with_masked(mattr: str, mcpu: str, arch: str, features: frozenset[str]) -> str:
+    """``mattr`` and what a machine lacks of what its CPU's name promises; often nothing."""
+    promised = cpus.promised(mcpu, arch) or frozenset()
+    masked = cpus.roots(_apply_mattr(promised, mattr) - features)
+    return ",".join(filter(None, (mattr, *(f"-{f}" for f in masked))))
 
 
-def _features_of(mcpu: str, arch: str, text: str) -> frozenset[str]:
-    known = _CPU_FEATURES.get(arch, {})
-    if mcpu not in known:
-        import difflib
+def _promised(mcpu: str, arch: str, text: str) -> frozenset[str]:
+    """What a CPU's name promises.
 
-        near = difflib.get_close_matches(mcpu, known, 3) or ["native", *list(known)[2:3]]
+    Raises:
+        TargetError: the name is not known.
+    """
+    found = cpus.promised(mcpu, arch)
+    if found is None:
+        known = cpus.known_cpus(arch)
+        near = difflib.get_close_matches(mcpu, known, 3) or ["native", *known[2:3]]
         raise TargetError(
             f"target '{text}': unknown CPU '{mcpu}'; did you mean {', '.join(near)}?"
         )
-    return known[mcpu]
+    return found
 
 
 def _apply_mattr(features: frozenset[str], mattr: str) -> frozenset[str]:
-    out = set(features)
+    """Features after the items of ``-mattr``, in order; needs are handled as LLVM handles them."""
     for item in filter(None, mattr.split(",")):
-        (out.discard if item.startswith("-") else out.add)(item.lstrip("+-"))
-    return frozenset(out)
+        name = item.lstrip("+-")
+        if item.startswith("-"):
+            features = cpus.without(features, (name,))
+        else:
+            features = features | cpus.with_needs((name,))
+    return features
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.te import workloads
 from tilework import te
-from tilework.kinds.cpu.calibrate.machine import measure_machine
+from tilework.kinds.cpu.calibrate.throughput import measure_parameters
 from tilework.kinds.cpu.machine import Machine
 from tilework.kinds.cpu.parameters import (
     FORMAT,
@@ -108,7 +108,7 @@ def test_predictions_depend_on_the_file(cache):
 
 
 def test_the_measurement_gives_plausible_numbers():
-    found = measure_machine(Target("llvm -num-cores=1"))
+    found = measure_parameters(Target("llvm -num-cores=1"))
     assert 0.2e9 < found.clock_hz < 10e9
     assert 0.05 < found.fma_ports < 5 and 0.1 < found.load_ports < 6
     assert 0.1 < found.broadcast_ports < 6 and 1 < found.latency < 40

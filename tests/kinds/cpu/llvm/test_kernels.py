@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,11 +16,12 @@ from tests.te.workloads import conv2d_relu, matmul, softmax
 from tilework import ops, te
 from tilework.compiler.single import compile_task
 from tilework.errors import ModuleError, ScheduleError
+from tilework.kinds.cpu import build as codegen_build
 from tilework.kinds.cpu.build import build, generate
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
-from tilework.kinds.cpu.llvm.types import pieces
+from tilework.kinds.cpu.llvm.lanes import pieces
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace
 
@@ -235,3 +237,14 @@ def test_predicates_of_the_vector_loop_are_vectors() -> None:
     np.testing.assert_array_equal(
         compile_task(task_of(te.ComputeDAG(triangle(37))))(x)[-1], np.tril(x, 1)
     )
+
+
+def test_threads_build_at_once():
+    """Kernels made in several threads, through caches that all of them fill and empty."""
+    space = SearchSpace.of(TASK)
+    rows = [(s.id, row) for s in space.sketches for row in s.sample(np.random.default_rng(3), 3)]
+    alone = [build(TASK, i, row) for i, row in rows]
+    codegen_build._OBJECTS.clear()
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(lambda one: build(TASK, *one), rows * 4))
+    assert together == alone * 4

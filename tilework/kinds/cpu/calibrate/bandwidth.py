@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Barrier
 
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.calibrate.code import function, loaded, zeros
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.samples import time_calls
 
 _STREAMS = 8
@@ -25,7 +26,7 @@ class Bandwidth:
     l3: float
     dram: float
 
-    def of(self, nbytes: float, target: Target, threads: int = 1) -> float:
+    def of(self, nbytes: float, target: CpuTarget, threads: int = 1) -> float:
         """The bandwidth at which a working set of so many bytes is read again and again, GB/s."""
         for level, size in (
             (self.l1, target.l1_bytes * threads),
@@ -37,23 +38,21 @@ class Bandwidth:
         return self.dram
 
 
-def read_bandwidth(target: Target | None = None, threads: int = 1, repeats: int = 7) -> Bandwidth:
+def read_bandwidth(
+    target: CpuTarget | None = None, threads: int = 1, repeats: int = 7
+) -> Bandwidth:
     """Read bandwidth of each level, the best of ``repeats`` samples.
 
     Every thread reads its own block from end to end, again and again, in whole vectors into
     independent sums. A block takes half of the thread's share of the level; those for DRAM are
     together four times as large as the last level.
     """
-    from tilework.kinds.cpu.llvm.assembler import emit_object
-    from tilework.kinds.cpu.object_code import ObjectCode
-    from tilework.runtime.arrays import aligned_empty
-
-    where = target or Target()
+    where = target or CpuTarget()
     lanes = where.lanes()
-    code = ObjectCode(emit_object(_loop(lanes), where))
-    call = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-        code.address("read_loop")
-    )
+    call = function(
+        loaded(_read_loop(lanes), where), "read_loop",
+        ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
+    )  # fmt: skip
     step = 4 * lanes * _STREAMS
     share_l3 = max(where.l3_bytes // 2 // threads, 2 * where.l2_bytes)
     sizes = [
@@ -62,9 +61,7 @@ def read_bandwidth(target: Target | None = None, threads: int = 1, repeats: int 
         share_l3,
         max(4 * where.l3_bytes, 64 << 20) // threads,
     ]
-    blocks = [aligned_empty((max(sizes),), "uint8") for _ in range(threads)]
-    for block in blocks:
-        block[:] = 0
+    blocks = [zeros(max(sizes)) for _ in range(threads)]
     found = []
     for size in sizes:
         turns = size // step
@@ -92,7 +89,7 @@ def _best_together(calls: Sequence[Callable[[], object]], repeats: int) -> float
     return min(slowest)
 
 
-def _loop(lanes: int) -> str:
+def _read_loop(lanes: int) -> str:
     """LLVM IR of ``float read_loop(const float *p, int64 n, int64 rounds)``.
 
     It adds up ``n`` groups of vectors, from first to last, ``rounds`` times.

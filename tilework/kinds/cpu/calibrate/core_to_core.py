@@ -12,7 +12,8 @@ import ctypes
 import os
 from threading import Thread
 
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.calibrate.code import function, loaded, zeros
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.samples import time_calls
 
 _ROUNDS = 1000
@@ -27,15 +28,11 @@ def core_to_core_ns(repeats: int = 20) -> float | None:
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) < 2:
         return None
-    from tilework.kinds.cpu.llvm.assembler import emit_object
-    from tilework.kinds.cpu.object_code import ObjectCode
-    from tilework.runtime.arrays import aligned_empty
-
-    code = ObjectCode(emit_object(_CODE, Target()))
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-    serve, answer = kind(code.address("serve")), kind(code.address("answer"))
-    line = aligned_empty((128,), "uint8")
-    line[:] = 0
+    code = loaded(_PING_PONG, CpuTarget())
+    serve, answer = (
+        function(code, name, None, ctypes.c_void_p, ctypes.c_int64) for name in ("serve", "answer")
+    )
+    line = zeros(128)
     at = line.ctypes.data
     times: list[float] = []
 
@@ -83,6 +80,6 @@ exit:
 }}
 """
 
-_CODE = _SIDE.format(
+_PING_PONG = _SIDE.format(
     name="serve", first="write", parity=0, after="done", last="wait"
 ) + _SIDE.format(name="answer", first="wait", parity=1, after="write", last="done")

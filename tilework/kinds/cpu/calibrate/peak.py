@@ -6,27 +6,25 @@ import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.calibrate.code import function, loaded
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.samples import time_calls
 
 _ACCUMULATORS = 12
 _ITERATIONS = 20_000
 
 
-def fma_peak_gflops(target: Target | None = None, repeats: int = 30, threads: int = 1) -> float:
+def fma_peak_gflops(target: CpuTarget | None = None, repeats: int = 30, threads: int = 1) -> float:
     """GFLOP/s of float32 multiply-adds in registers, the best of ``repeats`` samples.
 
     Independent accumulators hide the latency, and nothing touches memory. Each sample takes a
     tenth of a millisecond or so, so that some fall between interruptions. Several threads begin
     their samples together, and the last to end counts.
     """
-    from tilework.kinds.cpu.llvm.assembler import emit_object
-    from tilework.kinds.cpu.object_code import ObjectCode
-
-    where = target or Target()
+    where = target or CpuTarget()
     lanes = where.lanes()
-    code = ObjectCode(emit_object(_loop(lanes), where))
-    call = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("fma_loop"))
+    code = loaded(_fma_loop(lanes), where)
+    call = function(code, "fma_loop", ctypes.c_float, ctypes.c_int64)
     count = _ITERATIONS if threads == 1 else 20 * _ITERATIONS  # starting together takes a while
     flops = 2.0 * lanes * _ACCUMULATORS * count * threads
     together = Barrier(threads)
@@ -44,7 +42,7 @@ def fma_peak_gflops(target: Target | None = None, repeats: int = 30, threads: in
     return flops / min(slowest) * 1e-9
 
 
-def _loop(lanes: int) -> str:
+def _fma_loop(lanes: int) -> str:
     """LLVM IR of ``float fma_loop(int64 n)``: n times one multiply-add of each accumulator."""
     kind = f"<{lanes} x float>"
     splat = f"{kind} <{', '.join(['float 0x3FEFFFFFE0000000'] * lanes)}>"

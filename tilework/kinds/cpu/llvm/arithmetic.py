@@ -2,90 +2,82 @@
 
 from __future__ import annotations
 
-from tilework.dtypes import NARROW_FLOATS, is_float, is_unsigned
+from tilework.dtypes import is_float, is_unsigned
 from tilework.errors import ScheduleError
-from tilework.kinds.cpu.llvm.convert import convert
+from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.function import Function
-from tilework.kinds.cpu.llvm.math_functions import MathLibrary
-from tilework.kinds.cpu.llvm.types import BYTES, SUFFIX, Value
-
-_FLOAT_OPS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
-_INT_OPS = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
-_FCMP = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
-_ICMP = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
+from tilework.kinds.cpu.llvm.opcodes import FLOAT_OPS, INT_OPS, comparison
+from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 
 
 class Arithmetic:
-    """Emits operations; keeps the broadcasts of the current straight-line code."""
+    """Emits operations; owns the broadcasts of the current straight-line code."""
 
-    def __init__(self, fn: Function, math: MathLibrary) -> None:
+    def __init__(self, fn: Function, declarations: Declarations) -> None:
         self.fn = fn
-        self.math = math
-        self._splats: dict[tuple[str, str, int], Value] = {}
+        self.declarations = declarations
+        self._splats: dict[tuple[str, str, int], Ssa] = {}
 
     def forget(self) -> None:
         """Start of a new basic block: no broadcast made so far may be reused."""
         self._splats.clear()
 
-    def splat(self, v: Value, width: int) -> Value:
+    def splat(self, v: Ssa, width: int) -> Ssa:
         """``v`` repeated ``width`` times."""
         if v.width == width:
             return v
         key = (v.ssa, v.dtype, width)
         found = self._splats.get(key)
         if found is None:
-            out = Value("", width, v.dtype)
+            out = Ssa("", width, v.dtype)
             if not v.ssa.startswith("%"):
                 elems = ", ".join([f"{v.type} {v.ssa}"] * width)
-                found = Value(f"<{elems}>", width, v.dtype)
+                found = Ssa(f"<{elems}>", width, v.dtype)
             else:
                 one = self.fn.emit(f"insertelement {out.type} poison, {v.type} {v.ssa}, i32 0")
                 ssa = self.fn.emit(
                     f"shufflevector {out.type} {one}, {out.type} poison, "
                     f"<{width} x i32> zeroinitializer"
                 )
-                found = Value(ssa, width, v.dtype)
+                found = Ssa(ssa, width, v.dtype)
             self._splats[key] = found
         return found
 
-    def match(self, *values: Value) -> list[Value]:
+    def match(self, *values: Ssa) -> list[Ssa]:
         """The values broadcast to a common width."""
         width = max(v.width for v in values)
         return [self.splat(v, width) for v in values]
 
-    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
+    def multiply_add(self, x: Ssa, y: Ssa, z: Ssa) -> Ssa:
         """``x * y + z``, fused where the target can."""
         a, b, c = self.match(x, y, z)
-        name = f"llvm.fmuladd.{_suffix(a)}"
-        self.math.declare(f"declare {a.type} @{name}({a.type}, {a.type}, {a.type})")
+        name = f"llvm.fmuladd.{a.suffix}"
+        self.declarations.declare(f"declare {a.type} @{name}({a.type}, {a.type}, {a.type})")
         text = f"call {a.type} @{name}({a.type} {a.ssa}, {a.type} {b.ssa}, {a.type} {c.ssa})"
-        return Value(self.fn.emit(text), a.width, a.dtype)
+        return Ssa(self.fn.emit(text), a.width, a.dtype)
 
-    def binary(self, op: str, x: Value, y: Value) -> Value:
-        """``x op y`` on operands broadcast to a common width.
+    def binary(self, op: str, x: Ssa, y: Ssa) -> Ssa:
+        """``x op y`` on operands broadcast to a common width; all but ``max min``.
 
         Raises:
             ScheduleError: the operator is not defined for the type.
         """
         a, b = self.match(x, y)
-        if op in ("max", "min"):
-            # One instruction, and a NaN on the left stays: max(x, 0) of NaN is NaN.
-            return self.select(self.compare("<" if op == "max" else ">", a, b), b, a)
         if is_float(a.dtype):
-            if op not in _FLOAT_OPS:
+            if op not in FLOAT_OPS:
                 raise ScheduleError(f"operator {op} is not defined for {a.dtype}")
-            return Value(
-                self.fn.emit(f"{_FLOAT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype
+            return Ssa(
+                self.fn.emit(f"{FLOAT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype
             )
         if op in ("//", "%", "quot", "rem"):
             return self._divide(op, a, b)
         if op in ("<<", ">>"):
             return self._shift(op, a, b)
-        if op not in _INT_OPS:
+        if op not in INT_OPS:
             raise ScheduleError(f"operator {op} is not supported on {a.dtype} data")
-        return Value(self.fn.emit(f"{_INT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype)
+        return Ssa(self.fn.emit(f"{INT_OPS[op]} {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype)
 
-    def _divide(self, op: str, a: Value, b: Value) -> Value:
+    def _divide(self, op: str, a: Ssa, b: Ssa) -> Ssa:
         """Integer division and remainder, rounding down (``// %``) or to zero (``quot rem``).
 
         A divisor of zero, which a guard may be there to discard, must not trap; nor may the least
@@ -95,31 +87,31 @@ class Arithmetic:
         def put(text: str, x: str, y: str) -> str:
             return self.fn.emit(f"{text} {a.type} {x}, {y}")
 
-        one = self.splat(Value("1", 1, a.dtype), a.width)
-        zero = self.splat(Value("0", 1, a.dtype), a.width)
+        one = self.splat(Ssa("1", 1, a.dtype), a.width)
+        zero = self.splat(Ssa("0", 1, a.dtype), a.width)
         known = "%" not in b.ssa
         if not known:
             b = self.select(self.compare("==", b, zero), one, b)
         quotient = op in ("//", "quot")
         if is_unsigned(a.dtype):
-            return Value(put("udiv" if quotient else "urem", a.ssa, b.ssa), a.width, a.dtype)
-        minus = self.splat(Value("-1", 1, a.dtype), a.width)
+            return Ssa(put("udiv" if quotient else "urem", a.ssa, b.ssa), a.width, a.dtype)
+        minus = self.splat(Ssa("-1", 1, a.dtype), a.width)
         opposite = None if known and b.ssa != minus.ssa else self.compare("==", b, minus)
         by = b if opposite is None else self.select(opposite, one, b)
         rest = put("srem", a.ssa, by.ssa)
 
         def divided() -> str:
-            plain = Value(put("sdiv", a.ssa, by.ssa), a.width, a.dtype)
+            plain = Ssa(put("sdiv", a.ssa, by.ssa), a.width, a.dtype)
             if opposite is None:
                 return plain.ssa
-            negative = Value(put("sub", zero.ssa, a.ssa), a.width, a.dtype)
+            negative = Ssa(put("sub", zero.ssa, a.ssa), a.width, a.dtype)
             return self.select(opposite, negative, plain).ssa
 
         if op in ("quot", "rem"):
-            return Value(divided() if op == "quot" else rest, a.width, a.dtype)
+            return Ssa(divided() if op == "quot" else rest, a.width, a.dtype)
         signs = put("icmp slt", put("xor", rest, b.ssa), zero.ssa)
         some = put("icmp ne", rest, zero.ssa)
-        bits = Value("", a.width, "bool").type
+        bits = Ssa("", a.width, "bool").type
         fix = self.fn.emit(f"and {bits} {signs}, {some}")
         if op == "%":
             changed, plain = put("add", rest, b.ssa), rest
@@ -127,47 +119,32 @@ class Arithmetic:
             plain = divided()
             changed = put("sub", plain, one.ssa)
         text = f"select {bits} {fix}, {a.type} {changed}, {a.type} {plain}"
-        return Value(self.fn.emit(text), a.width, a.dtype)
+        return Ssa(self.fn.emit(text), a.width, a.dtype)
 
-    def _shift(self, op: str, a: Value, b: Value) -> Value:
+    def _shift(self, op: str, a: Ssa, b: Ssa) -> Ssa:
         """A shift by any amount, read as unsigned; the instructions only know those below a width.
 
         Signed numbers keep their sign, whatever leaves at the bottom.
         """
-        last = self.splat(Value(str(8 * BYTES[a.dtype] - 1), 1, a.dtype), a.width)
-        far = Value(self.fn.emit(f"icmp ugt {a.type} {b.ssa}, {last.ssa}"), a.width, "bool")
+        last = self.splat(Ssa(str(8 * BYTES[a.dtype] - 1), 1, a.dtype), a.width)
+        far = Ssa(self.fn.emit(f"icmp ugt {a.type} {b.ssa}, {last.ssa}"), a.width, "bool")
         by = self.select(far, last, b)
         kind = "shl" if op == "<<" else "lshr" if is_unsigned(a.dtype) else "ashr"
-        out = Value(self.fn.emit(f"{kind} {a.type} {a.ssa}, {by.ssa}"), a.width, a.dtype)
+        out = Ssa(self.fn.emit(f"{kind} {a.type} {a.ssa}, {by.ssa}"), a.width, a.dtype)
         if kind == "ashr":
             return out
-        return self.select(far, self.splat(Value("0", 1, a.dtype), a.width), out)
+        return self.select(far, self.splat(Ssa("0", 1, a.dtype), a.width), out)
 
-    def select(self, cond: Value, x: Value, y: Value) -> Value:
+    def select(self, cond: Ssa, x: Ssa, y: Ssa) -> Ssa:
         """``cond ? x : y``, per lane if ``cond`` is a vector."""
         a, b = self.match(x, y)
         if cond.width > 1:
             a, b = self.splat(a, cond.width), self.splat(b, cond.width)
         text = f"select {cond.type} {cond.ssa}, {a.type} {a.ssa}, {b.type} {b.ssa}"
-        return Value(self.fn.emit(text), a.width, a.dtype)
+        return Ssa(self.fn.emit(text), a.width, a.dtype)
 
-    def compare(self, op: str, x: Value, y: Value) -> Value:
-        """The predicate ``x op y``."""
+    def compare(self, op: str, x: Ssa, y: Ssa) -> Ssa:
+        """The predicate ``x op y``; `convert.compare` takes narrow types, too."""
         a, b = self.match(x, y)
-        if a.dtype in NARROW_FLOATS:
-            a, b = (convert(self, v, "float32") for v in (a, b))
-        return Value(self.fn.emit(f"{_compare(a, op)} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
-
-
-def _compare(v: Value, op: str) -> str:
-    """The comparison instruction for the type of ``v``."""
-    if is_float(v.dtype):
-        return f"fcmp {_FCMP[op]}"
-    kind = _ICMP[op]
-    if is_unsigned(v.dtype):
-        kind = kind.replace("s", "u", 1)
-    return f"icmp {kind}"
-
-
-def _suffix(v: Value) -> str:
-    return SUFFIX[v.dtype] if v.width == 1 else f"v{v.width}{SUFFIX[v.dtype]}"
+        text = f"{comparison(op, a.dtype)} {a.type} {a.ssa}, {b.ssa}"
+        return Ssa(self.fn.emit(text), a.width, "bool")

@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 from tilework.kinds.cpu.object_code import llvm
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 
 
 @lru_cache(maxsize=16)
-def _machine(mcpu: str, mattr: str, triple: str) -> Any:
+def _machine(mcpu: str, features: str, triple: str) -> Any:
     binding = llvm()
     if triple:
         binding.initialize_all_targets()
@@ -19,23 +19,23 @@ def _machine(mcpu: str, mattr: str, triple: str) -> Any:
     else:
         kind = binding.Target.from_default_triple()
     return kind.create_target_machine(
-        cpu=mcpu, features=mattr, opt=2, reloc="pic", codemodel="default"
+        cpu=mcpu, features=features, opt=2, reloc="pic", codemodel="default"
     )
 
 
-def _module(text: str, target: Target) -> tuple[Any, Any]:
-    machine = _machine(target.mcpu, target.mattr, target.triple)
+def _module(text: str, target: CpuTarget) -> tuple[Any, Any]:
+    machine = _machine(target.mcpu, target.llvm_features(), target.triple)
     head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
     return llvm().parse_assembly(head + text), machine
 
 
-def emit_object(text: str, target: Target) -> bytes:
+def emit_object(text: str, target: CpuTarget) -> bytes:
     """Object code of LLVM IR text for the target."""
     module, machine = _module(text, target)
     return bytes(machine.emit_object(module))
 
 
-def emit_assembly(text: str, target: Target) -> str:
+def emit_assembly(text: str, target: CpuTarget) -> str:
     """Assembly of LLVM IR text for the target."""
     module, machine = _module(text, target)
     return str(machine.emit_assembly(module))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilework.kinds.cpu.llvm.math_functions import MathLibrary
-from tilework.kinds.cpu.llvm.types import Value
+from tilework.kinds.cpu.llvm.declarations import Declarations
+from tilework.kinds.cpu.llvm.ssa import Ssa
 from tilework.kinds.cpu.llvm.vector_math import VECTOR
 from tilework.lower.ir import For, Load, Stmt, Store, walk_stmts
 from tilework.te.expr import Binary, Call, Const, Expr, IfThenElse, Select, children, walk
@@ -44,18 +44,20 @@ def _loads_plain(e: Expr) -> bool:
     return not isinstance(e, Load) or e.buffer.dtype == "float32"
 
 
-def masked_load(library: MathLibrary, kind: str, width: int, active: int, pointer: str) -> str:
+def masked_load(
+    declarations: Declarations, kind: str, width: int, active: int, pointer: str
+) -> str:
     """A load of the first ``active`` of ``width`` float32 lanes; the others become 0."""
     name = f"@llvm.masked.load.v{width}f32.p0"
-    library.declare(f"declare {kind} {name}(ptr, i32 immarg, <{width} x i1>, {kind})")
+    declarations.declare(f"declare {kind} {name}(ptr, i32 immarg, <{width} x i1>, {kind})")
     mask = _mask(width, active)
     return f"call {kind} {name}(ptr {pointer}, i32 4, {mask}, {kind} zeroinitializer)"
 
 
-def masked_store(library: MathLibrary, v: Value, active: int, pointer: str) -> str:
+def masked_store(declarations: Declarations, v: Ssa, active: int, pointer: str) -> str:
     """A store of the first ``active`` lanes of a float32 vector."""
     name = f"@llvm.masked.store.v{v.width}f32.p0"
-    library.declare(f"declare void {name}({v.type}, ptr, i32 immarg, <{v.width} x i1>)")
+    declarations.declare(f"declare void {name}({v.type}, ptr, i32 immarg, <{v.width} x i1>)")
     mask = _mask(v.width, active)
     return f"call void {name}({v.type} {v.ssa}, ptr {pointer}, i32 4, {mask})"
 

@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from tilework.kinds.cpu.llvm.scalars import Scalars
+from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.lower.ir import For, If, Load, Stmt, Store
 from tilework.te.affine import Linear
 from tilework.te.expr import Axis, Expr, IfThenElse, Lookup, children
 
-Binding = dict[Axis, int]
+Point = dict[Axis, int]
 
 
-def by_element(s: For, scalars: Scalars) -> tuple[Stmt, list[Binding]] | None:
+def by_element(s: For, addresses: Addresses) -> tuple[Stmt, list[Point]] | None:
     """Body and points of a perfect nest of expanded loops, ordered by the element that they read.
 
     None where that would not help: the nest is not one vector update of a register, it reads
@@ -44,7 +44,7 @@ def by_element(s: For, scalars: Scalars) -> tuple[Stmt, list[Binding]] | None:
         return None
     if not isinstance(update.body, Store):
         return None
-    forms = _vector_loads(update.body, update.var, scalars)
+    forms = _vector_loads(update.body, update.var, addresses)
     if not forms:
         return None
     points = [
@@ -67,7 +67,7 @@ def by_element(s: For, scalars: Scalars) -> tuple[Stmt, list[Binding]] | None:
     return body, [points[i] for i in order]
 
 
-def _vector_loads(store: Store, lane: Axis, scalars: Scalars) -> list[Linear]:
+def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Linear]:
     """Addresses of what an update of a register reads; empty unless all are plain vectors."""
     if store.buffer.scope != "register":
         return []
@@ -76,7 +76,7 @@ def _vector_loads(store: Store, lane: Axis, scalars: Scalars) -> list[Linear]:
         if isinstance(node, Lookup):
             return []
         if isinstance(node, Load) and node.buffer.scope != "register":
-            form = scalars.flat(node, node.buffer, node.indices)
+            form = addresses.flat(node, node.buffer, node.indices)
             if form is None or form.coefficients.get(lane) != 1:
                 return []
             forms.append(form)

@@ -7,24 +7,24 @@ array of base pointers. So candidates that differ in one region share the code o
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
-from tilework.kinds.cpu.llvm.math_functions import MathLibrary
-from tilework.kinds.cpu.llvm.region import RegionCode, used_buffers
-from tilework.kinds.cpu.llvm.types import BYTES
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.llvm.declarations import Declarations
+from tilework.kinds.cpu.llvm.region import RegionCode
+from tilework.kinds.cpu.llvm.ssa import BYTES
+from tilework.kinds.cpu.llvm.used import used_buffers
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.ir import Buffer, Program, Region
 from tilework.space.sketch import Sketch
 
 ALIGN = 64
-_TEXTS_KEPT = 256
 
 
 @dataclass(frozen=True)
-class Module:
+class IrModule:
     """A symbol and the IR text that defines it."""
 
     symbol: str
@@ -36,7 +36,7 @@ class Source:
     """IR of a kernel: the main module first, then its regions, and what its caller must know."""
 
     symbol: str
-    modules: tuple[Module, ...]
+    modules: tuple[IrModule, ...]
     code_hash: str
     shared_workspace: int
     thread_workspace: int
@@ -66,7 +66,7 @@ class RegionKey:
         )
 
 
-_texts: OrderedDict[RegionKey, Module] = OrderedDict()
+_TEXTS: BoundedCache[RegionKey, IrModule] = BoundedCache(256)
 
 
 def region_keys(sketch: Sketch, row: Sequence[int]) -> list[RegionKey]:
@@ -80,7 +80,7 @@ def region_keys(sketch: Sketch, row: Sequence[int]) -> list[RegionKey]:
 
 
 def generate_program(
-    program: Program, target: Target, keys: Sequence[RegionKey] | None = None
+    program: Program, target: CpuTarget, keys: Sequence[RegionKey] | None = None
 ) -> Source:
     """LLVM IR of a loop program.
 
@@ -95,7 +95,7 @@ def generate_program(
             known = ", ".join(BYTES)
             raise ScheduleError(f"{b.name} has dtype {b.dtype}; kernels support {known}")
     places, shared, per_thread = _place(program)
-    regions: list[Module] = []
+    regions: list[IrModule] = []
     body: list[str] = []
     for i, region in enumerate(program.regions):
         module = _region_module(region, target, keys[i] if keys else None)
@@ -111,29 +111,23 @@ def generate_program(
         declarations += [f"declare void @{s}.omp(ptr)" for s in declared]
     text = _MAIN.format(symbol=symbol, declarations="\n".join(declarations), calls=calls)
     unique = {m.symbol: m for m in regions}
-    modules = (Module(symbol, text), *unique.values())
+    modules = (IrModule(symbol, text), *unique.values())
     return Source(symbol, modules, digest, shared, per_thread)
 
 
-def _region_module(region: Region, target: Target, key: RegionKey | None) -> Module:
-    found = _texts.get(key) if key is not None else None
-    if found is None:
-        library = MathLibrary(target.features)
-        code = RegionCode(region, target.vector_bits, library).text()
+def _region_module(region: Region, target: CpuTarget, key: RegionKey | None) -> IrModule:
+    def made() -> IrModule:
+        declarations = Declarations(target.features)
+        code = RegionCode(region, target.vector_bits, declarations).text()
         text = (_REGION + _TEAM if target.num_cores > 1 else _REGION).format(
             bits=target.vector_bits,
-            declarations="\n".join(sorted(library.declarations)),
-            definitions="\n".join(library.definitions[k] for k in sorted(library.definitions)),
+            declarations=declarations.text(),
             code=code,
         )
         symbol = f"tw_r{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        found = Module(symbol, text.replace("SYMBOL", symbol))
-    if key is not None:
-        _texts[key] = found
-        _texts.move_to_end(key)
-        while len(_texts) > _TEXTS_KEPT:
-            _texts.popitem(last=False)
-    return found
+        return IrModule(symbol, text.replace("SYMBOL", symbol))
+
+    return made() if key is None else _TEXTS.get_or_make(key, made)
 
 
 @dataclass(frozen=True)
@@ -217,7 +211,6 @@ entry:
 
 _REGION = """\
 {declarations}
-{definitions}
 {code}
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}
 """

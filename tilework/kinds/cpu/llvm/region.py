@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 from tilework.errors import ScheduleError
+from tilework.kinds.cpu.llvm.addresses import Addresses
+from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
+from tilework.kinds.cpu.llvm.bindings import Bindings, Dynamic
+from tilework.kinds.cpu.llvm.declarations import Declarations
+from tilework.kinds.cpu.llvm.expressions import Expressions
 from tilework.kinds.cpu.llvm.function import Function
+from tilework.kinds.cpu.llvm.integers import Integers
+from tilework.kinds.cpu.llvm.lanes import Lane, pieces
+from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.masks import maskable
-from tilework.kinds.cpu.llvm.math_functions import MathLibrary
 from tilework.kinds.cpu.llvm.order import by_element
-from tilework.kinds.cpu.llvm.scalars import Dynamic, Lane, Scalars
-from tilework.kinds.cpu.llvm.types import BYTES, Value, pieces
-from tilework.kinds.cpu.llvm.values import Values
+from tilework.kinds.cpu.llvm.pair_dot import PairDot
+from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
+from tilework.kinds.cpu.llvm.used import used_buffers
 from tilework.lower.ir import (
     Buffer,
     Claim,
@@ -26,7 +32,7 @@ from tilework.lower.ir import (
     Store,
     walk_stmts,
 )
-from tilework.te.expr import Expr, children, walk
+from tilework.te.expr import Expr, walk
 
 
 class RegionCode:
@@ -36,17 +42,22 @@ class RegionCode:
     between the thread-local buffers of neighbouring threads.
     """
 
-    def __init__(self, region: Region, vector_bits: int, math_library: MathLibrary) -> None:
+    def __init__(self, region: Region, vector_bits: int, declarations: Declarations) -> None:
         self.region = region
         self.vector_bits = vector_bits
         self.fn = Function("define void @SYMBOL(ptr %bases, i64 %tid, i64 %nt) #0")
-        self.scalars = Scalars(self.fn)
-        self.values = Values(self.scalars, math_library)
+        self.bindings = Bindings()
+        self.addresses = Addresses(Integers(self.fn, self.bindings))
+        self.integers = self.addresses.integers
+        self.arithmetic = Arithmetic(self.fn, declarations)
+        self.memory = LoadStore(self.addresses, self.arithmetic)
+        self.pairs = PairDot(self.memory, self.arithmetic)
+        self.expressions = Expressions(self.memory, self.pairs, self.arithmetic)
         self._registers: dict[int, tuple[Stmt, set[Buffer]]] = {}
         self._lane_counts: dict[int, tuple[For, int]] = {}
         self._masked = vector_bits == 512 and maskable(region.body)
         stores = [s for s in walk_stmts(region.body) if isinstance(s, Store)]
-        self.scalars.written = frozenset(s.buffer for s in stores)
+        self.bindings.written = frozenset(s.buffer for s in stores)
         self._bind_buffers()
 
     def text(self) -> str:
@@ -76,7 +87,7 @@ class RegionCode:
                 own = self.fn.name()
                 entry.append(f"  {own} = getelementptr i8, ptr {name}, i64 {skip}")
                 name = own
-            self.scalars.base[buffer] = name
+            self.bindings.base[buffer] = name
 
     def _parallel(self) -> None:
         """Loop over this thread's contiguous chunk of the fused parallel loops."""
@@ -95,12 +106,12 @@ class RegionCode:
         rest = i
         for k, var in enumerate(reversed(loops)):
             if k == len(loops) - 1:
-                self.scalars.env[var] = Dynamic(rest, fn.depth)
+                self.bindings.loops[var] = Dynamic(rest, fn.depth)
                 break
             mod, quotient = fn.name(), fn.name()
             block.hoisted.append(f"  {mod} = urem i64 {rest}, {var.extent}")
             block.hoisted.append(f"  {quotient} = udiv i64 {rest}, {var.extent}")
-            self.scalars.env[var] = Dynamic(mod, fn.depth)
+            self.bindings.loops[var] = Dynamic(mod, fn.depth)
             rest = quotient
         self._stmt(self.region.body)
         fn.line(f"{following} = add nuw nsw i64 {i}, 1")
@@ -119,9 +130,9 @@ class RegionCode:
                 for part in s.stmts:
                     self._stmt(part)
             case Store():
-                self.values.store(s.buffer, s.indices, s, self.values.value(s.value))
+                self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
             case Claim():
-                self.values.claim(s.buffer, s.indices, s)
+                self.memory.claim(s.buffer, s.indices, s)
             case For(kind="unroll"):
                 self._expanded(s)
             case For(kind="vector"):
@@ -131,30 +142,30 @@ class RegionCode:
             case If():
                 self._if(s)
             case Let():
-                ssa, depth = self.scalars.int_value(s.value)
+                ssa, depth = self.integers.int_value(s.value)
                 known = not ssa.startswith("%")
-                self.scalars.env[s.var] = int(ssa) if known else Dynamic(ssa, depth)
+                self.bindings.loops[s.var] = int(ssa) if known else Dynamic(ssa, depth)
                 self._stmt(s.body)
 
     def _expanded(self, s: For) -> None:
-        ordered = by_element(s, self.scalars)
+        ordered = by_element(s, self.addresses)
         if ordered is None:
             for i in range(_static(s.extent)):
-                self.scalars.env[s.var] = i
+                self.bindings.loops[s.var] = i
                 self._stmt(s.body)
             return
         body, points = ordered
         for point in points:
-            self.scalars.env.update(point)
+            self.bindings.loops.update(point)
             self._stmt(body)
 
     def _vector(self, s: For) -> None:
         lanes = self._lanes(s)
-        outer, self.values.lane_var = self.values.lane_var, s.var
+        outer, self.bindings.vector = self.bindings.vector, s.var
         for offset, width, active in pieces(_static(s.extent), lanes, self._masked):
-            self.scalars.env[s.var] = Lane(offset, width, active) if width > 1 else offset
+            self.bindings.loops[s.var] = Lane(offset, width, active) if width > 1 else offset
             self._stmt(s.body)
-        self.values.lane_var = outer
+        self.bindings.vector = outer
 
     def _lanes(self, s: For) -> int:
         """Lanes of a vector loop: a register of the widest type stored or accumulated."""
@@ -166,6 +177,12 @@ class RegionCode:
             lanes = self.vector_bits // (8 * max(4, *(BYTES[b.dtype] for b in wide)))
             hit = self._lane_counts[id(s)] = (s, lanes)
         return hit[1]
+
+    def _forget(self) -> None:
+        """Start of a new basic block: what was made in another one may not be there."""
+        self.arithmetic.forget()
+        self.memory.forget()
+        self.pairs.forget()
 
     def _stored_registers(self, s: Stmt) -> set[Buffer]:
         hit = self._registers.get(id(s))
@@ -180,17 +197,17 @@ class RegionCode:
 
     def _serial(self, s: For) -> None:
         """A loop; register elements that its body updates are carried in phis."""
-        fn, values = self.fn, self.values
+        fn, registers = self.fn, self.memory.registers
         start, stop = (
-            str(x) if isinstance(x, int) else self.scalars.int_value(x)[0]
+            str(x) if isinstance(x, int) else self.integers.int_value(x)[0]
             for x in (s.start, s.extent)
         )
         known = not start.startswith("%") and not stop.startswith("%")
         if known and int(start) >= int(stop):
             return
         stored = self._stored_registers(s.body)
-        carried = [k for k in values.registers if k[0] in stored]
-        before = {k: values.registers[k] for k in carried}
+        carried = [k for k in registers if k[0] in stored]
+        before = {k: registers[k] for k in carried}
         head, done = fn.label("loop"), fn.label("done")
         origin = fn.block.label
         if known:
@@ -200,10 +217,10 @@ class RegionCode:
             fn.line(f"br i1 {some}, label %{head}, label %{done}")
         block = fn.open_loop(head)
         i, following = fn.name(), fn.name()
-        self.scalars.env[s.var] = Dynamic(i, fn.depth)
-        inside = {k: Value(fn.name(), before[k].width, before[k].dtype) for k in carried}
-        values.registers.update(inside)
-        values.forget()
+        self.bindings.loops[s.var] = Dynamic(i, fn.depth)
+        inside = {k: Ssa(fn.name(), before[k].width, before[k].dtype) for k in carried}
+        registers.update(inside)
+        self._forget()
         self._stmt(s.body)
         fn.line(f"{following} = add nuw nsw i64 {i}, 1")
         more = fn.emit(f"icmp slt i64 {following}, {stop}")
@@ -211,7 +228,7 @@ class RegionCode:
         fn.line(f"br i1 {more}, label %{head}, label %{done}")
         block.phis.append(f"  {i} = phi i64 [{start}, %{origin}], [{following}, %{latch}]")
         for k in carried:
-            v, after = inside[k], values.registers[k]
+            v, after = inside[k], registers[k]
             block.phis.append(
                 f"  {v.ssa} = phi {v.type} [{before[k].ssa}, %{origin}], [{after.ssa}, %{latch}]"
             )
@@ -219,76 +236,41 @@ class RegionCode:
         end = fn.begin(done)
         if not known:  # without an iteration, registers keep what they held
             for k in carried:
-                kept, after = before[k], values.registers[k]
-                v = Value(fn.name(), kept.width, kept.dtype)
+                kept, after = before[k], registers[k]
+                v = Ssa(fn.name(), kept.width, kept.dtype)
                 end.phis.append(
                     f"  {v.ssa} = phi {v.type} [{kept.ssa}, %{origin}], [{after.ssa}, %{latch}]"
                 )
-                values.registers[k] = v
-        values.forget()
+                registers[k] = v
+        self._forget()
 
     def _if(self, s: If) -> None:
-        fn, values = self.fn, self.values
-        cond, _ = self.scalars.int_value(s.cond)
+        fn, registers = self.fn, self.memory.registers
+        cond, _ = self.integers.int_value(s.cond)
         if cond in ("true", "false"):
             chosen = s.then if cond == "true" else s.orelse
             if chosen is not None:
                 self._stmt(chosen)
             return
         stored = self._stored_registers(s)
-        if any(k[0] in stored for k in values.registers):
+        if any(k[0] in stored for k in registers):
             raise ScheduleError("a register is updated under a condition that is not known here")
         then, other, done = fn.label("then"), fn.label("else"), fn.label("fi")
         fn.line(f"br i1 {cond}, label %{then}, label %{other if s.orelse is not None else done}")
-        kept = dict(values.registers)
+        kept = dict(registers)
         for label, branch in ((then, s.then), (other, s.orelse)):
             if branch is None:
                 continue
             fn.begin(label)
-            values.forget()
+            self._forget()
             self._stmt(branch)
-            values.registers = dict(kept)
+            registers.clear()
+            registers.update(kept)
             fn.line(f"br label %{done}")
         fn.begin(done)
-        values.forget()
+        self._forget()
 
 
 def _static(extent: int | Expr) -> int:
     assert isinstance(extent, int), "expanded and vector loops have constant extents"
     return extent
-
-
-@lru_cache(maxsize=32)
-def used_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
-    """Buffers in memory that a statement touches, in order of first use."""
-    out: dict[Buffer, None] = {}
-    seen: set[int] = set()
-
-    def visit(e: Expr) -> None:
-        if id(e) in seen:
-            return
-        seen.add(id(e))
-        if isinstance(e, Load):
-            out[e.buffer] = None
-            for i in e.indices:
-                visit(i)
-        else:
-            for child in children(e):
-                visit(child)
-
-    for s in walk_stmts(stmt):
-        match s:
-            case Store():
-                out[s.buffer] = None
-                visit(s.value)
-                for i in s.indices:
-                    visit(i)
-            case Let():
-                visit(s.value)
-            case If():
-                visit(s.cond)
-            case For():
-                for bound in (s.start, s.extent):
-                    if not isinstance(bound, int):
-                        visit(bound)
-    return tuple(b for b in out if b.scope != "register")

@@ -1,4 +1,4 @@
-"""Math functions of float32 in vectors, written over `vector_code`.
+"""Math functions of float32 in vectors, written over `vector_body`.
 
 Errors, in units of the last place against the exact value, over all finite float32 numbers (tests
 sample them with denormal numbers, both ends of every range, and where methods change):
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tilework.kinds.cpu.llvm.vector_code import Body, Lanes
+from tilework.kinds.cpu.llvm.vector_body import Body, Lanes
 
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 """ln 2 in two parts; products of the first with small whole numbers are exact."""

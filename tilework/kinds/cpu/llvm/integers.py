@@ -1,12 +1,13 @@
-"""Integer code: loop indices, addresses and predicates, hoisted to the loop they depend on."""
+"""Integer code: loop indices and predicates, hoisted to the loop they depend on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilework.errors import ScheduleError
+from tilework.kinds.cpu.llvm.bindings import Bindings, Terms
 from tilework.kinds.cpu.llvm.function import Function
-from tilework.kinds.cpu.llvm.types import BYTES, LLVM_TYPE
+from tilework.kinds.cpu.llvm.lanes import LaneDependent
+from tilework.kinds.cpu.llvm.opcodes import SIGNED_ORDER
+from tilework.kinds.cpu.llvm.ssa import LLVM_TYPE
 from tilework.lower.ir import Buffer, Load
 from tilework.te.affine import Linear, linear
 from tilework.te.expr import (
@@ -23,31 +24,7 @@ from tilework.te.expr import (
     binary,
 )
 
-
-@dataclass(frozen=True)
-class Dynamic:
-    """A loop variable held in a 64-bit SSA value, available from ``depth`` inwards."""
-
-    ssa: str
-    depth: int
-
-
-@dataclass(frozen=True)
-class Lane:
-    """A vector loop variable: ``offset + 0, offset + 1, ..., offset + width - 1``.
-
-    Only the first ``active`` lanes count; the others hold anything and are neither loaded nor
-    stored.
-    """
-
-    offset: int
-    width: int
-    active: int
-
-
-Binding = int | Dynamic | Lane
 _ARITH = {"+": "add", "-": "sub", "*": "mul", "//": "sdiv", "%": "srem"}
-_COMPARE = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 
 
 INDEX_TYPES = ("int32", "int64")
@@ -55,7 +32,7 @@ INDEX_TYPES = ("int32", "int64")
 
 
 def is_index_arithmetic(e: Expr) -> bool:
-    """Whether `Scalars` can evaluate a node, its operands aside: no data, no odd types."""
+    """Whether `Integers` can evaluate a node, its operands aside: no data, no odd types."""
     match e:
         case Axis() | Select() | IfThenElse() | Const():
             return e.dtype in (*INDEX_TYPES, "bool")
@@ -68,22 +45,16 @@ def is_index_arithmetic(e: Expr) -> bool:
     return False
 
 
-class LaneDependent(Exception):
-    """An integer expression depends on a vector loop variable, so it has no scalar value."""
+class Integers:
+    """Emits integer expressions into a function, once per loop level they depend on.
 
+    It owns the linear forms of expressions.
+    """
 
-class Scalars:
-    """Emits integer expressions into a function, once per loop level they depend on."""
-
-    def __init__(self, fn: Function) -> None:
+    def __init__(self, fn: Function, bindings: Bindings) -> None:
         self.fn = fn
-        self.env: dict[Axis, Binding] = {}
-        self.base: dict[Buffer, str] = {}
-        self.written: frozenset[Buffer] = frozenset()
+        self.bindings = bindings
         self._linear: dict[int, tuple[Expr, Linear | None]] = {}
-        self._flat: dict[int, tuple[object, Linear | None]] = {}
-
-    # -- linear forms -----------------------------------------------------------------------
 
     def form(self, e: Expr) -> Linear | None:
         """Cached linear form of an expression."""
@@ -91,70 +62,6 @@ class Scalars:
         if hit is None:
             hit = self._linear[id(e)] = (e, linear(e))
         return hit[1]
-
-    def flat(self, key: object, buffer: Buffer, indices: tuple[Expr, ...]) -> Linear | None:
-        """Cached linear form of a buffer access's flat element index."""
-        hit = self._flat.get(id(key))
-        if hit is None:
-            out: Linear | None = Linear({}, 0)
-            for index, stride in zip(indices, buffer.strides, strict=True):
-                part = self.form(index)
-                out = None if part is None or out is None else out + part.scale(stride)
-            hit = self._flat[id(key)] = (key, out)
-        return hit[1]
-
-    def split(
-        self, form: Linear
-    ) -> tuple[int, tuple[tuple[str, int, int], ...], int, Lane | None]:
-        """A form under the current bindings.
-
-        Returns the constant, dynamic terms (ssa, coefficient, depth), the coefficient of the
-        vector variable, and that variable.
-        """
-        const, lane_c, lane = form.const, 0, None
-        terms = []
-        for axis, c in form.coefficients.items():
-            bound = self.env[axis]
-            if isinstance(bound, int):
-                const += c * bound
-            elif isinstance(bound, Dynamic):
-                terms.append((bound.ssa, c, bound.depth))
-            else:
-                const += c * bound.offset
-                lane_c, lane = c, bound
-        terms.sort(key=lambda t: (t[2], t[0]))
-        return const, tuple(terms), lane_c, lane
-
-    # -- addresses --------------------------------------------------------------------------
-
-    def pointer(self, buffer: Buffer, terms: tuple[tuple[str, int, int], ...], const: int) -> str:
-        """Address of an element: a shared dynamic part, and a constant that the access folds."""
-        size = BYTES[buffer.dtype]
-        fn = self.fn
-        p = self.base[buffer]
-        for i, (ssa, c, depth) in enumerate(terms):
-            key = ("ptr", id(buffer), terms[: i + 1])
-            found = fn.caches[depth].get(key)
-            if found is None:
-                off = ssa
-                if c * size != 1:
-                    off = fn.hoist(depth, ("mul", ssa, c * size), f"mul nsw i64 {ssa}, {c * size}")
-                found = fn.hoist(depth, key, f"getelementptr i8, ptr {p}, i64 {off}")
-            p = found
-        if const == 0:
-            return p
-        return fn.emit(f"getelementptr i8, ptr {p}, i64 {const * size}")
-
-    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
-        """Address of an element whose index has no linear form."""
-        flat: Expr = Const("int32", 0)
-        for index, stride in zip(indices, buffer.strides, strict=True):
-            flat = binary("+", flat, binary("*", index, Const("int32", stride)))
-        value, _ = self.int_value(flat)
-        off = self.fn.emit(f"mul nsw i64 {value}, {BYTES[buffer.dtype]}")
-        return self.fn.emit(f"getelementptr i8, ptr {self.base[buffer]}, i64 {off}")
-
-    # -- integers and predicates ------------------------------------------------------------
 
     def int_value(self, e: Expr) -> tuple[str, int]:
         """SSA value (or literal) of an integer or predicate expression, and its depth.
@@ -166,7 +73,7 @@ class Scalars:
         """
         form = self.form(e) if e.dtype != "bool" else None
         if form is not None:
-            const, terms, lane_c, lane = self.split(form)
+            const, terms, lane_c, lane = self.bindings.split(form)
             if lane is not None and lane_c:
                 raise LaneDependent
             return self.sum(const, terms)
@@ -180,7 +87,7 @@ class Scalars:
                 if _literal(a) and _literal(b):
                     return _known(_compare(e.op, int(a), int(b))), 0
                 depth = max(da, db)
-                text = f"icmp {_COMPARE[e.op]} i64 {a}, {b}"
+                text = f"icmp {SIGNED_ORDER[e.op]} i64 {a}, {b}"
                 return self.fn.hoist(depth, text, text), depth
             case Logic():
                 return self._logic(e)
@@ -208,24 +115,32 @@ class Scalars:
 
     def _loaded(self, e: Load) -> tuple[str, int]:
         """An integer in memory, widened; read once per loop that its index depends on."""
-        if e.buffer in self.written:
+        if e.buffer in self.bindings.written:
             raise ScheduleError(
                 f"a position is read from {e.buffer.name}, which the same nest computes"
             )
-        flat: Expr = Const("int32", 0)
-        for index, stride in zip(e.indices, e.buffer.strides, strict=True):
-            flat = binary("+", flat, binary("*", index, Const("int32", stride)))
-        at, depth = self.int_value(flat)
+        at, depth = self.flat_index(e.buffer, e.indices)
         kind, put = LLVM_TYPE[e.dtype], self.fn.hoist
-        text = f"getelementptr {kind}, ptr {self.base[e.buffer]}, i64 {at}"
+        text = f"getelementptr {kind}, ptr {self.bindings.base[e.buffer]}, i64 {at}"
         pointer = put(depth, text, text)
         value = put(depth, ("load", pointer), f"load {kind}, ptr {pointer}")
         if kind == "i64":
             return value, depth
         return put(depth, ("sext", value), f"sext {kind} {value} to i64"), depth
 
-    def sum(self, const: int, terms: tuple[tuple[str, int, int], ...]) -> tuple[str, int]:
-        """The value of a linear form without its vector variable, and its depth; see `split`."""
+    def flat_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[str, int]:
+        """Element index of an access, which need not be linear, and its depth."""
+        flat: Expr = Const("int32", 0)
+        for index, stride in zip(indices, buffer.strides, strict=True):
+            flat = binary("+", flat, binary("*", index, Const("int32", stride)))
+        return self.int_value(flat)
+
+    def sum(self, const: int, terms: Terms) -> tuple[str, int]:
+        """The value of a linear form without its vector variable, and its depth.
+
+        Args:
+            const, terms: as `Bindings.split` returns them.
+        """
         total, depth = "", 0
         for ssa, c, d in terms:
             term = ssa

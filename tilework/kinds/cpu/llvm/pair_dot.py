@@ -6,119 +6,116 @@ rounds after each addition, and takes and gives zeros for denormal numbers.
 
 from __future__ import annotations
 
-from tilework.kinds.cpu.llvm.convert import FEATURE, convert, halves
+from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
+from tilework.kinds.cpu.llvm.convert import FEATURE, halves
+from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.function import Function
-from tilework.kinds.cpu.llvm.math_functions import MathLibrary
-from tilework.kinds.cpu.llvm.memory import LoadKey, Memory
-from tilework.kinds.cpu.llvm.scalars import LaneDependent, Scalars
-from tilework.kinds.cpu.llvm.types import Value, vector_type
+from tilework.kinds.cpu.llvm.lanes import LaneDependent
+from tilework.kinds.cpu.llvm.load_store import LoadKey, LoadStore
+from tilework.kinds.cpu.llvm.ssa import Ssa, vector_type
 from tilework.lower.ir import Load
-from tilework.te.expr import Call, Const, Expr, IfThenElse
+from tilework.te.expr import Const, Expr, IfThenElse
 
 _SMALLEST = 4
 _PAIR = -2
 """In place of a width: two elements as one integer."""
 
 
-class Pairs(Memory):
-    """Emits dot products of pairs; keeps the repeated pairs of the current straight-line code."""
+class PairDot:
+    """Emits dot products of pairs; owns the repeated pairs of the current straight-line code."""
 
-    def __init__(self, scalars: Scalars, math: MathLibrary) -> None:
-        super().__init__(scalars, math)
+    def __init__(self, memory: LoadStore, arithmetic: Arithmetic) -> None:
+        self.memory = memory
+        self.arithmetic = arithmetic
+        self.addresses = memory.addresses
+        self.integers = memory.addresses.integers
+        self.fn = arithmetic.fn
         self._repeats: dict[tuple[str, str], str] = {}
 
     def forget(self) -> None:
-        """Start of a new basic block: nothing loaded so far may be reused."""
-        super().forget()
+        """Start of a new basic block: no pair repeated so far may be reused."""
         self._repeats.clear()
 
-    def pair_dot(self, e: Call) -> Value:
-        """A dot product of pairs; multiply-adds where the operands are no neighbours."""
-        acc = self.value(e.args[0])
-        a, b, c, d = e.args[1:]
-        left, right = self._pair(a, c, acc.width), self._pair(b, d, acc.width)
-        if left and right:
-            # A pair repeated in all lanes comes last: there it may be read by the instruction.
-            if left in self._repeats.values():
-                left, right = right, left
-            if FEATURE["bfloat16"] in self.math.features:
-                return pair_instruction(self.fn, self.math, acc, left, right)
-            for x, y in zip(*(halves(self, v, acc.width) for v in (left, right)), strict=True):
-                acc = self.multiply_add(x, y, acc)
-            return acc
-        for x, y in ((a, b), (c, d)):
-            left_wide = convert(self, self.value(x), "float32")
-            acc = self.multiply_add(left_wide, convert(self, self.value(y), "float32"), acc)
+    def dot(self, acc: Ssa, left: str, right: str) -> Ssa:
+        """``acc`` and the products of two operands' pairs, lane by lane; see `operand`."""
+        # A pair repeated in all lanes comes last: there it may be read by the instruction.
+        if left in self._repeats.values():
+            left, right = right, left
+        declarations = self.arithmetic.declarations
+        if FEATURE["bfloat16"] in declarations.features:
+            return pair_instruction(self.fn, declarations, acc, left, right)
+        wide = (halves(self.arithmetic, v, acc.width) for v in (left, right))
+        for x, y in zip(*wide, strict=True):
+            acc = self.arithmetic.multiply_add(x, y, acc)
         return acc
 
-    def _pair(self, first: Expr, second: Expr, width: int) -> str | None:
+    def operand(self, first: Expr, second: Expr, width: int) -> str | None:
         """The pairs of an operand: ``2 * width`` bfloat16; None if they lie in no such order."""
         if isinstance(first, IfThenElse) and isinstance(second, IfThenElse):
             try:
-                cond, _ = self.scalars.int_value(first.cond)
+                cond, _ = self.integers.int_value(first.cond)
             except LaneDependent:
                 return None
             if cond in ("true", "false"):
                 taken = (first.a, second.a) if cond == "true" else (first.b, second.b)
-                return self._pair(*taken, width)
-            self._guards.append(cond)
-            try:
+                return self.operand(*taken, width)
+            with self.memory.guarded(cond):
                 one = self._pair_scalar(first.a, second.a)
-            finally:
-                self._guards.pop()
             if one is None:
                 return None
-            chosen = self.select(Value(cond, 1, "bool"), one, Value("0", 1, "int32"))
+            chosen = self.arithmetic.select(Ssa(cond, 1, "bool"), one, Ssa("0", 1, "int32"))
             return self._repeated(chosen, width)
         if isinstance(first, Const):
             return "zeroinitializer" if first.value == 0 else None
         if not (isinstance(first, Load) and isinstance(second, Load)):
             return None
-        form = self.scalars.flat(first, first.buffer, first.indices)
+        form = self.addresses.flat(first, first.buffer, first.indices)
         if form is None:
             return None
-        const, terms, lane_c, lane = self.scalars.split(form)
+        const, terms, lane_c, lane = self.integers.bindings.split(form)
         if lane is None or lane_c == 0:
             one = self._pair_scalar(first, second)
             return self._repeated(one, width) if one is not None else None
-        if lane_c != 2 or self._guards or not self._neighbours(first, second):
+        if lane_c != 2 or self.memory.guards or not self._neighbours(first, second):
             return None
         key: LoadKey = (first.buffer, terms, const, 2 * width, 2 * width, ())
-        if key not in self._loads:
-            pointer = self.scalars.pointer(first.buffer, terms, const)
-            self._loads[key] = self._load_at(first.buffer, pointer, 2 * width, 2 * width)
-        return self._loads[key].ssa
+        if key not in self.memory.loads:
+            pointer = self.addresses.pointer(first.buffer, terms, const)
+            self.memory.loads[key] = self.memory.load_at(
+                first.buffer, pointer, 2 * width, 2 * width
+            )
+        return self.memory.loads[key].ssa
 
-    def _pair_scalar(self, first: Expr, second: Expr) -> Value | None:
+    def _pair_scalar(self, first: Expr, second: Expr) -> Ssa | None:
         """Two neighbours as one 32-bit integer."""
         if not (isinstance(first, Load) and isinstance(second, Load)):
             return None
-        form = self.scalars.flat(first, first.buffer, first.indices)
+        form = self.addresses.flat(first, first.buffer, first.indices)
         if form is None or not self._neighbours(first, second):
             return None
-        const, terms, lane_c, _ = self.scalars.split(form)
+        const, terms, lane_c, _ = self.integers.bindings.split(form)
         if lane_c:
             return None
-        key = (first.buffer, terms, const, _PAIR, 1, tuple(self._guards))
-        if key not in self._loads:
-            pointer = self._guarded_pointer(
-                first.buffer, self.scalars.pointer(first.buffer, terms, const)
+        key = (first.buffer, terms, const, _PAIR, 1, tuple(self.memory.guards))
+        if key not in self.memory.loads:
+            pointer = self.memory.guarded_pointer(
+                first.buffer, self.addresses.pointer(first.buffer, terms, const)
             )
             ssa = self.fn.emit(f"load i32, ptr {pointer}, align 2")
-            self._loads[key] = Value(ssa, 1, "int32")
-        return self._loads[key]
+            self.memory.loads[key] = Ssa(ssa, 1, "int32")
+        return self.memory.loads[key]
 
     def _neighbours(self, first: Load, second: Load) -> bool:
         """Whether the second element follows the first in memory."""
-        a = self.scalars.flat(first, first.buffer, first.indices)
-        b = self.scalars.flat(second, second.buffer, second.indices)
+        a = self.addresses.flat(first, first.buffer, first.indices)
+        b = self.addresses.flat(second, second.buffer, second.indices)
         if first.buffer is not second.buffer or a is None or b is None:
             return False
         return a.coefficients == b.coefficients and b.const == a.const + 1
 
-    def _repeated(self, pair: Value, width: int) -> str:
+    def _repeated(self, pair: Ssa, width: int) -> str:
         """One pair in every lane."""
-        v = self.splat(pair, width)
+        v = self.arithmetic.splat(pair, width)
         kind = vector_type("bfloat16", 2 * width)
         key = (v.ssa, kind)
         if key not in self._repeats:
@@ -126,19 +123,19 @@ class Pairs(Memory):
         return self._repeats[key]
 
 
-def pair_instruction(fn: Function, math: MathLibrary, acc: Value, a: str, b: str) -> Value:
+def pair_instruction(fn: Function, declarations: Declarations, acc: Ssa, a: str, b: str) -> Ssa:
     """Emit the instruction.
 
     Args:
         fn: the function that it goes to.
-        math: takes the declaration.
+        declarations: take the intrinsic's.
         acc: float32, scalar or vector.
         a, b: SSA values of twice as many bfloat16.
     """
     lanes = max(acc.width, _SMALLEST)
     name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
     floats, pairs = vector_type("float32", lanes), vector_type("bfloat16", 2 * lanes)
-    math.declare(f"declare {floats} @{name}({floats}, {pairs}, {pairs})")
+    declarations.declare(f"declare {floats} @{name}({floats}, {pairs}, {pairs})")
     x = acc.ssa
     if acc.width < lanes:
         a, b = (_grown(fn, v, 2 * acc.width, 2 * lanes) for v in (a, b))
@@ -151,7 +148,7 @@ def pair_instruction(fn: Function, math: MathLibrary, acc: Value, a: str, b: str
         out = fn.emit(f"extractelement {floats} {out}, i32 0")
     elif acc.width < lanes:
         out = _shuffled(fn, out, floats, lanes, [str(i) for i in range(acc.width)])
-    return Value(out, acc.width, "float32")
+    return Ssa(out, acc.width, "float32")
 
 
 def _grown(fn: Function, ssa: str, width: int, to: int, dtype: str = "bfloat16") -> str:

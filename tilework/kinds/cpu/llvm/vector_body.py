@@ -1,6 +1,6 @@
 """Straight-line vector functions written as expressions: ``Body`` records each operation as IR.
 
-    f = Body(library, width)
+    f = Body(declarations, width)
     x = f.argument("float32")
     f.fma(x, x, 1.0)            # lines of IR; numbers become literals of the other operand's type
 
@@ -10,19 +10,14 @@ A value is a vector of ``width`` lanes, or a scalar for width 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import Union
 
 from tilework.dtypes import is_float
-from tilework.kinds.cpu.llvm.types import SUFFIX, Value, literal
-
-if TYPE_CHECKING:
-    from tilework.kinds.cpu.llvm.math_functions import MathLibrary
+from tilework.kinds.cpu.llvm.declarations import Declarations
+from tilework.kinds.cpu.llvm.opcodes import FLOAT_OPS, INT_OPS, comparison
+from tilework.kinds.cpu.llvm.ssa import Ssa, intrinsic_suffix, literal
 
 Operand = Union["Lanes", float, int]
-_FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
-_INTEGER = {"+": "add", "-": "sub", "*": "mul"}
-_FCMP = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
-_ICMP = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class Lanes:
     @property
     def type(self) -> str:
         """LLVM type."""
-        return Value(self.ssa, self.body.width, self.dtype).type
+        return Ssa(self.ssa, self.body.width, self.dtype).type
 
     def __add__(self, other: Operand) -> Lanes:
         return self.body.binary("+", self, other)
@@ -92,8 +87,8 @@ class Lanes:
 class Body:
     """The lines of one function of ``width`` lanes."""
 
-    def __init__(self, library: MathLibrary, width: int) -> None:
-        self.library, self.width = library, width
+    def __init__(self, declarations: Declarations, width: int) -> None:
+        self.declarations, self.width = declarations, width
         self.lines: list[str] = []
         self.arguments: list[Lanes] = []
         self._next = 0
@@ -116,14 +111,14 @@ class Body:
         if isinstance(number, Lanes):
             return number
         one = literal(number, dtype)
-        scalar = Value("", 1, dtype).type
+        scalar = Ssa("", 1, dtype).type
         if self.width > 1:
             one = "<" + ", ".join([f"{scalar} {one}"] * self.width) + ">"
         return Lanes(self, one, dtype)
 
     def binary(self, op: str, a: Lanes, b: Operand) -> Lanes:
         """``a op b`` for ``+ - * /``."""
-        name = (_FLOAT if is_float(a.dtype) else _INTEGER)[op]
+        name = (FLOAT_OPS if is_float(a.dtype) else INT_OPS)[op]
         right = self.lift(b, a.dtype)
         return self.emit(f"{name} {a.type} {a.ssa}, {right.ssa}", a.dtype)
 
@@ -134,9 +129,8 @@ class Body:
 
     def compare(self, op: str, a: Lanes, b: Operand) -> Lanes:
         """A predicate; comparisons with NaN fail, except ``!=``."""
-        name = f"fcmp {_FCMP[op]}" if is_float(a.dtype) else f"icmp {_ICMP[op]}"
         right = self.lift(b, a.dtype)
-        return self.emit(f"{name} {a.type} {a.ssa}, {right.ssa}", "bool")
+        return self.emit(f"{comparison(op, a.dtype)} {a.type} {a.ssa}, {right.ssa}", "bool")
 
     def select(self, cond: Lanes, a: Operand, b: Operand) -> Lanes:
         """``cond ? a : b``, lane by lane."""
@@ -149,9 +143,8 @@ class Body:
     def intrinsic(self, name: str, *args: Lanes) -> Lanes:
         """A call of ``llvm.NAME`` on values of one floating-point type."""
         a = args[0]
-        short = SUFFIX[a.dtype] if self.width == 1 else f"v{self.width}{SUFFIX[a.dtype]}"
-        symbol = f"@llvm.{name}.{short}"
-        self.library.declare(f"declare {a.type} {symbol}({', '.join([a.type] * len(args))})")
+        symbol = f"@llvm.{name}.{intrinsic_suffix(a.dtype, self.width)}"
+        self.declarations.declare(f"declare {a.type} {symbol}({', '.join([a.type] * len(args))})")
         text = ", ".join(f"{x.type} {x.ssa}" for x in args)
         return self.emit(f"call {a.type} {symbol}({text})", a.dtype)
 
@@ -180,7 +173,7 @@ class Body:
 
     def convert(self, instruction: str, x: Lanes, dtype: str) -> Lanes:
         """A conversion: ``bitcast fptosi sitofp fpext fptrunc``."""
-        to = Value("", self.width, dtype).type
+        to = Ssa("", self.width, dtype).type
         return self.emit(f"{instruction} {x.type} {x.ssa} to {to}", dtype)
 
     def power_of_two(self, exponent: Lanes) -> Lanes:

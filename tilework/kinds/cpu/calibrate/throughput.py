@@ -1,4 +1,4 @@
-"""Measures the numbers that the draft model needs, with generated code: a few seconds."""
+"""Throughputs of a core in cycles, which the draft model needs: measured in a few seconds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from tilework.kinds.cpu.calibrate.bandwidth import read_bandwidth
+from tilework.kinds.cpu.calibrate.code import function, loaded, zeros
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
+from tilework.kinds.cpu.object_code import openmp_runtime
 from tilework.kinds.cpu.parameters import Parameters, Shared
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.samples import time_calls
 
 _TURNS = 20_000
@@ -18,7 +20,7 @@ _LOADS = 12
 _REPEATS = 15
 
 
-def measure_machine(target: Target) -> Parameters:
+def measure_parameters(target: CpuTarget) -> Parameters:
     """The parameters of this machine for a target's code; nothing else should run meanwhile.
 
     Each number is the best of several samples. The clock comes from a chain of dependent
@@ -53,20 +55,14 @@ def measure_machine(target: Target) -> Parameters:
 class _Code:
     """The generated loops, loaded."""
 
-    def __init__(self, target: Target) -> None:
-        from tilework.kinds.cpu.llvm.assembler import emit_object
-        from tilework.kinds.cpu.object_code import ObjectCode
-        from tilework.runtime.arrays import aligned_empty
-
+    def __init__(self, target: CpuTarget) -> None:
         lanes = target.lanes()
-        self._code = ObjectCode(emit_object(_source(lanes), target))
-        self._data = aligned_empty((_LOADS * lanes * 4,), "uint8")
-        self._data[:] = 0
+        self._code = loaded(_loops(lanes), target)
+        self._data = zeros(_LOADS * lanes * 4)
 
     def seconds(self, name: str) -> float:
         """Least time of one call of a loop of `_TURNS` turns."""
-        kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-        call = kind(self._code.address(name))
+        call = function(self._code, name, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
         return _least(lambda: call(self._data.ctypes.data, _TURNS))
 
     def nothing(self) -> int:
@@ -76,8 +72,6 @@ class _Code:
 
 def _fork_seconds(code: _Code, threads: int) -> float:
     """Least time of an empty parallel region."""
-    from tilework.kinds.cpu.object_code import openmp_runtime
-
     if threads == 1:
         return 1e-9
     fork = ctypes.CDLL(openmp_runtime()).GOMP_parallel
@@ -96,7 +90,7 @@ def _least(call: Callable[[], object]) -> float:
     return min(time_calls(call, 1) for _ in range(_REPEATS))
 
 
-def _source(lanes: int) -> str:
+def _loops(lanes: int) -> str:
     """LLVM IR of the loops. Their results are returned, so that none of them can be left out."""
     kind, ints = f"<{lanes} x float>", f"<{lanes} x i32>"
     adds: list[str] = []

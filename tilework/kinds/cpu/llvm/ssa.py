@@ -1,4 +1,4 @@
-"""LLVM names of element types."""
+"""SSA values, and LLVM's names of element types."""
 
 from __future__ import annotations
 
@@ -26,8 +26,13 @@ def vector_type(dtype: str, width: int) -> str:
     return base if width == 1 else f"<{width} x {base}>"
 
 
+def intrinsic_suffix(dtype: str, width: int) -> str:
+    """How the names of intrinsics on floating-point values end, such as ``f32`` or ``v16f32``."""
+    return SUFFIX[dtype] if width == 1 else f"v{width}{SUFFIX[dtype]}"
+
+
 @dataclass(frozen=True)
-class Value:
+class Ssa:
     """An SSA value of ``width`` elements (1 = scalar) of ``dtype`` (``bool`` is ``i1``)."""
 
     ssa: str
@@ -40,6 +45,11 @@ class Value:
         if self.dtype == "bool":
             return "i1" if self.width == 1 else f"<{self.width} x i1>"
         return vector_type(self.dtype, self.width)
+
+    @property
+    def suffix(self) -> str:
+        """How intrinsics of the type end, such as ``v16f32``."""
+        return intrinsic_suffix(self.dtype, self.width)
 
 
 def float_literal(value: float, dtype: str) -> str:
@@ -76,24 +86,3 @@ def _bfloat16_bits(value: float) -> int:
     if math.isnan(value):
         return bits >> 16 | 0x40
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-
-
-def pieces(extent: int, lanes: int, masked: bool) -> list[tuple[int, int, int]]:
-    """Cut a vector loop into (offset, width, active lanes).
-
-    Whole registers first. What is left is cut into halving widths; with ``masked``, the last
-    piece is a vector with idle lanes where that saves one or more others: 13 elements of 16
-    lanes are 8 + 4 + 1, or 16 with 3 idle.
-    """
-    out = []
-    offset, width = 0, lanes
-    while offset < extent:
-        rest = extent - offset
-        while width > rest:
-            width //= 2
-        if masked and width < rest < lanes:
-            out.append((offset, 1 << rest.bit_length(), rest))
-            break
-        out.append((offset, width, width))
-        offset += width
-    return out

@@ -1,0 +1,71 @@
+"""What the room ``hardware`` of CPUs says of this machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilework.errors import TargetError
+from tilework.kinds.cpu import hardware, parameters
+from tilework.target import Target
+from tilework.target.hardware import hardware_of
+
+TARGET = Target("llvm -num-cores=1")
+
+
+def test_a_target_leads_to_the_room_of_its_kind():
+    assert hardware_of(TARGET) is hardware.HARDWARE
+    facts = hardware_of(TARGET).describe(TARGET)
+    assert facts["vector registers"].endswith(f"of {TARGET.vector_bits} bits")
+    assert all(isinstance(v, str) for v in facts.values())
+
+
+def test_parameters_are_measured_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    measured = []
+
+    def measure(target):
+        measured.append(target)
+        shared = {1: parameters.Shared(1.0, 1.0, 1.0)}
+        return parameters.Parameters(2e9, 1.0, 1.0, 1.0, 4.0, 1.0, shared, "today")
+
+    monkeypatch.setattr(hardware, "measure_parameters", measure)
+    room = hardware_of(TARGET)
+    assert room.calibrate(TARGET, again=False)["clock"] == "2.00 GHz"
+    assert room.calibrate(TARGET, again=False)["measured"] == "today"
+    assert len(measured) == 1
+    room.calibrate(TARGET, again=True)
+    assert len(measured) == 2
+
+
+def test_what_cannot_be_kept_is_said(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    monkeypatch.setattr(hardware, "measure_parameters", lambda target: parameters.Parameters(
+        2e9, 1.0, 1.0, 1.0, 4.0, 1.0, {1: parameters.Shared(1.0, 1.0, 1.0)}, "today"
+    ))  # fmt: skip
+    found = hardware_of(TARGET).calibrate(TARGET, again=False)
+    assert found["kept in"].startswith("cannot be written")
+    assert found["measured"] == "never"
+
+
+def test_figures_of_a_report():
+    room = hardware_of(TARGET)
+    found = room.figures(TARGET)
+    assert set(found) == {"threads", "fma_peak_gflops", "read_gb_per_s"}
+    assert room.in_one_line(found).startswith("FMA peak ")
+    assert room.sizes(TARGET)["caches_bytes"]["l2"] > 0
+    reach = room.reach(TARGET, 4096)
+    assert reach.gflops > 1
+    assert reach.gb_per_s > 1
+
+
+def test_a_kind_without_the_room(monkeypatch):
+    from dataclasses import replace
+
+    from tilework import kinds
+
+    bare = replace(kinds.KINDS["llvm"], hardware="")
+    monkeypatch.setattr(kinds, "KINDS", {"llvm": bare})
+    with pytest.raises(TargetError, match="have nothing to say about their hardware"):
+        hardware_of(TARGET)

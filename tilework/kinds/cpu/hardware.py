@@ -1,0 +1,104 @@
+"""CPUs for people and reports: `tilework.target.hardware.Hardware`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from tilework.errors import ModuleError
+from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
+from tilework.kinds.cpu.calibrate.core_to_core import core_to_core_ns
+from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
+from tilework.kinds.cpu.calibrate.throughput import measure_parameters
+from tilework.kinds.cpu.machine import Machine
+from tilework.kinds.cpu.object_code import openmp_runtime
+from tilework.kinds.cpu.parameters import default_path, measured, save
+from tilework.kinds.cpu.target import CpuTarget
+from tilework.target.hardware import Reach
+
+_TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile")
+"""Features that people ask for."""
+
+
+class CpuHardware:
+    """Cores, caches and memory of this machine, measured with generated code."""
+
+    def describe(self, target: CpuTarget) -> dict[str, str]:
+        """Registers, features, caches, the runtime of threads, and a core's peak."""
+        return {
+            "vector registers": f"{target.num_vector_registers} of {target.vector_bits} bits",
+            "features": " ".join(f for f in _TOLD if f in target.features),
+            "caches": f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB, "
+            f"L3 {target.l3_bytes >> 10} KiB",
+            "OpenMP runtime": _openmp(),
+            "FMA peak, 1 thread": f"{fma_peak_gflops(target):.0f} GFLOPS, measured now",
+        }
+
+    def calibrate(self, target: CpuTarget, again: bool) -> dict[str, str]:
+        """Throughputs in cycles, as `Machine` has them, and where they are kept."""
+        path = str(default_path())
+        if again or measured(target) is None:
+            try:
+                save(target, measure_parameters(target))
+            except OSError as error:
+                path = f"cannot be written: {path} ({error}); typical numbers are used"
+        machine, found = Machine.of(target), measured(target)
+        return {
+            "clock": f"{machine.clock_hz * 1e-9:.2f} GHz",
+            "per cycle": f"{machine.fma_ports:.2f} vector multiply-adds, {machine.load_ports:.2f} "
+            f"vector loads, {machine.broadcast_ports:.2f} broadcasts",
+            "multiply-add latency": f"{machine.latency:.1f} cycles",
+            "bytes per cycle": f"L2 {machine.l2_rate:.0f}, L3 {machine.l3_rate:.0f}, memory "
+            f"{machine.memory_rate:.1f}, each of {machine.cores} threads",
+            "starting threads": f"{machine.fork_cycles:.0f} cycles",
+            "measured": found.measured_at if found else "never",
+            "kept in": path,
+        }
+
+    def sizes(self, target: CpuTarget) -> dict[str, Any]:
+        """Bytes of the caches, by level."""
+        caches = {"l1": target.l1_bytes, "l2": target.l2_bytes, "l3": target.l3_bytes}
+        return {"caches_bytes": caches}
+
+    def figures(self, target: CpuTarget) -> dict[str, Any]:
+        """Peaks of the target's threads and, with several, the way between cores.
+
+        ``fma_peak_gflops`` is in GFLOP/s, ``read_gb_per_s`` by level of memory.
+        """
+        threads = target.num_cores
+        found: dict[str, Any] = {
+            "threads": threads,
+            "fma_peak_gflops": fma_peak_gflops(target, threads=threads),
+            "read_gb_per_s": asdict(read_bandwidth(target, threads)),
+        }
+        if threads > 1:
+            found["core_to_core_ns"] = core_to_core_ns()
+        return found
+
+    def in_one_line(self, figures: Mapping[str, Any]) -> str:
+        """See `tilework.target.hardware.Hardware`."""
+        read = Bandwidth(**figures["read_gb_per_s"])
+        text = (
+            f"FMA peak {figures['fma_peak_gflops']:.0f} GFLOP/s; reads L1 {read.l1:.0f}, L2 "
+            f"{read.l2:.0f}, L3 {read.l3:.0f}, DRAM {read.dram:.0f} GB/s"
+        )
+        if figures.get("core_to_core_ns"):
+            text += f"; core to core {figures['core_to_core_ns']:.0f} ns"
+        return text
+
+    def reach(self, target: CpuTarget, nbytes: int) -> Reach:
+        """See `tilework.target.hardware.Hardware`."""
+        threads = target.num_cores
+        peak = fma_peak_gflops(target, threads=threads)
+        return Reach(peak, read_bandwidth(target, threads, repeats=3).of(nbytes, target, threads))
+
+
+def _openmp() -> str:
+    try:
+        return openmp_runtime()
+    except ModuleError as error:
+        return f"missing: {error}"
+
+
+HARDWARE = CpuHardware()

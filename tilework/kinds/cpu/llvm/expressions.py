@@ -1,0 +1,274 @@
+"""Values of expressions, as scalars or as vectors over the innermost loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilework.dtypes import is_float
+from tilework.errors import ScheduleError
+from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
+from tilework.kinds.cpu.llvm.convert import binary, compare, convert
+from tilework.kinds.cpu.llvm.index_data import IndexData
+from tilework.kinds.cpu.llvm.integers import INDEX_TYPES
+from tilework.kinds.cpu.llvm.lanes import LaneDependent
+from tilework.kinds.cpu.llvm.load_store import LoadStore
+from tilework.kinds.cpu.llvm.math_calls import MathCalls
+from tilework.kinds.cpu.llvm.pair_dot import PairDot
+from tilework.kinds.cpu.llvm.products import Products
+from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal
+from tilework.lower.ir import PAIR_DOT, Load
+from tilework.te.affine import Linear
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Logic,
+    Lookup,
+    Not,
+    Select,
+    walk,
+)
+
+
+class Expressions:
+    """Emits value expressions, over parts that each own their state.
+
+    ``arithmetic`` has the operators on SSA values, ``memory`` loads and guards, ``pairs`` the
+    dot products of pairs; ``integers`` and ``bindings`` are the loops' side. Here is what recurs:
+    operands of operators, branches of choices, and indices that data decide.
+    """
+
+    def __init__(self, memory: LoadStore, pairs: PairDot, arithmetic: Arithmetic) -> None:
+        self.memory = memory
+        self.pairs = pairs
+        self.arithmetic = arithmetic
+        self.fn = arithmetic.fn
+        self.addresses = memory.addresses
+        self.integers = memory.addresses.integers
+        self.bindings = memory.bindings
+        self.math = MathCalls(arithmetic)
+        self.products = Products(self.integers)
+        self.index = IndexData(self.integers, arithmetic)
+
+    def value(self, e: Expr) -> Ssa:
+        """Emit ``e``; a vector where it depends on the vector loop, else a scalar."""
+        match e:
+            case Const():
+                return Ssa(literal(e.value, e.dtype), 1, e.dtype)
+            case Load():
+                return self._load(e)
+            case Binary() if e.op == "+" and is_float(e.dtype):
+                return self._add(e)
+            case Binary() if e.op == "*" and is_float(e.dtype):
+                return self._scaled(e.dtype, *self.products.split(e))
+            case Binary():
+                steps = self.index.steps(e)
+                return steps or binary(self.arithmetic, e.op, self.value(e.a), self.value(e.b))
+            case Lookup():
+                return Ssa(literal(self.products.entry(e), e.dtype), 1, e.dtype)
+            case Select() | IfThenElse():
+                return self._choose(e)
+            case Call(name=name) if name == PAIR_DOT:
+                return self._pair_dot(e)
+            case Call():
+                return self.math.call(e.name, [self.value(a) for a in e.args])
+            case Cast():
+                return self._cast(e)
+            case Compare() | Logic() | Not() | Axis():
+                return self._predicate(e)
+        raise ScheduleError(f"cannot generate code for {type(e).__name__}")
+
+    def _add(self, e: Binary) -> Ssa:
+        """Additions of a product become fused multiply-adds."""
+        for product, other in ((e.b, e.a), (e.a, e.b)):
+            if isinstance(product, Binary) and product.op == "*":
+                scale, factors = self.products.split(product)
+                other_value = self.value(other)
+                zero = other_value.ssa == float_literal(0.0, e.dtype)
+                if scale == 0:
+                    return other_value
+                if zero or not factors:
+                    done = self._scaled(e.dtype, scale, factors)
+                    return done if zero else self.arithmetic.binary("+", other_value, done)
+                *most, last = factors
+                if not most and scale in (1, -1):
+                    return self.arithmetic.binary(
+                        "+" if scale == 1 else "-", other_value, self.value(last)
+                    )
+                scaled = self._scaled(e.dtype, scale, most)
+                return self.arithmetic.multiply_add(scaled, self.value(last), other_value)
+        return self.arithmetic.binary("+", self.value(e.a), self.value(e.b))
+
+    def _scaled(self, dtype: str, scale: float, factors: list[Expr]) -> Ssa:
+        """``scale * factors[0] * factors[1] ...``."""
+        if not factors or scale == 0:
+            return Ssa(float_literal(scale, dtype), 1, dtype)
+        out = self.value(factors[0])
+        for factor in factors[1:]:
+            out = self.arithmetic.binary("*", out, self.value(factor))
+        if scale == 1:
+            return out
+        return self.arithmetic.binary("*", out, Ssa(float_literal(scale, out.dtype), 1, out.dtype))
+
+    def _choose(self, e: Select | IfThenElse) -> Ssa:
+        """A choice: decided now, by a scalar predicate, or element by element."""
+        guarded = isinstance(e, IfThenElse)
+        if self.index.covers(e.cond):
+            try:
+                cond_ssa, _ = self.integers.int_value(e.cond)
+            except LaneDependent:
+                if guarded and not (self._loaded(e.a) and self._loaded(e.b)):
+                    return self._by_lane(e)
+                cond = self._predicate(e.cond)
+                return self.arithmetic.select(cond, self.value(e.a), self.value(e.b))
+            if cond_ssa in ("true", "false"):
+                return self.value(e.a if cond_ssa == "true" else e.b)
+        else:  # the data decides
+            cond = self.value(e.cond)
+            if not guarded or (self._loaded(e.a) and self._loaded(e.b)):
+                return self.arithmetic.select(cond, self.value(e.a), self.value(e.b))
+            if cond.width > 1 or self._varies(e):
+                return self._by_lane(e)
+            cond_ssa = cond.ssa
+        a = self._guarded(cond_ssa, e.a) if guarded else self.value(e.a)
+        if guarded and not isinstance(e.b, Const):
+            inverse = self.fn.emit(f"xor i1 {cond_ssa}, true")
+            b = self._guarded(inverse, e.b)
+        else:
+            b = self.value(e.b)
+        return self.arithmetic.select(Ssa(cond_ssa, 1, "bool"), a, b)
+
+    def _guarded(self, cond: str, e: Expr) -> Ssa:
+        with self.memory.guarded(cond):
+            return self.value(e)
+
+    def _loaded(self, e: Expr) -> bool:
+        """Whether the expression reads nothing that has not been read here already."""
+        loads = [n for n in walk(e) if isinstance(n, Load) and n.buffer.scope != "register"]
+        return all(self.memory.known(n) is not None for n in loads)
+
+    # -- loads at any indices ---------------------------------------------------------------
+
+    def _load(self, e: Load) -> Ssa:
+        """A load: of a register element, a scalar, a whole vector, or element by element."""
+        if self.addresses.flat(e, e.buffer, e.indices) is None:
+            return self._load_general(e)
+        found = self.memory.load(e)
+        return self._by_lane(e) if found is None else found
+
+    def _load_general(self, e: Load) -> Ssa:
+        """A load at indices of which some are no linear form: divided ones, or read from memory.
+
+        A vector where the other indices move along one, else a scalar or element by element.
+        """
+        if all(self.index.covers(i) for i in e.indices):
+            try:
+                pointer = self.addresses.element(e.buffer, e.indices)
+                return self.memory.load_at(e.buffer, pointer, 1, 1)
+            except LaneDependent:
+                pass
+        rest = Linear({}, 0)
+        others: list[tuple[Expr, int]] = []
+        for index, stride in zip(e.indices, e.buffer.strides, strict=True):
+            form = self.integers.form(index)
+            if form is None:
+                others.append((index, stride))
+            else:
+                rest = rest + form.scale(stride)
+        const, terms, lane_c, lane = self.bindings.split(rest)
+        width, active = (lane.width, lane.active) if lane is not None and lane_c else (1, 1)
+        if lane_c not in (0, 1) or any(self._varies(index) for index, _ in others):
+            return self._by_lane(e)
+        if not self.memory.fits(e.buffer, active):
+            return self._by_lane(e)
+        pointer = self.addresses.pointer(e.buffer, terms, const)
+        for index, stride in others:
+            at = self._position(index)
+            offset = self.fn.emit(f"mul nsw i64 {at}, {stride * BYTES[e.buffer.dtype]}")
+            pointer = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+        return self.memory.load_at(e.buffer, pointer, width, active)
+
+    def _position(self, index: Expr) -> str:
+        """An index that is the same in all lanes, in 64 bits."""
+        if self.index.covers(index):
+            return self.integers.int_value(index)[0]
+        return convert(self.arithmetic, self.value(index), "int64").ssa
+
+    def _varies(self, e: Expr) -> bool:
+        """Whether the vector loop's variable occurs in the expression."""
+        vector = self.bindings.vector
+        return self.bindings.lane() is not None and any(n is vector for n in _deep(e))
+
+    def _by_lane(self, e: Expr) -> Ssa:
+        """Emit ``e`` once per lane of the vector loop and collect the results."""
+        var, lane = self.bindings.vector, self.bindings.lane()
+        assert var is not None
+        assert lane is not None
+        out: Ssa | None = None
+        for i in range(lane.active):
+            self.bindings.loops[var] = lane.offset + i
+            part = self.value(e)
+            into = Ssa("poison" if out is None else out.ssa, lane.width, part.dtype)
+            text = f"insertelement {into.type} {into.ssa}, {part.type} {part.ssa}, i32 {i}"
+            out = Ssa(self.fn.emit(text), lane.width, part.dtype)
+        self.bindings.loops[var] = lane
+        assert out is not None
+        return out
+
+    def _pair_dot(self, e: Call) -> Ssa:
+        """A dot product of pairs; multiply-adds where the operands are no neighbours."""
+        acc = self.value(e.args[0])
+        a, b, c, d = e.args[1:]
+        left = self.pairs.operand(a, c, acc.width)
+        right = self.pairs.operand(b, d, acc.width)
+        if left and right:
+            return self.pairs.dot(acc, left, right)
+        for x, y in ((a, b), (c, d)):
+            left_wide = convert(self.arithmetic, self.value(x), "float32")
+            right_wide = convert(self.arithmetic, self.value(y), "float32")
+            acc = self.arithmetic.multiply_add(left_wide, right_wide, acc)
+        return acc
+
+    # -- conversions and predicates ---------------------------------------------------------
+
+    def _cast(self, e: Cast) -> Ssa:
+        if e.a.dtype in INDEX_TYPES and self.index.covers(e.a):
+            try:
+                return self.index.scalar(e.a, e.dtype)
+            except LaneDependent:
+                pass
+        return convert(self.arithmetic, self.value(e.a), e.dtype)
+
+    def _predicate(self, e: Expr) -> Ssa:
+        if self.index.covers(e):
+            try:
+                return self.index.plain(e)
+            except LaneDependent:
+                steps = self.index.steps(e)
+                if steps is not None:
+                    return steps
+        match e:
+            case Compare():
+                return compare(self.arithmetic, e.op, self.value(e.a), self.value(e.b))
+            case Logic():
+                a, b = self.arithmetic.match(self.value(e.a), self.value(e.b))
+                return Ssa(self.fn.emit(f"{e.op} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
+            case Not():
+                a = self.value(e.a)
+                ones = self.arithmetic.splat(Ssa("true", 1, "bool"), a.width)
+                return Ssa(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
+        raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
+
+
+def _deep(e: Expr) -> Iterator[Expr]:
+    """All nodes of an expression, indices of loads included."""
+    for n in walk(e):
+        yield n
+        if isinstance(n, Load):
+            for i in n.indices:
+                yield from _deep(i)

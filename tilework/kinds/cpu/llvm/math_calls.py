@@ -1,0 +1,134 @@
+"""Math functions in generated code: vector code where it is simple, the C library elsewhere."""
+
+from __future__ import annotations
+
+from tilework.errors import ScheduleError
+from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
+from tilework.kinds.cpu.llvm.exponential import exponential
+from tilework.kinds.cpu.llvm.ssa import (
+    SUFFIX,
+    Ssa,
+    float_literal,
+    intrinsic_suffix,
+    vector_type,
+)
+from tilework.kinds.cpu.llvm.vector_body import Body
+from tilework.kinds.cpu.llvm.vector_math import FAR, PERIODIC, VECTOR
+
+_INTRINSICS = {
+    "sqrt": "sqrt",
+    "abs": "fabs",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round": "roundeven",
+    "trunc": "trunc",
+}
+
+
+class MathCalls:
+    """Emits calls of math functions; the module gets what they need."""
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self.arithmetic = arithmetic
+        self.fn = arithmetic.fn
+        self.declarations = arithmetic.declarations
+
+    def call(self, name: str, args: list[Ssa]) -> Ssa:
+        """Emit ``name(args)``, vectorised where a vector form exists.
+
+        Raises:
+            ScheduleError: the function is not available for the arguments' type.
+        """
+        arith, fn = self.arithmetic, self.fn
+        args = arith.match(*args)
+        a = args[0]
+        if a.dtype not in SUFFIX:
+            raise ScheduleError(f"{name} is not available for {a.dtype}")
+        if name in _INTRINSICS:
+            symbol = f"llvm.{_INTRINSICS[name]}.{a.suffix}"
+            self.declarations.declare(f"declare {a.type} @{symbol}({a.type})")
+            return Ssa(fn.emit(f"call {a.type} @{symbol}({a.type} {a.ssa})"), a.width, a.dtype)
+        if name == "rsqrt":
+            root = self.call("sqrt", [a])
+            one = arith.splat(Ssa(float_literal(1.0, a.dtype), 1, a.dtype), a.width)
+            return Ssa(fn.emit(f"fdiv {a.type} {one.ssa}, {root.ssa}"), a.width, a.dtype)
+        if name == "sigmoid":
+            zero = arith.splat(Ssa(float_literal(0.0, a.dtype), 1, a.dtype), a.width)
+            one = arith.splat(Ssa(float_literal(1.0, a.dtype), 1, a.dtype), a.width)
+            neg = Ssa(fn.emit(f"fsub {a.type} {zero.ssa}, {a.ssa}"), a.width, a.dtype)
+            e = self.call("exp", [neg])
+            den = fn.emit(f"fadd {a.type} {one.ssa}, {e.ssa}")
+            return Ssa(fn.emit(f"fdiv {a.type} {one.ssa}, {den}"), a.width, a.dtype)
+        if name == "exp" and a.dtype == "float32":
+            symbol = exponential(self.declarations, a.width)
+            return Ssa(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
+        if name in VECTOR and a.dtype == "float32":
+            symbol = self._vector(name, a.width, len(args))
+            text = ", ".join(f"{x.type} {x.ssa}" for x in args)
+            return Ssa(fn.emit(f"call {a.type} {symbol}({text})"), a.width, a.dtype)
+        return self._libm(name, args)
+
+    def _libm(self, name: str, args: list[Ssa]) -> Ssa:
+        a, fn = args[0], self.fn
+        scalar = vector_type(a.dtype, 1)
+        symbol = name + ("f" if a.dtype == "float32" else "")
+        self.declarations.declare(f"declare {scalar} @{symbol}({', '.join([scalar] * len(args))})")
+        if a.width == 1:
+            text = ", ".join(f"{scalar} {x.ssa}" for x in args)
+            return Ssa(fn.emit(f"call {scalar} @{symbol}({text})"), 1, a.dtype)
+        out = "poison"
+        for i in range(a.width):
+            parts = [fn.emit(f"extractelement {x.type} {x.ssa}, i32 {i}") for x in args]
+            one = fn.emit(f"call {scalar} @{symbol}({', '.join(f'{scalar} {p}' for p in parts)})")
+            out = fn.emit(f"insertelement {a.type} {out}, {scalar} {one}, i32 {i}")
+        return Ssa(out, a.width, a.dtype)
+
+    def _vector(self, name: str, width: int, count: int) -> str:
+        """A function of `vector_math`; if its range is limited, with the C library beyond."""
+        symbol = f"@tw.{name}.{width}"
+        if symbol in self.declarations.definitions:
+            return symbol
+        body = Body(self.declarations, width)
+        result = VECTOR[name](body, *(body.argument() for _ in range(count)))
+        if name not in PERIODIC:
+            self.declarations.definitions[symbol] = body.text(symbol, result)
+            return symbol
+        near = f"@tw.{name}.near.{width}"
+        self.declarations.definitions[near] = body.text(near, result)
+        self.declarations.definitions[symbol] = self._limited(name, symbol, near, width)
+        return symbol
+
+    def _limited(self, name: str, symbol: str, near: str, width: int) -> str:
+        """Calls ``near``, or the C library lane by lane if an element lies beyond `FAR`."""
+        t, v = vector_type("float32", width), intrinsic_suffix("float32", width)
+        self.declarations.declare(f"declare {t} @llvm.fabs.{v}({t})")
+        self.declarations.declare(f"declare float @{name}f(float)")
+        limit = float_literal(FAR, "float32")
+        far, some = f"fcmp oge {t} %size, {limit}", "  %some = or i1 %far, false"
+        if width > 1:
+            far = f"fcmp oge {t} %size, <{', '.join([f'float {limit}'] * width)}>"
+            reduce = f"@llvm.vector.reduce.or.v{width}i1"
+            self.declarations.declare(f"declare i1 {reduce}(<{width} x i1>)")
+            some = f"  %some = call i1 {reduce}(<{width} x i1> %far)"
+        lines = [
+            f"define internal {t} {symbol}({t} %x) #0 {{",
+            f"  %size = call {t} @llvm.fabs.{v}({t} %x)",
+            f"  %far = {far}",
+            some,
+            "  br i1 %some, label %exact, label %fast",
+            "fast:",
+            f"  %quick = call {t} {near}({t} %x)",
+            f"  ret {t} %quick",
+            "exact:",
+        ]
+        out = "poison"
+        for i in range(width):
+            at = "%x"
+            if width > 1:
+                at = f"%e{i}"
+                lines.append(f"  {at} = extractelement {t} %x, i32 {i}")
+            lines.append(f"  %c{i} = call float @{name}f(float {at})")
+            if width > 1:
+                lines.append(f"  %o{i} = insertelement {t} {out}, float %c{i}, i32 {i}")
+            out = f"%o{i}" if width > 1 else f"%c{i}"
+        return "\n".join([*lines, f"  ret {t} {out}", "}"])

@@ -1,0 +1,56 @@
+"""What a kind of machine can say of a machine that is there: the optional room ``hardware``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from tilework import kinds
+from tilework.target.base import Target
+
+
+class Reach(NamedTuple):
+    """What no kernel can exceed.
+
+    Attributes:
+        gflops: 1e9 float32 operations per second, multiply-adds counted twice.
+        gb_per_s: 1e9 bytes per second, from the level of memory that holds the data.
+    """
+
+    gflops: float
+    gb_per_s: float
+
+
+class Hardware(Protocol):
+    """Looks at and measures the machine that this process runs on; nothing else should run."""
+
+    def describe(self, target: Any) -> Mapping[str, str]:
+        """Facts for people, by heading; the first lines of a problem report."""
+
+    def calibrate(self, target: Any, again: bool) -> Mapping[str, str]:
+        """The analytic model's parameters, for people.
+
+        They are measured and kept if they never were, or ``again``.
+        """
+
+    def sizes(self, target: Any) -> dict[str, Any]:
+        """What is known without measuring, for the file of a report."""
+
+    def figures(self, target: Any) -> dict[str, Any]:
+        """What the machine reaches with the target's threads, for the file of a report."""
+
+    def in_one_line(self, figures: Mapping[str, Any]) -> str:
+        """Figures, for people."""
+
+    def reach(self, target: Any, nbytes: int) -> Reach:
+        """Peaks of the target's threads, measured now; data of ``nbytes`` is used repeatedly."""
+
+
+def hardware_of(target: Target) -> Hardware:
+    """The room of a target's kind.
+
+    Raises:
+        TargetError: the kind has none.
+    """
+    found: Hardware = kinds.room(target.kind, "hardware")
+    return found
