@@ -134,7 +134,7 @@ Chosen = tuple[str, int, tuple[int, ...], Record | None]
 
 def _chosen(task: SearchTask, records: list[Record]) -> list[Chosen]:
     """Role, sketch, row and record of the schedules to show; all different programs."""
-    from tilework.compiler.choose import draft_schedule
+    from tilework.model.drafted import draft_schedule
 
     out: list[Chosen] = []
     best = best_of(records)
