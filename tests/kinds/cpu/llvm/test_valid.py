@@ -48,7 +48,7 @@ def test_candidates_of_random_tasks_compile():
     built, failed = 0, []
     for _ in range(10):
         task = random_task(rng)
-        space = PoolSpace(SearchSpace.of(task))
+        space = PoolSpace.of(task)
         pool = population(space, rng, 24)
         assert len(np.unique(pool.key)) == len(pool)
         for i in rng.permutation(len(pool))[:7]:
