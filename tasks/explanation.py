@@ -100,11 +100,10 @@ def explain(task: SearchTask, records: list[Record], *, measure: bool = False) -
         records: all of it, in the order in which they were made.
         measure: time the schedules in turns, now.
     """
-    from tilework.kinds.cpu.rules import RULES_VERSION
-    from tilework.space import SearchSpace
+    from tilework.space import SearchSpace, space_of
 
-    space = SearchSpace.of(task)
-    present = [r for r in records if r.rules_version == RULES_VERSION]
+    space, version = SearchSpace.of(task), space_of(task.target).version
+    present = [r for r in records if r.rules_version == version]
     chosen = _chosen(task, present)
     now: list[float | None] = [None] * len(chosen)
     if measure:

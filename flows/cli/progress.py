@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from flows.cli.output import console, milliseconds, number, show_ms, table
+from flows.cli.output import console, table
 from flows.reporting import Reporter
+from flows.numbers import milliseconds, number, show_ms
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

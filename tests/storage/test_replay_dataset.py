@@ -87,5 +87,5 @@ def _halves(known, task, first, second):
             where = select[known.sketch[select] == index]
             if len(where):
                 rows = np.array([known.records[i].decisions for i in where], np.int32)
-                batch = Batch(task.workload_key, task.flops, sketch, rows)
+                batch = Batch(task.workload_key, task.flops, sketch, rows, known.space.draft)
                 yield Observation(batch, known.latency_s[where]), where, learn

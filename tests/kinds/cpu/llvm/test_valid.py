@@ -8,7 +8,6 @@ from tests.te.workloads import conv2d_relu, matmul, max_pool, softmax
 from tilework import te
 from tilework.kinds.cpu.build import build
 from tilework.search.pool import Pool, PoolSpace, concatenate
-from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
