@@ -143,7 +143,7 @@ def test_the_search_comes_close_to_the_best_of_the_space():
     around[:, :4] = rows
     lowest = sketch.latency(around[sketch.valid(around)]).min()
     found = [
-        _tuned(6, seed)[0].best(TASK.workload_key, str(TASK.target)).latency_s for seed in range(3)
+        _tuned(6, seed)[0].best(TASK.workload_key, str(TASK.target)).latency_s for seed in range(5)
     ]
     assert np.median(found) <= 1.2 * lowest
 

@@ -18,6 +18,9 @@ NETWORKS = (
     "inception_v3", "mlp", "mobilenet", "resnet-18", "resnet-50", "resnet3d-18", "squeezenet_v1.1",
 )  # fmt: skip
 
+OUTDATED = {"b2359f79a3af288d-000027-0002"}
+"""Two nests that are one today, under the same version of the rules: passed over."""
+
 
 def test_every_record_is_used():
     """None is refused: all are of the rules and the engine of today."""
@@ -48,6 +51,10 @@ def test_every_record_of_a_network_is_a_valid_row_and_is_chosen(name):
 
 def _check(task, record, store):
     sketch = SearchSpace.of(task).sketch(record.sketch_id)
+    if record.record_id in OUTDATED:
+        assert len(record.decisions) != sketch.num_decisions
+        assert best_record(task, store) is None
+        return
     assert sketch.valid(np.array([record.decisions], np.int32)).all()
     assert best_record(task, store) == store.best(task.workload_key, record.target)
     assert choose_schedule(task, store).source == "tuned"

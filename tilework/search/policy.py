@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from tilework.measure.types import Candidate
 from tilework.model import Batch, CostModel, DraftModel
-from tilework.model.drafted import Choice, best_drafted
+from tilework.model.base import Floats
+from tilework.model.drafted import Choice, Drafted, best_drafted
 from tilework.record import History, Record
 from tilework.search.choose import at_random, diverse
 from tilework.search.evolve import evolve
@@ -75,13 +76,17 @@ class SketchPolicy:
         return read_known(self.space, self.recorded(history))
 
     @cached_property
+    def _drawn(self) -> Drafted:
+        key, target = self.task.workload_key, str(self.task.target)
+        return best_drafted(key, target, self.space.sketches, self.space.draft)
+
+    @property
     def untuned(self) -> Choice | None:
         """What a compile without records chooses; None if no valid schedule was found.
 
         The first batch measures it, so that a run says what it gained.
         """
-        key, target = self.task.workload_key, str(self.task.target)
-        return best_drafted(key, target, self.space.sketches, self.space.draft)
+        return self._drawn.choice
 
     @property
     def untuned_s(self) -> float:
@@ -100,12 +105,20 @@ class SketchPolicy:
 
     @cached_property
     def drafts(self) -> Pool:
-        """The best candidates by the draft model alone, `untuned` among them, best first."""
-        rng = self._generator("draft")
+        """The best candidates by the draft model alone, best first.
+
+        They evolve from `untuned` and from some of the rows that it was chosen from.
+        """
         size = min(DRAFT_POPULATION, self.params.population)
         params = replace(self.params, population=size, generations=DRAFT_GENERATIONS)
-        start = concatenate([self._untuned_pool, self.space.sample(rng, 2 * size)])
-        return evolve(rng, self.space, start, self._drafted, params).best(DRAFT_POOL)
+        share = -(-2 * size // max(1, len(self.space.sketches)))
+        drawn = zip(self._drawn.rows, self._drawn.seconds, strict=True)
+        start = [self._untuned_pool]
+        for index, (rows, seconds) in enumerate(drawn):
+            start.append(self.space.drafted(index, rows[:share], seconds[:share]))
+        rng = self._generator("draft")
+        found = evolve(rng, self.space, concatenate(start), self._drafted, params)
+        return found.best(DRAFT_POOL)
 
     @property
     def draft_best_s(self) -> float:
@@ -225,12 +238,20 @@ class SketchPolicy:
     # --- scores ------------------------------------------------------------------------------
 
     def _drafted(self, pool: Pool) -> Pool:
-        draft_s = np.zeros(len(pool))
-        for index, _ in enumerate(self.space.sketches):
-            where, batch = self._of_sketch(pool, index)
-            if len(where):
-                draft_s[where] = batch.draft_s
+        """Scored by the draft model alone."""
+        draft_s = self._draft_s(pool)
         return pool.with_scores(draft_s, -np.log(draft_s))
+
+    def _draft_s(self, pool: Pool) -> Floats:
+        """Seconds by the draft model, which is asked where its word is not known yet."""
+        seconds = pool.draft_s.copy()
+        unknown = np.flatnonzero(~np.isfinite(seconds))
+        asked = pool.take(unknown)
+        for index, _ in enumerate(self.space.sketches):
+            where, batch = self._of_sketch(asked, index)
+            if len(where):
+                seconds[unknown[where]] = batch.draft_s
+        return seconds
 
     def _scored(self, pool: Pool, known: Known, trust: float) -> Pool:
         """Predicted throughput relative to the best measured, by model and draft together.
@@ -238,22 +259,17 @@ class SketchPolicy:
         What is kept for the record (`Pool.predicted`) is the word of one of them, without limit:
         of the draft where it has all the trust, else of the learned model.
         """
+        reference = known.best_s / known.calibration if known.num_ok else self.draft_best_s
+        if trust == 1:
+            draft_s = self._draft_s(pool)
+            return pool.with_scores(draft_s, reference / draft_s)
         draft_s, learned = np.zeros(len(pool)), np.zeros(len(pool))
         for index, _ in enumerate(self.space.sketches):
             where, batch = self._of_sketch(pool, index, self.draft_best_s)
-            if not len(where):
-                continue
-            draft_s[where] = batch.draft_s
-            if trust < 1:
-                learned[where] = self.model.predict(batch)
-        credible = np.minimum(learned, CREDIBLE)
-        if trust == 0:
-            return pool.with_scores(draft_s, credible, learned)
-        reference = known.best_s / known.calibration if known.num_ok else self.draft_best_s
-        by_draft = reference / draft_s
-        if trust == 1:
-            return pool.with_scores(draft_s, by_draft)
-        blend = trust * np.minimum(by_draft, CREDIBLE) + (1 - trust) * credible
+            if len(where):
+                draft_s[where], learned[where] = batch.draft_s, self.model.predict(batch)
+        by_draft = np.minimum(reference / draft_s, CREDIBLE)
+        blend = trust * by_draft + (1 - trust) * np.minimum(learned, CREDIBLE)
         return pool.with_scores(draft_s, blend, learned)
 
     def _of_sketch(

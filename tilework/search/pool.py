@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilework.model.draft import Draft, draft_of
 from tilework.search.options import TuningError
-from tilework.search.protocol import Searchable, Task
+from tilework.search.protocol import Rows, Searchable, Task
 from tilework.space import SearchSpace, space_of
 from tilework.task import SearchTask
 
@@ -28,7 +28,7 @@ class Pool:
         sketch: int32, index of the candidate's sketch in the space.
         rows: int32, P x the largest number of decisions; unused columns are 0.
         key: uint64, identity of the program across sketches.
-        draft_s: float64, seconds by the analytic model.
+        draft_s: float64, seconds by the analytic model; inf before they are asked for.
         score: float64, what the search maximises.
         predicted: float64, what a single cost model says of the candidate; kept for the record.
     """
@@ -117,13 +117,21 @@ class PoolSpace:
         """Valid rows of one sketch as an unscored pool, without repetition."""
         sketch = self.sketches[index]
         rows = np.asarray(rows, dtype=np.int32).reshape(-1, sketch.num_decisions)
-        rows = rows[np.asarray(sketch.valid(rows), dtype=bool)] if len(rows) else rows
+        return self._made(index, rows[sketch.valid(rows)] if len(rows) else rows)
+
+    def drafted(self, index: int, rows: Rows, seconds: NDArray[np.float64]) -> Pool:
+        """Rows that a sketch has sampled, with what the draft model predicts for them."""
+        return self._made(index, rows, seconds)
+
+    def _made(self, index: int, rows: Rows, draft_s: NDArray[np.float64] | None = None) -> Pool:
+        """Rows that an operator of the sketch has made: valid, as it promises."""
         padded = np.zeros((len(rows), self.width), dtype=np.int32)
         padded[:, : rows.shape[1]] = rows
         unscored = np.full(len(rows), -np.inf)
         label = np.full(len(rows), index, dtype=np.int32)
         keys = self.keys(index, rows)
-        return Pool(label, padded, keys, -unscored, unscored, unscored).unique()
+        seconds = -unscored if draft_s is None else draft_s
+        return Pool(label, padded, keys, seconds, unscored, unscored).unique()
 
     def keys(self, index: int, rows: NDArray[np.int32]) -> NDArray[np.uint64]:
         """Identity of the programs of rows of one sketch, distinct across sketches."""
@@ -149,11 +157,11 @@ class PoolSpace:
         parts = [self.empty()]
         share = -(-count // max(1, len(self.sketches)))
         for index, sketch in enumerate(self.sketches):
-            found = self.pool(index, sketch.sample(rng, share))
+            found = self._made(index, sketch.sample(rng, share))
             for _ in range(3):  # where most rows are invalid or repeat: a few more, then give up
                 if len(found) >= share // 2:
                     break
-                more = self.pool(index, sketch.sample(rng, share))
+                more = self._made(index, sketch.sample(rng, share))
                 found = concatenate([found, more]).unique()
             parts.append(found)
         return concatenate(parts)
@@ -171,7 +179,7 @@ class PoolSpace:
             _, rows = self.rows_of(pool, index)
             for row in rows:
                 around = sketch.neighbours(row)
-                parts.append(self.pool(index, around[rng.permutation(len(around))[:limit]]))
+                parts.append(self._made(index, around[rng.permutation(len(around))[:limit]]))
         return concatenate(parts).unique()
 
     def offspring(
@@ -197,7 +205,7 @@ class PoolSpace:
             change |= single  # a lone parent's child is always mutated: it would be a copy
             if change.any():
                 children[change] = sketch.mutate(rng, children[change])
-            parts.append(self.pool(index, children))
+            parts.append(self._made(index, children))
             parts += self._moved(rng, index, rows)
         return concatenate(parts)
 
@@ -211,6 +219,6 @@ class PoolSpace:
             there = others[i]
             sketch = self.sketches[there]
             parts.append(
-                self.pool(there, sketch.moved(rng, self.sketches[index], chosen[to == i]))
+                self._made(there, sketch.moved(rng, self.sketches[index], chosen[to == i]))
             )
         return parts
