@@ -12,7 +12,7 @@ from tasks.reproduce import measured_now
 from tilework.record import Record, best_of, contenders
 
 if TYPE_CHECKING:
-    from tilework.space import Sketch
+    from tilework.space import SearchSpace, Sketch
     from tilework.target import Target
     from tilework.task import SearchTask
 
@@ -56,8 +56,8 @@ class Contestant:
         measured: how it was measured, in words.
         now_s: measured just now in turns with the others, if asked for.
         draft_s: the analytic model's prediction.
-        score, model_id: what the model believed when it was proposed: speed relative to the best
-            known then.
+        score, model_id: what that model alone predicted when it was proposed: speed relative to
+            the best known then.
         decisions: numbers by name of the decision.
         schedule: its steps and loops.
     """
@@ -103,7 +103,7 @@ def explain(task: SearchTask, records: list[Record], *, measure: bool = False) -
     from tilework.space import SearchSpace, space_of
 
     space, version = SearchSpace.of(task), space_of(task.target).version
-    present = [r for r in records if r.rules_version == version]
+    present = [r for r in records if r.rules_version == version and _fits(space, r)]
     chosen = _chosen(task, present)
     now: list[float | None] = [None] * len(chosen)
     if measure:
@@ -126,6 +126,13 @@ def explain(task: SearchTask, records: list[Record], *, measure: bool = False) -
         median_latency_s=latencies[len(latencies) // 2] if latencies else None,
         roofline=roofline(task),
     )
+
+
+def _fits(space: SearchSpace, record: Record) -> bool:
+    """Whether a record's row is one of the space's sketches: not if these have changed since."""
+    if not 0 <= record.sketch_id < len(space.sketches):
+        return False
+    return len(record.decisions) == space.sketches[record.sketch_id].num_decisions
 
 
 Chosen = tuple[str, int, tuple[int, ...], Record | None]
