@@ -13,7 +13,6 @@ from tilework.record import Record, best_of, contenders
 
 if TYPE_CHECKING:
     from tilework.space import SearchSpace, Sketch
-    from tilework.target import Target
     from tilework.task import SearchTask
 
 
@@ -189,21 +188,17 @@ def _contestant(
 
 
 def roofline(task: SearchTask) -> Roofline | None:
-    """The bounds of a task, measured now; None if this machine cannot run the target's code.
+    """The bounds of a task, measured now; None if that cannot be done here.
 
     Every argument is read or written once at least, and every operation of the direct form done.
     A rewritten form (Winograd) does fewer, and may pass the bound.
     """
     from tilework.errors import TileworkError
-    from tilework.kinds.cpu.calibrate.bandwidth import read_bandwidth
-    from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
+    from tilework.target.hardware import hardware_of
 
-    target: Target = task.target
-    threads = target.num_cores
     nbytes = _argument_bytes(task)
     try:
-        peak = fma_peak_gflops(target, threads=threads)
-        speed = read_bandwidth(target, threads, repeats=3).of(nbytes, target, threads)
+        peak, speed = hardware_of(task.target).reach(task.target, nbytes)
     except (TileworkError, OSError):
         return None
     return Roofline(peak, speed, nbytes, task.real_flops / peak / 1e9, nbytes / speed / 1e9)
