@@ -28,7 +28,7 @@ from regret import selection_regret
 
 import tilework as tw
 from storage import RecordStore
-from tilework.kinds.cpu.build import build
+from tilework.lower.protocol import builder_of
 from tilework.model import Batch, Observation, XGBModel
 from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory
@@ -181,10 +181,10 @@ def choosing() -> dict[str, float]:
 
 def compiling(task: SearchTask, count: int = 64) -> dict[str, float]:
     """Milliseconds of one core for each candidate of a batch that the search proposes."""
-    times = []
+    times, builder = [], builder_of(task.target)
     for candidate in SketchPolicy(task, seed=0).propose(MemoryHistory(), count):
         start = time.process_time()
-        build(task, candidate.sketch_id, candidate.row)
+        builder.build(task, candidate.sketch_id, candidate.row)
         times.append(1e3 * (time.process_time() - start))
     return {"compile_median_ms": statistics.median(times), "compile_max_ms": max(times)}
 
