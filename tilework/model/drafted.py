@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from tilework.errors import ScheduleError
-from tilework.model.base import Floats, Rows
+from tilework.model.base import Rows
 from tilework.model.draft import Draft, draft_of
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
@@ -37,20 +37,6 @@ class Choice(NamedTuple):
     source: Literal["tuned", "transferred", "untuned"]
     latency_s: float | None
     predicted_s: float | None = None
-
-
-class Drafted(NamedTuple):
-    """What was found of a space by the draft alone.
-
-    Attributes:
-        choice: the best schedule; None if no row that was drawn is valid.
-        rows: of each sketch, the random rows that it was found from.
-        seconds: of each sketch, what the draft predicts for those rows.
-    """
-
-    choice: Choice | None
-    rows: list[Rows]
-    seconds: list[Floats]
 
 
 class Drawn(Protocol):
@@ -79,7 +65,7 @@ def draft_schedule(task: SearchTask, *, direct: bool = False) -> Choice:
     """
     sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
     draft = draft_of(task.target)
-    found = best_drafted(task.workload_key, str(task.target), sketches, draft).choice
+    found = best_drafted(task.workload_key, str(task.target), sketches, draft)
     if found is None:
         raise ScheduleError(
             f"{task.desc or 'a task'} has no valid schedule for {task.target}: none of the rows "
@@ -90,7 +76,7 @@ def draft_schedule(task: SearchTask, *, direct: bool = False) -> Choice:
 
 def best_drafted(
     workload_key: str, target: str, sketches: Sequence[Drawn], draft: Draft
-) -> Drafted:
+) -> Choice | None:
     """The best of a random sample of all sketches by predicted time, improved step by step.
 
     The same workload and target give the same choice, in any process.
@@ -99,19 +85,19 @@ def best_drafted(
         workload_key, target: what the random draws are named after.
         sketches: where to look.
         draft: predicts seconds of their rows.
+
+    Returns:
+        None if no row that was drawn is valid.
     """
-    drawn = [s.sample(_generator(workload_key, target, s.id), _SAMPLES) for s in sketches]
-    predicted = [
-        draft.seconds(sketch, rows) if len(rows) else np.zeros(0)
-        for sketch, rows in zip(sketches, drawn, strict=True)
-    ]
     starts = []
-    for position, (rows, times) in enumerate(zip(drawn, predicted, strict=True)):
+    for position, sketch in enumerate(sketches):
+        rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
         if len(rows):
+            times = draft.seconds(sketch, rows)
             best = int(np.argmin(times))
             starts.append((float(times[best]), position, rows[best]))
     if not starts:
-        return Drafted(None, drawn, predicted)
+        return None
     seconds, position, row = min(starts, key=lambda s: s[:2])
     sketch = sketches[position]
     for _ in range(_CLIMBS):
@@ -123,8 +109,7 @@ def best_drafted(
         if times[best] >= seconds:
             break
         seconds, row = float(times[best]), near[best]
-    choice = Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
-    return Drafted(choice, drawn, predicted)
+    return Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
 
 
 def _generator(workload_key: str, target: str, sketch_id: int) -> np.random.Generator:

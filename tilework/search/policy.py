@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilework.measure.types import Candidate
 from tilework.model import Batch, CostModel, DraftModel
 from tilework.model.base import Floats
-from tilework.model.drafted import Choice, Drafted, best_drafted
+from tilework.model.drafted import Choice, best_drafted
 from tilework.record import History, Record
 from tilework.search.choose import at_random, diverse
 from tilework.search.evolve import evolve
@@ -76,17 +76,13 @@ class SketchPolicy:
         return read_known(self.space, self.recorded(history))
 
     @cached_property
-    def _drawn(self) -> Drafted:
-        key, target = self.task.workload_key, str(self.task.target)
-        return best_drafted(key, target, self.space.sketches, self.space.draft)
-
-    @property
     def untuned(self) -> Choice | None:
         """What a compile without records chooses; None if no valid schedule was found.
 
         The first batch measures it, so that a run says what it gained.
         """
-        return self._drawn.choice
+        key, target = self.task.workload_key, str(self.task.target)
+        return best_drafted(key, target, self.space.sketches, self.space.draft)
 
     @property
     def untuned_s(self) -> float:
@@ -105,20 +101,17 @@ class SketchPolicy:
 
     @cached_property
     def drafts(self) -> Pool:
-        """The best candidates by the draft model alone, best first.
+        """The best candidates by the draft model alone, `untuned` among them, best first.
 
-        They evolve from `untuned` and from some of the rows that it was chosen from.
+        They evolve without it: a candidate that far ahead would soon be the parent of all.
         """
+        rng = self._generator("draft")
         size = min(DRAFT_POPULATION, self.params.population)
         params = replace(self.params, population=size, generations=DRAFT_GENERATIONS)
-        share = -(-2 * size // max(1, len(self.space.sketches)))
-        drawn = zip(self._drawn.rows, self._drawn.seconds, strict=True)
-        start = [self._untuned_pool]
-        for index, (rows, seconds) in enumerate(drawn):
-            start.append(self.space.drafted(index, rows[:share], seconds[:share]))
-        rng = self._generator("draft")
-        found = evolve(rng, self.space, concatenate(start), self._drafted, params)
-        return found.best(DRAFT_POOL)
+        start = self.space.sample(rng, 2 * size)
+        found = evolve(rng, self.space, start, self._drafted, params).best(DRAFT_POOL)
+        joined = concatenate([found, self._drafted(self._untuned_pool.without(found.key))])
+        return joined.best(len(joined))
 
     @property
     def draft_best_s(self) -> float:
@@ -216,7 +209,7 @@ class SketchPolicy:
         drafted = round(params.draft_share * by_draft * rest)
         beside = round(params.near_share * rest) if len(near) else 0
         weight = params.diversity * (1 + by_draft)
-        head = diverse(pool, rest - drafted - beside, weight, taken=certain)
+        head = diverse(pool, rest - drafted - beside, weight)
         others = pool.without(head.key)
         around = diverse(others.take(np.isin(others.key, near.key)), beside, weight, taken=head)
         head = concatenate([head, around])

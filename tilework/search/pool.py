@@ -119,19 +119,14 @@ class PoolSpace:
         rows = np.asarray(rows, dtype=np.int32).reshape(-1, sketch.num_decisions)
         return self._made(index, rows[sketch.valid(rows)] if len(rows) else rows)
 
-    def drafted(self, index: int, rows: Rows, seconds: NDArray[np.float64]) -> Pool:
-        """Rows that a sketch has sampled, with what the draft model predicts for them."""
-        return self._made(index, rows, seconds)
-
-    def _made(self, index: int, rows: Rows, draft_s: NDArray[np.float64] | None = None) -> Pool:
+    def _made(self, index: int, rows: Rows) -> Pool:
         """Rows that an operator of the sketch has made: valid, as it promises."""
         padded = np.zeros((len(rows), self.width), dtype=np.int32)
         padded[:, : rows.shape[1]] = rows
         unscored = np.full(len(rows), -np.inf)
         label = np.full(len(rows), index, dtype=np.int32)
         keys = self.keys(index, rows)
-        seconds = -unscored if draft_s is None else draft_s
-        return Pool(label, padded, keys, seconds, unscored, unscored).unique()
+        return Pool(label, padded, keys, -unscored, unscored, unscored).unique()
 
     def keys(self, index: int, rows: NDArray[np.int32]) -> NDArray[np.uint64]:
         """Identity of the programs of rows of one sketch, distinct across sketches."""
