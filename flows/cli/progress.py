@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from flows.cli.output import console, table
-from flows.reporting import Reporter
 from flows.numbers import milliseconds, number, show_ms
+from flows.reporting import Reporter
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
