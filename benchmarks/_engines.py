@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 import tilework as tw
-from tasks.compare import max_rel_error, random_inputs
+from tasks.engines import max_rel_error, random_inputs
 from tasks.peers import load_peer
 from tilework.graph import Network
 from tilework.record import RecordLog

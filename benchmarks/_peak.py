@@ -12,8 +12,8 @@ from typing import Any
 
 import tilework as tw
 from tilework.compiler import compile_task
-from tilework.compiler.choose import draft_schedule
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
+from tilework.model.drafted import draft_schedule
 from tilework.record import History
 from tilework.space import SearchSpace
 

@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from storage import RecordStore
-from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.model import XGBModel
 from tilework.model.metrics import peak_score
 from tilework.model.plain import PlainModel
 from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.known import observations, read_known
 from tilework.search.options import PLAIN_POLICY
-from tilework.search.pool import PoolSpace
 from tilework.search.replay import Replay, replay_search
 from tilework.task import SearchTask
 
@@ -38,7 +36,7 @@ def learned_from(replay: Replay, tasks: list[SearchTask], seed: int = 0) -> XGBM
     """A model of all records of the tasks."""
     model = XGBModel(seed)
     for task in tasks:
-        known = read_known(PoolSpace(replay.space_of(task)), replay.records(task), RULES_VERSION)
+        known = read_known(replay.space_of(task), replay.records(task))
         for found in observations(known, task.workload_key, task.flops):
             model.observe(found)
     model.fit()
@@ -49,7 +47,7 @@ def ranking(replay: Replay) -> dict[str, dict[str, float]]:
     """Peak-score@5 on each task of the draft, and of a model that has seen all other tasks."""
     table = {}
     for task in replay.tasks:
-        known = read_known(PoolSpace(replay.space_of(task)), replay.records(task), RULES_VERSION)
+        known = read_known(replay.space_of(task), replay.records(task))
         model = learned_from(replay, [t for t in replay.tasks if t is not task])
         score = np.zeros(len(known))
         for found in observations(known, task.workload_key, task.flops):

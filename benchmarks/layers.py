@@ -28,8 +28,8 @@ from _peak import peak_table
 from _report import as_json, draw, print_head, print_result, write_json
 
 import tilework as tw
-from tasks.finish import open_store
 from tasks.peers import PEERS, require_peers
+from tasks.stores import open_store
 from tilework.errors import TileworkError
 from tilework.record import MemoryHistory
 

@@ -34,9 +34,9 @@ from _models import NCHW, NHWC, mlp
 from _report import as_json, draw, print_head, print_result, print_table, write_json
 
 import tilework as tw
-from tasks.finish import open_store
 from tasks.network import is_onnx, network_label
 from tasks.peers import PEERS, require_peers
+from tasks.stores import open_store
 from tilework.graph import Network
 from tilework.graph.onnx.export import to_model
 from tilework.record import MemoryHistory, RecordLog

@@ -21,7 +21,6 @@ from pathlib import Path
 from _tasks import replay_tasks
 
 from storage import RecordStore
-from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.measure import Measurer
 from tilework.measure.records import to_records
 from tilework.measure.types import Candidate
@@ -33,7 +32,7 @@ from tilework.search.known import observations
 from tilework.search.options import PLAIN_POLICY
 from tilework.search.seeding import generator
 from tilework.search.warm import keep_workloads
-from tilework.space import SearchSpace
+from tilework.space import SearchSpace, space_of
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -51,6 +50,7 @@ class TaskRecording:
 
     def __init__(self, task: SearchTask, store: RecordStore, rows: int, number: int) -> None:
         self.task, self._store, self._rows, self._number = task, store, rows, number
+        self._version = space_of(task.target).version
         self._policies = {
             "search": SketchPolicy(task, XGBModel(), params=PolicyParams(population=1024)),
             "plain": SketchPolicy(task, PlainModel(), params=replace(PLAIN_POLICY)),
@@ -60,7 +60,7 @@ class TaskRecording:
     def records(self) -> list[Record]:
         """What is measured so far, under the present rules."""
         found = self._store.of(self.task.workload_key, str(self.task.target))
-        return [r for r in found if r.rules_version == RULES_VERSION]
+        return [r for r in found if r.rules_version == self._version]
 
     def proposal(self) -> list[Candidate]:
         """The next round's candidates; empty when the task is done."""
@@ -105,7 +105,7 @@ class TaskRecording:
             measured = measurer.measure(self.task, candidates, best.latency_s if best else None)
             if self._disturbed(measurer, best):
                 return -1
-            run = f"replay-{self._number}-rules-{RULES_VERSION}"
+            run = f"replay-{self._number}-rules-{self._version}"
             number = len(self.records) // BATCH
             while self._store.has_round(run, number):
                 number += 1

@@ -28,7 +28,7 @@ from regret import selection_regret
 
 import tilework as tw
 from storage import RecordStore
-from tilework.kinds.cpu.build import build
+from tilework.lower.protocol import builder_of
 from tilework.model import Batch, Observation, XGBModel
 from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory
@@ -57,12 +57,12 @@ def median_seconds(run: Callable[[], object], repeat: int) -> float:
 def scoring(task: SearchTask, population: int = 8192, repeat: int = 9) -> dict[str, float]:
     """Candidates per second through features alone, and through features and prediction."""
     space, rng = SearchSpace.of(task), np.random.default_rng(0)
-    sketch = space.sketches[0]
+    sketch, draft = space.sketches[0], draft_of(task.target)
     model = XGBModel(seed=0)
     known = sketch.sample(rng, 512)
-    batch = Batch(task.workload_key, task.flops, sketch, known)
+    batch = Batch(task.workload_key, task.flops, sketch, known, draft)
     noise = rng.lognormal(sigma=0.2, size=len(known))
-    model.update([Observation(batch, draft_of(sketch.target).seconds(sketch, known) * noise)])
+    model.update([Observation(batch, draft.seconds(sketch, known) * noise)])
     rows = [sketch.sample(rng, population) for _ in range(2)]
     turn = [0]
 
@@ -70,9 +70,9 @@ def scoring(task: SearchTask, population: int = 8192, repeat: int = 9) -> dict[s
         turn[0] ^= 1  # two populations in turn: nothing kept from the last call helps
         return rows[turn[0]]
 
-    features = median_seconds(lambda: draft_of(sketch.target).features(sketch, fresh()), repeat)
+    features = median_seconds(lambda: draft.features(sketch, fresh()), repeat)
     both = median_seconds(
-        lambda: model.predict(Batch(task.workload_key, task.flops, sketch, fresh())), repeat
+        lambda: model.predict(Batch(task.workload_key, task.flops, sketch, fresh(), draft)), repeat
     )
     return {
         "features_per_s": population / features,
@@ -83,14 +83,14 @@ def scoring(task: SearchTask, population: int = 8192, repeat: int = 9) -> dict[s
 
 def evolving(task: SearchTask, model: XGBModel, population: int = 8192) -> float:
     """Candidates per second through operators, features and prediction: evolution alone."""
-    space = PoolSpace(SearchSpace.of(task))
+    space = PoolSpace.of(task)
 
     def evaluate(pool: Pool) -> Pool:
         draft_s, score = np.zeros(len(pool)), np.zeros(len(pool))
         for index, sketch in enumerate(space.sketches):
             where, rows = space.rows_of(pool, index)
             if len(where):
-                batch = Batch(task.workload_key, task.flops, sketch, rows)
+                batch = Batch(task.workload_key, task.flops, sketch, rows, space.draft)
                 draft_s[where], score[where] = batch.draft_s, model.predict(batch)
         return pool.with_scores(draft_s, score)
 
@@ -116,7 +116,7 @@ def refitting(records: int = 200) -> dict[str, float]:
         sketches = SearchSpace.of(task).sketches
         for sketch in sketches:
             rows = sketch.sample(rng, -(-records // len(sketches)))
-            batch = Batch(task.workload_key, task.flops, sketch, rows)
+            batch = Batch(task.workload_key, task.flops, sketch, rows, draft_of(task.target))
             noise = rng.lognormal(sigma=0.2, size=len(rows))
             model.observe(Observation(batch, batch.draft_s * noise))
     return {"records": model.num_observations, "refit_s": median_seconds(model.fit, 5)}
@@ -181,10 +181,10 @@ def choosing() -> dict[str, float]:
 
 def compiling(task: SearchTask, count: int = 64) -> dict[str, float]:
     """Milliseconds of one core for each candidate of a batch that the search proposes."""
-    times = []
+    times, builder = [], builder_of(task.target)
     for candidate in SketchPolicy(task, seed=0).propose(MemoryHistory(), count):
         start = time.process_time()
-        build(task, candidate.sketch_id, candidate.row)
+        builder.build(task, candidate.sketch_id, candidate.row)
         times.append(1e3 * (time.process_time() - start))
     return {"compile_median_ms": statistics.median(times), "compile_max_ms": max(times)}
 
@@ -211,12 +211,12 @@ def main() -> None:
         task = conv2d_task(size, channels, channels, kernel, 1, target)
         speed[task.desc] = scoring(task) | proposing(task) | compiling(task)
     print(
-        f"{'one core':28s} {'features/s':>11s} {'store f./s':>11s} {'+ XGBoost/s':>11s} "
+        f"{'one core':28s} {'features/s':>11s} {'+ XGBoost/s':>11s} "
         f"{'+ evolution':>11s} {'propose s':>9s} {'compile ms':>10s} {'max':>5s}"
     )
     for desc, row in speed.items():
         print(
-            f"{desc:28s} {row['features_per_s']:11,.0f} {row['store_features_per_s']:11,.0f} "
+            f"{desc:28s} {row['features_per_s']:11,.0f} "
             f"{row['features_and_prediction_per_s']:11,.0f} {row['evolution_per_s']:11,.0f} "
             f"{row['propose_s']:9.2f} {row['compile_median_ms']:10.1f} "
             f"{row['compile_max_ms']:5.0f}"

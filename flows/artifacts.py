@@ -17,6 +17,7 @@ from prefect.artifacts import (
 )
 
 from flows.convergence import convergence, plot_png, task_curves
+from flows.numbers import milliseconds, show_ms
 from flows.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -135,12 +136,12 @@ def _summary_text(report: TuneReport) -> str:
         ("records", f"`{report.store}`"),
         ("module", f"`{report.module}`" if report.module else "not kept"),
         ("trials", f"{progress.trials} in {progress.rounds} rounds"),
-        ("estimated total latency", f"{progress.estimated_total_s * 1e3:.3f} ms"),
+        ("estimated total latency", f"{milliseconds(progress.estimated_total_s)} ms"),
         ("failures", ", ".join(f"{n} {kind}" for kind, n in report.failures.items()) or "none"),
     ]
     if report.before and report.after:
-        facts.append(("end to end, untuned", f"{report.before.median_ms:.3f} ms"))
-        facts.append(("end to end, tuned", f"{report.after.median_ms:.3f} ms"))
+        facts.append(("end to end, untuned", f"{show_ms(report.before.median_ms)} ms"))
+        facts.append(("end to end, tuned", f"{show_ms(report.after.median_ms)} ms"))
         facts.append(("speed-up", f"{report.speedup:.2f}x"))
     if report.check:
         error = f"{report.check.max_rel_error:.1e} against {report.check.reference}"

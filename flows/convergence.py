@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilework.record import Record
 
-LONGEST_GAP_S = 60.0
-"""A longer time between two rounds is taken for an interruption, and cut out."""
-
 MOST_PANELS = 30
 """Tasks that get a panel: those that take most of the network's time."""
 
@@ -122,7 +119,9 @@ def _gflops(record: Record) -> float:
 
 
 def _clock(records: Sequence[Record]) -> dict[datetime, float]:
-    """Seconds of work since the first record, by when a round was stored."""
+    """Seconds of work since the first record, by when a round was stored, as a budget counts."""
+    from tilework.search.budget import LONGEST_GAP_S
+
     times = sorted({r.created_at for r in records})
     out = dict.fromkeys(times[:1], 0.0)
     for before, after in pairwise(times):

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.reporting import current_reporter
-from tasks.finish import gap_lines, open_store, other_targets
+from tasks.finish import gap_lines
 from tasks.network import network_label
 from tasks.report import TuneReport
 from tasks.run import TuningRun
 from tasks.stages import PLAIN, Stages
+from tasks.stores import open_store, other_targets
 from tilework.errors import ModuleError
 
 if TYPE_CHECKING:

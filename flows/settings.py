@@ -97,15 +97,16 @@ class TuneSettings(BaseModel):
         that an edited ONNX file of the same name begins a new run.
         """
         import tilework
-        from tilework.kinds.cpu.rules import RULES_VERSION
+        from tilework.space import space_of
 
+        target = self.resolved_target()
         identity = {
             "network": network_fingerprint,
-            "target": str(self.resolved_target()),
+            "target": str(target),
             "effort": self.effort,
             "seed": self.seed,
             "engine": tilework.__version__,
-            "rules": RULES_VERSION,
+            "rules": space_of(target).version,
         }
         text = json.dumps(identity, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -15,9 +15,9 @@ from flows.artifacts import ArtifactReporter, publish_summary, publish_table
 from flows.pipeline import tune_with_records
 from flows.reporting import current_reporter, reporting
 from flows.settings import TuneSettings
-from tasks.finish import open_store
 from tasks.report import TuneReport
 from tasks.shells import PREFECT
+from tasks.stores import open_store
 
 
 @flow(

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -51,7 +51,7 @@ class RecordStore:
         self,
         path: str | os.PathLike[str],
         *,
-        rules_version: int | None = None,
+        rules_version: int | Callable[[str], int | None] | None = None,
         engine_version: str | None = None,
         filesystem: pafs.FileSystem | None = None,
     ) -> None:
@@ -61,6 +61,8 @@ class RecordStore:
             path: a directory, or a URI of any filesystem that Arrow opens.
             rules_version: if given, `best` and `of` use only rows whose schedules were derived by
                 this version of the rules (the decisions of other versions mean something else).
+                Each kind of machine has rules of its own: a function tells the version by the
+                text of a row's target, or None where such targets are unknown.
             engine_version: if given, `best` and `of` use only rows of this engine version.
             filesystem: an open Arrow filesystem, in which `path` lies.
 
@@ -278,8 +280,12 @@ class RecordStore:
                 self._index.setdefault(key, {}).setdefault(row.record_id, row)
 
     def _reason_to_refuse(self, row: Record) -> str:
-        if self._rules_version is not None and row.rules_version != self._rules_version:
-            return f"not used: rules version {row.rules_version}, not {self._rules_version}"
+        asked = self._rules_version
+        version = asked(row.target) if callable(asked) else asked
+        if version is None and asked is not None:
+            return f"not used: of target {row.target}, which this Tilework does not know"
+        if version is not None and row.rules_version != version:
+            return f"not used: rules version {row.rules_version}, not {version}"
         if self._engine_version is not None and row.engine_version != self._engine_version:
             return f"not used: engine version {row.engine_version}, not {self._engine_version}"
         return ""

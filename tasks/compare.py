@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tasks.engines import max_rel_error, random_inputs, time_engines, timing_of
+from tasks.finish import check_output, compile_with_records, gap_lines
 from tasks.peers import load_peer
 from tasks.report import CheckResult, Timing
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tilework.graph import Network
     from tilework.graph.precision import Precision
     from tilework.runtime import KernelTime
-    from tilework.runtime.samples import Samples
     from tilework.target import Target
 
 
@@ -58,57 +58,6 @@ class Comparison:
     accuracy: CheckResult | None = None
 
 
-def random_inputs(net: Network, seed: int = 0) -> dict[str, np.ndarray]:
-    """Inputs for a network, aligned so that no engine copies them.
-
-    Standard normal where the input is of floating point; integers are 0 or 1, which are valid
-    token ids and indices everywhere, and truth values either.
-    """
-    from tilework.dtypes import numpy_dtype
-    from tilework.runtime.arrays import aligned_copy
-
-    rng = np.random.default_rng(seed)
-    out = {}
-    for name, (shape, dtype) in net.inputs.items():
-        kind = numpy_dtype(dtype)
-        if "float" in dtype:
-            out[name] = aligned_copy(rng.standard_normal(shape, dtype=np.float32).astype(kind))
-        else:
-            out[name] = aligned_copy(rng.integers(0, 2, shape).astype(kind))
-    return out
-
-
-def max_rel_error(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """Largest absolute difference over all outputs, divided by the largest expected magnitude."""
-    errors = [
-        float(np.max(np.abs(a - b)) / max(float(np.max(np.abs(b))), 1e-30))
-        for a, b in zip(outputs, expected, strict=True)
-    ]
-    return float(np.max(errors))  # NaN stays NaN
-
-
-def timing_of(samples: Samples) -> Timing:
-    """Statistics of samples, in milliseconds."""
-    values = [1e3 * s for s in samples.seconds]
-    return Timing(1e3 * samples.median, fmean(values), min(values), max(values), pstdev(values))
-
-
-def time_engines(
-    engines: Mapping[str, Engine], inputs: Mapping[str, np.ndarray], seconds: float
-) -> dict[str, Samples]:
-    """Time engines interleaved, each for about ``seconds``.
-
-    A sample is several calls in a row, on fixed arrays: an engine is measured warm, as a service
-    would run it.
-    """
-    from tilework.runtime.samples import interleave
-
-    calls = {name: e.bind(inputs) for name, e in engines.items()}
-    return interleave(
-        calls, 400, min_sample_s=0.1, warmup=3, settle_s=0.03, budget_s=1.5 * seconds * len(calls)
-    )
-
-
 def compare_engines(
     net: Network,
     target: Target,
@@ -130,7 +79,6 @@ def compare_engines(
     Raises:
         TileworkError: a peer is unknown or not installed, or the network cannot be exported.
     """
-    from tasks.finish import check_output, compile_with_records, gap_lines
     from tilework.runtime.samples import paired_ratio
 
     inputs = random_inputs(net)

@@ -12,8 +12,7 @@ from tasks.reproduce import measured_now
 from tilework.record import Record, best_of, contenders
 
 if TYPE_CHECKING:
-    from tilework.space import Sketch
-    from tilework.target import Target
+    from tilework.space import SearchSpace, Sketch
     from tilework.task import SearchTask
 
 
@@ -56,8 +55,8 @@ class Contestant:
         measured: how it was measured, in words.
         now_s: measured just now in turns with the others, if asked for.
         draft_s: the analytic model's prediction.
-        score, model_id: what the model believed when it was proposed: speed relative to the best
-            known then.
+        score, model_id: what that model alone predicted when it was proposed: speed relative to
+            the best known then.
         decisions: numbers by name of the decision.
         schedule: its steps and loops.
     """
@@ -100,11 +99,10 @@ def explain(task: SearchTask, records: list[Record], *, measure: bool = False) -
         records: all of it, in the order in which they were made.
         measure: time the schedules in turns, now.
     """
-    from tilework.kinds.cpu.rules import RULES_VERSION
-    from tilework.space import SearchSpace
+    from tilework.space import SearchSpace, space_of
 
-    space = SearchSpace.of(task)
-    present = [r for r in records if r.rules_version == RULES_VERSION]
+    space, version = SearchSpace.of(task), space_of(task.target).version
+    present = [r for r in records if r.rules_version == version and _fits(space, r)]
     chosen = _chosen(task, present)
     now: list[float | None] = [None] * len(chosen)
     if measure:
@@ -129,12 +127,19 @@ def explain(task: SearchTask, records: list[Record], *, measure: bool = False) -
     )
 
 
+def _fits(space: SearchSpace, record: Record) -> bool:
+    """Whether a record's row is one of the space's sketches: not if these have changed since."""
+    if not 0 <= record.sketch_id < len(space.sketches):
+        return False
+    return len(record.decisions) == space.sketches[record.sketch_id].num_decisions
+
+
 Chosen = tuple[str, int, tuple[int, ...], Record | None]
 
 
 def _chosen(task: SearchTask, records: list[Record]) -> list[Chosen]:
     """Role, sketch, row and record of the schedules to show; all different programs."""
-    from tilework.compiler.choose import draft_schedule
+    from tilework.model.drafted import draft_schedule
 
     out: list[Chosen] = []
     best = best_of(records)
@@ -183,21 +188,17 @@ def _contestant(
 
 
 def roofline(task: SearchTask) -> Roofline | None:
-    """The bounds of a task, measured now; None if this machine cannot run the target's code.
+    """The bounds of a task, measured now; None if that cannot be done here.
 
     Every argument is read or written once at least, and every operation of the direct form done.
     A rewritten form (Winograd) does fewer, and may pass the bound.
     """
     from tilework.errors import TileworkError
-    from tilework.kinds.cpu.calibrate.bandwidth import read_bandwidth
-    from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
+    from tilework.target.hardware import hardware_of
 
-    target: Target = task.target
-    threads = target.num_cores
     nbytes = _argument_bytes(task)
     try:
-        peak = fma_peak_gflops(target, threads=threads)
-        speed = read_bandwidth(target, threads, repeats=3).of(nbytes, target, threads)
+        peak, speed = hardware_of(task.target).reach(task.target, nbytes)
     except (TileworkError, OSError):
         return None
     return Roofline(peak, speed, nbytes, task.real_flops / peak / 1e9, nbytes / speed / 1e9)

@@ -1,30 +1,24 @@
-"""What follows the search: distill the records, compile, check the output, time it."""
+"""What follows the search: compile with the best records, check the output, time it."""
 
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tasks.compare import max_rel_error, random_inputs, time_engines, timing_of
+from tasks.engines import max_rel_error, random_inputs, time_engines, timing_of
 from tasks.peers import Engine, load_peer
 from tasks.report import TOLERANCES, CheckResult, Timing
+from tasks.stores import open_store
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
-    from storage import RecordStore
     from tilework.graph import Network
     from tilework.graph.precision import Precision
     from tilework.runtime import Module
     from tilework.target import Target
-    from tilework.task import SearchTask
-
-BEST = "_best"
-"""Folder of the distilled records inside a store; its name hides it from readers of the store."""
 
 
 class Compiled:
@@ -40,39 +34,6 @@ class Compiled:
         self.precision = precision
         self.tuned = tuned
         self.untuned = untuned
-
-
-def open_store(path: str) -> RecordStore:
-    """A store of which only records of this engine and its present sketch rules are used.
-
-    The others stay where they are; `RecordStore.problems` counts them.
-
-    Raises:
-        StoreError: the URI cannot be opened.
-    """
-    import tilework
-    from storage import RecordStore
-    from tilework.kinds.cpu.rules import RULES_VERSION
-
-    return RecordStore(path, rules_version=RULES_VERSION, engine_version=tilework.__version__)
-
-
-def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, int]:
-    """How many records of these tasks' workloads are of other targets, by target."""
-    wanted = {(task.workload_key, str(task.target)) for task in tasks}
-    keys = {key for key, _ in wanted}
-    found = Counter(
-        record.target
-        for record in store.read()
-        if record.workload_key in keys and (record.workload_key, record.target) not in wanted
-    )
-    return dict(found)
-
-
-def distill(store: RecordStore) -> str:
-    """Write the best record of each task beside the store's rounds; where they are."""
-    path, question, query = store.path.partition("?")
-    return store.distill(f"{path.rstrip('/')}/{BEST}{question}{query}").path
 
 
 def compile_with_records(

@@ -88,15 +88,17 @@ def task_of(store: RecordStore, record: Record) -> SearchTask:
     Raises:
         StoreError: other rules made it, or what the workload computes is not kept.
     """
-    from tilework.kinds.cpu.rules import RULES_VERSION
+    from tilework.space import space_of
     from tilework.target import Target
     from tilework.task import SearchTask, rules_of
     from tilework.te.serial import dag_from_json
 
-    if record.rules_version != RULES_VERSION:
+    target = Target(record.target)
+    present = space_of(target).version
+    if record.rules_version != present:
         raise StoreError(
             f"record {record.record_id} was made by rules version {record.rules_version}, and "
-            f"this is {RULES_VERSION}: its decisions mean something else now"
+            f"this is {present}: its decisions mean something else now"
         )
     document = store.workload(record.workload_key)
     if document is None:
@@ -106,7 +108,7 @@ def task_of(store: RecordStore, record: Record) -> SearchTask:
         )
     return SearchTask(
         dag_from_json(document),
-        Target(record.target),
+        target,
         record.workload,
         rules=rules_of(record.workload_key),
     )
@@ -126,10 +128,10 @@ def _build_here(task: SearchTask, record: Record) -> str:
     """Where building fails: the traceback of a build in this process; empty if it succeeds."""
     import traceback
 
-    from tilework.kinds.cpu.build import build
+    from tilework.lower.protocol import builder_of
 
     try:
-        build(task, record.sketch_id, record.decisions)
+        builder_of(task.target).build(task, record.sketch_id, record.decisions)
     except Exception:
         return traceback.format_exc()
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tasks import finish, network, run
+from tasks import finish, network, run, stores
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ PLAIN = Stages(
     store=run.store,
     refit=run.refit,
     judge=run.judge,
-    distill=finish.distill,
+    distill=stores.distill,
     compile=finish.compile_modules,
     check=finish.check,
     benchmark=finish.benchmark,

@@ -57,7 +57,9 @@ class Record:
     """One measured candidate: the columns of the dataset, in their order.
 
     Times are in seconds. A quantity that was not reached (the latency of a candidate that did not
-    compile) is None, never a magic number. `created_at` is an aware UTC time.
+    compile) is None, never a magic number. `created_at` is an aware UTC time. `predicted_score` is
+    what the model named `model_id` predicted, and no other: throughput relative to the best known
+    then. (Older records of learned models hold a blend with the draft model's word.)
     """
 
     # identity

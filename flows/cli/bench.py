@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli import options
-from flows.cli.output import console, print_json, show_ms, table
+from flows.cli.output import console, print_json, table
+from flows.numbers import show_ms
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ def _print(comparison: Comparison) -> None:
     threads = "1 thread" if comparison.threads == 1 else f"{comparison.threads} threads"
     rows = [
         (
-            row.engine, f"{row.timing.median_ms:.3f}", f"{row.timing.mean_ms:.3f}",
-            f"{row.timing.min_ms:.3f}", f"{row.timing.std_ms:.3f}", f"{row.ratio:.3f}",
+            row.engine, show_ms(row.timing.median_ms), show_ms(row.timing.mean_ms),
+            show_ms(row.timing.min_ms), show_ms(row.timing.std_ms), f"{row.ratio:.3f}",
             f"{row.max_rel_error:.1e}" if row.max_rel_error is not None else "",
         )
         for row in comparison.rows

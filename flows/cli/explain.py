@@ -8,7 +8,8 @@ import typer
 
 from flows.cli import options
 from flows.cli.networks import target_of
-from flows.cli.output import console, gflops, milliseconds, print_json, table
+from flows.cli.output import console, print_json, table
+from flows.numbers import gflops, milliseconds
 from tilework.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def explain(
       tilework explain resnet-18:3 --measure     time the three again, in turns
     """
     from tasks.explanation import explain as explained
-    from tasks.finish import open_store, other_targets
     from tasks.network import extract as extract_network
     from tasks.network import parse_sparse
+    from tasks.stores import open_store, other_targets
 
     network, _, number = task.rpartition(":")
     if not network or not number.isdigit():
@@ -176,8 +177,8 @@ def reproduce(
 
     tilework reproduce 4fd88b144fb88518-000007-0003
     """
-    from tasks.finish import open_store
     from tasks.reproduce import reproduce as again
+    from tasks.stores import open_store
 
     found = again(open_store(store), record)
     if json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -65,8 +64,13 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")
 ]
 Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="File for the compiled module; default: NET.tw here."),
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="File for the compiled module; default: NET.tw here; '': it is not kept.",
+    ),
 ]
 
 DEFAULT_TARGET = "llvm -mcpu=native"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from flows.cli.output import console, milliseconds, number, show_ms, table
+from flows.cli.output import console, table
+from flows.numbers import milliseconds, number, show_ms
 from flows.reporting import Reporter
 
 if TYPE_CHECKING:

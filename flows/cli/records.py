@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import options
-from flows.cli.output import console, gflops, milliseconds, plural, print_json, table
+from flows.cli.output import console, print_json, table
+from flows.numbers import gflops, milliseconds, plural
 from tilework.errors import StoreError
 
 if TYPE_CHECKING:

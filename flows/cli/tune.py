@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from flows.cli import options
-from flows.cli.output import console, milliseconds, print_json, show_ms, table
+from flows.cli.output import console, print_json, table
+from flows.numbers import milliseconds, show_ms
 
 if TYPE_CHECKING:
     from flows.reporting import Reporter
     from flows.settings import TuneSettings
     from tasks.report import TuneReport
-
-
-"""Excess of the end-to-end latency over the sum of the tasks' that is worth a line."""
 
 
 def tune(
@@ -107,7 +105,7 @@ def tune(
         precision=precision,
         sparse=sparse,
         block=block,
-        output=str(output) if output else f"{label}.tw",
+        output=f"{label}.tw" if output is None else output,
     )
     settings.resolved_target()  # a bad target ends here, before anything is loaded
     try:

@@ -145,6 +145,17 @@ def test_merging_nothing_is_an_error(cli):
     assert "no records at 'nowhere'" in cli.error("records", "merge", "nowhere")
 
 
+def test_an_empty_output_means_that_the_module_is_not_kept(cli, store, tmp_path):
+    again = ("tune", "mlp", "--trials", "16", "--no-prefect", *THREADS, *store)
+    found = cli.json(*again, "--output", "")
+    assert found["module"] == ""
+    assert found["check"]["max_rel_error"] < 1e-3
+    assert "Module:" not in cli(*again, "--output", "").stdout
+    assert cli.json("compile", "mlp", *THREADS, *store, "--output", "")["module"] == ""
+    assert "Module: not kept" in cli("compile", "mlp", *THREADS, *store, "--output", "").stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tune_an_onnx_file_from_export_to_module(cli, tmp_path):
     tw.zoo.get("mlp").to_onnx(tmp_path / "own.onnx")
     words = ("tune", "own.onnx", "--trials", "4", "--no-prefect", *THREADS)

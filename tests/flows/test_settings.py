@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+import tilework
 from flows.settings import TuneSettings
 from tilework.errors import TargetError
+from tilework.space import space_of
 
 BASE = TuneSettings(network="mlp", target="llvm -mcpu=native -num-cores=2")
 
@@ -14,6 +16,14 @@ BASE = TuneSettings(network="mlp", target="llvm -mcpu=native -num-cores=2")
 def test_the_run_id_is_the_same_for_the_same_work():
     again = TuneSettings(network="mlp", target="llvm -mcpu=native", threads=2)
     assert BASE.run_id("content") == again.run_id("content")
+
+
+def test_runs_of_cpus_are_found_again_by_later_versions(monkeypatch):
+    """The text that a run id stands for is never changed: finished rounds would be lost."""
+    settings = TuneSettings(network="mlp", target="llvm -mcpu=x86-64-v3 -num-cores=2")
+    monkeypatch.setattr(tilework, "__version__", "0.1.0")
+    monkeypatch.setattr(space_of(settings.resolved_target()), "version", 6)
+    assert settings.run_id("content") == "f6218b65fe97d567"
 
 
 def test_a_larger_budget_or_another_place_continues_the_same_run():

@@ -13,7 +13,6 @@ def test_perfect_and_reversed_rankings():
     assert metrics.peak_score(-latency, latency, 1) == 1.0
     assert metrics.peak_score(latency, latency, 1) == pytest.approx(0.25)
     assert metrics.peak_score(latency, latency, 3) == pytest.approx(0.5)
-    assert metrics.average_peak_score(latency, latency, 2) == pytest.approx((1 / 4 + 1 / 3) / 2)
     assert metrics.top_k_recall(-latency, latency, 2) == 1.0
     assert metrics.top_k_recall(latency, latency, 2) == 0.0
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.measure.types import Candidate, Measured
 from tilework.model import Batch, Observation
 from tilework.record import Status
+from tilework.search.pool import PoolSpace
+
+FEATURES = (*(f"e{i}" for i in range(12)), "block", "sum")
 
 
 def _seeded(*parts: object) -> np.random.Generator:
@@ -17,15 +21,24 @@ def _seeded(*parts: object) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
 
+class FakeDag:
+    def __init__(self, key: str):
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"fake dag {self.key}"
+
+
 class FakeSketch:
     """D exponents, each in 0..cardinality; latency is a bowl with interactions in them.
 
-    ``draft`` is the same bowl around a slightly wrong centre; ``features`` shows the exponents in
-    ``stores`` rows. ``num_valid`` limits the space to programs whose hash falls in a fraction.
+    Its operators draw as those of `tilework.space.Sketch` do: a decision is one row of a table,
+    here of one column; what is redrawn may become any row; what is invalid falls back.
     """
 
-    def __init__(self, key: str, id: int, decisions=8, stores=3, base_s=1e-3, cardinality=7):
-        self.id, self.name, self.stores = id, f"fake{id}", stores
+    def __init__(self, key: str, id: int, decisions=8, blocks=3, base_s=1e-3, cardinality=7):
+        self.id, self.name, self.blocks = id, f"fake{id}", blocks
+        self.dag = FakeDag(f"{key} {id}")
         self.num_decisions = decisions
         self.cardinality = np.full(decisions, cardinality)
         rng = _seeded(key, id)
@@ -33,30 +46,37 @@ class FakeSketch:
         self.wrong = self.centre + rng.normal(0, 1.0, decisions)
         self.weight = rng.uniform(0.02, 0.3, decisions)
         self.base_s = base_s
-        self.feature_names = (*(f"e{i}" for i in range(12)), "store", "sum")
-        self.decisions = tuple(f"d{i}" for i in range(decisions))
-        self.scored = 0
 
     def sample(self, rng, n):
-        return rng.integers(0, self.cardinality, (n, self.num_decisions)).astype(np.int32)
+        drawn = rng.integers(0, self.cardinality, (4 * n + 16, self.num_decisions))
+        return drawn[self.valid(drawn)][:n].astype(np.int32)
 
     def mutate(self, rng, rows):
-        rows = rows.copy()
-        which = rng.integers(0, self.num_decisions, len(rows))
-        step = rng.choice([-1, 1], len(rows))
-        index = np.arange(len(rows))
-        moved = rows[index, which] + step
-        rows[index, which] = np.clip(moved, 0, self.cardinality[which] - 1)
-        return rows
+        children = rows.copy()
+        for share in (1.0, 0.3):
+            at = np.flatnonzero(rng.random(len(rows)) < share)
+            which = rng.integers(0, self.num_decisions, len(at))
+            children[at, which] = rng.integers(0, self.cardinality[which])
+        return self._valid_or(children, rows)
 
     def neighbours(self, row):
-        step = np.vstack([np.eye(self.num_decisions), -np.eye(self.num_decisions)])
-        rows = (row + step).astype(np.int32)
-        rows = rows[((rows >= 0) & (rows < self.cardinality)).all(axis=1)]
+        parts = []
+        for column, count in enumerate(self.cardinality):
+            rows = np.repeat(np.asarray(row, np.int32).reshape(1, -1), count, axis=0)
+            rows[:, column] = np.arange(count)
+            parts.append(rows[(rows != row).any(axis=1)])
+        rows = np.concatenate(parts)
         return rows[self.valid(rows)]
 
     def crossover(self, rng, rows_a, rows_b):
-        return np.where(rng.random(rows_a.shape) < 0.5, rows_a, rows_b)
+        children = np.where(rng.random(rows_a.shape) < 0.5, rows_a, rows_b)
+        return self._valid_or(children, rows_a)
+
+    def moved(self, rng, other, rows):
+        raise AssertionError("no two of these sketches compute the same DAG")
+
+    def _valid_or(self, children, parents):
+        return np.where(self.valid(children)[:, None], children, parents)
 
     def valid(self, rows):
         return rows.sum(axis=1) < 0.8 * self.cardinality.sum()
@@ -68,25 +88,34 @@ class FakeSketch:
                 value = (value ^ rows[:, column].astype(np.uint64)) * np.uint64(1099511628211)
         return value
 
-    def features(self, rows):
-        self.scored += len(rows)
-        table = np.zeros((len(rows), self.stores, len(self.feature_names)), dtype=np.float32)
-        width = min(12, self.num_decisions)
-        table[:, :, :width] = rows[:, None, :width]
-        table[:, :, 12] = np.arange(self.stores)
-        table[:, :, 13] = rows.sum(axis=1)[:, None]
-        return table
-
-    def _bowl(self, rows, centre):
+    def bowl(self, rows, centre):
         gap = rows - centre
         cost = 1 + (self.weight * gap**2).sum(axis=1) + 0.1 * np.abs(gap[:, 0] * gap[:, 1])
         return self.base_s * cost
 
-    def draft(self, rows):
-        return self._bowl(rows, self.wrong)
-
     def latency(self, rows):
-        return self._bowl(np.asarray(rows), self.centre)
+        return self.bowl(np.asarray(rows), self.centre)
+
+
+@dataclass(frozen=True)
+class FakeDraft:
+    """The bowl of each sketch around a slightly wrong centre; features show the exponents."""
+
+    names: tuple[str, ...] = FEATURES
+
+    def features(self, sketch, rows):
+        table = np.zeros((len(rows), sketch.blocks, len(FEATURES)), dtype=np.float32)
+        width = min(12, sketch.num_decisions)
+        table[:, :, :width] = rows[:, None, :width]
+        table[:, :, 12] = np.arange(sketch.blocks)
+        table[:, :, 13] = rows.sum(axis=1)[:, None]
+        return table
+
+    def seconds(self, sketch, rows):
+        return sketch.bowl(rows, sketch.wrong)
+
+
+DRAFT = FakeDraft()
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,18 +126,11 @@ class FakeSpace:
 @dataclass(frozen=True)
 class FakeTarget:
     text: str = "llvm -mcpu=fake"
+    kind: str = "llvm"  # whose rules version the records carry
     num_cores: int = 2
 
     def __str__(self) -> str:
         return self.text
-
-
-class FakeDag:
-    def __init__(self, key: str):
-        self.key = key
-
-    def __str__(self) -> str:
-        return f"fake dag {self.key}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +164,7 @@ def observation(task: FakeTask, sketch: FakeSketch, rows, fail_every: int = 0) -
     latency = sketch.latency(rows)
     if fail_every:
         latency[::fail_every] = np.inf
-    return Observation(Batch(task.workload_key, task.flops, sketch, rows), latency)
+    return Observation(Batch(task.workload_key, task.flops, sketch, rows, DRAFT), latency)
 
 
 class FakeClock:
@@ -188,5 +210,5 @@ class FakeMeasurer:
         return Measured(candidate, Status.ok, latency_s=latency * (1 + jitter))
 
 
-def space_of(task: FakeTask) -> FakeSpace:
-    return task.space
+def space_of(task: FakeTask) -> PoolSpace:
+    return PoolSpace(task.space.sketches, DRAFT, RULES_VERSION)

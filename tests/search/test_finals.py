@@ -70,7 +70,7 @@ def test_settled_finals_are_not_repeated_until_a_newcomer_is_close():
 
 def test_finals_replace_latencies_in_what_the_search_knows():
     task = FakeTask("w")
-    policy = SketchPolicy(task, space=task.space)
+    policy = SketchPolicy(task, space=space_of(task))
     row = tuple(int(v) for v in policy.drafts.rows[0])
     sketch = int(policy.drafts.sketch[0])
     row = row[: task.space.sketches[sketch].num_decisions]
@@ -78,7 +78,7 @@ def test_finals_replace_latencies_in_what_the_search_knows():
         record(0, 1.0, at=0, sketch_id=sketch, decisions=row),
         record(0, 1.5, at=1, sketch_id=sketch, decisions=row, purpose=Purpose.final),
     ]
-    known = read_known(policy.space, rows, RULES_VERSION)
+    known = read_known(policy.space, rows)
     assert len(known) == 1
     assert known.best_s == 1.5
 

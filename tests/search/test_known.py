@@ -7,12 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.search.fakes import FakeMeasurer, FakeTask
-from tilework.kinds.cpu.rules import RULES_VERSION
+from tests.search.fakes import DRAFT, FakeMeasurer, FakeTask, space_of
 from tilework.measure.records import to_records
 from tilework.measure.types import Candidate
 from tilework.model import XGBModel
-from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory
 from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.known import FEWEST, RETRY, observations, read_known
@@ -35,8 +33,8 @@ def _records(count, score, model_id="xgb-1", seed=0, number=0):
 
 
 def _known(records):
-    policy = SketchPolicy(TASK, space=TASK.space, params=PARAMS)
-    return read_known(policy.space, records, RULES_VERSION)
+    policy = SketchPolicy(TASK, space=space_of(TASK), params=PARAMS)
+    return read_known(policy.space, records)
 
 
 def _right(rows):
@@ -70,7 +68,7 @@ def test_it_is_asked_again_after_records_made_without_it():
 @pytest.mark.parametrize(("score", "by"), [(_right, "xgb"), (_wrong, "draft")])
 def test_the_policy_sets_a_misleading_model_aside(score, by):
     model = XGBModel()
-    policy = SketchPolicy(TASK, model, space=TASK.space, params=PARAMS)
+    policy = SketchPolicy(TASK, model, space=space_of(TASK), params=PARAMS)
     history = MemoryHistory(_records(60, score))
     known = policy.known(history)
     model.update(observations(known, TASK.workload_key, TASK.flops))
@@ -79,5 +77,5 @@ def test_the_policy_sets_a_misleading_model_aside(score, by):
     if by == "draft":
         rows = np.array([c.row for c in batch if c.sketch_id == 0])
         scores = [c.predicted_score for c in batch if c.sketch_id == 0]
-        order = np.argsort(draft_of(SKETCH.target).seconds(SKETCH, rows), kind="stable")
+        order = np.argsort(DRAFT.seconds(SKETCH, rows), kind="stable")
         assert sorted(scores, reverse=True) == pytest.approx([scores[i] for i in order])

@@ -7,13 +7,13 @@ import numpy as np
 from tests.te.workloads import conv2d_relu
 from tilework import te
 from tilework.search.pool import PoolSpace
-from tilework.space import SearchSpace
 from tilework.target import Target
+from tilework.task import SearchTask
 
 
 def test_some_children_are_computed_elsewhere():
     target = Target("llvm -mcpu=core-avx2 -num-cores=2")
-    space = PoolSpace(SearchSpace.derive(te.ComputeDAG(conv2d_relu(1, 14, 14, 8, 24)), target))
+    space = PoolSpace.of(SearchTask(te.ComputeDAG(conv2d_relu(1, 14, 14, 8, 24)), target))
     rng = np.random.default_rng(0)
     parents = space.sample(rng, 1600)
     parents = parents.take(parents.sketch == 1)

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.search.fakes import FakeTask
+from tests.search.fakes import FakeTask, space_of
 from tilework.search.choose import at_random, diverse
 from tilework.search.evolve import evolve
 from tilework.search.options import PolicyParams
-from tilework.search.pool import PoolSpace, concatenate
+from tilework.search.pool import concatenate
 from tilework.search.seeding import generator
 
-SPACE = PoolSpace(FakeTask("conv").space)
+SPACE = space_of(FakeTask("conv"))
 
 
 def _sample(count=400, seed=0):
@@ -49,7 +49,7 @@ def test_set_operations():
 
 
 def test_a_small_space_is_sampled_without_end():
-    space = PoolSpace(FakeTask("tiny", small=True).space)
+    space = space_of(FakeTask("tiny", small=True))
     pool = space.sample(np.random.default_rng(0), 5000)
     assert 0 < len(pool) <= 9
 

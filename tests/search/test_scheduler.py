@@ -75,11 +75,6 @@ def test_all_the_weight_on_one_task():
     assert sorted(_spend(scheduler, 5, lambda i, r: [100, 1e-8][i])) == [0, 0, 0, 0, 1]
 
 
-def test_round_robin():
-    scheduler = TaskScheduler([1, 9, 1], [1, 1, 1], OPTIONS, strategy="round-robin")
-    assert _spend(scheduler, 6, lambda i, r: 1.0) == [0, 1, 2, 0, 1, 2]
-
-
 def test_a_task_that_only_fails_is_given_up():
     scheduler = TaskScheduler([100, 1], [1e-2, 1e-3], OPTIONS)
     order = _spend(scheduler, 10, lambda i, r: math.inf if i == 0 else 1e-3)
@@ -134,8 +129,6 @@ def test_bad_options():
         TuningOptions(num_measure_trials=1, num_measures_per_round=0)
     with pytest.raises(TuningError, match="seconds"):
         TuningOptions(seconds=0)
-    with pytest.raises(TuningError, match="strategy"):
-        TaskScheduler([1], [1], OPTIONS, strategy="best")
 
 
 def test_efforts_are_ordered():

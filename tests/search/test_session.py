@@ -6,9 +6,14 @@ from dataclasses import replace
 import pytest
 
 from tests.search.fakes import FakeClock, FakeMeasurer, FakeTask, space_of
+from tests.te import workloads
+from tilework import te
+from tilework.compiler.choose import choose_schedule
 from tilework.record import MemoryHistory
 from tilework.search import PolicyParams, TuningError, TuningOptions, TuningSession, tune
 from tilework.search.tune import run_round
+from tilework.target import Target
+from tilework.task import SearchTask
 
 PARAMS = PolicyParams(population=96, generations=1, neighbours=8)
 TASKS = [
@@ -73,6 +78,17 @@ def test_a_run_keeps_to_its_trials_and_reports():
     totals = [r.estimated_total_s for r in rounds[3:]]
     assert totals == sorted(totals, reverse=True)
     assert "pairwise_accuracy" in rounds[-1].metrics or len(rounds[-1].records) < 4
+
+
+def test_draft_ms_is_what_an_untuned_compile_predicts():
+    dag = te.ComputeDAG(workloads.conv2d_relu(1, 14, 14, 8, 24))
+    task = SearchTask(dag, Target("llvm -mcpu=x86-64-v3 -num-cores=2"), "conv")
+    session = TuningSession([task], None, _options(), MemoryHistory(), run_id="run")
+    choice = choose_schedule(task)
+    assert choice.source == "untuned"
+    assert session.summary()[0].draft_ms == choice.predicted_s * 1e3
+    first = session.propose(session.next_task())
+    assert (choice.sketch_id, choice.row) in {(c.sketch_id, c.row) for c in first}
 
 
 def test_the_same_seed_gives_the_same_run():

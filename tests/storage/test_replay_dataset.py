@@ -13,7 +13,6 @@ from tilework.model import XGBModel
 from tilework.model.metrics import pairwise_accuracy, peak_score
 from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.known import read_known
-from tilework.search.pool import PoolSpace
 from tilework.search.replay import Replay, replay_search
 
 DATASET = Path(__file__).parent.parent / "data" / "replay"
@@ -41,7 +40,7 @@ def test_it_is_small_and_has_several_tasks():
 def test_the_draft_orders_programs(replay):
     accuracy = []
     for task in replay.tasks:
-        known = read_known(PoolSpace(replay.space_of(task)), replay.records(task), RULES_VERSION)
+        known = read_known(replay.space_of(task), replay.records(task))
         accuracy.append(pairwise_accuracy(-known.draft_s, known.latency_s))
     assert np.mean(accuracy) > 0.75
 
@@ -64,7 +63,7 @@ def test_a_search_comes_near_the_best_in_few_trials(replay):
 def test_what_a_model_learns_on_a_task_ranks_the_rest(replay):
     scores = []
     for task in replay.tasks[::2]:
-        known = read_known(PoolSpace(replay.space_of(task)), replay.records(task), RULES_VERSION)
+        known = read_known(replay.space_of(task), replay.records(task))
         order = np.random.default_rng(0).permutation(len(known))
         model, predicted = XGBModel(), np.zeros(len(known))
         for batch, _, learn in _halves(known, task, order[:128], order[128:]):
@@ -88,5 +87,5 @@ def _halves(known, task, first, second):
             where = select[known.sketch[select] == index]
             if len(where):
                 rows = np.array([known.records[i].decisions for i in where], np.int32)
-                batch = Batch(task.workload_key, task.flops, sketch, rows)
+                batch = Batch(task.workload_key, task.flops, sketch, rows, known.space.draft)
                 yield Observation(batch, known.latency_s[where]), where, learn

@@ -124,6 +124,24 @@ def test_stores_merge_by_copying_files(store, make_round, tmp_path):
     assert store.has_round("b", 0)
 
 
+def test_each_kind_of_machine_has_its_own_version_of_the_rules(make_round, tmp_path):
+    versions = {"llvm": 1, "cuda": 7}
+    store = RecordStore(tmp_path, rules_version=lambda text: versions.get(text.split()[0]))
+    cuda, other = "cuda -arch=sm_90", "abacus -beads=10"
+    store.append(make_round("a", 0))
+    store.append(make_round("a", 1, target=cuda, rules_version=7))
+    store.append(make_round("a", 2, target=cuda))
+    store.append(make_round("a", 3, target=other))
+    assert store.best("conv", TARGET).round == 0
+    assert store.best("conv", cuda).round == 1
+    assert len(store.of("conv", cuda)) == 3 and store.of("conv", other) == []
+    assert [line.partition(": ")[2] for line in store.problems] == [
+        "3 rows not used: of target abacus -beads=10, which this Tilework does not know",
+        "3 rows not used: rules version 1, not 7",
+    ]
+    assert RecordStore(tmp_path, rules_version=7).best("conv", TARGET) is None
+
+
 def test_removed_files_are_forgotten(store, make_round, tmp_path):
     store.append(make_round("a"))
     store.append(make_round("b", latency_s=5e-4))

@@ -7,7 +7,8 @@ import pytest
 
 import tilework as tw
 from tasks import finish
-from tasks.compare import compare_engines, max_rel_error, random_inputs
+from tasks.compare import compare_engines
+from tasks.engines import max_rel_error, random_inputs
 from tasks.network import fingerprint, network_label
 from tasks.peers import load_peer, require_peers
 from tilework.errors import TileworkError

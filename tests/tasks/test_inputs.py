@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import tilework as tw
-from tasks.compare import compare_engines, random_inputs
+from tasks.compare import compare_engines
+from tasks.engines import random_inputs
 
 FILE = Path(__file__).parents[1] / "data" / "models" / "transformer_opset12.onnx"
 

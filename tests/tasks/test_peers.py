@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from tasks.compare import random_inputs, time_engines
+from tasks.engines import random_inputs, time_engines
 from tasks.peers import PEERS, load_peer
 from tilework import Target, zoo
 from tilework import compile as compile_network

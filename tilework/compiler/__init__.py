@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tilework.compiler.assemble import compile
-from tilework.compiler.choose import Choice, choose_schedule
+from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import ApplyHistoryBest, load_best
 from tilework.compiler.single import TaskFunction, compile_task
+from tilework.model.drafted import Choice
 
 __all__ = [
     "ApplyHistoryBest",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.compiler.arena import Lifetime, aligned, place
-from tilework.compiler.choose import Choice, choose_schedule
+from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
 from tilework.compiler.inplace import replaceable_inputs
 from tilework.compiler.rounding import Guarded, guarded
@@ -20,6 +20,7 @@ from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.code_features import used_features
 from tilework.kinds.cpu.llvm.driver import driver_object
 from tilework.lower.kernel import Kernel
+from tilework.model.drafted import Choice
 from tilework.record import History
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import Image, Ref, Step, TaskReport, Value

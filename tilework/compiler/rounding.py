@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilework.compiler.choose import Choice, choose_schedule
+from tilework.compiler.choose import choose_schedule
+from tilework.model.drafted import Choice
 from tilework.record import History
 from tilework.space import SearchSpace
 from tilework.task import SearchTask

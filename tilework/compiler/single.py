@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.compiler.choose import Choice, choose_schedule
+from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError, ScheduleError
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.model.drafted import Choice
 from tilework.record import History
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.runtime.samples import take_samples

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import TileworkError
-from tilework.model.draft import draft_of
+from tilework.model.draft import Draft
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]
@@ -31,10 +31,6 @@ class Scorable(Protocol):
     def id(self) -> int:
         """Position of the sketch in its space."""
 
-    @property
-    def target(self) -> Any:
-        """What it is for: the draft model of its kind scores its rows."""
-
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -45,6 +41,7 @@ class Batch:
         flops: floating-point operations of the task.
         sketch: the sketch whose decisions ``rows`` holds.
         rows: int32, P x D.
+        draft: the analytic model of the machine that the sketch is for.
         reference_s: drafted seconds that count as relative throughput 1 where a model has seen no
             candidate of the task; the fastest of the batch if None.
     """
@@ -53,6 +50,7 @@ class Batch:
     flops: float
     sketch: Scorable
     rows: Rows
+    draft: Draft
     reference_s: float | None = None
 
     def __len__(self) -> int:
@@ -61,17 +59,13 @@ class Batch:
     @cached_property
     def draft_s(self) -> Floats:
         """Seconds predicted by the analytic model, P values; always positive."""
-        seconds = np.asarray(
-            draft_of(self.sketch.target).seconds(self.sketch, self.rows), dtype=np.float64
-        )
+        seconds = np.asarray(self.draft.seconds(self.sketch, self.rows), dtype=np.float64)
         return np.maximum(np.nan_to_num(seconds, nan=np.inf, posinf=1e10), 1e-12)
 
     @cached_property
     def features(self) -> NDArray[np.float32]:
         """The sketch's features of every row: P x S x F."""
-        return np.asarray(
-            draft_of(self.sketch.target).features(self.sketch, self.rows), dtype=np.float32
-        )
+        return np.asarray(self.draft.features(self.sketch, self.rows), dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,14 +29,6 @@ def peak_score(predicted: Any, latency_s: Any, k: int = 5) -> float:
     return float(labels[order[:k]].max(initial=0.0))
 
 
-def average_peak_score(predicted: Any, latency_s: Any, k: int = 32) -> float:
-    """Mean of `peak_score` at 1, 2, ..., k: also rewards ranking the best one early."""
-    order = _order(predicted)[:k]
-    if not len(order):
-        return 0.0
-    return float(np.maximum.accumulate(labels_of(latency_s)[order]).mean())
-
-
 def top_k_recall(predicted: Any, latency_s: Any, k: int = 8) -> float:
     """Share of the k truly fastest candidates that the model also ranks among its first k."""
     labels = labels_of(latency_s)

@@ -1,14 +1,15 @@
-"""The learned cost model: gradient-boosted trees over store features, one model for all tasks.
+"""The learned cost model: gradient-boosted trees over the draft's terms, one model for all tasks.
 
-A program is a *pack* of rows, one per block; its score is the sum of the rows' predictions and a
-share of the throughput that the draft model predicts, relative to the task's best draft. So the
-trees learn where the draft errs, and a task that was never measured is ranked by the draft,
-corrected by what other tasks taught. The target of a program is its throughput relative to the
-best one measured for its task, and the weight of a program is that same number: the model is to
-be right about fast programs. Labels of old observations change as faster programs appear, so they
-are recomputed at each refit; features are kept. A refit starts from the loaded model, if any, and
-is a pure function of the observations and the seed: a resumed run sees the same model as one that
-was never interrupted.
+A program is a *pack* of rows, one per block of its sketch: what the draft model computes of the
+block, and what it predicts for the whole program. The program's score is the sum of the rows'
+predictions and a share of the throughput that the draft predicts, relative to the task's best
+draft. So the trees learn where the draft errs, and a task that was never measured is ranked by
+the draft, corrected by what other tasks taught. The target of a program is its throughput relative
+to the best one measured for its task, and the weight of a program is that same number: the model
+is to be right about fast programs. Labels of old observations change as faster programs appear, so
+they are recomputed at each refit; features are kept. A refit starts from the loaded model, if any,
+and is a pure function of the observations and the seed: a resumed run sees the same model as one
+that was never interrupted.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.model.base import Batch, CostModelError, Floats, Observation
-from tilework.model.draft import draft_of
-from tilework.model.memory import TaskMemory
+from tilework.model.observed import ObservedTask
 from tilework.model.ranking import RankingLog
 
 EXTRA_FEATURES = ("draft.log2_seconds", "draft.log2_flops_per_second")
@@ -72,7 +72,7 @@ class XGBModel:
     def __init__(self, seed: int = 0, params: XGBParams | None = None) -> None:
         self.params = params or XGBParams()
         self._seed = seed
-        self._tasks: dict[str, TaskMemory] = {}
+        self._tasks: dict[str, ObservedTask] = {}
         self._columns: tuple[str, ...] | None = None
         self._loaded: Any = None  # the booster that every refit starts from
         self._loaded_id = ""
@@ -94,12 +94,7 @@ class XGBModel:
     @property
     def num_observations(self) -> int:
         """Distinct candidates seen so far."""
-        return sum(len(memory.packs) for memory in self._tasks.values())
-
-    def observations_of(self, workload_key: str) -> int:
-        """Distinct candidates of one task seen so far."""
-        memory = self._tasks.get(workload_key)
-        return len(memory.packs) if memory else 0
+        return sum(len(task.packs) for task in self._tasks.values())
 
     # --- prediction --------------------------------------------------------------------------
 
@@ -110,9 +105,9 @@ class XGBModel:
         if len(batch) == 0:
             return np.zeros(0)
         packs = self._packs(batch)
-        count, stores, columns = packs.shape
-        rows = self._booster.inplace_predict(packs.reshape(count * stores, columns))
-        score: Floats = rows.reshape(count, stores).sum(axis=1, dtype=np.float64)
+        count, blocks, columns = packs.shape
+        rows = self._booster.inplace_predict(packs.reshape(count * blocks, columns))
+        score: Floats = rows.reshape(count, blocks).sum(axis=1, dtype=np.float64)
         return score + self.params.draft_share * self._drafted(batch)
 
     def _drafted(self, batch: Batch) -> Floats:
@@ -132,9 +127,7 @@ class XGBModel:
     def _packs(self, batch: Batch) -> NDArray[np.float32]:
         """Features and the two draft columns, P x S x (F + 2), contiguous float32."""
         features = batch.features
-        self._check_columns(
-            (*draft_of(batch.sketch.target).names, *EXTRA_FEATURES), features.shape[2]
-        )
+        self._check_columns((*batch.draft.names, *EXTRA_FEATURES), features.shape[2])
         packs = np.empty((*features.shape[:2], features.shape[2] + 2), dtype=np.float32)
         packs[:, :, :-2] = features
         log_seconds = np.log2(batch.draft_s)
@@ -145,7 +138,7 @@ class XGBModel:
     def _check_columns(self, columns: tuple[str, ...], width: int) -> None:
         if len(columns) != width + len(EXTRA_FEATURES):
             raise CostModelError(
-                f"a sketch computes {width} features and names "
+                f"the draft model computes {width} features and names "
                 f"{len(columns) - len(EXTRA_FEATURES)} of them"
             )
         if self._columns is None:
@@ -174,15 +167,15 @@ class XGBModel:
         if len(batch) == 0:
             return
         packs = self._packs(batch)
-        memory = self._tasks.setdefault(batch.workload_key, TaskMemory())
+        task = self._tasks.setdefault(batch.workload_key, ObservedTask())
         order = observation.order
         if order is None:
-            order = np.arange(len(memory.packs), len(memory.packs) + len(batch))
+            order = np.arange(len(task.packs), len(task.packs) + len(batch))
         latencies = np.where(np.isfinite(observation.latency_s), observation.latency_s, np.inf)
         for index, pack in enumerate(packs):
             row = np.ascontiguousarray(batch.rows[index], dtype=np.int32)
             key = (batch.sketch.id, row.tobytes())
-            memory.add(
+            task.add(
                 key, pack, float(batch.draft_s[index]), float(latencies[index]), int(order[index])
             )
 
@@ -206,7 +199,7 @@ class XGBModel:
             ),
             xgb_model=self._loaded,
         )
-        self._reference_s = {key: memory.reference_s for key, memory in self._tasks.items()}
+        self._reference_s = {key: task.reference_s for key, task in self._tasks.items()}
         self._model_id = f"xgb-{len(packs)}-{self._digest(labels, packs)}"
 
     def _training_set(self) -> tuple[list[NDArray[np.float32]], Floats, Floats]:
@@ -221,7 +214,7 @@ class XGBModel:
 
     def _quota(self) -> int:
         """Largest number of records per task such that all of them fit into max_records."""
-        counts = sorted(len(memory.packs) for memory in self._tasks.values())
+        counts = sorted(len(task.packs) for task in self._tasks.values())
         room = self.params.max_records
         for position, count in enumerate(counts):
             share = room // (len(counts) - position)

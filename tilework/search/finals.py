@@ -9,10 +9,11 @@ measured before: see `tilework.record.best_of`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from tilework.measure.types import Candidate, Measured
 from tilework.record import Purpose, Record, best_of, contenders
+from tilework.search.protocol import Task
 
 WITHIN = 0.06
 """Finalists are at most this much slower than the fastest, by their records."""
@@ -26,7 +27,7 @@ FINAL_SHARE = 0.15
 class Judge(Protocol):
     """A measurer that can time candidates in turns; see `tilework.measure.Measurer.duel`."""
 
-    def duel(self, task: Any, candidates: Sequence[Candidate]) -> list[Measured]:
+    def duel(self, task: Task, candidates: Sequence[Candidate]) -> list[Measured]:
         """One result per candidate, in order; their latencies may be compared closely."""
 
 

@@ -73,7 +73,8 @@ class Known:
         for index, sketch in enumerate(self.space.sketches):
             where = np.flatnonzero(self.sketch == index)
             if len(where):
-                seconds[where] = Batch("", 0.0, sketch, self.rows(index, where)).draft_s
+                rows = self.rows(index, where)
+                seconds[where] = Batch("", 0.0, sketch, rows, self.space.draft).draft_s
         return seconds
 
     @cached_property
@@ -111,8 +112,8 @@ def _chance(count: int) -> float:
     return float(np.sqrt((2 * count + 5) / (18 * count * (count - 1))))
 
 
-def read_known(space: PoolSpace, records: Iterable[Record], rules_version: int) -> Known:
-    """Select the records of one version of the sketch rules and look up their programs.
+def read_known(space: PoolSpace, records: Iterable[Record]) -> Known:
+    """Select the records of the space's version of the sketch rules and look up their programs.
 
     What finals measured is no record of its own here: it replaces the latency of its program.
     """
@@ -122,7 +123,7 @@ def read_known(space: PoolSpace, records: Iterable[Record], rules_version: int) 
     final: dict[tuple[int, tuple[int, ...]], float] = {}
     for record in records:
         index = positions.get(record.sketch_id)
-        if index is None or record.rules_version != rules_version:
+        if index is None or record.rules_version != space.rules_version:
             continue
         if record.purpose == Purpose.final:
             if record.usable and record.latency_s is not None:
@@ -157,7 +158,8 @@ def observations(
         where = np.flatnonzero((known.sketch == index) & ~lost)
         where = where[where >= since]
         if len(where):
-            batch = Batch(workload_key, flops, sketch, known.rows(index, where))
+            rows = known.rows(index, where)
+            batch = Batch(workload_key, flops, sketch, rows, known.space.draft)
             found.append(Observation(batch, known.latency_s[where], where))
     return found
 

@@ -7,19 +7,22 @@ killed and started again proposes the same candidates. No candidate is lowered t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.measure.types import Candidate
 from tilework.model import Batch, CostModel, DraftModel
+from tilework.model.base import Floats
+from tilework.model.drafted import Choice, best_drafted
 from tilework.record import History, Record
 from tilework.search.choose import at_random, diverse
 from tilework.search.evolve import evolve
 from tilework.search.known import Known, read_known
 from tilework.search.options import PolicyParams
 from tilework.search.pool import Pool, PoolSpace, concatenate
+from tilework.search.protocol import Task
 from tilework.search.seeding import generator
 
 DRAFT_POOL = 1024
@@ -43,58 +46,76 @@ class SketchPolicy:
         model: cost model shared by all tasks; the draft model if None.
         seed: of every random choice.
         params: effort and composition of a proposal.
-        space: the task's search space; the engine's if None.
+        space: the task's search space; that of its target if None.
     """
 
     def __init__(
         self,
-        task: Any,
+        task: Task,
         model: CostModel | None = None,
         *,
         seed: int = 0,
         params: PolicyParams | None = None,
-        space: Any = None,
+        space: PoolSpace | None = None,
     ) -> None:
-        if space is None:
-            from tilework.space import SearchSpace
-
-            space = SearchSpace.of(task)
         self.task = task
         self.model: CostModel = model or DraftModel()
         self.params = params or PolicyParams()
-        self.space = PoolSpace(space)
+        self.space = PoolSpace.of(task) if space is None else space
         self._seed = seed
-        self._drafts: Pool | None = None
 
     # --- what is known -----------------------------------------------------------------------
 
     def recorded(self, history: History) -> list[Record]:
         """The task's records under the present rules, those of finals included."""
-        from tilework.kinds.cpu.rules import RULES_VERSION
-
         records = history.of(self.task.workload_key, str(self.task.target))
-        return [record for record in records if record.rules_version == RULES_VERSION]
+        return [r for r in records if r.rules_version == self.space.rules_version]
 
     def known(self, history: History) -> Known:
         """The task's records that belong to its present space."""
-        from tilework.kinds.cpu.rules import RULES_VERSION
+        return read_known(self.space, self.recorded(history))
 
-        return read_known(self.space, self.recorded(history), RULES_VERSION)
+    @cached_property
+    def untuned(self) -> Choice | None:
+        """What a compile without records chooses; None if no valid schedule was found.
+
+        The first batch measures it, so that a run says what it gained.
+        """
+        key, target = self.task.workload_key, str(self.task.target)
+        return best_drafted(key, target, self.space.sketches, self.space.draft)
 
     @property
+    def untuned_s(self) -> float:
+        """Seconds that the draft model predicts for `untuned`; inf if there is none."""
+        found = self.untuned
+        return np.inf if found is None or found.predicted_s is None else found.predicted_s
+
+    @cached_property
+    def _untuned_pool(self) -> Pool:
+        """The schedule `untuned`, unscored, or no candidate."""
+        found = self.untuned
+        for index, sketch in enumerate(self.space.sketches):
+            if found is not None and sketch.id == found.sketch_id:
+                return self.space.pool(index, [found.row])
+        return self.space.empty()
+
+    @cached_property
     def drafts(self) -> Pool:
-        """The best candidates by the draft model alone, best first; found once."""
-        if self._drafts is None:
-            rng = self._generator("draft")
-            size = min(DRAFT_POPULATION, self.params.population)
-            params = replace(self.params, population=size, generations=DRAFT_GENERATIONS)
-            start = self.space.sample(rng, 2 * size)
-            self._drafts = evolve(rng, self.space, start, self._drafted, params).best(DRAFT_POOL)
-        return self._drafts
+        """The best candidates by the draft model alone, `untuned` among them, best first.
+
+        They evolve without it: a candidate that far ahead would soon be the parent of all.
+        """
+        rng = self._generator("draft")
+        size = min(DRAFT_POPULATION, self.params.population)
+        params = replace(self.params, population=size, generations=DRAFT_GENERATIONS)
+        start = self.space.sample(rng, 2 * size)
+        found = evolve(rng, self.space, start, self._drafted, params).best(DRAFT_POOL)
+        joined = concatenate([found, self._drafted(self._untuned_pool.without(found.key))])
+        return joined.best(len(joined))
 
     @property
     def draft_best_s(self) -> float:
-        """Seconds that the draft model predicts for its best candidate; inf if there is none."""
+        """Lowest seconds that the draft model was seen to predict; inf if nothing is valid."""
         return float(self.drafts.draft_s[0]) if len(self.drafts) else np.inf
 
     # --- proposals ---------------------------------------------------------------------------
@@ -122,14 +143,16 @@ class SketchPolicy:
             if len(steps):
                 return self._candidates(steps, model_id)
         found = self._search(rng, known, trust, near).without(known.keys)
-        chance = self.space.empty()
-        if len(known):  # the first batch is diverse anyway
+        if len(known):
             least = int(count >= 8)
             wanted = max(least, round(self.params.eps_greedy * count))
-            chance = self._at_random(rng, known, trust, wanted)
-        return self._candidates(
-            self._batch(found, near, chance, count, trust if len(known) else 0.0), model_id
-        )
+            certain = self._at_random(rng, known, trust, wanted)
+        elif self.params.draft_weight > 0:  # the first batch is diverse anyway
+            certain = self._scored(self._untuned_pool, known, trust)
+        else:
+            certain = self.space.empty()
+        batch = self._batch(found, near, certain, count, trust if len(known) else 0.0)
+        return self._candidates(batch, model_id)
 
     def _draft_trust(self, known: Known) -> float:
         """Weight of the draft model in the score, 0 to 1: falls as records of the task come."""
@@ -170,19 +193,19 @@ class SketchPolicy:
         limit = self.params.hopeless * self.draft_best_s
         return at_random(rng, self._scored(sample, known, trust), count, limit)
 
-    def _batch(self, pool: Pool, near: Pool, chance: Pool, count: int, by_draft: float) -> Pool:
-        """Mostly the best of the pool by score, some by other rules, and those of chance.
+    def _batch(self, pool: Pool, near: Pool, certain: Pool, count: int, by_draft: float) -> Pool:
+        """Mostly the best of the pool by score, some by other rules, and those that are certain.
 
         Args:
             pool: scored candidates.
             near: neighbours of the fastest measured candidates: a share of the batch.
-            chance: candidates that are taken in any case.
+            certain: candidates that are taken in any case.
             count: size of the batch; less only if the pool is smaller.
             by_draft: how much of `PolicyParams.draft_share` applies, 0 to 1.
         """
         params = self.params
-        pool = pool.without(chance.key)
-        rest = count - len(chance)
+        pool = pool.without(certain.key)
+        rest = count - len(certain)
         drafted = round(params.draft_share * by_draft * rest)
         beside = round(params.near_share * rest) if len(near) else 0
         weight = params.diversity * (1 + by_draft)
@@ -193,52 +216,62 @@ class SketchPolicy:
         others = others.without(around.key)
         others = others.with_scores(others.draft_s, -np.log(others.draft_s))
         keys = diverse(others, drafted, weight, taken=head).key
-        batch = concatenate([head, pool.take(np.isin(pool.key, keys)), chance])
+        batch = concatenate([head, pool.take(np.isin(pool.key, keys)), certain])
         missing = pool.without(batch.key).best(max(0, count - len(batch)))
         return concatenate([batch, missing]).best(count)
 
     def _candidates(self, pool: Pool, model_id: str) -> list[Candidate]:
         found = []
-        for index, row, score in zip(pool.sketch, pool.rows, pool.score, strict=True):
+        for index, row, told in zip(pool.sketch, pool.rows, pool.predicted, strict=True):
             sketch = self.space.sketches[index]
             decisions = tuple(int(value) for value in row[: sketch.num_decisions])
-            found.append(Candidate(sketch.id, decisions, float(score), model_id))
+            found.append(Candidate(sketch.id, decisions, float(told), model_id))
         return found
 
     # --- scores ------------------------------------------------------------------------------
 
     def _drafted(self, pool: Pool) -> Pool:
-        draft_s = np.zeros(len(pool))
-        for index, _ in enumerate(self.space.sketches):
-            where, batch = self._of_sketch(pool, index)
-            if len(where):
-                draft_s[where] = batch.draft_s
+        """Scored by the draft model alone."""
+        draft_s = self._draft_s(pool)
         return pool.with_scores(draft_s, -np.log(draft_s))
 
+    def _draft_s(self, pool: Pool) -> Floats:
+        """Seconds by the draft model, which is asked where its word is not known yet."""
+        seconds = pool.draft_s.copy()
+        unknown = np.flatnonzero(~np.isfinite(seconds))
+        asked = pool.take(unknown)
+        for index, _ in enumerate(self.space.sketches):
+            where, batch = self._of_sketch(asked, index)
+            if len(where):
+                seconds[unknown[where]] = batch.draft_s
+        return seconds
+
     def _scored(self, pool: Pool, known: Known, trust: float) -> Pool:
-        """Predicted throughput relative to the best measured, by model and draft together."""
+        """Predicted throughput relative to the best measured, by model and draft together.
+
+        What is kept for the record (`Pool.predicted`) is the word of one of them, without limit:
+        of the draft where it has all the trust, else of the learned model.
+        """
+        reference = known.best_s / known.calibration if known.num_ok else self.draft_best_s
+        if trust == 1:
+            draft_s = self._draft_s(pool)
+            return pool.with_scores(draft_s, reference / draft_s)
         draft_s, learned = np.zeros(len(pool)), np.zeros(len(pool))
         for index, _ in enumerate(self.space.sketches):
-            where, batch = self._of_sketch(pool, index)
-            if not len(where):
-                continue
-            draft_s[where] = batch.draft_s
-            if trust < 1:
-                learned[where] = np.minimum(self.model.predict(batch), CREDIBLE)
-        if trust == 0:
-            return pool.with_scores(draft_s, learned)
-        reference = known.best_s / known.calibration if known.num_ok else self.draft_best_s
-        by_draft = reference / draft_s
-        if trust < 1:
-            by_draft = np.minimum(by_draft, CREDIBLE)
-        return pool.with_scores(draft_s, trust * by_draft + (1 - trust) * learned)
+            where, batch = self._of_sketch(pool, index, self.draft_best_s)
+            if len(where):
+                draft_s[where], learned[where] = batch.draft_s, self.model.predict(batch)
+        by_draft = np.minimum(reference / draft_s, CREDIBLE)
+        blend = trust * by_draft + (1 - trust) * np.minimum(learned, CREDIBLE)
+        return pool.with_scores(draft_s, blend, learned)
 
-    def _of_sketch(self, pool: Pool, index: int) -> tuple[NDArray[np.intp], Batch]:
+    def _of_sketch(
+        self, pool: Pool, index: int, reference_s: float | None = None
+    ) -> tuple[NDArray[np.intp], Batch]:
         where, rows = self.space.rows_of(pool, index)
-        task = self.task
-        best = float(self._drafts.draft_s[0]) if self._drafts else None
-        sketch = self.space.sketches[index]
-        return where, Batch(task.workload_key, task.flops, sketch, rows, best)
+        task, sketch = self.task, self.space.sketches[index]
+        draft = self.space.draft
+        return where, Batch(task.workload_key, task.flops, sketch, rows, draft, reference_s)
 
     # --- helpers -----------------------------------------------------------------------------
 

@@ -9,6 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.model.draft import Draft, draft_of
+from tilework.search.options import TuningError
+from tilework.search.protocol import Rows, Searchable, Task
+from tilework.space import SearchSpace, space_of
+from tilework.task import SearchTask
+
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LOCATION_SHARE = 0.05
 """Parents that also get a child in another sketch: a change of where a stage is computed."""
@@ -22,8 +28,9 @@ class Pool:
         sketch: int32, index of the candidate's sketch in the space.
         rows: int32, P x the largest number of decisions; unused columns are 0.
         key: uint64, identity of the program across sketches.
-        draft_s: float64, seconds by the analytic model.
+        draft_s: float64, seconds by the analytic model; inf before they are asked for.
         score: float64, what the search maximises.
+        predicted: float64, what a single cost model says of the candidate; kept for the record.
     """
 
     sketch: NDArray[np.int32]
@@ -31,6 +38,7 @@ class Pool:
     key: NDArray[np.uint64]
     draft_s: NDArray[np.float64]
     score: NDArray[np.float64]
+    predicted: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.sketch)
@@ -39,9 +47,15 @@ class Pool:
         """The candidates that an index or mask array selects, in its order."""
         return Pool(*(getattr(self, f.name)[index] for f in fields(self)))
 
-    def with_scores(self, draft_s: NDArray[np.float64], score: NDArray[np.float64]) -> Pool:
-        """The same candidates, scored."""
-        return Pool(self.sketch, self.rows, self.key, draft_s, score)
+    def with_scores(
+        self,
+        draft_s: NDArray[np.float64],
+        score: NDArray[np.float64],
+        predicted: NDArray[np.float64] | None = None,
+    ) -> Pool:
+        """The same candidates, scored; ``predicted`` is the score where it is not given."""
+        told = score if predicted is None else predicted
+        return Pool(self.sketch, self.rows, self.key, draft_s, score, told)
 
     def without(self, keys: NDArray[np.uint64]) -> Pool:
         """The candidates whose key is not among ``keys``."""
@@ -63,28 +77,56 @@ def concatenate(pools: Sequence[Pool]) -> Pool:
 
 
 class PoolSpace:
-    """The operators of a search space's sketches, applied to pools."""
+    """A space that is searched: the operators of its sketches, applied to pools.
 
-    def __init__(self, space: Any) -> None:
-        self.sketches: tuple[Any, ...] = tuple(space.sketches)
+    Args:
+        sketches: where candidates come from.
+        draft: the analytic model of the machine that they are for.
+        rules_version: of the rules that the sketches were derived by: only records of this
+            version speak of them.
+
+    Attributes:
+        width: the largest number of decisions of a sketch.
+    """
+
+    def __init__(self, sketches: Sequence[Searchable], draft: Draft, rules_version: int) -> None:
+        self.sketches = tuple(sketches)
+        self.draft, self.rules_version = draft, rules_version
         self.width = max((sketch.num_decisions for sketch in self.sketches), default=0)
         # Sketches of one DAG differ in where stages are computed.
-        dags = [getattr(sketch, "dag", None) for sketch in self.sketches]
+        dags = [sketch.dag for sketch in self.sketches]
         self._places = [
-            [j for j, d in enumerate(dags) if d is dag and dag is not None and j != i]
-            for i, dag in enumerate(dags)
+            [j for j, d in enumerate(dags) if d is dag and j != i] for i, dag in enumerate(dags)
         ]
+
+    @classmethod
+    def of(cls, task: Task) -> PoolSpace:
+        """The space of a task for its target, with the draft model of that kind of machine.
+
+        Raises:
+            TuningError: the task has no space of its own.
+        """
+        if not isinstance(task, SearchTask):
+            raise TuningError(
+                f"{task.desc}: a task that is no SearchTask has no search space: hand one in"
+            )
+        found, target = SearchSpace.of(task), task.target
+        return cls(found.sketches, draft_of(target), space_of(target).version)
 
     def pool(self, index: int, rows: Any) -> Pool:
         """Valid rows of one sketch as an unscored pool, without repetition."""
         sketch = self.sketches[index]
         rows = np.asarray(rows, dtype=np.int32).reshape(-1, sketch.num_decisions)
-        rows = rows[np.asarray(sketch.valid(rows), dtype=bool)] if len(rows) else rows
+        return self._made(index, rows[sketch.valid(rows)] if len(rows) else rows)
+
+    def _made(self, index: int, rows: Rows) -> Pool:
+        """Rows that an operator of the sketch has made: valid, as it promises."""
         padded = np.zeros((len(rows), self.width), dtype=np.int32)
         padded[:, : rows.shape[1]] = rows
         unscored = np.full(len(rows), -np.inf)
         label = np.full(len(rows), index, dtype=np.int32)
-        return Pool(label, padded, self.keys(index, rows), -unscored, unscored).unique()
+        keys = self.keys(index, rows)
+        return Pool(label, padded, keys, -unscored, unscored, unscored).unique()
 
     def keys(self, index: int, rows: NDArray[np.int32]) -> NDArray[np.uint64]:
         """Identity of the programs of rows of one sketch, distinct across sketches."""
@@ -98,7 +140,7 @@ class PoolSpace:
         """No candidate."""
         rows = np.zeros((0, self.width), dtype=np.int32)
         none = np.zeros(0)
-        return Pool(np.zeros(0, np.int32), rows, np.zeros(0, np.uint64), none, none)
+        return Pool(np.zeros(0, np.int32), rows, np.zeros(0, np.uint64), none, none, none)
 
     def rows_of(self, pool: Pool, index: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """Positions and decision rows of the pool's candidates of one sketch."""
@@ -110,11 +152,11 @@ class PoolSpace:
         parts = [self.empty()]
         share = -(-count // max(1, len(self.sketches)))
         for index, sketch in enumerate(self.sketches):
-            found = self.pool(index, sketch.sample(rng, share))
+            found = self._made(index, sketch.sample(rng, share))
             for _ in range(3):  # where most rows are invalid or repeat: a few more, then give up
                 if len(found) >= share // 2:
                     break
-                more = self.pool(index, sketch.sample(rng, share))
+                more = self._made(index, sketch.sample(rng, share))
                 found = concatenate([found, more]).unique()
             parts.append(found)
         return concatenate(parts)
@@ -132,7 +174,7 @@ class PoolSpace:
             _, rows = self.rows_of(pool, index)
             for row in rows:
                 around = sketch.neighbours(row)
-                parts.append(self.pool(index, around[rng.permutation(len(around))[:limit]]))
+                parts.append(self._made(index, around[rng.permutation(len(around))[:limit]]))
         return concatenate(parts).unique()
 
     def offspring(
@@ -158,7 +200,7 @@ class PoolSpace:
             change |= single  # a lone parent's child is always mutated: it would be a copy
             if change.any():
                 children[change] = sketch.mutate(rng, children[change])
-            parts.append(self.pool(index, children))
+            parts.append(self._made(index, children))
             parts += self._moved(rng, index, rows)
         return concatenate(parts)
 
@@ -172,6 +214,6 @@ class PoolSpace:
             there = others[i]
             sketch = self.sketches[there]
             parts.append(
-                self.pool(there, sketch.moved(rng, self.sketches[index], chosen[to == i]))
+                self._made(there, sketch.moved(rng, self.sketches[index], chosen[to == i]))
             )
         return parts

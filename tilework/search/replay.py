@@ -13,23 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import StoreError
+from tilework.measure.records import to_records
 from tilework.measure.types import Candidate, Measured
+from tilework.model.draft import Draft
 from tilework.record import MemoryHistory, Record, Status, WorkloadLog
-
-Rows = NDArray[np.int32]
+from tilework.search.known import observations
+from tilework.search.policy import SketchPolicy
+from tilework.search.pool import PoolSpace
+from tilework.search.protocol import Rows, Searchable, Task
+from tilework.space import space_of
+from tilework.target import Target
+from tilework.task import SearchTask, rules_of
+from tilework.te.serial import dag_from_json
 
 
 class _Table:
     """The records of one sketch, found by the nearest row."""
 
-    def __init__(self, sketch: Any, records: Sequence[Record]) -> None:
-        self._sketch = sketch
+    def __init__(self, sketch: Searchable, draft: Draft, records: Sequence[Record]) -> None:
+        self._sketch, self._draft = sketch, draft
         self.records = tuple(records)
         rows = np.array([r.decisions for r in records], np.int32).reshape(len(records), -1)
         features = self._features(rows)
@@ -56,11 +63,7 @@ class _Table:
         return found
 
     def _features(self, rows: Rows) -> NDArray[np.float64]:
-        from tilework.model.draft import draft_of
-
-        features = np.asarray(
-            draft_of(self._sketch.target).features(self._sketch, rows), np.float64
-        )
+        features = np.asarray(self._draft.features(self._sketch, rows), np.float64)
         return features.reshape(len(rows), -1)
 
 
@@ -70,7 +73,7 @@ class Replay:
     Args:
         history: records and the DAGs of their workloads.
         target: canonical target text whose records are replayed.
-        space_of: search space of a task; the engine's if None.
+        search_in: search space of a task.
 
     Attributes:
         tasks: the workloads of that target, by key.
@@ -80,50 +83,49 @@ class Replay:
     """
 
     def __init__(
-        self, history: WorkloadLog, target: str, space_of: Callable[[Any], Any] | None = None
+        self,
+        history: WorkloadLog,
+        target: str,
+        search_in: Callable[[Task], PoolSpace] = PoolSpace.of,
     ) -> None:
-        from tilework.kinds.cpu.rules import RULES_VERSION
-        from tilework.space import SearchSpace
-        from tilework.target import Target
-        from tilework.task import SearchTask, rules_of
-        from tilework.te.serial import dag_from_json
-
         self._tables: dict[str, dict[int, _Table]] = {}
-        self._space_of = space_of or SearchSpace.of
+        self._spaces: dict[str, PoolSpace] = {}
         self.tasks: list[SearchTask] = []
         where = Target(target)
+        version = space_of(where).version
         for key in history.workload_keys(target):
             document = history.workload(key)
-            records = [r for r in history.of(key, target) if r.rules_version == RULES_VERSION]
+            records = [r for r in history.of(key, target) if r.rules_version == version]
             if document is None or not records:
                 continue
             dag, rules = dag_from_json(document), rules_of(key)
             task = SearchTask(dag, where, records[0].workload, rules=rules)
-            tables = _tables(self._space_of(task), records)
+            space = search_in(task)
+            tables = _tables(space, records)
             if tables:
                 self.tasks.append(task)
-                self._tables[key] = tables
+                self._tables[key], self._spaces[key] = tables, space
         if not self.tasks:
             raise StoreError(
-                f"nothing to replay for {target}: no record of rules version {RULES_VERSION} with "
+                f"nothing to replay for {target}: no record of rules version {version} with "
                 "its workload's DAG; record a dataset with `python benchmarks/record_replay.py`"
             )
 
-    def space_of(self, task: Any) -> Any:
+    def space_of(self, task: Task) -> PoolSpace:
         """The space to search: the task's own."""
-        return self._space_of(task)
+        return self._spaces[task.workload_key]
 
-    def records(self, task: Any) -> list[Record]:
+    def records(self, task: Task) -> list[Record]:
         """The task's records."""
         return [r for table in self._tables[task.workload_key].values() for r in table.records]
 
-    def best_s(self, task: Any) -> float:
+    def best_s(self, task: Task) -> float:
         """Lowest recorded latency of a task, in seconds."""
         return min(r.latency_s for r in self.records(task) if r.usable and r.latency_s is not None)
 
     def measure(
         self,
-        task: Any,
+        task: Task,
         candidates: Sequence[Candidate],
         best_latency_s: float | None = None,
         progress: Callable[[Measured], None] | None = None,
@@ -143,7 +145,7 @@ class Replay:
         return measured
 
 
-def _tables(space: Any, records: Sequence[Record]) -> dict[int, _Table]:
+def _tables(space: PoolSpace, records: Sequence[Record]) -> dict[int, _Table]:
     """The records by sketch; those whose rows are none of the space are left out."""
     found = {}
     for sketch in space.sketches:
@@ -153,7 +155,7 @@ def _tables(space: Any, records: Sequence[Record]) -> dict[int, _Table]:
             if r.sketch_id == sketch.id and len(r.decisions) == sketch.num_decisions
         }
         if own:
-            found[sketch.id] = _Table(sketch, list(own.values()))
+            found[sketch.id] = _Table(sketch, space.draft, list(own.values()))
     return found
 
 
@@ -192,8 +194,8 @@ class Progress:
 
 def replay_search(
     replay: Replay,
-    task: Any,
-    policy: Any,
+    task: Task,
+    policy: SketchPolicy,
     *,
     trials: int,
     batch: int = 16,
@@ -209,9 +211,6 @@ def replay_search(
         batch: candidates of a round.
         until_s: end after the round that found a latency of this or less.
     """
-    from tilework.measure.records import to_records
-    from tilework.search.known import observations
-
     history, found = MemoryHistory(), list[float]()
     number = learnt = 0
     while len(found) < trials and min(found, default=np.inf) > until_s:

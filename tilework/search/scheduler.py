@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilework.search.options import TuningError, TuningOptions
+from tilework.search.options import TuningOptions
 
 ALPHA = 0.2
 """Weight of the past improvement against the expected one."""
@@ -33,7 +33,7 @@ class TaskState:
 
     Attributes:
         weight: appearances in the network.
-        draft_s: best latency that the draft model predicts, seconds.
+        draft_s: latency that the draft model predicts for the untuned schedule, seconds.
         trials, ok: candidates measured, and of these the valid ones.
         rounds: rounds of measurements.
         latency: best latency in seconds after each round; inf before the first valid candidate.
@@ -62,9 +62,9 @@ class TaskScheduler:
 
     Args:
         weights: appearances of every task in the network.
-        drafts_s: best latency of every task by the draft model, seconds.
+        drafts_s: latency of every task's untuned schedule by the draft model, seconds; inf if it
+            has none.
         options: budgets and thresholds.
-        strategy: "gradient" or "round-robin".
     """
 
     def __init__(
@@ -72,12 +72,8 @@ class TaskScheduler:
         weights: Sequence[float],
         drafts_s: Sequence[float],
         options: TuningOptions,
-        strategy: str = "gradient",
     ) -> None:
-        if strategy not in ("gradient", "round-robin"):
-            raise TuningError(f"strategy is 'gradient' or 'round-robin', not {strategy!r}")
         self.options = options
-        self.strategy = strategy
         pairs = zip(weights, drafts_s, strict=True)
         self.states = [TaskState(float(weight), float(draft)) for weight, draft in pairs]
         for state in self.states:
@@ -130,8 +126,6 @@ class TaskScheduler:
         live = [index for index, state in enumerate(self.states) if not state.retired]
         if not live:
             return None
-        if self.strategy == "round-robin":
-            return min(live, key=lambda index: (self.states[index].rounds, index))
         waiting = self._warm_up(live)
         if waiting is not None:
             return waiting

@@ -20,7 +20,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from tilework.measure.drift import drift, drifted
 from tilework.measure.records import to_records
@@ -34,6 +34,8 @@ from tilework.search.finals import FINAL_SHARE, Judge, as_candidates, finalists
 from tilework.search.known import observations
 from tilework.search.options import TuningError, TuningOptions
 from tilework.search.policy import SketchPolicy
+from tilework.search.pool import PoolSpace
+from tilework.search.protocol import Task
 from tilework.search.report import Round, TaskRow, TuneResult
 from tilework.search.scheduler import TaskScheduler
 from tilework.search.warm import keep_workloads, other_workloads
@@ -46,7 +48,7 @@ class MeasurerLike(Protocol):
     """Builds, verifies and times candidates; see `tilework.measure.Measurer`."""
 
     def measure(
-        self, task: Any, candidates: list[Candidate], best_latency_s: float | None
+        self, task: Task, candidates: list[Candidate], best_latency_s: float | None
     ) -> list[Measured]:
         """One result per candidate, in order; never raises for a candidate."""
 
@@ -63,7 +65,7 @@ class TuningSession:
         model: cost model; boosted trees if None.
         seed: of every random choice.
         network: name kept in the records.
-        space_of: search space of a task; the engine's if None.
+        space_of: search space of a task.
         clock: seconds since some moment.
         warm: learn from the history's records of other networks first.
         reproduce: command line that measures a record again, with `{record_id}` in it; for
@@ -75,7 +77,7 @@ class TuningSession:
 
     def __init__(
         self,
-        tasks: Sequence[Any],
+        tasks: Sequence[Task],
         weights: Sequence[float] | None,
         options: TuningOptions,
         history: RecordLog,
@@ -84,7 +86,7 @@ class TuningSession:
         model: CostModel | None = None,
         seed: int = 0,
         network: str = "",
-        space_of: Callable[[Any], Any] | None = None,
+        space_of: Callable[[Task], PoolSpace] = PoolSpace.of,
         clock: Callable[[], float] = time.monotonic,
         warm: bool = True,
         reproduce: str = "",
@@ -101,16 +103,10 @@ class TuningSession:
         self._network = network
         self._reproduce = reproduce
         self._policies = [
-            SketchPolicy(
-                task,
-                self.model,
-                seed=seed,
-                params=options.policy,
-                space=space_of(task) if space_of else None,
-            )
+            SketchPolicy(task, self.model, seed=seed, params=options.policy, space=space_of(task))
             for task in self.tasks
         ]
-        drafts = [policy.draft_best_s for policy in self._policies]
+        drafts = [policy.untuned_s for policy in self._policies]
         self.scheduler = TaskScheduler(weights, drafts, options)
         self._rounds = 0
         self._stopped = ""

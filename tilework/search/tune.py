@@ -10,6 +10,7 @@ from tilework.model import CostModel
 from tilework.record import RecordLog
 from tilework.search.finals import Judge
 from tilework.search.options import TuningOptions
+from tilework.search.protocol import Task
 from tilework.search.report import Round, TuneResult
 from tilework.search.session import MeasurerLike, TuningSession
 
@@ -18,7 +19,7 @@ Callback = Callable[[TuningSession, Round], None]
 
 
 def tune(
-    tasks: Sequence[Any],
+    tasks: Sequence[Task],
     weights: Sequence[float] | None,
     options: TuningOptions,
     history: RecordLog,

@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ScheduleError, TileworkError
 from tilework.model import Observation
+from tilework.model.draft import draft_of
 from tilework.record import History, WorkloadLog
 from tilework.search.known import observations, read_known
 from tilework.search.pool import PoolSpace
-from tilework.task import rules_of
+from tilework.search.protocol import Task
+from tilework.space import SearchSpace, space_of
+from tilework.target import Target
+from tilework.task import SearchTask, rules_of
+from tilework.te import ComputeDAG
+from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
 
 WARM_RECORDS = 3000
 """Records of other workloads that a run learns from at most."""
@@ -28,7 +33,7 @@ LEAST_SHARE = 24
 """Records of one workload, at least, when there are too many workloads for all to have more."""
 
 
-def keep_workloads(history: History, tasks: Sequence[Any]) -> None:
+def keep_workloads(history: History, tasks: Sequence[Task]) -> None:
     """Let the history keep what the tasks compute, if it can.
 
     A DAG with attributes that JSON does not know is left out: its records teach its own task only.
@@ -36,9 +41,6 @@ def keep_workloads(history: History, tasks: Sequence[Any]) -> None:
     """
     if not isinstance(history, WorkloadLog):
         return
-    from tilework.te import ComputeDAG
-    from tilework.te.serial import DagFormatError, dag_to_json
-
     for task in tasks:
         if isinstance(task.compute_dag, ComputeDAG):
             key = task.workload_key
@@ -74,26 +76,22 @@ def other_workloads(history: History, target: str, but: Collection[str]) -> list
 
 
 def _observed(history: History, key: str, text: str, target: str, share: int) -> list[Observation]:
-    from tilework.kinds.cpu.rules import RULES_VERSION
-    from tilework.space import TARGET_RULES, SearchSpace
-    from tilework.target import Target
-    from tilework.task import SearchTask
-    from tilework.te.serial import dag_from_json
-
-    records = [r for r in history.of(key, target) if r.rules_version == RULES_VERSION]
-    if not records:
-        return []
     try:
-        dag, where, own = dag_from_json(text), Target(target), rules_of(key)
+        where = Target(target)
+        present = space_of(where)
+        records = [r for r in history.of(key, target) if r.rules_version == present.version]
+        if not records:
+            return []
+        dag, own = dag_from_json(text), rules_of(key)
         if SearchTask(dag, where, rules=own).workload_key != key:
             return []
-        rules = (*own, *TARGET_RULES[where.kind])
-        space = PoolSpace(SearchSpace.derive(dag, where, rules))
+        found = SearchSpace.derive(dag, where, (*own, *present.rules))
     except TileworkError:
         return []
+    space = PoolSpace(found.sketches, draft_of(where), present.version)
     latency = np.array([r.latency_s if r.usable and r.latency_s else np.inf for r in records])
     kept = [records[i] for i in choose(latency, share)]
-    return observations(read_known(space, kept, RULES_VERSION), key, dag.flops)
+    return observations(read_known(space, kept), key, dag.flops)
 
 
 def choose(latency_s: NDArray[np.float64], count: int) -> NDArray[np.intp]:

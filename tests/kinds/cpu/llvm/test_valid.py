@@ -8,7 +8,6 @@ from tests.te.workloads import conv2d_relu, matmul, max_pool, softmax
 from tilework import te
 from tilework.kinds.cpu.build import build
 from tilework.search.pool import Pool, PoolSpace, concatenate
-from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -48,7 +47,7 @@ def test_candidates_of_random_tasks_compile():
     built, failed = 0, []
     for _ in range(10):
         task = random_task(rng)
-        space = PoolSpace(SearchSpace.of(task))
+        space = PoolSpace.of(task)
         pool = population(space, rng, 24)
         assert len(np.unique(pool.key)) == len(pool)
         for i in rng.permutation(len(pool))[:7]:

@@ -12,11 +12,11 @@ from tilework.model.metrics import labels_of
 
 
 @dataclass(eq=False)
-class TaskMemory:
+class ObservedTask:
     """Observations of one task; a candidate measured twice keeps its better latency.
 
     Attributes:
-        packs: features of each candidate, stores x columns.
+        packs: features of each candidate, blocks x columns.
         draft_s: seconds by the analytic model.
         latency_s: measured seconds, inf for a failure.
         order: position among the task's measurements.

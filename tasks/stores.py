@@ -1,0 +1,57 @@
+"""Record stores as a run uses them: only what this engine understands, and its best apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from storage import RecordStore
+    from tilework.task import SearchTask
+
+BEST = "_best"
+"""Folder of the distilled records inside a store; its name hides it from readers of the store."""
+
+
+def open_store(path: str) -> RecordStore:
+    """A store of which only records of this engine and its present sketch rules are used.
+
+    The others stay where they are; `RecordStore.problems` counts them.
+
+    Raises:
+        StoreError: the URI cannot be opened.
+    """
+    import tilework
+    from storage import RecordStore
+
+    return RecordStore(path, rules_version=rules_version, engine_version=tilework.__version__)
+
+
+def rules_version(target: str) -> int | None:
+    """Version of the sketch rules for targets such as ``target``; None if there is no such kind.
+
+    Every kind of machine has rules of its own, whatever the rest of the target's text says.
+    """
+    from tilework import kinds
+
+    kind = target.partition(" ")[0]
+    return int(kinds.room(kind, "space").version) if kind in kinds.KINDS else None
+
+
+def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, int]:
+    """How many records of these tasks' workloads are of other targets, by target."""
+    wanted = {(task.workload_key, str(task.target)) for task in tasks}
+    keys = {key for key, _ in wanted}
+    found = Counter(
+        record.target
+        for record in store.read()
+        if record.workload_key in keys and (record.workload_key, record.target) not in wanted
+    )
+    return dict(found)
+
+
+def distill(store: RecordStore) -> str:
+    """Write the best record of each task beside the store's rounds; where they are."""
+    path, question, query = store.path.partition("?")
+    return store.distill(f"{path.rstrip('/')}/{BEST}{question}{query}").path

@@ -1,0 +1,117 @@
+"""What the analytic model alone would choose: the schedule of a task that nobody has measured.
+
+Untuned networks are compiled with it, and a search begins from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from tilework.errors import ScheduleError
+from tilework.model.base import Rows
+from tilework.model.draft import Draft, draft_of
+from tilework.space import SearchSpace
+from tilework.task import SearchTask
+
+_SAMPLES = 1024
+_CLIMBS = 4
+
+
+class Choice(NamedTuple):
+    """A schedule and where it comes from.
+
+    Attributes:
+        sketch_id, row: the schedule.
+        source: ``"tuned"`` if it was measured for this target, ``"transferred"`` if with another
+            number of threads of the same CPU, else ``"untuned"``.
+        latency_s: its recorded latency; None unless tuned.
+        predicted_s: what the draft model expects; None if tuned.
+    """
+
+    sketch_id: int
+    row: tuple[int, ...]
+    source: Literal["tuned", "transferred", "untuned"]
+    latency_s: float | None
+    predicted_s: float | None = None
+
+
+class Drawn(Protocol):
+    """The part of a sketch from which its best row by the draft is found."""
+
+    @property
+    def id(self) -> int:
+        """Position of the sketch in its space."""
+
+    def sample(self, rng: np.random.Generator, n: int) -> Rows:
+        """Up to ``n`` valid random rows."""
+
+    def neighbours(self, row: Rows) -> Rows:
+        """All valid rows that differ from ``row`` in exactly one decision."""
+
+
+def draft_schedule(task: SearchTask, *, direct: bool = False) -> Choice:
+    """The schedule of a task that nobody has measured; see `best_drafted`.
+
+    Args:
+        task: the task.
+        direct: leave out sketches of rewritten DAGs (Winograd).
+
+    Raises:
+        ScheduleError: no sketch has a valid row.
+    """
+    sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
+    draft = draft_of(task.target)
+    found = best_drafted(task.workload_key, str(task.target), sketches, draft)
+    if found is None:
+        raise ScheduleError(
+            f"{task.desc or 'a task'} has no valid schedule for {task.target}: none of the rows "
+            f"drawn from its {len(sketches)} sketches is within the target's limits"
+        )
+    return found
+
+
+def best_drafted(
+    workload_key: str, target: str, sketches: Sequence[Drawn], draft: Draft
+) -> Choice | None:
+    """The best of a random sample of all sketches by predicted time, improved step by step.
+
+    The same workload and target give the same choice, in any process.
+
+    Args:
+        workload_key, target: what the random draws are named after.
+        sketches: where to look.
+        draft: predicts seconds of their rows.
+
+    Returns:
+        None if no row that was drawn is valid.
+    """
+    starts = []
+    for position, sketch in enumerate(sketches):
+        rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
+        if len(rows):
+            times = draft.seconds(sketch, rows)
+            best = int(np.argmin(times))
+            starts.append((float(times[best]), position, rows[best]))
+    if not starts:
+        return None
+    seconds, position, row = min(starts, key=lambda s: s[:2])
+    sketch = sketches[position]
+    for _ in range(_CLIMBS):
+        near = sketch.neighbours(row)
+        if not len(near):
+            break
+        times = draft.seconds(sketch, near)
+        best = int(np.argmin(times))
+        if times[best] >= seconds:
+            break
+        seconds, row = float(times[best]), near[best]
+    return Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
+
+
+def _generator(workload_key: str, target: str, sketch_id: int) -> np.random.Generator:
+    text = f"{workload_key} {target} {sketch_id}"
+    return np.random.default_rng(list(hashlib.sha256(text.encode()).digest()[:16]))

@@ -1,0 +1,78 @@
+"""What the search asks of tasks and of the sketches of their spaces: nothing about machines."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int32]
+
+
+class Task(Protocol):
+    """What is tuned; a `tilework.task.SearchTask` is one."""
+
+    @property
+    def workload_key(self) -> str:
+        """Identity of what is computed, and of its space."""
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of one evaluation."""
+
+    @property
+    def desc(self) -> str:
+        """A short readable name."""
+
+    @property
+    def weight(self) -> int:
+        """Appearances in the network."""
+
+    @property
+    def target(self) -> Any:
+        """The machine; its text tells records of different machines apart."""
+
+    @property
+    def compute_dag(self) -> Any:
+        """What is computed."""
+
+
+class Searchable(Protocol):
+    """A sketch: operators over its decision rows, int32, P x D; a `tilework.space.Sketch` is one.
+
+    Operators that draw return valid rows only.
+    """
+
+    @property
+    def id(self) -> int:
+        """Position of the sketch in its space."""
+
+    @property
+    def num_decisions(self) -> int:
+        """D, columns of a row."""
+
+    @property
+    def dag(self) -> object:
+        """What is computed: sketches of one DAG differ in where stages are computed."""
+
+    def sample(self, rng: np.random.Generator, n: int) -> Rows:
+        """Up to ``n`` random rows."""
+
+    def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
+        """One child of each row, with one or two decisions redrawn."""
+
+    def crossover(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
+        """One child of each pair, which takes every decision from either parent."""
+
+    def moved(self, rng: np.random.Generator, other: Any, rows: Rows) -> Rows:
+        """Rows of this sketch like ``rows`` of another sketch of the same DAG."""
+
+    def neighbours(self, row: Rows) -> Rows:
+        """All rows that differ from ``row`` in exactly one decision."""
+
+    def valid(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which rows are programs within the target's limits."""
+
+    def row_hash(self, rows: Rows) -> NDArray[np.uint64]:
+        """Identity of each row's program within the sketch."""
