@@ -32,6 +32,7 @@ from tilework.errors import ModuleError
 from tilework.graph import Network, from_onnx
 from tilework.graph.onnx import ValuesNeeded
 from tilework.runtime import Module
+from tilework.runtime.names import in_order
 
 _KEPT = 8
 _OPTIONS = ("target", "records", "num_threads", "precision")
@@ -113,26 +114,9 @@ class TileworkRep(BackendRep):
         return compile(net, target, **options)
 
     def _named(self, inputs: Any) -> dict[str, Array]:
-        if isinstance(inputs, Mapping):
-            missing = [n for n in self.inputs if n not in inputs]
-            unknown = [str(n) for n in inputs if n not in self.inputs]
-            if missing or unknown:
-                raise ModuleError(
-                    f"the model takes the inputs {', '.join(self.inputs)}; "
-                    + "; ".join(
-                        f"{what} {', '.join(names)}"
-                        for what, names in (("missing", missing), ("unknown", unknown))
-                        if names
-                    )
-                )
-            return {n: np.asarray(inputs[n]) for n in self.inputs}
-        given = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
-        if len(given) != len(self.inputs):
-            raise ModuleError(
-                f"the model takes {len(self.inputs)} inputs ({', '.join(self.inputs)}), "
-                f"not {len(given)}"
-            )
-        return {n: np.asarray(a) for n, a in zip(self.inputs, given, strict=True)}
+        given = [inputs] if isinstance(inputs, np.ndarray) else inputs
+        arrays = in_order("the model", self.inputs, self.inputs, given)
+        return {n: np.asarray(a) for n, a in zip(self.inputs, arrays, strict=True)}
 
 
 class TileworkBackend(Backend):

@@ -145,10 +145,10 @@ def faults_of(run):
 
 def test_modules_with_several_threads_take_turns(mlp, target, mlp_module, monkeypatch):
     """One run at a time has several threads; runs with a single thread go on beside it."""
-    from tilework.kinds.cpu import execute
+    from tilework.kinds.cpu.team import TEAM
 
     turn = threading.Lock()
-    monkeypatch.setattr(execute, "_TEAM", turn)
+    monkeypatch.setattr(TEAM.lock, "now", turn)
     other = compile_network(mlp, target)
     single, several = mlp_module.bind(threads=1), other.bind(threads=2)
     done = threading.Event()

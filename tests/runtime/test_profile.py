@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.runtime.test_history import record
+from tests.compiler.test_history import record
 from tilework import Target, extract_tasks
 from tilework import compile as compile_network
 from tilework.compiler import choose_schedule

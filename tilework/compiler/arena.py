@@ -1,11 +1,11 @@
-"""Static memory planning: where each intermediate value lives in one arena."""
+"""The arena: where each intermediate value of a network lives in one block of memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-ALIGN = 64
+from tilework.runtime.arrays import ALIGN
 
 
 @dataclass(frozen=True)

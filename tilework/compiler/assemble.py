@@ -13,13 +13,11 @@ from tilework.compiler.arena import Lifetime, aligned, place
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
 from tilework.compiler.inplace import replaceable_inputs
-from tilework.compiler.rounding import Guarded, guarded
-from tilework.compiler.slots import Slot, distances, without_moves
+from tilework.compiler.rounding import LayerChoice, within_bound
+from tilework.compiler.slots import Slot, distances, without_copies
 from tilework.dtypes import dtype_bytes
-from tilework.kinds.cpu.build import build
-from tilework.kinds.cpu.code_features import used_features
-from tilework.kinds.cpu.llvm.driver import driver_object
-from tilework.lower.kernel import Kernel
+from tilework.lower.kernel import Kernel, KernelArg
+from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
 from tilework.record import History
 from tilework.runtime.arrays import aligned_empty
@@ -77,46 +75,45 @@ def compile(
 def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
     from tilework.graph.extract import task_of
 
-    plan, slots = without_moves(plan)
+    plan, slots = without_copies(plan)
+    builder = builder_of(target)
     kernels: dict[_KernelKey, Kernel] = {}
-    called: list[Kernel] = []
+    called: list[tuple[Kernel, dict[int, tuple[int, ...]]]] = []
     tasks: dict[str, SearchTask] = {}
     choices: dict[str, Choice] = {}
-    chosen: list[Guarded] = []
+    chosen: list[LayerChoice] = []
     for call in plan.calls:
         key = call.dag.workload_key
         if key not in tasks:
             tasks[key] = task_of(plan, call, target)
             choices[key] = choose_schedule(tasks[key], history)
         task = tasks[key]
-        made = guarded(task, choices[key], _weights(plan, call, task), history)
+        made = within_bound(task, choices[key], _weights(plan, call, task), history)
         chosen.append(made)
         apart = distances(call, slots, plan)
         one = (key, made.choice, tuple(sorted(apart.items())))
         if one not in kernels:
-            kernels[one] = build(task, made.choice.sketch_id, made.choice.row, apart)
-        called.append(kernels[one])
+            kernels[one] = builder.build(task, made.choice.sketch_id, made.choice.row, apart)
+        called.append((kernels[one], apart))
     memory = _Memory(plan, _overwritten(plan, tasks, chosen), slots)
     report = _report(plan, chosen)
     steps = _steps(plan, called, memory, report)
-    needs = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
+    linked = builder.link(steps, tuple(kernels.values()), target)
+    workspaces = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
     return Image(
         name=plan.name,
         target=str(target),
         platform=target.platform,
         num_threads=target.num_cores,
         cores=target.num_cores,
-        cpu_features=used_features(target),
+        needs=linked.needs,
         inputs=memory.inputs,
         outputs=memory.outputs,
         steps=tuple(steps),
         arena_bytes=memory.arena_bytes,
-        workspaces=tuple(sorted(needs)),
+        workspaces=tuple(sorted(workspaces)),
         constants=memory.constant_block(),
-        code={
-            "run": driver_object(steps, target),
-            **{symbol: code for k in kernels.values() for symbol, code in k.objects},
-        },
+        code=linked.code,
         report=report,
     )
 
@@ -132,7 +129,7 @@ def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]
 
 
 def _overwritten(
-    plan: Plan, tasks: dict[str, SearchTask], chosen: Sequence[Guarded]
+    plan: Plan, tasks: dict[str, SearchTask], chosen: Sequence[LayerChoice]
 ) -> list[frozenset[int]]:
     """Of each call, the positions of inputs that its kernel lets its output overwrite."""
     found: dict[tuple[str, Choice], frozenset[int]] = {}
@@ -146,14 +143,23 @@ def _overwritten(
 
 
 def _steps(
-    plan: Plan, kernels: Sequence[Kernel], memory: _Memory, report: Sequence[TaskReport]
+    plan: Plan,
+    kernels: Sequence[tuple[Kernel, Mapping[int, tuple[int, ...]]]],
+    memory: _Memory,
+    report: Sequence[TaskReport],
 ) -> list[Step]:
-    """The calls of ``kernels``, one per call of the plan, with the places of their arguments."""
+    """The calls of ``kernels``, one per call of the plan, with the places of their arguments.
+
+    Beside each kernel stand the strides of arguments that are not dense, by position.
+    """
     tasks = {row.workload_key: i for i, row in enumerate(report)}
     steps = []
-    for call, kernel in zip(plan.calls, kernels, strict=True):
+    for call, (kernel, apart) in zip(plan.calls, kernels, strict=True):
         values = (*call.inputs, call.output)
-        refs = tuple(memory.ref(v, a) for v, a in zip(values, kernel.args, strict=True))
+        refs = tuple(
+            memory.ref(v, a, apart.get(i))
+            for i, (v, a) in enumerate(zip(values, kernel.args, strict=True))
+        )
         sizes = [a.nbytes for a in kernel.args]
         fixed = sum(n for r, n in zip(refs, sizes, strict=True) if r.space == "constant")
         steps.append(
@@ -252,19 +258,26 @@ class _Memory:
                     break
         return out
 
-    def ref(self, name: str, arg: Any) -> Ref:
-        """Where a kernel finds a value; a constant is packed as the kernel wants it."""
-        root = self._root(name)
+    def ref(self, name: str, arg: KernelArg, apart: Sequence[int] | None = None) -> Ref:
+        """Where a kernel finds a value; a constant is packed as the kernel wants it.
+
+        Args:
+            apart: the value's strides in elements, if it is not dense.
+        """
+        root, reach = self._root(name), arg.nbytes
+        if apart is not None and arg.nbytes:
+            last = sum((n - 1) * s for n, s in zip(arg.shape, apart, strict=True))
+            reach = (last + 1) * dtype_bytes(arg.dtype)
         if root in self._plan.constants:
-            return Ref("constant", self._constant(name, root, arg))
+            return Ref("constant", self._constant(name, root, arg), reach)
         if arg.packing is not None:
             raise RuntimeError(f"'{name}' is computed at run time, but {arg.name} wants it packed")
         if root in self._io:
-            return Ref("io", self._io[root])
+            return Ref("io", self._io[root], reach)
         inside = self._slots[name].offset * dtype_bytes(arg.dtype) if name in self._slots else 0
-        return Ref("arena", self._arena[root] + inside)
+        return Ref("arena", self._arena[root] + inside, reach)
 
-    def _constant(self, name: str, root: str, arg: Any) -> int:
+    def _constant(self, name: str, root: str, arg: KernelArg) -> int:
         key = (root, arg.packing)
         if key not in self._constants:
             array = self._plan.constants[root]
@@ -284,9 +297,9 @@ class _Memory:
         return block
 
 
-def _report(plan: Plan, chosen: Sequence[Guarded]) -> tuple[TaskReport, ...]:
+def _report(plan: Plan, chosen: Sequence[LayerChoice]) -> tuple[TaskReport, ...]:
     """A row per task, in the order of `extract_tasks`; the schedule is that of its first call."""
-    calls: dict[str, list[tuple[Call, Guarded]]] = {}
+    calls: dict[str, list[tuple[Call, LayerChoice]]] = {}
     for call, made in zip(plan.calls, chosen, strict=True):
         if call.complex:
             calls.setdefault(call.dag.workload_key, []).append((call, made))

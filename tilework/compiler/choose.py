@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,6 @@ from tilework.task import SearchTask
 _PARALLEL = 64
 _TRUST = 1.1
 """How much slower than its own best the draft may find a record of fewer threads."""
-_CORE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 def choose_schedule(
@@ -24,24 +22,23 @@ def choose_schedule(
 ) -> Choice:
     """The best schedule on record for the task, or else the draft model's best.
 
-    Without a record of the target itself, the best one of the nearest number of threads of the
-    same CPU serves: register tiles and cache use are the same. One of fewer threads must also look
-    good to the draft model, since it was chosen without regard to how its work divides. The same
-    task and records give the same choice, in any process. ``direct`` leaves out rewritten DAGs
-    (Winograd).
+    Without a record of the target itself, the best one of its nearest relative serves
+    (`Target.relatives`: the same machine with another number of threads). One of fewer threads
+    must also look good to the draft model, since it was chosen without regard to how its work
+    divides. The same task and records give the same choice, in any process. ``direct`` leaves out
+    rewritten DAGs (Winograd).
     """
     if history is None:
         return draft_schedule(task, direct=direct)
     record = best_record(task, history, direct=direct)
     if record is not None:
         return Choice(record.sketch_id, record.decisions, "tuned", record.latency_s)
-    own = task.target.num_cores
-    for cores in sorted(_CORE_COUNTS, key=lambda n: (abs(math.log2(n / own)), n)):
-        other = replace(task, target=task.target.with_cores(cores))
-        record = best_record(other, history, direct=direct) if cores != own else None
+    for relative in task.target.relatives():
+        record = best_record(replace(task, target=relative), history, direct=direct)
         if record is not None and _replays(task, record, direct):
-            moved = _transferred(task, record, fewer=cores < own)
-            if cores > own:
+            fewer = relative.num_cores < task.target.num_cores
+            moved = _transferred(task, record, fewer=fewer)
+            if not fewer:
                 return moved
             draft = draft_schedule(task, direct=direct)
             slower = (moved.predicted_s or 0.0) > _TRUST * (draft.predicted_s or 0.0)

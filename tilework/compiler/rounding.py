@@ -1,4 +1,4 @@
-"""The numerical guard: a layer whose weights do not suit a Winograd schedule runs without one."""
+"""Rounding errors of Winograd: a layer whose weights do not suit it gets a direct schedule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAMPLE_SHARE = 0.5
 """Share of the bound that the estimate, made on a sample of outputs, may reach."""
 
 
-class Guarded(NamedTuple):
+class LayerChoice(NamedTuple):
     """The schedule that a layer is compiled with.
 
     Attributes:
@@ -35,12 +35,12 @@ class Guarded(NamedTuple):
     refused: bool = False
 
 
-def guarded(
+def within_bound(
     task: SearchTask,
     choice: Choice,
     weights: Mapping[str, NDArray[Any]],
     history: History | None,
-) -> Guarded:
+) -> LayerChoice:
     """The choice, or the best direct schedule if it is Winograd's and its error is too large.
 
     Args:
@@ -52,7 +52,7 @@ def guarded(
     transforms = SearchSpace.of(task).sketch(choice.sketch_id).transforms
     known = [(t, weights[name]) for name, t in transforms.items() if name in weights]
     if not known:
-        return Guarded(choice)
+        return LayerChoice(choice)
     from tilework.space.winograd.error import rounding_error
 
     error = max(
@@ -60,5 +60,5 @@ def guarded(
         for t, weight in known
     )
     if error <= _SAMPLE_SHARE * ERROR_BOUND:
-        return Guarded(choice, error)
-    return Guarded(choose_schedule(task, history, direct=True), error, refused=True)
+        return LayerChoice(choice, error)
+    return LayerChoice(choose_schedule(task, history, direct=True), error, refused=True)

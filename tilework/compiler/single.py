@@ -12,11 +12,13 @@ from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError, ScheduleError
-from tilework.kinds.cpu.build import build
-from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.lower.kernel import Kernel
+from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
 from tilework.record import History
-from tilework.runtime.arrays import aligned_copy, aligned_empty
+from tilework.runtime.arrays import aligned_empty, check_array, ready_copy
+from tilework.runtime.executor import executor_of
+from tilework.runtime.image import Image, Ref, Step, Value
 from tilework.runtime.samples import take_samples
 from tilework.runtime.timing import BenchmarkResult
 from tilework.task import SearchTask
@@ -41,8 +43,8 @@ class TaskFunction:
             )
         self.task = task
         self.choice = choice
-        self.kernel = build(task, choice.sketch_id, choice.row)
-        self._loaded = load_kernel(self.kernel)
+        self.kernel = builder_of(task.target).build(task, choice.sketch_id, choice.row)
+        self._loaded = executor_of(str(task.target)).load(_image(task, self.kernel))
 
     def __call__(self, *inputs: Any, threads: int | None = None) -> list[Array]:
         """Run once.
@@ -50,10 +52,11 @@ class TaskFunction:
         Raises:
             ModuleError: an input is missing or has another shape or type.
         """
-        arrays = self._arrays(inputs)
+        buffers = self._buffers(inputs)
         count = threads or self.task.target.num_cores
-        self._loaded(arrays, self._workspace(count), count)
-        return arrays[len(inputs) :]
+        with self._loaded.turn(count):
+            self._loaded.context().run(buffers, count)
+        return buffers[len(inputs) :]
 
     def benchmark(
         self, repeat: int = 3, min_repeat_ms: float = 100, threads: int | None = None
@@ -64,18 +67,14 @@ class TaskFunction:
         inputs = [
             rng.random(t.shape).astype(numpy_dtype(t.dtype)) for t in self.task.compute_dag.inputs
         ]
-        call = self._loaded.bind(self._arrays(inputs), self._workspace(count), count)
+        call = self._loaded.context().bind(self._buffers(inputs), count)
         call()
         samples = take_samples(
             call, repeats=repeat, min_sample_s=min_repeat_ms / 1e3, budget_s=float("inf")
         )
         return BenchmarkResult(tuple(1e3 * s for s in samples.seconds))
 
-    def _workspace(self, threads: int) -> Array | None:
-        size = self.kernel.workspace_bytes(threads)
-        return aligned_empty((size,), "uint8") if size else None
-
-    def _arrays(self, inputs: Sequence[Any]) -> list[Array]:
+    def _buffers(self, inputs: Sequence[Any]) -> list[Array]:
         """Inputs as the kernel takes them, and empty outputs."""
         tensors = self.task.compute_dag.inputs
         if len(inputs) != len(tensors):
@@ -83,14 +82,38 @@ class TaskFunction:
             raise ModuleError(f"the task takes {len(tensors)} inputs ({names}), got {len(inputs)}")
         arrays = []
         for tensor, arg, given in zip(tensors, self.kernel.args, inputs, strict=False):
-            array = np.asarray(given)
-            if array.shape != tensor.shape or array.dtype != numpy_dtype(tensor.dtype):
-                raise ModuleError(
-                    f"input {tensor.name}: expected {tensor.dtype}{list(tensor.shape)}, "
-                    f"got {array.dtype}{list(array.shape)}"
-                )
-            arrays.append(aligned_copy(arg.packing.apply(array) if arg.packing else array))
+            array, what = np.asarray(given), f"input {tensor.name}"
+            check_array(what, array, tensor.shape, tensor.dtype)
+            packed = arg.packing.apply(array) if arg.packing else array
+            arrays.append(ready_copy(what, packed, arg.shape, arg.dtype))
         return arrays + [aligned_empty(a.shape, a.dtype) for a in self.kernel.args[len(inputs) :]]
+
+
+def _image(task: SearchTask, kernel: Kernel) -> Image:
+    """A network of one call whose arguments are all the caller's."""
+    target, args = task.target, kernel.args
+    values = [Value(a.name, a.shape, a.dtype, i) for i, a in enumerate(args)]
+    inputs = [v for v, a in zip(values, args, strict=True) if a.role == "input"]
+    refs = tuple(Ref("io", v.io, v.nbytes) for v in values)
+    nbytes = sum(v.nbytes for v in values)
+    step = Step(kernel.symbol, refs, task.desc, task.desc, task.compute_dag.flops, nbytes)
+    linked = builder_of(target).link([step], [kernel], target)
+    return Image(
+        name=task.desc,
+        target=str(target),
+        platform=target.platform,
+        num_threads=target.num_cores,
+        cores=target.num_cores,
+        needs=linked.needs,
+        inputs=tuple(inputs),
+        outputs=tuple(values[len(inputs) :]),
+        steps=(step,),
+        arena_bytes=0,
+        workspaces=((kernel.shared_workspace, kernel.thread_workspace),),
+        constants=aligned_empty((0,), "uint8"),
+        code=linked.code,
+        report=(),
+    )
 
 
 def compile_task(

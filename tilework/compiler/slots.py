@@ -44,7 +44,7 @@ class Slot(NamedTuple):
         return Slot(self.root, self.offset + away, strides)
 
 
-def without_moves(plan: Plan) -> tuple[Plan, dict[str, Slot]]:
+def without_copies(plan: Plan) -> tuple[Plan, dict[str, Slot]]:
     """The plan without calls that need not move anything, and the values that share memory.
 
     A value stays by itself if the caller of the network supplies or receives it, or if it is known

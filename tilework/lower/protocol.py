@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from tilework import kinds
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
+from tilework.runtime.image import Step
 from tilework.space.packing import Packing
 from tilework.space.sketch import Sketch
 from tilework.target import Target
@@ -43,6 +44,21 @@ class Lowering(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Linked:
+    """The program of a whole network, for an `Image`.
+
+    Attributes:
+        code: named pieces, which nobody but the kind's executor looks into. Names are those of
+            files: letters, digits, ``_``, ``.``, ``-``.
+        needs: what the code needs of a machine, in words of the kind: its executor refuses images
+            that need something else.
+    """
+
+    code: dict[str, bytes]
+    needs: tuple[str, ...] = ()
+
+
 class Builder(Protocol):
     """A kind's room ``builder``: code from schedules."""
 
@@ -59,10 +75,14 @@ class Builder(Protocol):
             ScheduleError: the row is not a valid schedule of the task.
         """
 
-    def link(
-        self, steps: Sequence[Any], kernels: Sequence[Kernel], target: Any
-    ) -> dict[str, bytes]:
-        """The code of a module, by name: that of its kernels, and what calls them in order."""
+    def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
+        """The program of a network.
+
+        Args:
+            steps: kernel calls in order; their ``symbol`` is that of a kernel.
+            kernels: each kernel once.
+            target: what they were built for.
+        """
 
 
 def lowering_of(target: Target) -> Lowering:

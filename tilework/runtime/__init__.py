@@ -1,12 +1,15 @@
-"""Compiled networks: open them, run them, time them. Imports nothing of the compiler."""
+"""Compiled networks: open them, run them, time them. Imports nothing of the compiler.
+
+Which machine runs them, and how, is behind `tilework.runtime.executor`.
+"""
 
 from __future__ import annotations
 
-from tilework.runtime.archive import load_module, save_module
+from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.runtime.bound import BoundCall
 from tilework.runtime.gap import Gap, KernelGap, explain_gap
 from tilework.runtime.image import TaskReport, tuned_text, winograd_text
-from tilework.runtime.module import Module
+from tilework.runtime.module import Module, load_module
 from tilework.runtime.timing import BenchmarkResult, KernelTime
 
 __all__ = [
@@ -17,9 +20,10 @@ __all__ = [
     "KernelTime",
     "Module",
     "TaskReport",
+    "aligned_copy",
+    "aligned_empty",
     "explain_gap",
     "load_module",
-    "save_module",
     "tuned_text",
     "winograd_text",
 ]

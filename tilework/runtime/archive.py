@@ -1,11 +1,13 @@
-"""Module files (``.tw``): a zip of a JSON manifest, object files, and the constants as .npy.
+"""Module files (``.tw``): a zip of a JSON manifest, the code, and the constants as .npy.
 
-    manifest.json    format and engine version, platform, checksums of the other members, and the
-                     `Image` without its code and constants
-    code/NAME.o      object files
+    manifest.json    ABI version, checksums of the other members, and the `Image` without its code
+                     and constants; the engine's version, for people
+    code/NAME        the pieces of the program: object files for CPUs
     constants.npy    the block of packed constants
 
-No member is pickled. A module file holds machine code, though: load only files that you trust.
+No member is compressed or pickled. A module file holds machine code, though, which runs as part of
+the process that loads it: checksums and checks of references tell a damaged file, not a malicious
+one. Load only files that you trust, or have signed (`tilework.runtime.signature`).
 """
 
 from __future__ import annotations
@@ -14,173 +16,255 @@ import hashlib
 import io
 import json
 import os
+import re
 import zipfile
-from dataclasses import asdict
-from os import PathLike
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
-from tilework.kinds.cpu.code_features import lacking_features
-from tilework.runtime.arrays import aligned_copy
-from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
-from tilework.runtime.module import Module
-from tilework.target import HOST_PLATFORM
+from tilework.runtime.arrays import aligned_empty
+from tilework.runtime.executor import executor_of
+from tilework.runtime.image import ABI_VERSION, Image
+from tilework.runtime.manifest import image_from_json, image_to_json
+from tilework.runtime.references import check_references
+from tilework.runtime.signature import Key, check_signature, signature_path, signed
 from tilework.version import __version__
 
 FORMAT = "tilework module"
-FORMAT_VERSION = 2
 _MANIFEST = "manifest.json"
 _CONSTANTS = "constants.npy"
+_CODE = "code/"
+_CODE_NAME = re.compile(r"code/[\w.$+-]{1,200}")
+_CHUNK = 1 << 20
+_AGAIN = "compile the network again and save it"
 
 
-def save_module(image: Image, path: str | PathLike[str]) -> None:
-    """Write an image to a file, whole or not at all.
+def write_image(image: Image, path: Path, private_key: Key | None = None) -> None:
+    """Write an image to a file, whole or not at all, and its signature beside it.
 
     Raises:
-        ModuleError: the file cannot be written.
+        ModuleError: the file cannot be written, or the key is none.
     """
-    block = io.BytesIO()
-    np.save(block, image.constants, allow_pickle=False)
-    members: dict[str, bytes | memoryview] = {
-        f"code/{name}.o": code for name, code in image.code.items()
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, np.lib.format.header_data_from_array_1_0(image.constants)
+    )
+    members: dict[str, list[bytes | memoryview]] = {
+        f"{_CODE}{name}": [code] for name, code in image.code.items()
     }
-    members[_CONSTANTS] = block.getbuffer()
+    members[_CONSTANTS] = [header.getvalue(), image.constants.data]
     manifest = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "abi_version": ABI_VERSION,
         "engine_version": __version__,
-        "platform": image.platform,
-        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
-        "image": _image_to_json(image),
+        "sha256": {name: _digest(parts) for name, parts in members.items()},
+        "image": image_to_json(image),
     }
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        try:
-            with open(part, "wb") as out:
-                with zipfile.ZipFile(out, "w") as archive:
-                    archive.writestr(_MANIFEST, json.dumps(manifest, indent=1))
-                    for name, data in members.items():
-                        archive.writestr(name, data)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as e:
-        raise ModuleError(f"cannot write the module to {target}: {e.strerror or e}") from e
+    text = json.dumps(manifest, indent=1).encode()
+    signature = signed(text, private_key) if private_key is not None else None
+    with _errors_of_writing(path):
+        with _replacing(path) as out, zipfile.ZipFile(out, "w") as archive:
+            _add(archive, _MANIFEST, [text])
+            for name, parts in members.items():
+                _add(archive, name, parts)
+        if signature is not None:
+            with _replacing(signature_path(path)) as out:
+                out.write(signature)
 
 
-def load_module(path: str | PathLike[str]) -> Module:
+def read_image(path: Path, public_key: Key | None = None) -> Image:
     """Read a module file that this machine can run.
 
+    Weights go straight to where they stay: reading takes about as much memory as the file holds.
+
     Raises:
-        ModuleError: the file is missing, no module, or damaged; it was made by another version of
-            Tilework; or its code needs another platform or CPU.
+        ModuleError: the file is missing, no module, damaged, or not signed by the key; it was made
+            for another version of the ABI; or its code needs another platform or CPU.
     """
-    image = _read(Path(path))
-    return Module(image)
+    with _errors_of_reading(path), zipfile.ZipFile(path) as archive:
+        if _MANIFEST not in archive.namelist():
+            raise ModuleError(f"{path} is not a Tilework module: it has no {_MANIFEST}")
+        text = b"".join(_chunks(archive, _MANIFEST))
+        if public_key is not None:
+            check_signature(text, path, public_key)
+        manifest = _manifest(text, path)
+        image = image_from_json(manifest["image"])
+        executor = executor_of(image.target)
+        executor.check(image, str(path))
+        digests = _digests(manifest["sha256"])
+        code, block = {}, image.constants
+        for name, digest in digests.items():
+            reader = _Reader(archive, name)
+            if name == _CONSTANTS:
+                block = _block(reader, archive.getinfo(name).file_size)
+            else:
+                code[name.removeprefix(_CODE)] = reader.rest()
+            if reader.digest() != digest:
+                raise ModuleError(f"{path} is damaged: {name} has a wrong checksum; {_AGAIN}")
+        image = replace(image, code=code, constants=block)
+        try:
+            check_references(image)
+            executor.check_threads(image, image.num_threads)
+            executor.check_code(image)
+        except ModuleError as e:
+            raise ModuleError(f"{path} is damaged: {e}; {_AGAIN}") from e
+        return image
 
 
-def _read(path: Path) -> Image:
-    again = "compile the network again and save it"
+def _digest(parts: list[bytes | memoryview]) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
+
+
+def _add(archive: zipfile.ZipFile, name: str, parts: list[bytes | memoryview]) -> None:
+    """Write a member piece by piece; the date is always the same, so equal modules are equal."""
+    info = zipfile.ZipInfo(name)
+    info.file_size = sum(memoryview(part).nbytes for part in parts)
+    with archive.open(info, "w") as member:
+        for part in parts:
+            whole = memoryview(part).cast("B")
+            for at in range(0, len(whole), _CHUNK):
+                member.write(whole[at : at + _CHUNK])
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the place of ``path`` once it is complete."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with zipfile.ZipFile(path) as archive:
-            if _MANIFEST not in archive.namelist():
-                raise ModuleError(f"{path} is not a Tilework module: it has no {_MANIFEST}")
-            manifest = _manifest(archive.read(_MANIFEST), path)
-            _check_fits(manifest, path)
-            data: dict[str, bytes] = {}
-            for name, digest in manifest["sha256"].items():
-                data[name] = archive.read(name)
-                if hashlib.sha256(data[name]).hexdigest() != digest:
-                    raise ModuleError(f"{path} is damaged: {name} has a wrong checksum; {again}")
-        block = np.load(io.BytesIO(data.pop(_CONSTANTS)), allow_pickle=False)
-        code = {Path(name).stem: data[name] for name in manifest["sha256"] if name in data}
-        return _image_from_json(manifest["image"], aligned_copy(block), code)
+        with open(part, "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _errors_of_writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        raise ModuleError(f"cannot write the module to {path}: {e.strerror or e}") from e
+
+
+@contextmanager
+def _errors_of_reading(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as e:
         raise ModuleError(f"there is no file {path}") from e
     except OSError as e:
         raise ModuleError(f"cannot read {path}: {e.strerror or e}") from e
     except (zipfile.BadZipFile, EOFError) as e:
         raise ModuleError(f"{path} is not a Tilework module, or it is cut short: {e}") from e
-    except (KeyError, TypeError, ValueError) as e:
-        raise ModuleError(f"{path} is damaged ({type(e).__name__}: {e}); {again}") from e
+    except MemoryError as e:
+        raise ModuleError(f"there is not enough memory to load {path}") from e
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as e:
+        raise ModuleError(f"{path} is damaged ({type(e).__name__}: {e}); {_AGAIN}") from e
+    except (NotImplementedError, RuntimeError) as e:  # what zipfile says of odd members
+        raise ModuleError(f"{path} is damaged: {e}; {_AGAIN}") from e
 
 
 def _manifest(text: bytes, path: Path) -> dict[str, Any]:
     manifest = json.loads(text)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModuleError(f"{path} is not a Tilework module")
+    made = manifest["engine_version"]
+    abi = manifest.get("abi_version", f"before {ABI_VERSION}")
+    if abi != ABI_VERSION:
+        raise ModuleError(
+            f"{path} was made by Tilework {made} with ABI version {abi}, this is Tilework "
+            f"{__version__} with ABI version {ABI_VERSION}: compile the network again, "
+            "the records still hold its schedules"
+        )
     return manifest
 
 
-def _check_fits(manifest: dict[str, Any], path: Path) -> None:
-    """Refuse a file that this version on this machine cannot run."""
-    made, here = manifest["engine_version"], __version__
-    if (made, manifest["format_version"]) != (here, FORMAT_VERSION):
-        raise ModuleError(
-            f"{path} was made by Tilework {made} (file format {manifest['format_version']}), this "
-            f"is {here} (file format {FORMAT_VERSION}): compile the network again, the records "
-            "still hold its schedules"
-        )
-    target = manifest["image"]["target"]
-    if manifest["platform"] != HOST_PLATFORM:
-        raise ModuleError(
-            f"{path} has code for {manifest['platform']}, this is {HOST_PLATFORM}: load it there, "
-            "or compile the network for this machine"
-        )
-    lacking = lacking_features(manifest["image"]["cpu_features"])
-    if lacking:
-        raise ModuleError(
-            f"{path} was compiled for '{target}' and needs {', '.join(lacking)}, which this CPU "
-            "lacks: compile the network for 'llvm -mcpu=native' here"
-        )
+def _digests(given: Any) -> dict[str, str]:
+    """Checksums by name, of code and constants and nothing else."""
+    if not isinstance(given, dict) or _CONSTANTS not in given:
+        raise ValueError(f"there is no checksum of {_CONSTANTS}")
+    for name, digest in given.items():
+        if not isinstance(digest, str) or not (name == _CONSTANTS or _CODE_NAME.fullmatch(name)):
+            raise ValueError(f"there is an odd checksum of {name!r}")
+    return given
 
 
-def _image_to_json(image: Image) -> dict[str, Any]:
-    return {
-        "name": image.name,
-        "target": image.target,
-        "platform": image.platform,
-        "num_threads": image.num_threads,
-        "cores": image.cores,
-        "cpu_features": image.cpu_features,
-        "inputs": [asdict(v) for v in image.inputs],
-        "outputs": [asdict(v) for v in image.outputs],
-        "steps": [asdict(s) for s in image.steps],
-        "arena_bytes": image.arena_bytes,
-        "workspaces": image.workspaces,
-        "report": [asdict(r) for r in image.report],
-    }
+def _chunks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    """A member's bytes; it must not be compressed, so that it is no larger than the file."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{name} is compressed")
+    with archive.open(info) as member:
+        while chunk := member.read(_CHUNK):
+            yield chunk
 
 
-def _image_from_json(data: dict[str, Any], constants: Any, code: dict[str, bytes]) -> Image:
-    def value(v: dict[str, Any]) -> Value:
-        return Value(**{**v, "shape": tuple(v["shape"])})
+class _Reader:
+    """A member as a file that is read once, from the beginning, and hashed on the way."""
 
-    def step(s: dict[str, Any]) -> Step:
-        return Step(**{**s, "args": tuple(Ref(*r) for r in s["args"])})
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self._chunks = _chunks(archive, name)
+        self._ahead = memoryview(b"")
+        self._hash = hashlib.sha256()
 
-    def report(r: dict[str, Any]) -> TaskReport:
-        return TaskReport(**{**r, "decisions": tuple(r["decisions"])})
+    def read(self, size: int = -1) -> bytes:
+        """Up to ``size`` bytes, fewer at the end only."""
+        out = bytearray(size)
+        return bytes(out[: self.into(memoryview(out))])
 
-    return Image(
-        name=data["name"],
-        target=data["target"],
-        platform=data["platform"],
-        num_threads=data["num_threads"],
-        cores=data["cores"],
-        cpu_features=tuple(data["cpu_features"]),
-        inputs=tuple(map(value, data["inputs"])),
-        outputs=tuple(map(value, data["outputs"])),
-        steps=tuple(map(step, data["steps"])),
-        arena_bytes=data["arena_bytes"],
-        workspaces=tuple((a, b) for a, b in data["workspaces"]),
-        constants=constants,
-        code=code,
-        report=tuple(map(report, data["report"])),
-    )
+    def into(self, out: memoryview) -> int:
+        """Fill ``out``; returns how many bytes there were."""
+        done = 0
+        while done < len(out):
+            if not self._ahead and not self._advance():
+                break
+            count = min(len(out) - done, len(self._ahead))
+            out[done : done + count] = self._ahead[:count]
+            self._ahead = self._ahead[count:]
+            done += count
+        return done
+
+    def rest(self) -> bytes:
+        """Everything that has not been read."""
+        parts = [bytes(self._ahead)]
+        while self._advance():
+            parts.append(bytes(self._ahead))
+        self._ahead = memoryview(b"")
+        return b"".join(parts)
+
+    def digest(self) -> str:
+        """SHA-256 of the whole member."""
+        while self._advance():
+            pass
+        return self._hash.hexdigest()
+
+    def _advance(self) -> bool:
+        chunk = next(self._chunks, b"")
+        self._hash.update(chunk)
+        self._ahead = memoryview(chunk)
+        return bool(chunk)
+
+
+def _block(reader: _Reader, most: int) -> NDArray[np.uint8]:
+    """The constants, in aligned memory of their own; ``most`` bytes are in the file."""
+    header: Callable[[Any], Any] = np.lib.format.read_array_header_1_0
+    if np.lib.format.read_magic(reader) != (1, 0):
+        raise ValueError(f"{_CONSTANTS} is of an unknown version")
+    shape, _, dtype = header(reader)
+    if dtype != np.uint8 or len(shape) != 1 or not 0 <= shape[0] <= most:
+        raise ValueError(f"{_CONSTANTS} is no block of bytes")
+    block = aligned_empty(shape, "uint8")
+    if reader.into(block.data) != block.nbytes or reader.read(1):
+        raise ValueError(f"{_CONSTANTS} has not the {block.nbytes} bytes that it announces")
+    return block

@@ -1,4 +1,4 @@
-"""Arrays as kernels take them: aligned, and on huge pages where they are large."""
+"""Arrays as kernels take them: of the right shape, aligned, on huge pages where they are large."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
+from tilework.errors import ModuleError
 
 ALIGN = 64
 """Bytes at whose multiples every buffer begins: a cache line, and the widest vector."""
@@ -49,3 +50,51 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
     out = aligned_empty(array.shape, str(array.dtype))
     out[...] = array
     return out
+
+
+def is_ready(array: NDArray[Any]) -> bool:
+    """Whether a kernel can take the array as it is: contiguous, at an aligned address."""
+    return bool(array.flags.c_contiguous) and array.ctypes.data % ALIGN == 0
+
+
+def check_array(what: str, array: NDArray[Any], shape: Sequence[int], dtype: str) -> None:
+    """Refuse an array of another shape or element type.
+
+    Args:
+        what: names the array in the message, such as ``input data``.
+
+    Raises:
+        ModuleError: it is no NumPy array, or of another shape or type.
+    """
+    if not isinstance(array, np.ndarray):
+        raise ModuleError(f"{what}: expected a NumPy array, got {type(array).__name__}")
+    if array.shape != tuple(shape) or array.dtype != numpy_dtype(dtype):
+        raise ModuleError(
+            f"{what}: expected {dtype}{list(shape)}, got {array.dtype}{list(array.shape)}"
+        )
+
+
+def check_ready(what: str, array: NDArray[Any], shape: Sequence[int], dtype: str) -> None:
+    """Refuse an array that a kernel cannot take as it is.
+
+    Raises:
+        ModuleError: it has another shape or type, or is not contiguous at an aligned address.
+    """
+    check_array(what, array, shape, dtype)
+    if not is_ready(array):
+        raise ModuleError(
+            f"{what}: the array must be contiguous and begin at a {ALIGN}-byte boundary, which "
+            "NumPy gives by chance; make it with tilework.runtime.aligned_empty or "
+            "tilework.runtime.aligned_copy, or bind without it and fill the bound call's own"
+        )
+
+
+def ready_copy(what: str, given: Any, shape: Sequence[int], dtype: str) -> NDArray[Any]:
+    """``given`` as an array that a kernel can take; itself where it is one already.
+
+    Raises:
+        ModuleError: it has another shape or type.
+    """
+    array = np.asarray(given)
+    check_array(what, array, shape, dtype)
+    return array if is_ready(array) else aligned_copy(array)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
-from tilework.runtime.arrays import ALIGN, aligned_empty
+from tilework.runtime.arrays import aligned_empty, check_ready
 from tilework.runtime.image import Image, Value
 
 Array = NDArray[Any]
@@ -72,8 +71,7 @@ def io_buffers(
     for what, value, array in given.values():
         _check(what, value, array)
     _check_apart([(what, array) for what, _, array in given.values()], image)
-    kinds = {v.io: v for v in (*image.outputs, *image.inputs)}
-    return [given[i][2] if i in given else _new(kinds[i]) for i in range(len(kinds))]
+    return [given[i][2] if i in given else _new(v) for i, v in enumerate(image.io_values)]
 
 
 def bound_outputs(image: Image, buffers: Sequence[Array]) -> list[Array]:
@@ -89,19 +87,7 @@ def _new(value: Value) -> Array:
 
 
 def _check(what: str, value: Value, array: Any) -> None:
-    if not isinstance(array, np.ndarray):
-        raise ModuleError(f"{what}: expected a NumPy array, got {type(array).__name__}")
-    if array.shape != value.shape or array.dtype != numpy_dtype(value.dtype):
-        raise ModuleError(
-            f"{what}: expected {value.dtype}{list(value.shape)}, "
-            f"got {array.dtype}{list(array.shape)}"
-        )
-    if not array.flags.c_contiguous or array.ctypes.data % ALIGN:
-        raise ModuleError(
-            f"{what}: a bound array must be contiguous and begin at a {ALIGN}-byte boundary: bind "
-            "without it and fill the bound call's own array, or copy it with "
-            "tilework.kinds.cpu.llvm.aligned_copy"
-        )
+    check_ready(what, array, value.shape, value.dtype)
     if what.startswith("output") and not array.flags.writeable:
         raise ModuleError(f"{what}: the array is read-only")
 

@@ -9,15 +9,11 @@ than its record is put down to one of these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tilework.kinds.cpu.roofline import Roofline
+from tilework.runtime.executor import Roofline
 from tilework.runtime.image import Image, Step
-
-if TYPE_CHECKING:
-    from tilework.runtime.module import Module
+from tilework.runtime.module import Module
 
 LARGE = 0.1
 """A gap above this share of the tasks' sum is worth explaining."""
@@ -155,20 +151,9 @@ def _why(
         return "slower than on record when run alone, too: the machine, or other programs on it"
     cold = 1e3 * (roof.constants_s(step, image) - roof.warm_constants_s(step))
     if step.constant_bytes and cold > 0.25 * inside:
-        where = _level(image.constants.nbytes + image.arena_bytes, roof)
+        where = roof.level(image.constants.nbytes + image.arena_bytes)
         return (
             f"its weights ({step.constant_bytes / _MIB:.1f} MiB) come from {where}; alone they "
             "stay in a nearer cache"
         )
     return "its inputs lie in another cache, or another core's, when it starts"
-
-
-def _level(nbytes: float, roof: Roofline) -> str:
-    """The first level of memory that holds so many bytes."""
-    target = roof.target
-    sizes: Sequence[tuple[str, float]] = (
-        ("the L1 cache", target.l1_bytes * roof.threads),
-        ("the L2 cache", target.l2_bytes * roof.threads),
-        ("the L3 cache", target.l3_bytes),
-    )
-    return next((name for name, size in sizes if nbytes <= size), "memory")

@@ -2,6 +2,8 @@
 
 An image is what a module file holds. Kernel arguments are references into four spaces: ``arena``
 and ``constant`` (byte offsets), ``io`` (number of a buffer that the caller supplies per run).
+What the code is, and what it needs, only the executor of the target's kind knows
+(`tilework.runtime.executor`).
 """
 
 from __future__ import annotations
@@ -14,15 +16,22 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 
-RUN_SYMBOL = "tilework_run"
-PROFILE_SYMBOL = "tilework_profile"
+ABI_VERSION = 3
+"""Of images, and of how their code is called. A module runs under every version of Tilework that
+has the same number here; raise it when a field of an image, or what code expects of its caller,
+changes its meaning."""
 
 
 class Ref(NamedTuple):
-    """Where a kernel argument lives: a byte offset, or the number of an io buffer."""
+    """Where a kernel argument lives: a byte offset, or the number of an io buffer.
+
+    ``nbytes`` is how far the kernel reaches from there: the distance to the end of the last
+    element, whether or not those between are its own.
+    """
 
     space: Literal["arena", "constant", "io"]
     at: int
+    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,7 @@ def tuned_text(report: Sequence[TaskReport]) -> str:
 
 
 def winograd_text(report: Sequence[TaskReport]) -> str:
-    """What the guard found: ``Winograd in 8 calls, error at most 4.1e-06; refused in 1 (..)``."""
+    """What rounding errors decided: ``Winograd in 8 calls, rounding error at most 4.1e-06 ..``."""
     errors = [r for r in report if r.winograd_error is not None]
     kept = [r for r in errors if r.winograd_refused < r.weight]
     lines = []
@@ -140,14 +149,15 @@ class Image:
         target: text of the target that the code was generated for.
         platform: operating system and architecture that it runs on.
         num_threads: default number of threads.
-        cores: what the target has; code for a single core can use no second thread.
-        cpu_features: what the code may use; a CPU that lacks one cannot run it.
-        inputs, outputs: what a run takes and returns; two outputs may share an io buffer.
+        cores: what the target has.
+        needs: what the code needs of a machine, in the words of the target's kind.
+        inputs, outputs: what a run takes and returns; two outputs may share an io buffer. The
+            first io buffers are those of the inputs, in order.
         steps: kernel calls in order.
         arena_bytes: memory of all intermediate values.
         workspaces: distinct (shared, per thread) workspace needs of the kernels, in bytes.
         constants: all packed constants in one 64-byte aligned block of bytes.
-        code: object files by name; ``run`` holds the functions that call all kernels.
+        code: the program, in named pieces, as the builder of the target's kind linked them.
         report: how each task was compiled.
     """
 
@@ -156,7 +166,7 @@ class Image:
     platform: str
     num_threads: int
     cores: int
-    cpu_features: tuple[str, ...]
+    needs: tuple[str, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     steps: tuple[Step, ...]
@@ -165,6 +175,14 @@ class Image:
     constants: NDArray[Any]
     code: dict[str, bytes]
     report: tuple[TaskReport, ...]
+
+    @property
+    def io_values(self) -> tuple[Value, ...]:
+        """The value of each io buffer, by its number; of several, the first."""
+        found: dict[int, Value] = {}
+        for value in (*self.inputs, *self.outputs):
+            found.setdefault(value.io, value)
+        return tuple(found[i] for i in range(len(found)))
 
     def workspace_bytes(self, threads: int) -> int:
         """Workspace of a run with ``threads`` threads: kernels run one after another and share."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,18 +15,17 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError
-from tilework.kinds.cpu.code_features import lacking_features
-from tilework.kinds.cpu.execute import Executable
-from tilework.kinds.cpu.roofline import Roofline, measure_roofline
-from tilework.runtime.arrays import ALIGN, aligned_copy, aligned_empty
+from tilework.runtime.archive import read_image, write_image
+from tilework.runtime.arrays import aligned_copy, aligned_empty, ready_copy
 from tilework.runtime.bound import BoundCall, bound_outputs, io_buffers
+from tilework.runtime.executor import Context, Loaded, Roofline, executor_of
 from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winograd_text
+from tilework.runtime.names import in_order
 from tilework.runtime.samples import take_samples
+from tilework.runtime.signature import Key
 from tilework.runtime.timing import BenchmarkResult, KernelTime
-from tilework.target import HOST_PLATFORM, Target
 
 Array = NDArray[Any]
-
 
 _NARROW = ("  precision bf16: weights and intermediate values, sums in float32",)
 
@@ -32,7 +33,10 @@ _NARROW = ("  precision bf16: weights and intermediate values, sums in float32",
 class Module:
     """A compiled network: NumPy arrays in, NumPy arrays out.
 
-    Runs of one module take turns; to run at the same time from several threads, load it twice.
+    Several Python threads may run one module at once: each run has memory of its own for
+    intermediate values (a context, kept for later runs), and all share weights and code. Runs on
+    one thread each go on side by side; on a CPU, runs on several threads take turns in the whole
+    process, so that there are never more threads than cores.
 
     Attributes:
         name: of the network.
@@ -47,8 +51,9 @@ class Module:
         self.target = image.target
         self.report: tuple[TaskReport, ...] = image.report
         self.num_threads = image.num_threads
-        self._executable: Executable | None = None
+        self._loaded_image: Loaded | None = None
         self._loading = threading.Lock()
+        self._idle: list[Context] = []
 
     @property
     def inputs(self) -> dict[str, Value]:
@@ -81,10 +86,20 @@ class Module:
             ModuleError: inputs are missing or unknown, or of another shape or type; or this CPU
                 cannot run the code.
         """
-        arrays = self._arrays(inputs, more)
-        buffers = [_ready(v, a) for v, a in zip(self.image.inputs, arrays, strict=True)]
+        wanted = self.image.inputs
+        typed = [_typed(v) for v in wanted]
+        if isinstance(inputs, Mapping) and not more:
+            given: Mapping[str, Any] | Sequence[Any] = inputs
+        else:
+            given = [] if inputs is None else [inputs, *more]
+        arrays = in_order(f"module {self.name}", [v.name for v in wanted], typed, given)
+        buffers = [
+            ready_copy(f"input {v.name}", a, v.shape, v.dtype)
+            for v, a in zip(wanted, arrays, strict=True)
+        ]
         buffers += self._output_buffers()
-        self._loaded().run(buffers, self.num_threads)
+        with self._turn(self.num_threads) as context:
+            context.run(buffers, self.num_threads)
         return self._results(buffers)
 
     def bind(
@@ -94,6 +109,10 @@ class Module:
         threads: int | None = None,
     ) -> BoundCall:
         """A run with its arrays fixed, to be repeated at the least cost.
+
+        The call has memory of its own for intermediate values as long as it lives: bind once and
+        call often. Bound calls of one module run side by side like runs; one bound call that
+        several threads share takes turns.
 
         Args:
             inputs: arrays by input name, read anew at every call; one that is not given is made,
@@ -110,7 +129,7 @@ class Module:
         """
         count = self._threads(threads)
         buffers = io_buffers(self.image, inputs, outputs)
-        run = self._loaded().bind(buffers, count)
+        run = self._context().bind(buffers, count)
         named = {v.name: buffers[v.io] for v in self.image.inputs}
         return BoundCall(run, named, bound_outputs(self.image, buffers))
 
@@ -144,9 +163,9 @@ class Module:
         """
         count = self._threads(threads)
         buffers = [*self._random_inputs(), *self._output_buffers()]
-        executable = self._loaded()
-        executable.run(buffers, count)
-        runs = [executable.profile(buffers, count) for _ in range(max(repeat, 1))]
+        with self._turn(count) as context:
+            context.run(buffers, count)
+            runs = [context.profile(buffers, count) for _ in range(max(repeat, 1))]
         seconds = np.maximum(np.median(runs, axis=0), 1e-9)
         total = float(np.sum(seconds))
         roof = self.roofline(count)
@@ -166,19 +185,19 @@ class Module:
 
     def roofline(self, threads: int | None = None) -> Roofline:
         """What this machine reaches with the module's kind of code; measured once per process."""
-        self._loaded()
-        return measure_roofline(Target(self.target), self._threads(threads))
+        return self._loaded().roofline(self._threads(threads))
 
     def kernels_alone(self, threads: int | None = None) -> dict[str, float]:
         """Milliseconds of each kernel run again and again by itself, by symbol."""
         count = self._threads(threads)
         buffers = [*self._random_inputs(), *self._output_buffers()]
-        executable = self._loaded()
-        executable.run(buffers, count)
+        context = self._context()
+        with self._loaded().turn(count):
+            context.run(buffers, count)
         out: dict[str, float] = {}
         for i, step in enumerate(self.image.steps):
             if step.symbol not in out:
-                call = executable.bind_step(i, buffers, count)
+                call = context.bind_step(i, buffers, count)
                 call()
                 samples = take_samples(call, repeats=9, min_sample_s=1e-3, budget_s=0.02)
                 out[step.symbol] = 1e3 * samples.median
@@ -198,46 +217,61 @@ class Module:
             f"  constants {_mib(self.image.constants.nbytes)}, intermediate values "
             f"{_mib(self.image.arena_bytes)}, code {_mib(code)}",
         ]
-        if guard := winograd_text(self.report):
-            lines.append(f"  {guard}")
+        if winograd := winograd_text(self.report):
+            lines.append(f"  {winograd}")
         if tuned == len(self.report):
             total = sum((r.latency_s or 0) * r.weight for r in self.report)
             lines.append(f"  recorded time of all tasks {1e3 * total:.3f} ms")
         return "\n".join(lines)
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], *, private_key: Key | None = None) -> None:
         """Write the module, with its present number of threads, to a file.
 
-        `tilework.runtime.archive` describes the file.
+        Args:
+            path: of the file; `tilework.runtime.archive` describes it.
+            private_key: an Ed25519 key (the path or the bytes of a PEM file, or its 32 bytes) to
+                sign the module with. The signature goes to ``path`` + ``.sig``; who loads the
+                module with the public key can demand it.
 
         Raises:
-            ModuleError: the file cannot be written.
+            ModuleError: the file cannot be written, or the key is none.
         """
-        from tilework.runtime.archive import save_module
-
-        save_module(replace(self.image, num_threads=self.num_threads), path)
+        write_image(replace(self.image, num_threads=self.num_threads), Path(path), private_key)
 
     def __repr__(self) -> str:
         return f"<Module {self.name} for {self.target}>"
 
-    def _loaded(self) -> Executable:
+    def _loaded(self) -> Loaded:
         with self._loading:
-            if self._executable is None:
-                if self.image.platform != HOST_PLATFORM:
-                    raise ModuleError(
-                        f"module {self.name} has code for {self.image.platform} "
-                        f"('{self.target}'), this is {HOST_PLATFORM}: save it and load it there, "
-                        "or compile the network for 'llvm -mcpu=native' here"
-                    )
-                lacking = lacking_features(self.image.cpu_features)
-                if lacking:
-                    raise ModuleError(
-                        f"module {self.name} was compiled for '{self.target}' and needs "
-                        f"{', '.join(lacking)}, which this CPU lacks: compile the network for "
-                        "'llvm -mcpu=native' here"
-                    )
-                self._executable = Executable(self.image)
-            return self._executable
+            if self._loaded_image is None:
+                executor = executor_of(self.target)
+                executor.check(self.image, f"module {self.name}")
+                self._loaded_image = executor.load(self.image)
+            return self._loaded_image
+
+    def _context(self) -> Context:
+        """New memory for a run."""
+        try:
+            return self._loaded().context()
+        except MemoryError as e:
+            raise ModuleError(
+                f"module {self.name}: there is not enough memory for a run: intermediate values "
+                f"take {_mib(self.image.arena_bytes)}"
+            ) from e
+
+    @contextmanager
+    def _turn(self, threads: int) -> Iterator[Context]:
+        """A context that no other run has, for as long as the run lasts, when it is its turn."""
+        with self._loaded().turn(threads):
+            # one step each, so that two threads cannot take the same one
+            try:
+                context = self._idle.pop()
+            except IndexError:
+                context = self._context()
+            try:
+                yield context
+            finally:
+                self._idle.append(context)
 
     def _threads(self, count: int | None) -> int:
         """A number of threads for a run; by default `num_threads`."""
@@ -245,11 +279,7 @@ class Module:
             return self.num_threads
         if count < 1:
             raise ModuleError(f"the number of threads must be at least 1, not {count}")
-        if count > 1 and self.image.cores == 1:
-            raise ModuleError(
-                f"module {self.name} was compiled for one core ('{self.target}') and cannot use "
-                f"{count} threads: compile the network for -num-cores={count}"
-            )
+        executor_of(self.target).check_threads(self.image, count)
         return int(count)
 
     def _timed_call(self, threads: int | None) -> Callable[[], object]:
@@ -270,12 +300,8 @@ class Module:
 
     def _output_buffers(self) -> list[Array]:
         """One new buffer per io number that no input has."""
-        first = len(self.image.inputs)
-        by_number = {v.io: v for v in self.image.outputs}
-        return [
-            aligned_empty(by_number[i].shape, by_number[i].dtype)
-            for i in range(first, first + len(by_number))
-        ]
+        made = self.image.io_values[len(self.image.inputs) :]
+        return [aligned_empty(v.shape, v.dtype) for v in made]
 
     def _results(self, buffers: Sequence[Array]) -> list[Array]:
         """The outputs; one that shares its buffer with an earlier one is copied."""
@@ -287,42 +313,28 @@ class Module:
             used.add(v.io)
         return out
 
-    def _arrays(self, inputs: Any, more: Sequence[Any]) -> list[Any]:
-        """The callers' arrays in the order of the inputs."""
-        names = list(self.inputs)
-        if isinstance(inputs, Mapping) and not more:
-            missing = [n for n in names if n not in inputs]
-            unknown = [str(n) for n in inputs if n not in names]
-        else:
-            given = [] if inputs is None else [inputs, *more]
-            missing = names[len(given) :]
-            unknown = [f"number {i + 1}" for i in range(len(names), len(given))]
-            inputs = dict(zip(names, given, strict=False))
-        if missing or unknown:
-            told = [f"missing {', '.join(missing)}"] if missing else []
-            told += [f"unknown {', '.join(unknown)}"] if unknown else []
-            wanted = ", ".join(map(_typed, self.image.inputs))
-            raise ModuleError(
-                f"module {self.name} takes the inputs {wanted}; {' and '.join(told)}"
-            )
-        return [inputs[n] for n in names]
+
+def load_module(path: str | PathLike[str], *, public_key: Key | None = None) -> Module:
+    """Read a module file that this machine can run.
+
+    A module is native code: running it is running a program, with all that this process may do.
+    Load only files that you trust. A damaged file is told; one that was made to do harm is not,
+    unless its signature is demanded.
+
+    Args:
+        path: of a file that `Module.save` wrote.
+        public_key: load the module only if ``path`` + ``.sig`` is its signature by this Ed25519
+            key (the path or the bytes of a PEM file, or its 32 bytes).
+
+    Raises:
+        ModuleError: the file is missing, no module, damaged, or not signed by the key; it was made
+            for another version of the ABI; or its code needs another platform or CPU.
+    """
+    return Module(read_image(Path(path), public_key))
 
 
 def _typed(value: Value) -> str:
     return f"{value.name} {value.dtype}{list(value.shape)}"
-
-
-def _ready(value: Value, given: Any) -> Array:
-    """``given`` as the kernels take it: it is copied only if its memory is not aligned."""
-    array = np.asarray(given)
-    if array.shape != value.shape or array.dtype != numpy_dtype(value.dtype):
-        raise ModuleError(
-            f"input {value.name}: expected {value.dtype}{list(value.shape)}, "
-            f"got {array.dtype}{list(array.shape)}"
-        )
-    if array.flags.c_contiguous and array.ctypes.data % ALIGN == 0:
-        return array
-    return aligned_copy(array)
 
 
 def _mib(size: int) -> str:

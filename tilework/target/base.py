@@ -63,6 +63,10 @@ class Target:
         words = [w for w in self.text.split() if not w.startswith("-num-cores=")]
         return replace(self, text=" ".join([*words, f"-num-cores={num_cores}"]))
 
+    def relatives(self) -> Iterable[Target]:
+        """Targets whose measured schedules may serve for this one, the nearest first."""
+        return ()
+
     def missing_on_host(self) -> list[str]:
         """What the target's programs need and this machine lacks."""
         return []

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilework.cache import BoundedCache
+from tilework.kinds.cpu.code_features import used_features
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
 from tilework.kinds.cpu.llvm.program import Source, generate_program, region_keys
 from tilework.kinds.cpu.lowering import LOWERING
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.kernel import Kernel, KernelArg
+from tilework.lower.protocol import Linked
 from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
@@ -79,12 +81,10 @@ class CpuBuilder:
         """See `build`."""
         return build(task, sketch_id, row, apart)
 
-    def link(
-        self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CpuTarget
-    ) -> dict[str, bytes]:
-        """Object files: ``run`` holds the functions that call all kernels."""
-        code = {symbol: code for k in kernels for symbol, code in k.objects}
-        return {"run": driver_object(steps, target), **code}
+    def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CpuTarget) -> Linked:
+        """Object files: ``run.o`` holds the functions that call all kernels."""
+        code = {f"{symbol}.o": code for k in kernels for symbol, code in k.objects}
+        return Linked({"run.o": driver_object(steps, target), **code}, used_features(target))
 
 
 BUILDER = CpuBuilder()

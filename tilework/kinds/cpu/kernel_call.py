@@ -8,12 +8,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tilework.dtypes import numpy_dtype
+from tilework.errors import ModuleError
+from tilework.kinds.cpu.calls import RUN
 from tilework.kinds.cpu.object_code import ObjectCode
+from tilework.kinds.cpu.team import TEAM
 from tilework.lower.kernel import Kernel
-from tilework.runtime.arrays import ALIGN
-
-_PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
+from tilework.runtime.arrays import check_ready
 
 
 class LoadedKernel:
@@ -23,7 +23,7 @@ class LoadedKernel:
         self.kernel = kernel
         self._code = ObjectCode(*(code for _, code in kernel.objects))
         self.address = self._code.address(kernel.symbol)
-        self._call = _PROTOTYPE(self.address)
+        self._call = RUN(self.address)
 
     def __call__(
         self, arrays: Sequence[NDArray[Any]], workspace: NDArray[Any] | None, threads: int
@@ -37,21 +37,15 @@ class LoadedKernel:
         """The call with its arguments fixed, for timing.
 
         Raises:
-            ValueError: an array has another size or type than the kernel expects.
+            ModuleError: an array has another size or type than the kernel expects, the workspace
+                is too small, or this is a forked child that cannot have so many threads.
         """
         for a, arg in zip(arrays, self.kernel.args, strict=True):
-            if a.shape != arg.shape or a.dtype != numpy_dtype(arg.dtype):
-                raise ValueError(
-                    f"argument {arg.name}: expected {arg.dtype}{list(arg.shape)}, "
-                    f"got {a.dtype}{list(a.shape)}"
-                )
-            if not a.flags.c_contiguous or a.ctypes.data % ALIGN:
-                raise ValueError(
-                    f"argument {arg.name} must be contiguous and {ALIGN}-byte aligned"
-                )
+            check_ready(f"argument {arg.name}", a, arg.shape, arg.dtype)
         need = self.kernel.workspace_bytes(threads)
         if need and (workspace is None or workspace.nbytes < need):
-            raise ValueError(f"the kernel needs {need} bytes of workspace")
+            raise ModuleError(f"the kernel needs {need} bytes of workspace")
+        TEAM.require(threads)
         return BoundKernel(self, list(arrays), workspace, threads)
 
 
@@ -74,6 +68,9 @@ class BoundKernel:
 
     def __call__(self) -> None:
         """Run once."""
+        if self._threads > 1:
+            TEAM.require(self._threads)
+            TEAM.used = True
         self._call(self._args, self._workspace, self._threads)
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
-from tilework.kinds.cpu.target import CpuTarget as Target
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.image import Image, Step
 
 
@@ -15,7 +15,7 @@ from tilework.runtime.image import Image, Step
 class Roofline:
     """What a number of threads reaches on this machine, measured with generated code."""
 
-    target: Target
+    target: CpuTarget
     threads: int
     peak_gflops: float
     bandwidth: Bandwidth
@@ -40,12 +40,21 @@ class Roofline:
         """The same where the kernel runs again and again, as when it was tuned."""
         return self._read_s(step.constant_bytes, step.nbytes)
 
+    def level(self, nbytes: float) -> str:
+        """The nearest memory that holds so many bytes."""
+        sizes = (
+            ("the L1 cache", self.target.l1_bytes * self.threads),
+            ("the L2 cache", self.target.l2_bytes * self.threads),
+            ("the L3 cache", self.target.l3_bytes),
+        )
+        return next((name for name, size in sizes if nbytes <= size), "memory")
+
     def _read_s(self, nbytes: float, footprint: float) -> float:
         return nbytes / (self.bandwidth.of(footprint, self.target, self.threads) * 1e9)
 
 
 @lru_cache(maxsize=8)
-def measure_roofline(target: Target, threads: int) -> Roofline:
+def measure_roofline(target: CpuTarget, threads: int) -> Roofline:
     """The machine's figures at a number of threads; measured once per process, in under a second.
 
     The target must be one whose code this machine runs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from tilework.target.host import HOST_PLATFORM
 
 _CACHE_DIR = Path("/sys/devices/system/cpu/cpu0/cache")
 _BFLOAT16 = "avx512bf16"
+_CORE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _KNOWN_OPTIONS = ("mcpu", "num-cores", "mattr", "mtriple")
 
 
@@ -121,6 +123,12 @@ class CpuTarget(Target):
     def chain_limits(self) -> ChainLimits:
         """Tiles that stay in a core's own cache, and values that would not."""
         return ChainLimits(max_channels=1024, max_taps=25, min_bytes=1 << 20)
+
+    def relatives(self) -> list[Target]:
+        """The same CPU with other numbers of threads: registers and near caches are the same."""
+        counts = [n for n in _CORE_COUNTS if n != self.num_cores]
+        counts.sort(key=lambda n: (abs(math.log2(n / self.num_cores)), n))
+        return [self.with_cores(n) for n in counts]
 
     def _text(self, num_cores: int) -> str:
         triple = f" -mtriple={self.triple}" if self.triple else ""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilework.kinds.cpu.calls import PROFILE_SYMBOL, RUN_SYMBOL
 from tilework.kinds.cpu.llvm.assembler import emit_object
-from tilework.kinds.cpu.target import CpuTarget as Target
-from tilework.runtime.image import PROFILE_SYMBOL, RUN_SYMBOL, Step
+from tilework.kinds.cpu.target import CpuTarget
+from tilework.runtime.image import Step
 
 
-def driver_object(steps: Sequence[Step], target: Target) -> bytes:
-    """Object code of the run function and the profiled run function.
+def driver_object(steps: Sequence[Step], target: CpuTarget) -> bytes:
+    """Object code of the run function and the profiled run function (`tilework.kinds.cpu.calls`).
 
-    ``void tilework_run(void **table, void *workspace, int32_t threads)`` calls every kernel with
-    its part of ``table``: the argument pointers of all calls, one after another.
-
-    ``void tilework_profile(..., int32_t clock, struct timespec *stamps)`` also stores the time of
-    ``clock`` before the first call and after each.
+    Nothing unwinds through them, as through no kernel: objects have no tables for it.
     """
     declarations = [f"declare void @{s}(ptr, ptr, i32)" for s in sorted({s.symbol for s in steps})]
     run: list[str] = []
@@ -50,11 +47,11 @@ def _stamp(i: int) -> str:
 _MODULE = """\
 declare i32 @clock_gettime(i32, ptr)
 {declarations}
-define void @{run}(ptr %table, ptr %ws, i32 %threads) {{
+define void @{run}(ptr %table, ptr %ws, i32 %threads) nounwind {{
 {run_body}
   ret void
 }}
-define void @{profile}(ptr %table, ptr %ws, i32 %threads, i32 %clock, ptr %stamps) {{
+define void @{profile}(ptr %table, ptr %ws, i32 %threads, i32 %clock, ptr %stamps) nounwind {{
 {profile_body}
   ret void
 }}

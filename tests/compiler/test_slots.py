@@ -10,7 +10,7 @@ from tilework import Target, ops, te
 from tilework import compile as compile_network
 from tilework.compiler.assemble import _assemble
 from tilework.compiler.copies import joined, sliced
-from tilework.compiler.slots import without_moves
+from tilework.compiler.slots import without_copies
 from tilework.graph import Builder, plan
 from tilework.graph.ir import ValueType
 from tilework.graph.plan import Call, Plan
@@ -155,7 +155,7 @@ def test_branches_are_computed_in_place():
     y = branches(b, x)
     z = b.op("tanh", branches(b, y))
     net = b.finish([z])
-    bare, _ = without_moves(plan(net))
+    bare, _ = without_copies(plan(net))
     names = [c.name for c in bare.calls]
     assert "concat" not in names and names.count("copy") == 2  # what stands there twice
     data = np.random.default_rng(0).standard_normal((1, 9, 7, 8), np.float32)
@@ -174,5 +174,5 @@ def test_what_the_caller_sees_is_not_shared():
     x = b.input("x", (1, 4, 4, 8))
     a = b.op("relu", x)
     net = b.finish([b.op("concat", a, x, axis=3), a])
-    bare, slots = without_moves(plan(net))
+    bare, slots = without_copies(plan(net))
     assert not slots and len(bare.calls) == 2

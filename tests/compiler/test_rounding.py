@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.runtime.test_history import record
+from tests.compiler.test_history import record
 from tilework import compile as compile_network
 from tilework.compiler.choose import choose_schedule
-from tilework.compiler.rounding import ERROR_BOUND, guarded
+from tilework.compiler.rounding import ERROR_BOUND, within_bound
 from tilework.graph import Builder, plan
 from tilework.record import MemoryHistory
 from tilework.runtime import load_module
@@ -99,10 +99,10 @@ def test_without_direct_records_the_draft_decides(target):
     history = MemoryHistory([record(task, row, 1.0, sketch=sketch.id)])
     choice = choose_schedule(task, history)
     weights = {call.dag.inputs[1].name: filters(1, TINY).transpose(2, 3, 1, 0)}
-    found = guarded(task, choice, weights, history)
+    found = within_bound(task, choice, weights, history)
     assert found.refused and found.choice.source == "untuned"
     assert not SearchSpace.of(task).sketch(found.choice.sketch_id).transforms
-    assert guarded(task, choice, {}, history).choice == choice
+    assert within_bound(task, choice, {}, history).choice == choice
 
 
 @pytest.mark.parametrize("taps", [(3, 3), (1, 3), (3, 1), (3, 3, 3)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runtime.test_networks import check_exported
+from tests.compiler.test_networks import check_exported
 from tilework import zoo
 
 

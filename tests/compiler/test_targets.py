@@ -119,8 +119,8 @@ def test_foreign_code_is_saved_and_not_run(net, tmp_path):
         manifest = json.loads(file.read("manifest.json"))
         objects = [n for n in file.namelist() if n.endswith(".o")]
         machines = {file.read(n)[18] for n in objects}  # e_machine of the ELF header
-    assert manifest["platform"] == "linux aarch64"
-    assert manifest["image"]["cpu_features"] == ["neon"]
+    assert manifest["image"]["platform"] == "linux aarch64"
+    assert manifest["image"]["needs"] == ["neon"]
     assert len(objects) > 5 and machines == {0xB7}
     with pytest.raises(ModuleError, match=r"code for linux aarch64.*this is .*compile"):
         module.run(np.zeros((1, 13, 11, 5), np.float32))

@@ -1,0 +1,27 @@
+"""How generated code is called: the part of a module's ABI that belongs to CPUs.
+
+A kernel and the function ``tilework_run`` that calls all kernels of a network have the signature
+
+    void f(void **table, void *workspace, int32_t threads)
+
+For a kernel, ``table`` holds its arguments: inputs, then outputs. For a network it holds those of
+all calls, one after another. ``tilework_profile`` also stores the time of ``clock`` before the
+first call and after each:
+
+    void f(void **table, void *workspace, int32_t threads, int32_t clock, struct timespec *stamps)
+
+Pointers are 64-byte aligned, but for arguments that lie within larger arrays. A change here is a
+change of `tilework.runtime.image.ABI_VERSION`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+RUN_SYMBOL = "tilework_run"
+PROFILE_SYMBOL = "tilework_profile"
+
+RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
+PROFILE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p
+)

@@ -1,0 +1,186 @@
+"""Compiled networks on this CPU: `tilework.runtime.executor.Executor`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from ctypes import c_int32, c_void_p
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.errors import ModuleError
+from tilework.kinds.cpu.calls import PROFILE, PROFILE_SYMBOL, RUN, RUN_SYMBOL
+from tilework.kinds.cpu.code_features import lacking_features
+from tilework.kinds.cpu.object_code import ObjectCode, check_objects
+from tilework.kinds.cpu.roofline import Roofline, measure_roofline
+from tilework.kinds.cpu.target import CpuTarget
+from tilework.kinds.cpu.team import TEAM, Lock
+from tilework.runtime.arrays import aligned_empty
+from tilework.runtime.image import Image
+from tilework.target.host import HOST_PLATFORM
+
+Array = NDArray[Any]
+
+_HERE = "compile the network for 'llvm -mcpu=native' here"
+
+
+class CpuExecutor:
+    """Runs object code in this process."""
+
+    def check(self, image: Image, what: str) -> None:
+        """See `tilework.runtime.executor.Executor`."""
+        if image.platform != HOST_PLATFORM:
+            raise ModuleError(
+                f"{what} has code for {image.platform}, this is {HOST_PLATFORM}: it was compiled "
+                f"for '{image.target}'; load it there, or {_HERE}"
+            )
+        lacking = lacking_features(image.needs)
+        if lacking:
+            raise ModuleError(
+                f"{what} was compiled for '{image.target}' and needs {', '.join(lacking)}, which "
+                f"this CPU lacks: {_HERE}"
+            )
+
+    def check_threads(self, image: Image, threads: int) -> None:
+        """Code for a single core cannot divide its work."""
+        if threads > 1 and image.cores == 1:
+            raise ModuleError(
+                f"module {image.name} was compiled for one core ('{image.target}') and cannot use "
+                f"{threads} threads: compile the network for -num-cores={threads}"
+            )
+
+    def check_code(self, image: Image) -> None:
+        """See `tilework.runtime.executor.Executor`."""
+        symbols = {RUN_SYMBOL, PROFILE_SYMBOL, *(step.symbol for step in image.steps)}
+        check_objects(image.code, symbols)
+
+    def load(self, image: Image) -> LoadedNetwork:
+        """See `tilework.runtime.executor.Executor`."""
+        return LoadedNetwork(image)
+
+
+class LoadedNetwork:
+    """Code and constants of a network in this process."""
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self.code = ObjectCode(*image.code.values())
+        self.run = RUN(self.code.address(RUN_SYMBOL))
+        self.profile = PROFILE(self.code.address(PROFILE_SYMBOL))
+
+    def context(self) -> CpuContext:
+        """See `tilework.runtime.executor.Loaded`."""
+        return CpuContext(self)
+
+    def turn(self, threads: int) -> AbstractContextManager[object]:
+        """Runs with several threads take turns in the whole process: `tilework.kinds.cpu.team`."""
+        return TEAM.turn(threads)
+
+    def roofline(self, threads: int) -> Roofline:
+        """See `tilework.runtime.executor.Loaded`."""
+        return measure_roofline(CpuTarget(self.image.target), threads)
+
+
+class CpuContext:
+    """Arena, workspace and argument table of a run."""
+
+    def __init__(self, loaded: LoadedNetwork) -> None:
+        image = loaded.image
+        self._loaded, self._image = loaded, image
+        self._arena = aligned_empty((image.arena_bytes,), "uint8")
+        self._workspace = aligned_empty((0,), "uint8")
+        self._lock = Lock()
+        bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
+        refs = [r for step in image.steps for r in step.args]
+        self._table = np.array(
+            [bases[r.space] + r.at if r.space in bases else 0 for r in refs], np.uint64
+        )
+        self._places: dict[int, list[int]] = {}
+        for i, r in enumerate(refs):
+            if r.space == "io":
+                self._places.setdefault(r.at, []).append(i)
+
+    def run(self, buffers: Sequence[Array], threads: int) -> None:
+        """See `tilework.runtime.executor.Context`."""
+        threads = self._ready(buffers, threads)
+        self._loaded.run(self._table.ctypes.data, self._workspace.ctypes.data, threads)
+
+    def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
+        """See `tilework.runtime.executor.Context`."""
+        threads = self._ready(buffers, threads)
+        stamps = np.zeros((len(self._image.steps) + 1, 2), np.int64)
+        self._loaded.profile(
+            self._table.ctypes.data,
+            self._workspace.ctypes.data,
+            threads,
+            time.CLOCK_MONOTONIC,
+            stamps.ctypes.data,
+        )
+        passed = np.diff(stamps, axis=0)
+        return np.asarray(passed[:, 0] + passed[:, 1] * 1e-9, np.float64)
+
+    def bind(self, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+        """See `tilework.runtime.executor.Context`; a call costs under a microsecond."""
+        return self._bound(self._loaded.run, 0, buffers, threads)
+
+    def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+        """See `tilework.runtime.executor.Context`."""
+        steps = self._image.steps
+        first = sum(len(s.args) for s in steps[:step])
+        kernel = RUN(self._loaded.code.address(steps[step].symbol))
+        *inputs, output = ((ref.space, ref.at) for ref in steps[step].args)
+        spare = aligned_empty((self._image.arena_bytes,), "uint8") if output in inputs else None
+        changed = {} if spare is None else {first + len(inputs): spare}
+        return self._bound(kernel, first, buffers, threads, changed)
+
+    def _bound(
+        self,
+        run: Any,
+        first: int,
+        buffers: Sequence[Array],
+        threads: int,
+        changed: Mapping[int, Array] | None = None,
+    ) -> Callable[[], None]:
+        """A function with the argument table from entry ``first`` on, some entries replaced."""
+        self._fill(buffers, threads)
+        table, workspace, lock = self._table.copy(), self._workspace, self._lock
+        for entry, array in (changed or {}).items():
+            table[entry] = array.ctypes.data
+        a = c_void_p(table.ctypes.data + first * table.itemsize)
+        b = c_void_p(workspace.ctypes.data)
+        count, team, turn = c_int32(threads), TEAM, TEAM.lock
+
+        def alone() -> None:
+            with lock.now:
+                run(a, b, count)
+
+        def together() -> None:
+            with lock.now, turn.now:
+                team.used = True
+                run(a, b, count if not team.lost else c_int32(team.threads(threads)))
+
+        call = alone if threads == 1 else together
+        # what the pointers point to lives as long as the call
+        call.keep = (self, table, workspace, *buffers, *(changed or {}).values())  # type: ignore[attr-defined]
+        return call
+
+    def _ready(self, buffers: Sequence[Array], threads: int) -> int:
+        """Make ready for a run; returns how many threads there are for it."""
+        threads = TEAM.threads(threads)
+        TEAM.used |= threads > 1
+        self._fill(buffers, threads)
+        return threads
+
+    def _fill(self, buffers: Sequence[Array], threads: int) -> None:
+        """Put the io buffers into the table, and have workspace for so many threads."""
+        for number, places in self._places.items():
+            self._table[places] = buffers[number].ctypes.data
+        need = self._image.workspace_bytes(threads)
+        if self._workspace.nbytes < need:
+            self._workspace = aligned_empty((need,), "uint8")
+
+
+EXECUTOR = CpuExecutor()

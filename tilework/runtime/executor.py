@@ -1,0 +1,137 @@
+"""What a compiled network asks of a kind of machine: a page that every kind fills in.
+
+    executor.check(image, ..)    can this machine run it? asked before anything is loaded
+    loaded = executor.load(..)   code and constants in the machine's memory, once per module
+    context = loaded.context()   memory for what a run computes, once per run at a time
+    with loaded.turn(threads):   where runs must not meet
+        context.run(buffers, threads)
+
+An executor is the room ``executor`` of its kind (`tilework.kinds`); the first word of an image's
+target names the kind. It needs nothing of the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework import kinds
+from tilework.errors import ModuleError, TargetError
+from tilework.runtime.image import Image, Step
+
+Array = NDArray[Any]
+
+
+class Roofline(Protocol):
+    """What this machine reaches at a number of threads: bounds of a kernel call's time."""
+
+    def seconds(self, step: Step, image: Image) -> float:
+        """The least time that a call can take within a run of the network."""
+
+    def constants_s(self, step: Step, image: Image) -> float:
+        """Time to read the call's constants within a run of the network."""
+
+    def warm_constants_s(self, step: Step) -> float:
+        """The same where the kernel runs again and again, as when it was tuned."""
+
+    def level(self, nbytes: float) -> str:
+        """The nearest memory that holds so many bytes, in words, such as ``the L2 cache``."""
+
+
+class Context(Protocol):
+    """Memory for the values of one run. Contexts of a module run side by side.
+
+    Io buffers are aligned, contiguous arrays in the order of their numbers.
+    """
+
+    def run(self, buffers: Sequence[Array], threads: int) -> None:
+        """Run once."""
+
+    def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
+        """Run once and return the seconds that each step took."""
+
+    def bind(self, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+        """The run on these buffers, ready to be repeated at the least cost.
+
+        It takes its turn by itself, and may be called from several threads.
+        """
+
+    def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+        """One kernel call of the run by itself, on what the context's last run left.
+
+        An output that takes an input's place in the network has memory of its own here, so that
+        the values stay what they are.
+        """
+
+
+class Loaded(Protocol):
+    """A network's code and constants on this machine, shared by all its contexts."""
+
+    def context(self) -> Context:
+        """New memory for a run.
+
+        Raises:
+            MemoryError: there is none.
+        """
+
+    def turn(self, threads: int) -> AbstractContextManager[object]:
+        """What a run of `Context.run` or `Context.profile` holds while it lasts."""
+
+    def roofline(self, threads: int) -> Roofline:
+        """What this machine reaches with such code; measured once per process."""
+
+
+class Executor(Protocol):
+    """A kind's room ``executor``."""
+
+    def check(self, image: Image, what: str) -> None:
+        """Refuse an image that this machine cannot run, by what stands in it beside its code.
+
+        Args:
+            what: begins the message, such as ``module resnet-18``.
+
+        Raises:
+            ModuleError: the platform, or something that the code needs, is not here.
+        """
+
+    def check_threads(self, image: Image, threads: int) -> None:
+        """Refuse a number of threads that the image cannot use.
+
+        Raises:
+            ModuleError: see above.
+        """
+
+    def check_code(self, image: Image) -> None:
+        """Refuse code that is damaged or lacks a function; it must not be run to find out.
+
+        Raises:
+            ModuleError: see above.
+        """
+
+    def load(self, image: Image) -> Loaded:
+        """Bring code and constants where they run.
+
+        Raises:
+            ModuleError: the code is damaged, or asks for functions that are not there.
+        """
+
+
+def executor_of(target: str) -> Executor:
+    """The executor for a target's text, or for a kind's name.
+
+    Raises:
+        ModuleError: there is no such kind, or what its executor needs is not installed.
+    """
+    try:
+        found: Executor = kinds.room(target.split()[0] if target.split() else "", "executor")
+    except TargetError as e:
+        raise ModuleError(f"nothing here runs modules for '{target}': {e}") from e
+    except ImportError as e:
+        raise ModuleError(
+            f"modules for '{target}' cannot run here, {e}: install what is missing"
+        ) from e
+    return found

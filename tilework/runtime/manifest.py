@@ -1,0 +1,85 @@
+"""Images as JSON and back, every value checked against the type that its class declares."""
+
+from __future__ import annotations
+
+import math
+import types
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from tilework.runtime.image import Image
+
+_BLOCKS = ("constants", "code")
+"""What of an image is no JSON: members of the module file by themselves."""
+
+
+def image_to_json(image: Image) -> dict[str, Any]:
+    """All of an image but its code and constants."""
+    return {f.name: _plain(getattr(image, f.name)) for f in fields(Image) if f.name not in _BLOCKS}
+
+
+def image_from_json(data: Any) -> Image:
+    """The image of `image_to_json`, without code and constants.
+
+    Raises:
+        ValueError: a field is missing or unknown, or holds something of another type.
+    """
+    empty = {"constants": np.empty(0, np.uint8), "code": {}}
+    image: Image = _object(Image, data, "image", empty)
+    return image
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as dictionaries, tuples as lists, down to the leaves."""
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _object(kind: Any, data: Any, where: str, given: dict[str, Any] | None = None) -> Any:
+    """A dataclass from a dictionary of its fields, of which some are given."""
+    known = {n: t for n, t in _hints(kind).items() if n not in (given or {})}
+    if not isinstance(data, dict) or set(data) != set(known):
+        raise ValueError(f"{where} should have the fields {', '.join(known)}")
+    read = {name: _read(known[name], data[name], f"{where}.{name}") for name in known}
+    return kind(**read, **(given or {}))
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _read(kind: Any, data: Any, where: str) -> Any:
+    """``data`` as a value of type ``kind``."""
+    origin, of = get_origin(kind), get_args(kind)
+    if origin is types.UnionType:
+        return None if data is None and type(None) in of else _read(of[0], data, where)
+    if origin is Literal:
+        if isinstance(data, str) and data in of:
+            return data
+    elif origin is tuple and isinstance(data, list):
+        each = of[:1] * len(data) if of[1:] == (...,) else of
+        if len(each) == len(data):
+            both = enumerate(zip(each, data, strict=True))
+            return tuple(_read(t, v, f"{where}[{i}]") for i, (t, v) in both)
+    elif is_dataclass(kind):
+        return _object(kind, data, where)
+    elif kind is float and type(data) in (int, float) and math.isfinite(data):
+        return float(data)
+    elif kind in (int, str) and type(data) is kind:
+        return data
+    elif hasattr(kind, "_fields") and isinstance(data, list) and len(data) == len(kind._fields):
+        named = zip(_hints(kind).items(), data, strict=True)
+        return kind(*(_read(t, v, f"{where}.{name}") for (name, t), v in named))
+    raise ValueError(f"{where} holds {_short(data)}")
+
+
+def _short(data: Any) -> str:
+    text = repr(data) if isinstance(data, (str, int, float, bool, type(None))) else type(data)
+    return str(text)[:60]
