@@ -7,6 +7,7 @@ at is checked here first: whatever passes can be loaded, though it may compute n
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,18 +23,26 @@ _RELOCATABLE = 1
 _NULL, _BITS, _SYMTAB, _STRTAB, _RELA, _NOBITS = 0, 1, 2, 3, 4, 8
 _UNWIND, _ADDRSIG = 0x70000001, 0x6FFF4C03
 _KNOWN_SECTIONS = {_NULL, _BITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _UNWIND, _ADDRSIG}
-_FLAGS = 0x1 | 0x2 | 0x4 | 0x10 | 0x20 | 0x40  # write, alloc, execute, merge, strings, info
+_ALLOC, _EXECUTE = 0x2, 0x4
+_FLAGS = 0x1 | _ALLOC | _EXECUTE | 0x10 | 0x20 | 0x40  # write, .., merge, strings, info
 _ABSOLUTE, _UNDEFINED = 0xFFF1, 0
 _ARCH = HOST_PLATFORM.split()[1]
 _MOST_ALIGN = 4096
 _MOST_ZEROS = 1 << 24
 
-# Relocations that our code has or may have: number of bytes changed, and read before the place.
-_X86_64 = {1: (8, 0), 2: (4, 0), 4: (4, 0), 9: (4, 3), 10: (4, 0), 11: (4, 0), 24: (8, 0),
-           41: (4, 3), 42: (4, 3)}  # fmt: skip
-_AARCH64 = {n: (4, 0) for n in (261, 275, 277, 278, 282, 283, 284, 285, 286, 299, 311, 312)}
-_AARCH64 |= {257: (8, 0), 258: (4, 0), 260: (8, 0)}
-_MACHINES = {"x86_64": (62, _X86_64), "aarch64": (183, _AARCH64)}
+# Relocations of position-independent code, each with the number of bytes that are changed, and of
+# those before them that are looked at. The loader ends the process where a near one is out of
+# reach: it may only refer to the object itself.
+_Relocations = dict[int, tuple[int, int]]
+_X86_64: _Relocations = {1: (8, 0), 4: (4, 0), 9: (4, 3), 24: (8, 0), 41: (4, 3), 42: (4, 3)}
+_X86_64_NEAR: _Relocations = {2: (4, 0)}
+_AARCH64: _Relocations = {n: (4, 0) for n in (282, 283, 311, 312)} | {257: (8, 0), 260: (8, 0)}
+_AARCH64_NEAR: _Relocations = {n: (4, 0) for n in (261, 275, 277, 278, 284, 285, 286, 299)}
+_MACHINES: dict[str, tuple[int, _Relocations, _Relocations]] = {
+    "x86_64": (62, _X86_64, _X86_64_NEAR),
+    "aarch64": (183, _AARCH64, _AARCH64_NEAR),
+}
+_MOST_ADDEND = 1 << 24
 
 
 class BadObject(ValueError):
@@ -114,18 +123,18 @@ class _Reader:
         names = self._read_sections()
         tables = [i for i, s in enumerate(self._sections) if s.kind == _SYMTAB]
         _check(len(tables) == 1, f"it has {len(tables)} symbol tables")
-        defined, needed, count = self._symbols(self._sections[tables[0]])
+        defined, needed, homes = self._symbols(self._sections[tables[0]])
         for section in self._sections:
             if section.kind == _RELA:
                 _check(section.link == tables[0], "relocations of another symbol table")
-                self._relocations(section, count)
+                self._relocations(section, homes)
         unwind = any(s.kind == _UNWIND for s in self._sections) or ".eh_frame" in names
         return ObjectFile(frozenset(defined), frozenset(needed), unwind)
 
     def _read_sections(self) -> set[str]:
         """Reads and checks the table of sections; returns their names."""
         head = _Header(*_HEADER.unpack_from(self._code, 0))
-        machine = _MACHINES.get(_ARCH, (head.machine, {}))[0]
+        machine = _MACHINES.get(_ARCH, (head.machine,))[0]
         _check(head.ident.startswith(_MAGIC) and head.version == 1, "it is no object file")
         _check(head.kind == _RELOCATABLE and not head.segments, "it is linked")
         _check(head.machine == machine, "it is for another machine")
@@ -160,15 +169,15 @@ class _Reader:
         if entry:
             _check(s.each == entry and s.size % entry == 0, f"{where} has odd entries")
             _check(s.link < len(self._sections), f"{where} belongs to section {s.link}")
-            _check(s.flags & 0x2 == 0 and s.offset % 8 == 0, f"{where} lies oddly")
+            _check(not s.flags & _ALLOC and s.offset % 8 == 0, f"{where} lies oddly")
 
-    def _symbols(self, table: _Section) -> tuple[set[str], set[str], int]:
-        """Names that the symbol table defines and needs, and its length."""
+    def _symbols(self, table: _Section) -> tuple[set[str], set[str], list[int]]:
+        """Names that the symbol table defines and needs, and the section of each symbol."""
         texts = self._sections[table.link]
         _check(texts.kind == _STRTAB, "names of symbols are no strings")
         count = table.size // _SYMBOL.size
         _check(count > 0 and table.info <= count, f"it has {count} symbols")
-        defined, needed = set(), set()
+        defined, needed, homes = set(), set(), []
         for i in range(count):
             name, info, other, section, value, size = _SYMBOL.unpack_from(
                 self._code, table.offset + i * _SYMBOL.size
@@ -177,6 +186,7 @@ class _Reader:
             where, binding, kind = f"symbol {i} ({text[:60]})", info >> 4, info & 15
             _check(binding in (0, 1, 2) and kind in (0, 1, 2, 3, 4), f"{where} is of kind {info}")
             _check(other in (0, 2, 3), f"{where} has visibility {other}")
+            homes.append(section)
             if section == _UNDEFINED:
                 _check(value == 0 and size == 0, f"{where} is undefined and has a place")
                 if i:
@@ -188,24 +198,37 @@ class _Reader:
                 _check(section < len(self._sections), f"{where} lies in section {section}")
                 home = self._sections[section]
                 _check(home.kind in (_BITS, _NOBITS, _UNWIND), f"{where} lies among tables")
+                _check(home.flags & _ALLOC, f"{where} lies where nothing is loaded")
+                _check(kind != 2 or home.flags & _EXECUTE, f"{where} is a function among data")
                 _check(value + size <= home.size, f"{where} lies outside its section")
+                _check(text or kind == 3, f"{where} has no name")
                 if binding:
-                    _check(text and text not in defined, f"{where} is defined twice")
+                    _check(text not in defined, f"{where} is defined twice")
                     _check(value < home.size, f"{where} has no place")
                     defined.add(text)
-        return defined, needed, count
+        return defined, needed, homes
 
-    def _relocations(self, table: _Section, symbols: int) -> None:
+    def _relocations(self, table: _Section, homes: Sequence[int]) -> None:
+        """Checks relocations; ``homes`` are the sections of the symbols."""
         _check(table.info < len(self._sections), f"relocations of section {table.info}")
-        home = self._sections[table.info]
-        _check(home.kind in (_BITS, _UNWIND), f"relocations of section {table.info}")
-        known = _MACHINES.get(_ARCH, (0, {}))[1]
+        target = self._sections[table.info]
+        loaded = target.kind in (_BITS, _UNWIND) and target.flags & _ALLOC
+        _check(loaded, f"relocations of section {table.info}")
+        _, far, near = _MACHINES[_ARCH]
         for at in range(table.offset, table.offset + table.size, _RELOCATION.size):
-            place, kind, symbol, _ = _RELOCATION.unpack_from(self._code, at)
-            _check(kind in known, f"relocations of kind {kind}")
-            width, before = known[kind]
-            _check(before <= place and place + width <= home.size, f"a relocation at {place}")
-            _check(0 < symbol < symbols, f"a relocation to symbol {symbol} of {symbols}")
+            place, kind, symbol, addend = _RELOCATION.unpack_from(self._code, at)
+            where = f"a relocation at {place}"
+            _check(kind in far or kind in near, f"{where} of kind {kind}")
+            width, before = (far | near)[kind]
+            _check(before <= place and place + width <= target.size, where)
+            there = self._code[target.offset + place : target.offset + place + width]
+            _check(
+                not any(there), f"{where} that is not empty"
+            )  # the loader may add what it finds
+            _check(abs(addend) <= _MOST_ADDEND, f"{where} with the distance {addend}")
+            _check(0 < symbol < len(homes), f"{where} to symbol {symbol} of {len(homes)}")
+            inside = homes[symbol] not in (_UNDEFINED, _ABSOLUTE)
+            _check(kind in far or inside, f"{where} of kind {kind} to another object")
 
     def _inside(self, offset: int, size: int, what: str) -> None:
         _check(offset + size <= len(self._code), f"{what} lies outside of it")

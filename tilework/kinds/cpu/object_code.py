@@ -161,7 +161,12 @@ def _check_resolved(files: Mapping[Any, ObjectFile] | None, binding: Any) -> Non
     needed = set().union(*(file.needed for file in files.values())) - defined
     if any(name.startswith(("GOMP_", "omp_")) for name in needed):
         openmp_runtime()
-    unknown = sorted(name for name in needed if not binding.address_of_symbol(name))
+    process = ctypes.CDLL(None) if needed else None
+    unknown = sorted(
+        name
+        for name in needed
+        if not hasattr(process, name) and not binding.address_of_symbol(name)
+    )
     if unknown:
         raise ModuleError(
             f"the object code calls {', '.join(unknown)}, which nothing here defines"
