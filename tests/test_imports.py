@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 
 import pytest
+
+from tilework import compile as compile_network
+from tilework import zoo
 
 HEAVY = (
     "cupy", "llvmlite", "matplotlib", "onnx", "onnxruntime", "pandas", "prefect", "pyarrow",
@@ -37,3 +41,50 @@ def test_the_engine_is_usable_without_prefect_and_pandas():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("llvm -mcpu=")
+
+
+COMPILER = ("backend", "compiler", "graph", "lower", "measure", "model", "ops", "record", "search",
+            "space", "task", "te")  # fmt: skip
+"""Packages and modules of the engine that running a module does without."""
+
+FOREIGN = ("onnx", "onnxruntime", "xgboost", "pandas", "pyarrow", "prefect", "scipy", "pydantic",
+           "matplotlib", "typer", "rich", "storage", "tasks", "flows")  # fmt: skip
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_modules_run_without_the_compiler(cores, tmp_path):
+    path = tmp_path / "mlp.tw"
+    compile_network(zoo.get("mlp", batch=2), f"llvm -num-cores={cores}").save(path)
+    blocked = [*(f"tilework.{name}" for name in COMPILER), *FOREIGN]
+    code = f"""
+        import sys
+        from importlib.abc import MetaPathFinder
+
+        class Block(MetaPathFinder):
+            def find_spec(self, fullname, path=None, target=None):
+                for name in {blocked!r}:
+                    if fullname == name or fullname.startswith(name + "."):
+                        raise ModuleNotFoundError(f"{{fullname}} is blocked", name=fullname)
+
+        sys.meta_path.insert(0, Block())
+        import numpy as np
+        import tilework
+
+        module = tilework.load_module({str(path)!r})
+        x = np.ones(module.inputs["data"].shape, np.float32)
+        (y,) = module.run(x)
+        call = module.bind()
+        call.inputs["data"][...] = x
+        assert np.array_equal(call()[0], y)
+        assert module.benchmark(repeat=1, min_repeat_ms=1).min > 0
+        assert len(module.profile(repeat=1)) == len(module.image.steps)
+        assert tilework.runtime.explain_gap(module) is None
+        module.save({str(tmp_path / "again.tw")!r})
+        print(module.summary())
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("mlp for llvm")
+    assert (tmp_path / "again.tw").exists()

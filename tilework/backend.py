@@ -18,6 +18,7 @@ Options, as keyword arguments of `prepare`, `run_model` and `run_node`: ``target
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -57,6 +58,7 @@ class TileworkRep(BackendRep):
         self._results = namedtupledict("Outputs", self.outputs)
         self._bound: tuple[str, ...] = ()  # inputs whose values decide shapes
         self._modules: OrderedDict[object, Module] = OrderedDict()
+        self._changing = threading.Lock()  # several threads may run one model
         given = [i for i in model.graph.input if i.name not in constants]
         if all(map(_static, given)) or not all(i.type.HasField("tensor_type") for i in given):
             try:
@@ -91,15 +93,16 @@ class TileworkRep(BackendRep):
 
     def _module(self, arrays: Mapping[str, Array]) -> Module:
         """The network compiled for the shapes of ``arrays`` and the values that decide shapes."""
-        key = self._key(arrays)
-        if key not in self._modules:
-            values = {n: arrays[n] for n in self._bound}
-            shapes = {n: a.shape for n, a in arrays.items() if n not in values}
-            self._modules[key] = self._compile(from_onnx(self._model, shapes, values))
-            while len(self._modules) > _KEPT:
-                self._modules.popitem(last=False)
-        self._modules.move_to_end(key)
-        return self._modules[key]
+        with self._changing:
+            key = self._key(arrays)
+            if key not in self._modules:
+                values = {n: arrays[n] for n in self._bound}
+                shapes = {n: a.shape for n, a in arrays.items() if n not in values}
+                self._modules[key] = self._compile(from_onnx(self._model, shapes, values))
+                while len(self._modules) > _KEPT:
+                    self._modules.popitem(last=False)
+            self._modules.move_to_end(key)
+            return self._modules[key]
 
     def _key(self, arrays: Mapping[str, Array]) -> object:
         """What a compiled network depends on; nothing where the model itself says all of it."""

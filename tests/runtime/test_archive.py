@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilework
+from tests.runtime.files import rewrite
 from tilework import Target, load_module
 from tilework import compile as compile_network
 from tilework.errors import ModuleError
@@ -23,20 +24,6 @@ def saved(mlp_module, tmp_path):
     path = tmp_path / "mlp.tw"
     mlp_module.save(path)
     return path
-
-
-def rewrite(path, change=None, replace=None):
-    """Write a module file again, with a changed manifest or a replaced member."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    manifest = json.loads(members["manifest.json"])
-    if change:
-        change(manifest)
-    members["manifest.json"] = json.dumps(manifest).encode()
-    members.update(replace or {})
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
 
 
 def test_round_trip(mlp_module, saved, image):

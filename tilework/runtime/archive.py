@@ -18,7 +18,7 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +41,12 @@ _MANIFEST = "manifest.json"
 _CONSTANTS = "constants.npy"
 _CODE = "code/"
 _CODE_NAME = re.compile(r"code/[\w.$+-]{1,200}")
+_NPY = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '\|u1', 'fortran_order': False, 'shape': \((\d+),\), \} *\n",
+    re.DOTALL,
+)
+"""The head of an .npy file with a block of bytes. NumPy's own reader is more than this needs."""
+
 _CHUNK = 1 << 20
 _AGAIN = "compile the network again and save it"
 
@@ -258,13 +264,11 @@ class _Reader:
 
 def _block(reader: _Reader, most: int) -> NDArray[np.uint8]:
     """The constants, in aligned memory of their own; ``most`` bytes are in the file."""
-    header: Callable[[Any], Any] = np.lib.format.read_array_header_1_0
-    if np.lib.format.read_magic(reader) != (1, 0):
-        raise ValueError(f"{_CONSTANTS} is of an unknown version")
-    shape, _, dtype = header(reader)
-    if dtype != np.uint8 or len(shape) != 1 or not 0 <= shape[0] <= most:
+    begin = reader.read(10)
+    found = _NPY.fullmatch(begin + reader.read(int.from_bytes(begin[8:], "little")))
+    if found is None or int(found[1]) > most:
         raise ValueError(f"{_CONSTANTS} is no block of bytes")
-    block = aligned_empty(shape, "uint8")
+    block = aligned_empty((int(found[1]),), "uint8")
     if reader.into(block.data) != block.nbytes or reader.read(1):
         raise ValueError(f"{_CONSTANTS} has not the {block.nbytes} bytes that it announces")
     return block

@@ -20,7 +20,11 @@ _HUGE_PAGE = _HUGE_FROM = 1 << 21
 
 
 def aligned_empty(shape: Sequence[int], dtype: str) -> NDArray[Any]:
-    """An uninitialised array whose data is 64-byte aligned; a large one lies on huge pages."""
+    """An uninitialised array whose data is 64-byte aligned; a large one lies on huge pages.
+
+    Raises:
+        MemoryError: there is not enough.
+    """
     kind = numpy_dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     if size >= _HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
@@ -38,7 +42,10 @@ def _huge(size: int) -> tuple[NDArray[np.uint8], int]:
     With those, kernels that stream weights take up to a quarter longer.
     """
     whole = -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE
-    memory = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        memory = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as e:
+        raise MemoryError(f"no {whole} bytes of memory") from e
     with suppress(OSError):  # a kernel without huge pages: small ones do
         memory.madvise(mmap.MADV_HUGEPAGE)
     raw = np.frombuffer(memory, np.uint8)

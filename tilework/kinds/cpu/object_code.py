@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -16,12 +17,18 @@ from tilework.kinds.cpu.elf import BadObject, ObjectFile, is_elf, read_object
 from tilework.target.host import HOST_PLATFORM
 
 _SPIN_COUNT = "2000"
+_loading = threading.RLock()
 _TEAM = b"omp_get_thread_num"  # in every region that could run in parallel
 
 
-@lru_cache(maxsize=1)
 def llvm() -> Any:
     """The LLVM binding, made ready for this machine."""
+    with _loading:
+        return _llvm()
+
+
+@lru_cache(maxsize=1)
+def _llvm() -> Any:
     import llvmlite.binding as binding
 
     binding.initialize_native_target()
@@ -29,7 +36,6 @@ def llvm() -> Any:
     return binding
 
 
-@lru_cache(maxsize=1)
 def openmp_runtime() -> str:
     """Load the OpenMP runtime (libgomp) and return its path or name.
 
@@ -39,6 +45,12 @@ def openmp_runtime() -> str:
     Raises:
         ModuleError: there is no OpenMP runtime on this machine.
     """
+    with _loading:
+        return _openmp_runtime()
+
+
+@lru_cache(maxsize=1)
+def _openmp_runtime() -> str:
     candidates = ["libgomp.so.1"]
     bundled = _folder_beside("xgboost", "xgboost.libs")
     candidates += sorted(str(p) for p in bundled.glob("libgomp*")) if bundled else []

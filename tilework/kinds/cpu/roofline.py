@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,11 +54,20 @@ class Roofline:
         return nbytes / (self.bandwidth.of(footprint, self.target, self.threads) * 1e9)
 
 
-@lru_cache(maxsize=8)
+_measuring = threading.Lock()
+"""Two measurements at once would disturb each other."""
+
+
 def measure_roofline(target: CpuTarget, threads: int) -> Roofline:
     """The machine's figures at a number of threads; measured once per process, in under a second.
 
     The target must be one whose code this machine runs.
     """
+    with _measuring:
+        return _measure(target, threads)
+
+
+@lru_cache(maxsize=8)
+def _measure(target: CpuTarget, threads: int) -> Roofline:
     peak = fma_peak_gflops(target, threads=threads)
     return Roofline(target, threads, peak, read_bandwidth(target, threads))
