@@ -118,7 +118,8 @@ class TileworkRep(BackendRep):
 
     def _named(self, inputs: Any) -> dict[str, Array]:
         given = [inputs] if isinstance(inputs, np.ndarray) else inputs
-        arrays = in_order("the model", self.inputs, self.inputs, given)
+        names = ", ".join(self.inputs)
+        arrays = in_order(self.inputs, given, lambda: f"the model takes the inputs {names}")
         return {n: np.asarray(a) for n, a in zip(self.inputs, arrays, strict=True)}
 
 

@@ -54,6 +54,7 @@ class Module:
         self._loaded_image: Loaded | None = None
         self._loading = threading.Lock()
         self._idle: list[Context] = []
+        self._io_values = image.io_values
 
     @property
     def inputs(self) -> dict[str, Value]:
@@ -87,12 +88,11 @@ class Module:
                 cannot run the code.
         """
         wanted = self.image.inputs
-        typed = [_typed(v) for v in wanted]
         if isinstance(inputs, Mapping) and not more:
             given: Mapping[str, Any] | Sequence[Any] = inputs
         else:
             given = [] if inputs is None else [inputs, *more]
-        arrays = in_order(f"module {self.name}", [v.name for v in wanted], typed, given)
+        arrays = in_order([v.name for v in wanted], given, self._wanted)
         buffers = [
             ready_copy(f"input {v.name}", a, v.shape, v.dtype)
             for v, a in zip(wanted, arrays, strict=True)
@@ -242,6 +242,8 @@ class Module:
         return f"<Module {self.name} for {self.target}>"
 
     def _loaded(self) -> Loaded:
+        if self._loaded_image is not None:
+            return self._loaded_image
         with self._loading:
             if self._loaded_image is None:
                 executor = executor_of(self.target)
@@ -298,9 +300,13 @@ class Module:
 
         return [aligned_copy(random(v)) for v in self.image.inputs]
 
+    def _wanted(self) -> str:
+        typed = (f"{v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs)
+        return f"module {self.name} takes the inputs {', '.join(typed)}"
+
     def _output_buffers(self) -> list[Array]:
         """One new buffer per io number that no input has."""
-        made = self.image.io_values[len(self.image.inputs) :]
+        made = self._io_values[len(self.image.inputs) :]
         return [aligned_empty(v.shape, v.dtype) for v in made]
 
     def _results(self, buffers: Sequence[Array]) -> list[Array]:
@@ -331,10 +337,6 @@ def load_module(path: str | PathLike[str], *, public_key: Key | None = None) -> 
             for another version of the ABI; or its code needs another platform or CPU.
     """
     return Module(read_image(Path(path), public_key))
-
-
-def _typed(value: Value) -> str:
-    return f"{value.name} {value.dtype}{list(value.shape)}"
 
 
 def _mib(size: int) -> str:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilework.errors import ModuleError
 
 
 def in_order(
-    who: str, names: Sequence[str], typed: Sequence[str], given: Mapping[str, Any] | Sequence[Any]
+    names: Sequence[str], given: Mapping[str, Any] | Sequence[Any], wanted: Callable[[], str]
 ) -> list[Any]:
     """What was given for each of ``names``.
 
     Args:
-        who: takes the inputs, for the message.
-        names, typed: the inputs, and how to write them in the message.
+        names: of the inputs, in order.
         given: by name, or in order.
+        wanted: says what is taken; begins the message.
 
     Raises:
         ModuleError: inputs are missing or unknown.
@@ -31,5 +31,5 @@ def in_order(
     if missing or unknown:
         told = [f"missing {', '.join(missing)}"] if missing else []
         told += [f"unknown {', '.join(unknown)}"] if unknown else []
-        raise ModuleError(f"{who} takes the inputs {', '.join(typed)}; {' and '.join(told)}")
+        raise ModuleError(f"{wanted()}; {' and '.join(told)}")
     return [given[n] for n in names]

@@ -13,8 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from weakref import WeakSet
 
 from tilework.errors import ModuleError
@@ -66,12 +65,7 @@ class Team:
 
     def turn(self, threads: int) -> AbstractContextManager[object]:
         """What a run with so many threads holds while it lasts."""
-        return self._turn() if threads > 1 else nullcontext()
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        with self.lock.now:
-            yield
+        return self.lock.now if threads > 1 else nullcontext()
 
     def after_fork(self) -> None:
         """In a child: its parent's threads are gone, and with them whoever held a lock."""
