@@ -18,9 +18,9 @@ from tilework.kinds.cpu.llvm.ssa import BYTES
 from tilework.kinds.cpu.llvm.used import used_buffers
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.ir import Buffer, Program, Region
+from tilework.runtime.arrays import ALIGN
 from tilework.space.sketch import Sketch
 
-ALIGN = 64
 
 
 @dataclass(frozen=True)
