@@ -22,7 +22,6 @@ from tilework.runtime.arrays import ALIGN
 from tilework.space.sketch import Sketch
 
 
-
 @dataclass(frozen=True)
 class IrModule:
     """A symbol and the IR text that defines it."""
