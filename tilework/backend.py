@@ -18,8 +18,6 @@ Options, as keyword arguments of `prepare`, `run_model` and `run_node`: ``target
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +26,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from tilework.cache import BoundedCache
 from tilework.compiler import compile
 from tilework.errors import ModuleError
 from tilework.graph import Network, from_onnx
@@ -57,12 +56,11 @@ class TileworkRep(BackendRep):
         self.outputs = [o.name for o in model.graph.output]
         self._results = namedtupledict("Outputs", self.outputs)
         self._bound: tuple[str, ...] = ()  # inputs whose values decide shapes
-        self._modules: OrderedDict[object, Module] = OrderedDict()
-        self._changing = threading.Lock()  # several threads may run one model
+        self._modules: BoundedCache[object, Module] = BoundedCache(_KEPT)
         given = [i for i in model.graph.input if i.name not in constants]
         if all(map(_static, given)) or not all(i.type.HasField("tensor_type") for i in given):
             try:
-                self._modules[self._key({})] = self._compile(from_onnx(model))
+                self._modules.put(self._key({}), self._compile(from_onnx(model)))
             except ValuesNeeded as e:
                 self._bound = e.inputs
 
@@ -93,16 +91,13 @@ class TileworkRep(BackendRep):
 
     def _module(self, arrays: Mapping[str, Array]) -> Module:
         """The network compiled for the shapes of ``arrays`` and the values that decide shapes."""
-        with self._changing:
-            key = self._key(arrays)
-            if key not in self._modules:
-                values = {n: arrays[n] for n in self._bound}
-                shapes = {n: a.shape for n, a in arrays.items() if n not in values}
-                self._modules[key] = self._compile(from_onnx(self._model, shapes, values))
-                while len(self._modules) > _KEPT:
-                    self._modules.popitem(last=False)
-            self._modules.move_to_end(key)
-            return self._modules[key]
+
+        def made() -> Module:
+            values = {n: arrays[n] for n in self._bound}
+            shapes = {n: a.shape for n, a in arrays.items() if n not in values}
+            return self._compile(from_onnx(self._model, shapes, values))
+
+        return self._modules.get_or_make(self._key(arrays), made)
 
     def _key(self, arrays: Mapping[str, Array]) -> object:
         """What a compiled network depends on; nothing where the model itself says all of it."""
