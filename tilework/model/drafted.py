@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.model.base import Rows
 from tilework.model.draft import Draft, draft_of
@@ -63,15 +64,27 @@ def draft_schedule(task: SearchTask, *, direct: bool = False) -> Choice:
     Raises:
         ScheduleError: no sketch has a valid row.
     """
-    sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
-    draft = draft_of(task.target)
-    found = best_drafted(task.workload_key, str(task.target), sketches, draft)
+    found = drafted(task, direct=direct)
     if found is None:
         raise ScheduleError(
             f"{task.desc or 'a task'} has no valid schedule for {task.target}: none of the rows "
-            f"drawn from its {len(sketches)} sketches is within the target's limits"
+            f"drawn from its {len(SearchSpace.of(task).sketches)} sketches is within its limits"
         )
     return found
+
+
+_CHOICES: BoundedCache[tuple[str, str, bool], Choice | None] = BoundedCache(1024)
+"""A run asks twice: when its search begins, and when it compiles what untuned users get."""
+
+
+def drafted(task: SearchTask, *, direct: bool = False) -> Choice | None:
+    """As `draft_schedule`, but None where no sketch has a valid row; found once in a process."""
+
+    def find() -> Choice | None:
+        sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
+        return best_drafted(task.workload_key, str(task.target), sketches, draft_of(task.target))
+
+    return _CHOICES.get_or_make((task.workload_key, str(task.target), direct), find)
 
 
 def best_drafted(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilework.measure.types import Candidate
 from tilework.model import Batch, CostModel, DraftModel
 from tilework.model.base import Floats
-from tilework.model.drafted import Choice, best_drafted
+from tilework.model.drafted import Choice, best_drafted, drafted
 from tilework.record import History, Record
 from tilework.search.choose import at_random, diverse
 from tilework.search.evolve import evolve
@@ -24,6 +24,7 @@ from tilework.search.options import PolicyParams
 from tilework.search.pool import Pool, PoolSpace, concatenate
 from tilework.search.protocol import Task
 from tilework.search.seeding import generator
+from tilework.task import SearchTask
 
 DRAFT_POOL = 1024
 """Best candidates by the draft model that are kept as seeds of later steps."""
@@ -61,6 +62,7 @@ class SketchPolicy:
         self.task = task
         self.model: CostModel = model or DraftModel()
         self.params = params or PolicyParams()
+        self._engine_space = space is None
         self.space = PoolSpace.of(task) if space is None else space
         self._seed = seed
 
@@ -81,6 +83,8 @@ class SketchPolicy:
 
         The first batch measures it, so that a run says what it gained.
         """
+        if self._engine_space and isinstance(self.task, SearchTask):
+            return drafted(self.task)
         key, target = self.task.workload_key, str(self.task.target)
         return best_drafted(key, target, self.space.sketches, self.space.draft)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.space.derive import Rule, derive
 from tilework.space.protocol import space_of
@@ -14,7 +15,8 @@ from tilework.task import SearchTask
 from tilework.te import ComputeDAG
 from tilework.te.analysis import AccessAnalysis
 
-_SPACES: dict[tuple[int, str, tuple[Rule, ...]], SearchSpace] = {}
+_SPACES: BoundedCache[tuple[int, str, tuple[Rule, ...]], SearchSpace] = BoundedCache(1024)
+"""By the identity of the DAG, which a kept space keeps alive."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +30,13 @@ class SearchSpace:
     @staticmethod
     def of(task: SearchTask) -> SearchSpace:
         """The (cached) space of a task."""
-        key = (id(task.compute_dag), str(task.target), task.rules)
-        if key not in _SPACES:
+
+        def make() -> SearchSpace:
             rules = (*task.rules, *space_of(task.target).rules)
-            _SPACES[key] = SearchSpace.derive(task.compute_dag, task.target, rules)
-        return _SPACES[key]
+            return SearchSpace.derive(task.compute_dag, task.target, rules)
+
+        key = (id(task.compute_dag), str(task.target), task.rules)
+        return _SPACES.get_or_make(key, make)
 
     @staticmethod
     def derive(
