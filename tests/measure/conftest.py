@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import os
 import time
-from types import SimpleNamespace
 
 import pytest
 
 from tests.measure.faults import Fault
 from tilework import te
 from tilework.measure import Candidate, Measurer
+from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGET = SimpleNamespace(num_cores=2, l2_bytes=1 << 20, l3_bytes=1 << 22)
+TARGET = Target("llvm -mcpu=native -num-cores=2")
 
 
 def add_task(n=1000, finite=True):
@@ -37,8 +37,8 @@ def new_measurer(**options):
         "repeats": 5,
         "time_budget_ms": 100.0,
         "overlap": False,
-        "build_function": "tests.measure.faults:build",
-        "load_function": "tests.measure.faults:load",
+        "builder": "tests.measure.faults:BUILDER",
+        "device": "tests.measure.faults:DEVICE",
     }
     return Measurer(TARGET, **{**defaults, **options})
 

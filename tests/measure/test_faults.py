@@ -102,10 +102,10 @@ def test_a_task_without_a_reference_fails_as_a_whole_and_the_next_one_works(meas
     assert measurer.measure(task, [ok])[0].status == Status.ok
 
 
-def test_a_build_function_that_does_not_exist(task, ok):
+def test_a_builder_that_does_not_exist(task, ok):
     with (
         pytest.raises(MeasureError, match="No module named 'nowhere'"),
-        new_measurer(build_function="nowhere:build") as measurer,
+        new_measurer(builder="nowhere:BUILDER") as measurer,
     ):
         measurer.measure(task, [ok])
     assert not any(alive(pid) for pid in measurer.pids)

@@ -171,7 +171,6 @@ def test_the_end_of_the_parent_ends_the_workers(kill, fault):
 
 
 def test_records_of_a_round(measurer, task, ok):
-    pytest.importorskip("tilework.space")
     measured = measurer.measure(task, [ok, candidate(Fault.build_error)])
     records = to_records(task, measured, run_id="run", round=4, network="net")
     assert [r.record_id for r in records] == ["run-000004-0000", "run-000004-0001"]
