@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from tests.conformance.network import image, network
 from tests.conformance.tune import options
 from tests.graph.run_plan import relative_error, run_nodes
 from tests.measure.conftest import wait_until_dead
+from tests.processes import started
 from tilework import Target, compile, load_module
 from tilework.errors import ModuleError
 from tilework.lower.protocol import builder_of, lowering_of
@@ -32,6 +33,7 @@ from tilework.measure import Candidate, Measurer
 from tilework.measure.device import device_of
 from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory, Record, Status
+from tilework.runtime.module import Module
 from tilework.search.tune import tune
 from tilework.space import SearchSpace, space_of
 from tilework.task import SearchTask
@@ -160,29 +162,19 @@ class KindConformance:
         for task in tasks:
             assert tuned.best(task.workload_key, str(where)) is not None
 
-    def test_equal_programs_take_equal_times(
-        self, where: Target, tasks: list[SearchTask], tuned: MemoryHistory
-    ) -> None:
-        if not self.deterministic:
-            pytest.skip("the device measures time")
-        again = MemoryHistory()
-        with Measurer(where, build_processes=2, **self.settings) as measurer:
-            tune(tasks, None, options(TRIALS), again, measurer, run_id="run")
-        assert _results(again) == _results(tuned)
-
     def test_a_run_that_was_killed_goes_on(self, where: Target, tmp_path: Path) -> None:
         words = [
             sys.executable, "-m", "tests.conformance.tune", self.target, str(tmp_path / "log"),
             str(TRIALS), json.dumps(self.settings),
         ]  # fmt: skip
-        with _process(words) as process:
+        with started(words, env=_environment()) as process:
             pids = [int(word) for word in process.stdout.readline().split()[1:]]
             assert process.stdout.readline() == "round\n"
             process.kill()
         assert wait_until_dead(pids)
         before = {r.record_id: r for r in FileLog(tmp_path / "log").read()}
         assert 0 < len(before) < TRIALS
-        with _process(words) as process:
+        with started(words, env=_environment()) as process:
             said, _ = process.communicate(timeout=120)
         assert process.returncode == 0
         log = FileLog(tmp_path / "log")
@@ -264,14 +256,24 @@ class KindConformance:
         assert relative_error(got, run_nodes(net, x)[0]) < 1e-4
 
     def test_a_module_with_damaged_code_is_refused(self, where: Target) -> None:
-        from dataclasses import replace
-
-        from tilework.runtime.module import Module
-
         whole = compile(network(), where, MemoryHistory()).image
         damaged = replace(whole, code={name: b"garbage" for name in whole.code})
         with pytest.raises(ModuleError):
             Module(damaged).run({"x": image()})
+
+
+class CountedConformance(KindConformance):
+    """For a kind whose equal programs take equal times, because its device counts."""
+
+    deterministic = True
+
+    def test_equal_programs_take_equal_times(
+        self, where: Target, tasks: list[SearchTask], tuned: MemoryHistory
+    ) -> None:
+        again = MemoryHistory()
+        with Measurer(where, build_processes=2, **self.settings) as measurer:
+            tune(tasks, None, options(TRIALS), again, measurer, run_id="run")
+        assert _results(again) == _results(tuned)
 
 
 def _results(history: MemoryHistory) -> list[tuple[Any, ...]]:
@@ -288,22 +290,3 @@ def _results(history: MemoryHistory) -> list[tuple[Any, ...]]:
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-
-
-class _process:
-    """A process of its own group, which is gone when the block ends."""
-
-    def __init__(self, words: list[str]) -> None:
-        self._words = words
-
-    def __enter__(self) -> subprocess.Popen[str]:
-        self._popen = subprocess.Popen(
-            self._words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=_environment(), start_new_session=True,
-        )  # fmt: skip
-        return self._popen
-
-    def __exit__(self, *_: object) -> None:
-        if self._popen.poll() is None:
-            os.killpg(self._popen.pid, signal.SIGKILL)
-        self._popen.communicate()

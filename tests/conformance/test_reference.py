@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.conformance.suite import KindConformance
+from tests.conformance.suite import CountedConformance
 
 
-class TestReference(KindConformance):
+class TestReference(CountedConformance):
     target = "reference -num-cores=2"
-    deterministic = True

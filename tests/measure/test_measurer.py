@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 import time
@@ -13,6 +12,7 @@ import pytest
 
 from tests.measure.conftest import add_task, alive, candidate, new_measurer, wait_until_dead
 from tests.measure.faults import Fault
+from tests.processes import started
 from tilework.measure import Measured, to_records
 from tilework.record import Status
 
@@ -151,23 +151,37 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
+def _script(fault):
+    return [sys.executable, "-c", SCRIPT.format(path=sys.path, fault=fault.name)]
+
+
 @pytest.mark.parametrize("fault", [Fault.run_hang, Fault.run_spin], ids=lambda f: f.name)
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
 def test_the_end_of_the_parent_ends_the_workers(kill, fault):
     """Ctrl-C goes to the whole foreground group; kill -9 to the parent alone."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT.format(path=sys.path, fault=fault.name)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    pids = [int(pid) for pid in parent.stdout.readline().split()]
-    assert len(pids) == 2
-    time.sleep(0.2)
-    (os.killpg if kill == signal.SIGINT else os.kill)(parent.pid, kill)
-    _, errors = parent.communicate(timeout=10)
-    assert wait_until_dead(pids)
+    with started(_script(fault)) as parent:
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        time.sleep(0.2)
+        (os.killpg if kill == signal.SIGINT else os.kill)(parent.pid, kill)
+        _, errors = parent.communicate(timeout=10)
+        assert wait_until_dead(pids)
     if kill == signal.SIGINT:
         assert errors.count("Traceback") <= 1
         assert errors.strip().endswith("KeyboardInterrupt")
+
+
+def test_a_run_in_the_background_is_not_interrupted_and_ends_as_a_whole():
+    """A shell starts it with SIGINT ignored; Ctrl-C for another job must not end its workers."""
+    with started(_script(Fault.run_spin), background=True) as parent:
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        time.sleep(0.2)
+        os.killpg(parent.pid, signal.SIGINT)
+        time.sleep(0.2)
+        assert parent.poll() is None and all(alive(pid) for pid in pids)
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.communicate(timeout=10)
+        assert wait_until_dead(pids)
 
 
 def test_records_of_a_round(measurer, task, ok):
