@@ -82,8 +82,7 @@ class KindConformance:
     def test_the_device_says_what_it_is(self, where: Target) -> None:
         device = device_of(where)
         assert device.name(where)
-        assert json.loads(json.dumps(dict(device.describe(where))))
-        assert device.calibrate() > 0
+        assert device.calibration_s() > 0
         assert device.host_cores(where) >= 1
         device.flush(where)()
 

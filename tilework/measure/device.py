@@ -48,7 +48,7 @@ class Loaded(Protocol):
             threads: of parallel loops.
 
         Raises:
-            ValueError: a buffer has another shape or type than the kernel expects.
+            ModuleError: a buffer has another shape or type than the kernel expects.
         """
 
 
@@ -61,9 +61,6 @@ class Device(Protocol):
 
     def name(self, target: Any) -> str:
         """What the latencies of records were measured on; records of other names do not count."""
-
-    def describe(self, target: Any) -> Mapping[str, float | str]:
-        """Sizes and speeds that are known of the device."""
 
     def settings(self) -> Settings:
         """How to measure, where the caller does not say."""
@@ -83,7 +80,7 @@ class Device(Protocol):
     def stopwatch(self) -> AbstractContextManager[Stopwatch]:
         """Times calls of kernels that were called before."""
 
-    def calibrate(self) -> float:
+    def calibration_s(self) -> float:
         """Seconds of a fixed piece of work: it moves with the device's speed alone."""
 
     def flush(self, target: Any) -> Callable[[], object]:

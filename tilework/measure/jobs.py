@@ -61,8 +61,8 @@ def build(task: bytes, settings: Settings, sketch_id: int, row: tuple[int, ...])
 
 
 def calibrate(task: bytes, settings: Settings) -> float:
-    """See `tilework.measure.device.Device.calibrate`."""
-    return _device(task, settings).calibrate()
+    """See `tilework.measure.device.Device.calibration_s`."""
+    return _device(task, settings).calibration_s()
 
 
 def prepare(task: bytes, seed: int, answer: Answer | None) -> Answer:

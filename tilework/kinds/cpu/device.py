@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.kernel_call import BoundKernel, LoadedKernel, load_kernel
-from tilework.kinds.cpu.parameters import measured
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.kernel import Kernel
 from tilework.measure.host_buffer import HostBuffer, footprint
@@ -34,22 +33,6 @@ class CpuDevice:
     def name(self, target: CpuTarget) -> str:
         """The processor, as its maker writes it."""
         return processor_name()
-
-    def describe(self, target: CpuTarget) -> Mapping[str, float | str]:
-        """The target's sizes, and what `tilework doctor` measured here."""
-        sizes: dict[str, float | str] = {
-            "mcpu": target.mcpu,
-            "cores": target.num_cores,
-            "vector_bits": target.vector_bits,
-            "l1_bytes": target.l1_bytes,
-            "l2_bytes": target.l2_bytes,
-            "l3_bytes": target.l3_bytes,
-        }
-        found = measured(target)
-        if found is None:
-            return sizes
-        rates = ("clock_hz", "fma_ports", "load_ports", "broadcast_ports", "latency", "l2_rate")
-        return {**sizes, **{name: getattr(found, name) for name in rates}}
 
     def settings(self) -> Settings:
         """As `Settings` stands."""
@@ -91,7 +74,7 @@ class CpuDevice:
         """Wall time."""
         return HostStopwatch()
 
-    def calibrate(self) -> float:
+    def calibration_s(self) -> float:
         """Time of 100 products of two 64 x 64 float32 matrices: the least of 7 runs.
 
         It fits the first-level cache and runs on one thread, so that it moves with the core's

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
 from tilework.dtypes import numpy_dtype
-from tilework.kinds.reference.clock import REGION_S, STEP_S, seconds
+from tilework.kinds.reference.clock import STEP_S, seconds
 from tilework.kinds.reference.target import ReferenceTarget
-from tilework.lower.interpret import LANES, Meter, interpret
+from tilework.lower.interpret import Meter, interpret
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
 from tilework.lower.serial import program_from_json
@@ -28,12 +28,6 @@ class ReferenceDevice:
     def name(self, target: ReferenceTarget) -> str:
         """The same on every machine."""
         return NAME
-
-    def describe(self, target: ReferenceTarget) -> Mapping[str, float | str]:
-        """What the clock charges."""
-        return {
-            "cores": target.num_cores, "lanes": LANES, "step_s": STEP_S, "region_s": REGION_S,
-        }  # fmt: skip
 
     def settings(self) -> Settings:
         """One sample of one call: another would say the same."""
@@ -72,7 +66,7 @@ class ReferenceDevice:
         """Adds up what calls have counted."""
         return nullcontext(CountingStopwatch())
 
-    def calibrate(self) -> float:
+    def calibration_s(self) -> float:
         """It never runs slower."""
         return STEP_S
 

@@ -72,9 +72,9 @@ class ReferenceDraft:
         total = np.sum([c.seconds for c in found], axis=0)
         out = np.empty((len(rows), len(found), len(_NAMES)), np.float32)
         for s, c in enumerate(found):
-            columns = (c.stores, c.iterations, c.width, c.parallel, c.share)
-            columns += (c.seconds * 1e9, total * 1e9)
-            out[:, s, :] = np.log2(1 + np.stack(columns, axis=-1))
+            counts = [c.stores, c.iterations, c.width, c.parallel, c.share]
+            times = [c.seconds * 1e9, total * 1e9]
+            out[:, s, :] = np.log2(1 + np.stack([*counts, *times], axis=-1))
         return out
 
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:

@@ -68,8 +68,8 @@ class ReferenceSpace:
         for attached in block.attached_reductions:
             assert attached.block is not None
             *others, last = attached.block.spatial or (None,)
-            for what, axis in (("rows", others[-1] if others else None), ("vector", last)):
-                sizes = (1,) if axis is None else _sizes(axis.extent, what == "vector")
+            for what, local in (("rows", others[-1] if others else None), ("vector", last)):
+                sizes = (1,) if local is None else _sizes(local.extent, what == "vector")
                 name = f"{attached.op.name} at {block.op.name} {what}"
                 out.append(Open(name, _column(sizes), "tile", attached=attached))
         fused = range(len(block.parallel_axes) + 1)
