@@ -10,11 +10,21 @@ import time
 
 import pytest
 
-from tests.measure.conftest import add_task, alive, candidate, new_measurer, wait_until_dead
+from tests.measure.conftest import (
+    TARGET,
+    add_task,
+    alive,
+    candidate,
+    new_measurer,
+    wait_until_dead,
+)
 from tests.measure.faults import Fault
 from tests.processes import started
-from tilework.measure import Measured, to_records
+from tilework.measure import Measured, Measurer, Settings, to_records
 from tilework.record import Status
+from tilework.space import space_of
+from tilework.target import Target
+from tilework.target.host import processor_name
 
 
 def test_no_candidates(measurer, task):
@@ -195,4 +205,16 @@ def test_records_of_a_round(measurer, task, ok):
     assert (good.workload_key, good.network, good.round) == (task.workload_key, "net", 4)
     assert good.latency_s == measured[0].latency_s
     assert bad.error.startswith("build: ValueError")
-    assert good.device
+    assert good.device == processor_name()
+    assert good.rules_version == space_of(task.target).version
+
+
+def test_options_are_those_of_the_device_unless_the_caller_says_otherwise():
+    usual = Measurer(TARGET).settings
+    assert (usual.repeats, usual.seed) == (Settings().repeats, 0)
+    assert usual.build_processes >= 1 and usual.overlap in (True, False)
+    assert Measurer(TARGET, Settings(repeats=5, seed=3), seed=4).settings.repeats == 5
+    assert Measurer(TARGET, Settings(repeats=5, seed=3), seed=4).settings.seed == 4
+    assert Measurer(Target("reference")).settings.repeats == 1
+    with pytest.raises(TypeError, match="no_such_option"):
+        Measurer(TARGET, no_such_option=1)
