@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilework.kinds.reference.executor import piece
 from tilework.lower.kernel import Kernel, KernelArg
-from tilework.lower.protocol import lowering_of
-from tilework.lower.serial import program_to_json
+from tilework.lower.protocol import Linked, lowering_of
+from tilework.lower.serial import FORMAT, program_to_json
+from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
@@ -37,11 +39,10 @@ class ReferenceBuilder:
         args += [KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs]
         return Kernel(symbol, ((symbol, text),), code_hash, tuple(args), 0, 0)
 
-    def link(
-        self, steps: Sequence[Any], kernels: Sequence[Kernel], target: Any
-    ) -> dict[str, bytes]:
-        """The programs by their symbols: the executor calls them in the order of the steps."""
-        return {symbol: text for k in kernels for symbol, text in k.objects}
+    def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
+        """The programs as they are: the executor calls them in the order of the steps."""
+        code = {piece(symbol): text for k in kernels for symbol, text in k.objects}
+        return Linked(code, (FORMAT,))
 
 
 BUILDER = ReferenceBuilder()

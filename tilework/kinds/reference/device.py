@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
-from tilework.dtypes import numpy_dtype
 from tilework.kinds.reference.clock import STEP_S, seconds
 from tilework.kinds.reference.target import ReferenceTarget
 from tilework.lower.interpret import Meter, interpret
@@ -15,6 +14,7 @@ from tilework.lower.kernel import Kernel
 from tilework.lower.serial import program_from_json
 from tilework.measure.host_buffer import HostBuffer
 from tilework.measure.settings import Settings
+from tilework.runtime.arrays import check_ready
 from tilework.runtime.samples import Call, Lap
 
 NAME = "reference interpreter"
@@ -95,17 +95,13 @@ class LoadedProgram:
         """A function that runs the program once and returns the seconds that it counted.
 
         Raises:
-            ValueError: a buffer has another shape or type than the program expects.
+            ModuleError: a buffer has another shape or type than the program expects.
         """
         program = self.program
         arrays = [b.array for b in arguments]
         expected = (*program.inputs, *program.outputs)
         for array, buffer in zip(arrays, expected, strict=True):
-            if array.shape != buffer.shape or array.dtype != numpy_dtype(buffer.dtype):
-                raise ValueError(
-                    f"argument {buffer.name}: expected {buffer.dtype}{list(buffer.shape)}, "
-                    f"got {array.dtype}{list(array.shape)}"
-                )
+            check_ready(f"argument {buffer.name}", array, buffer.shape, buffer.dtype)
         first = len(program.inputs)
 
         def run() -> float:
