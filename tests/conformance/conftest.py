@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.network import network
 from tests.conformance.suite import TRIALS
 from tests.conformance.tune import options
-from tests.measure.conftest import wait_until_dead
+from tests.processes import wait_until_dead
 from tilework import Target, extract_tasks
 from tilework.measure import Measurer
 from tilework.record import MemoryHistory

@@ -24,8 +24,7 @@ from tests.conformance.log import FileLog
 from tests.conformance.network import image, network
 from tests.conformance.tune import options
 from tests.graph.run_plan import relative_error, run_nodes
-from tests.measure.conftest import wait_until_dead
-from tests.processes import started
+from tests.processes import started, wait_until_dead
 from tilework import Target, compile, load_module
 from tilework.errors import ModuleError
 from tilework.lower.protocol import builder_of, lowering_of
@@ -199,7 +198,7 @@ class KindConformance:
         skipped = set() if self.host_memory else {Fault.overrun}
         for faults, patience in (
             ([f for f in ERRORS if f not in skipped | {Fault.hang}], 60.0),
-            ([Fault.hang], 2.0),
+            ([Fault.hang], 3.0),
         ):
             candidates = [
                 Candidate(sketch.id, (*row, int(f)), 0.0, "")

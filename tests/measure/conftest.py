@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-import time
-
 import pytest
 
 from tests.measure.faults import Fault
@@ -41,25 +38,6 @@ def new_measurer(**options):
         "device": "tests.measure.faults:DEVICE",
     }
     return Measurer(TARGET, **{**defaults, **options})
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return True
-
-
-def wait_until_dead(pids, seconds=5.0):
-    end = time.monotonic() + seconds
-    while any(alive(pid) for pid in pids) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not any(alive(pid) for pid in pids)
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.measure.conftest import add_task, alive, candidate, new_measurer
+from tests.measure.conftest import add_task, candidate, new_measurer
 from tests.measure.faults import Fault
+from tests.processes import alive
 from tilework.measure import MeasureError
 from tilework.record import Status
 

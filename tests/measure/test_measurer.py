@@ -10,16 +10,9 @@ import time
 
 import pytest
 
-from tests.measure.conftest import (
-    TARGET,
-    add_task,
-    alive,
-    candidate,
-    new_measurer,
-    wait_until_dead,
-)
+from tests.measure.conftest import TARGET, add_task, candidate, new_measurer
 from tests.measure.faults import Fault
-from tests.processes import started
+from tests.processes import alive, started, wait_until_dead
 from tilework.measure import Measured, Measurer, Settings, to_records
 from tilework.record import Status
 from tilework.space import space_of
