@@ -25,7 +25,7 @@ from tests.conformance.network import image, network
 from tests.conformance.tune import options
 from tests.graph.run_plan import relative_error, run_nodes
 from tests.processes import started, wait_until_dead
-from tilework import Target, compile, load_module
+from tilework import Target, compile, compile_task, load_module
 from tilework.errors import ModuleError
 from tilework.lower.protocol import builder_of, lowering_of
 from tilework.measure import Candidate, Measurer
@@ -252,6 +252,13 @@ class KindConformance:
         module = compile(net, where, MemoryHistory())
         (got,) = module.run({"x": x})
         assert relative_error(got, run_nodes(net, x)[0]) < 1e-4
+
+    def test_a_task_is_a_function(self, where: Target, tasks: list[SearchTask]) -> None:
+        dag = tasks[0].compute_dag
+        rng = np.random.default_rng(2)
+        inputs = [rng.uniform(-1, 1, t.shape).astype(t.dtype) for t in dag.inputs]
+        (got,) = compile_task(tasks[0], MemoryHistory())(*inputs)
+        assert relative_error(got, evaluate(dag, inputs)[0]) < 1e-4
 
     def test_a_module_with_damaged_code_is_refused(self, where: Target) -> None:
         whole = compile(network(), where, MemoryHistory()).image

@@ -72,7 +72,7 @@ def _programs(image: Image) -> dict[str, Program]:
     for step in image.steps:
         program = out[step.symbol]
         wanted = len(program.inputs) + len(program.outputs)
-        if len(step.args) != wanted or len(program.outputs) != 1:
+        if len(step.args) != wanted:
             raise ModuleError(
                 f"module {image.name} calls {step.symbol} with {len(step.args)} arguments; it "
                 f"takes {wanted}"
@@ -163,16 +163,17 @@ class ReferenceContext:
         program = self._programs[step.symbol]
         expected = (*program.inputs, *program.outputs)
         try:
-            *inputs, output = (
+            arrays = [
                 _view(self._block(ref.space, ref.at, buffers), buffer)
                 for ref, buffer in zip(step.args, expected, strict=True)
-            )
-            meter = Meter()
-            (result,) = interpret(program, inputs, threads=threads, meter=meter)
+            ]
+            first, meter = len(program.inputs), Meter()
+            results = interpret(program, arrays[:first], threads=threads, meter=meter)
         except (ProgramError, ValueError, TypeError) as e:
             raise ModuleError(f"module {self._image.name}, step {step.name}: {e}") from e
         if keep:
-            output[...] = result
+            for output, result in zip(arrays[first:], results, strict=True):
+                output[...] = result
         return seconds(meter)
 
     def _block(self, space: str, at: int, buffers: Sequence[Array]) -> Array:
