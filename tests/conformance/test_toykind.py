@@ -22,8 +22,8 @@ from tilework.space import SearchSpace
 
 
 def test_it_has_sketches_by_rules_and_decisions_of_its_own():
-    target = Target("toy -width=2")
-    assert (target.kind, str(target), target.width) == ("toy", "toy -width=2", 2)
+    target = Target("toykind -width=2")
+    assert (target.kind, str(target), target.width) == ("toykind", "toykind -width=2", 2)
     task = extract_tasks(network(), target)[0][0]
     sketches = SearchSpace.of(task).sketches
     assert len(sketches) == 2 and "with" not in sketches[0].name and "with" in sketches[1].name
@@ -35,7 +35,7 @@ def test_it_has_sketches_by_rules_and_decisions_of_its_own():
 
 def test_it_is_measured_on_the_interpreter_and_compiled(tmp_path):
     """Worker processes learn of the kind as they unpickle its target."""
-    target, net, x = Target("toy -width=4"), network(), image()
+    target, net, x = Target("toykind -width=4"), network(), image()
     tasks, weights = extract_tasks(net, target)
     history = MemoryHistory()
     with Measurer(target, build_processes=1) as measurer:
@@ -44,7 +44,7 @@ def test_it_is_measured_on_the_interpreter_and_compiled(tmp_path):
     assert len(records) >= 6
     for record in records:
         assert record.status == Status.ok, record.error
-        assert (record.target, record.device) == ("toy -width=4", "reference interpreter")
+        assert (record.target, record.device) == ("toykind -width=4", "reference interpreter")
     module = compile(net, target, history)
     assert any(row.tuned for row in module.report)
     module.save(tmp_path / "toy.tw")
@@ -54,13 +54,13 @@ def test_it_is_measured_on_the_interpreter_and_compiled(tmp_path):
 
 
 def test_a_process_that_does_not_know_it_says_so():
-    command = "import tilework; tilework.Target('toy')"
+    command = "import tilework; tilework.Target('toykind')"
     run = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
-    assert "unknown kind 'toy'" in run.stderr
+    assert "unknown kind 'toykind'" in run.stderr
 
 
 def test_a_name_stands_for_one_kind():
-    register(KINDS["toy"])  # again is no error
-    other = Kind(**{**vars(KINDS["toy"]), "usage": "toy"})
-    with pytest.raises(TargetError, match="a kind of target 'toy' already"):
+    register(KINDS["toykind"])  # again is no error
+    other = Kind(**{**vars(KINDS["toykind"]), "usage": "toykind"})
+    with pytest.raises(TargetError, match="a kind of target 'toykind' already"):
         register(other)

@@ -17,15 +17,15 @@ _REFERENCE = kinds.known_kind("reference")
 
 @dataclass(frozen=True)
 class ToyTarget(Target):
-    """``toy [-width=N]``: its vectors have N elements."""
+    """``toykind [-width=N]``: its vectors have N elements."""
 
-    kind: ClassVar[str] = "toy"
+    kind: ClassVar[str] = "toykind"
     width: int = 4
 
     def __post_init__(self) -> None:
         options = parse_options(self.text.split()[1:], self.text, ("width",))
         object.__setattr__(self, "width", int(options.get("width", "4")))
-        object.__setattr__(self, "text", f"toy -width={self.width}")
+        object.__setattr__(self, "text", f"toykind -width={self.width}")
 
     def with_cores(self, num_cores: int) -> ToyTarget:
         """It has one."""
@@ -34,8 +34,8 @@ class ToyTarget(Target):
 
 kinds.register(
     kinds.Kind(
-        name="toy",
-        usage="toy [-width=N]",
+        name="toykind",
+        usage="toykind [-width=N]",
         target="tests.toykind.target:ToyTarget",
         space="tests.toykind.space:SPACE",
         draft=_REFERENCE.draft,
