@@ -22,8 +22,8 @@ from _tasks import replay_tasks
 
 from storage import RecordStore
 from tilework.measure import Measurer
+from tilework.measure.candidates import Candidate
 from tilework.measure.records import to_records
-from tilework.measure.types import Candidate
 from tilework.model import XGBModel
 from tilework.model.plain import PlainModel
 from tilework.record import Record

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from storage import RecordStore
     from tasks.network import Extracted
     from tilework.measure import Measurer
-    from tilework.measure.types import Candidate, Measured
+    from tilework.measure.candidates import Candidate, Measured
     from tilework.search import TuningOptions, TuningSession
     from tilework.search.report import Round
 
@@ -66,7 +66,7 @@ class TuningRun:
         )
         for task in extracted.tasks:
             records = store.of(task.workload_key, str(task.target))
-            measurer.remember(task.workload_key, from_records(records))
+            measurer.remember(task.workload_key, from_records(records, task.target))
         self.resumed_rounds = self.session.rounds
         if extend:
             trials, seconds = options.num_measure_trials, options.seconds

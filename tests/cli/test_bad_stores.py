@@ -70,7 +70,7 @@ def test_a_network_whose_candidates_all_fail_ends_with_causes_and_a_command(cli,
 
     from tilework import measure
 
-    broken = partial(measure.Measurer, build_function="tests.cli.test_bad_stores:fail")
+    broken = partial(measure.Measurer, builder="tests.cli.test_bad_stores:BUILDER")
     monkeypatch.setattr(measure, "Measurer", broken)
     message = cli.error(*WORDS, "--trials", "200")
     assert "tuning stops: all" in message
@@ -86,8 +86,12 @@ def test_a_network_whose_candidates_all_fail_ends_with_causes_and_a_command(cli,
     assert "no room on floor" in listed and "tilework reproduce" in listed
 
 
-def fail(task, sketch_id, row):
-    raise ScheduleError(f"there is no room on floor {sum(row)}")
+class FailingBuilder:
+    def build(self, task, sketch_id, row):
+        raise ScheduleError(f"there is no room on floor {sum(row)}")
+
+
+BUILDER = FailingBuilder()
 
 
 def test_purposes_are_plain_text_in_the_file(records):

@@ -11,6 +11,8 @@ import time
 import pandas as pd
 import pytest
 
+from tests.processes import started
+
 
 def command(store, *more):
     return [
@@ -34,12 +36,10 @@ def wait_for_rounds(store, count, process, seconds=60):
 @pytest.mark.parametrize("after", [1, 2])
 def test_kill_and_resume(tmp_path, after):
     store = tmp_path / "records"
-    process = subprocess.Popen(
-        command(store), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    wait_for_rounds(store, after, process)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    with started(command(store)) as process:
+        wait_for_rounds(store, after, process)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
     kept = pd.read_parquet(store)
     stamps = {name: (store / name).stat().st_mtime_ns for name in rounds_of(store)}
 
@@ -71,12 +71,10 @@ def test_a_killed_run_proposes_what_the_whole_one_does(tmp_path):
 
 def test_ctrl_c_keeps_the_finished_rounds_and_says_how_to_go_on(tmp_path):
     store = tmp_path / "records"
-    process = subprocess.Popen(
-        command(store), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    wait_for_rounds(store, 1, process)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    with started(command(store)) as process:
+        wait_for_rounds(store, 1, process)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     assert "the same command goes on" in stderr
     assert "Traceback" not in stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilework.lower.interpret import ProgramError, interpret, poisoned
+from tilework.lower.interpret import Meter, ProgramError, interpret, poisoned
 from tilework.lower.ir import Buffer, For, If, Load, Program, Region, Seq, Store
 from tilework.te.expr import Axis, Const, IfThenElse, binary, compare
 
@@ -104,3 +104,17 @@ def test_poison_spoils_results():
     assert np.isnan(poisoned((2,), "float32")).all()
     assert (poisoned((2,), "int32") > 10**8).all()
     assert poisoned((2,), "bool").all()
+
+
+@pytest.mark.parametrize(("kind", "steps"), [("serial", 16), ("unroll", 16), ("vector", 1)])
+def test_steps_are_iterations_and_stores(kind, steps):
+    meter = Meter()
+    run(For(N, 8, kind, Store(OUT, (N,), load(A, N))), meter=meter)
+    assert (meter.regions, meter.steps) == (1, steps)
+
+
+@pytest.mark.parametrize(("threads", "steps"), [(1, 8), (2, 4), (3, 3), (8, 1)])
+def test_the_longest_thread_counts(threads, steps):
+    meter = Meter()
+    run(Store(OUT, (N,), load(A, N)), parallel=(N,), threads=threads, meter=meter)
+    assert (meter.regions, meter.steps) == (1, steps)

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import os
-import time
-from types import SimpleNamespace
-
 import pytest
 
 from tests.measure.faults import Fault
 from tilework import te
 from tilework.measure import Candidate, Measurer
+from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGET = SimpleNamespace(num_cores=2, l2_bytes=1 << 20, l3_bytes=1 << 22)
+TARGET = Target("llvm -mcpu=native -num-cores=2")
 
 
 def add_task(n=1000, finite=True):
@@ -37,29 +34,10 @@ def new_measurer(**options):
         "repeats": 5,
         "time_budget_ms": 100.0,
         "overlap": False,
-        "build_function": "tests.measure.faults:build",
-        "load_function": "tests.measure.faults:load",
+        "builder": "tests.measure.faults:BUILDER",
+        "device": "tests.measure.faults:DEVICE",
     }
     return Measurer(TARGET, **{**defaults, **options})
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return True
-
-
-def wait_until_dead(pids, seconds=5.0):
-    end = time.monotonic() + seconds
-    while any(alive(pid) for pid in pids) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not any(alive(pid) for pid in pids)
 
 
 @pytest.fixture(scope="session")

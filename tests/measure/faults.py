@@ -1,4 +1,4 @@
-"""A build and a load function whose kernels misbehave as told by the decision row.
+"""A builder and a device whose kernels misbehave as told by the decision row.
 
 `row[0]` is a `Fault`. The kernels compute ``C = A + B`` in Python, rightly unless told otherwise.
 """
@@ -11,12 +11,14 @@ import sys
 import time
 from dataclasses import dataclass
 from enum import IntEnum, auto
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilework.errors import ScheduleError
+from tilework.kinds.cpu.device import CpuDevice
 
 
 class Fault(IntEnum):
@@ -124,6 +126,9 @@ class FakeLoaded:
         self.kernel = kernel
         self.calls = 0
 
+    def bind(self, buffers: list[Any], workspace: Any, threads: int) -> Any:
+        return partial(self, [b.array for b in buffers], workspace.array, threads)
+
     def __call__(self, arrays: list[np.ndarray], workspace: np.ndarray, threads: int) -> None:
         a, b, c = arrays
         assert all(array.ctypes.data % 64 == 0 for array in (*arrays, workspace))
@@ -171,3 +176,17 @@ def _misbehave(fault: Fault) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
     while fault == Fault.run_spin:
         pass
+
+
+class FaultyBuilder:
+    def build(self, task: Any, sketch_id: int, row: tuple[int, ...]) -> FakeKernel:
+        return build(task, sketch_id, row)
+
+
+class FaultyDevice(CpuDevice):
+    def load(self, kernel: Any) -> Any:
+        return load(kernel)
+
+
+BUILDER = FaultyBuilder()
+DEVICE = FaultyDevice()

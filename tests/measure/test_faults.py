@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.measure.conftest import add_task, alive, candidate, new_measurer
+from tests.measure.conftest import add_task, candidate, new_measurer
 from tests.measure.faults import Fault
+from tests.processes import alive
 from tilework.measure import MeasureError
 from tilework.record import Status
 
@@ -102,10 +103,10 @@ def test_a_task_without_a_reference_fails_as_a_whole_and_the_next_one_works(meas
     assert measurer.measure(task, [ok])[0].status == Status.ok
 
 
-def test_a_build_function_that_does_not_exist(task, ok):
+def test_a_builder_that_does_not_exist(task, ok):
     with (
         pytest.raises(MeasureError, match="No module named 'nowhere'"),
-        new_measurer(build_function="nowhere:build") as measurer,
+        new_measurer(builder="nowhere:BUILDER") as measurer,
     ):
         measurer.measure(task, [ok])
     assert not any(alive(pid) for pid in measurer.pids)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 import time
 
 import pytest
 
-from tests.measure.conftest import add_task, alive, candidate, new_measurer, wait_until_dead
+from tests.measure.conftest import TARGET, add_task, candidate, new_measurer
 from tests.measure.faults import Fault
-from tilework.measure import Measured, to_records
+from tests.processes import alive, started, wait_until_dead
+from tilework.measure import Measured, Measurer, Settings, to_records
 from tilework.record import Status
+from tilework.space import space_of
+from tilework.target import Target
+from tilework.target.host import processor_name
 
 
 def test_no_candidates(measurer, task):
@@ -151,27 +154,40 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
+def _script(fault):
+    return [sys.executable, "-c", SCRIPT.format(path=sys.path, fault=fault.name)]
+
+
 @pytest.mark.parametrize("fault", [Fault.run_hang, Fault.run_spin], ids=lambda f: f.name)
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
 def test_the_end_of_the_parent_ends_the_workers(kill, fault):
     """Ctrl-C goes to the whole foreground group; kill -9 to the parent alone."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT.format(path=sys.path, fault=fault.name)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    pids = [int(pid) for pid in parent.stdout.readline().split()]
-    assert len(pids) == 2
-    time.sleep(0.2)
-    (os.killpg if kill == signal.SIGINT else os.kill)(parent.pid, kill)
-    _, errors = parent.communicate(timeout=10)
-    assert wait_until_dead(pids)
+    with started(_script(fault)) as parent:
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        time.sleep(0.2)
+        (os.killpg if kill == signal.SIGINT else os.kill)(parent.pid, kill)
+        _, errors = parent.communicate(timeout=10)
+        assert wait_until_dead(pids)
     if kill == signal.SIGINT:
         assert errors.count("Traceback") <= 1
         assert errors.strip().endswith("KeyboardInterrupt")
 
 
+def test_a_run_in_the_background_is_not_interrupted_and_ends_as_a_whole():
+    """A shell starts it with SIGINT ignored; Ctrl-C for another job must not end its workers."""
+    with started(_script(Fault.run_spin), background=True) as parent:
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        time.sleep(0.2)
+        os.killpg(parent.pid, signal.SIGINT)
+        time.sleep(0.2)
+        assert parent.poll() is None and all(alive(pid) for pid in pids)
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.communicate(timeout=10)
+        assert wait_until_dead(pids)
+
+
 def test_records_of_a_round(measurer, task, ok):
-    pytest.importorskip("tilework.space")
     measured = measurer.measure(task, [ok, candidate(Fault.build_error)])
     records = to_records(task, measured, run_id="run", round=4, network="net")
     assert [r.record_id for r in records] == ["run-000004-0000", "run-000004-0001"]
@@ -182,4 +198,16 @@ def test_records_of_a_round(measurer, task, ok):
     assert (good.workload_key, good.network, good.round) == (task.workload_key, "net", 4)
     assert good.latency_s == measured[0].latency_s
     assert bad.error.startswith("build: ValueError")
-    assert good.device
+    assert good.device == processor_name()
+    assert good.rules_version == space_of(task.target).version
+
+
+def test_options_are_those_of_the_device_unless_the_caller_says_otherwise():
+    usual = Measurer(TARGET).settings
+    assert (usual.repeats, usual.seed) == (Settings().repeats, 0)
+    assert usual.build_processes >= 1 and usual.overlap in (True, False)
+    assert Measurer(TARGET, Settings(repeats=5, seed=3), seed=4).settings.repeats == 5
+    assert Measurer(TARGET, Settings(repeats=5, seed=3), seed=4).settings.seed == 4
+    assert Measurer(Target("reference")).settings.repeats == 1
+    with pytest.raises(TypeError, match="no_such_option"):
+        Measurer(TARGET, no_such_option=1)

@@ -46,7 +46,6 @@ def test_quantiles_and_spread():
     assert timing.spread([1, 2, 3, 4, 5]) == pytest.approx(2 / 3)
     samples = Samples((1.0, 2.0, 9.0))
     assert samples.median == 2
-    assert samples.spread == 2
 
 
 def test_samples_repeat_short_calls(delays):
@@ -171,7 +170,7 @@ def test_interleaved_functions_take_turns(delays):
 
 
 def test_a_disturbed_round_is_discarded_whole(delays):
-    delays.extend([0.0, 1.0])
+    delays.extend([0.0, 0.0, 0.0, 1.0])  # after one each: how long it takes
     samples = interleave({"a": busy(1e-5), "b": busy(2e-5)}, 3)
     assert [len(s.seconds) for s in samples.values()] == [3, 3]
     assert samples["a"].discarded == 1
@@ -194,11 +193,3 @@ def test_paired_ratio_and_budget(delays):
     assert paired_ratio(samples["a"], samples["b"]) == pytest.approx(4, rel=0.5)
     assert len(interleave({"a": busy(1e-3)}, 99, budget_s=0)["a"].seconds) == 1
     assert paired_ratio(Samples((1.0, 3.0, 8.0)), Samples((1.0, 1.0, 2.0))) == 3
-
-
-def test_calibration_is_a_short_fixed_piece_of_work():
-    start = time.perf_counter()
-    first = timing.calibration_s()
-    assert time.perf_counter() - start < 1
-    assert 1e-5 < first < 0.1
-    assert math.isfinite(first)

@@ -33,7 +33,7 @@ def test_the_order_turns(waits):
 
 
 def test_disturbed_samples_are_taken_again_but_not_for_ever(waits):
-    waits.extend([1.0, 0, 0, 0])
+    waits.extend([0, 0, 1.0, 0, 0, 0])  # after one each: how long it takes
     a, b = take_turns([lambda: None] * 2, 3, min_sample_s=0, budget_s=9)
     assert a.disturbed == (True, False, False, False)
     assert b.disturbed == (False,) * 4

@@ -1,4 +1,4 @@
-"""References, guarded buffers and comparison."""
+"""References, buffers between canaries, and comparison."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 
 from tests.measure.conftest import add_task
 from tilework import te
-from tilework.measure.types import describe_exception, shorten
-from tilework.measure.verify import Answer, Buffer, Reference, compare, make_reference
+from tilework.measure.error_text import describe_exception, shorten
+from tilework.measure.host_buffer import HostBuffer
+from tilework.measure.verify import Answer, Reference, compare, make_reference
 from tilework.measure.verify import output_tolerance as tolerance
 
 
@@ -16,9 +17,9 @@ def reference(*outputs, tolerance=1e-4):
     return Reference((), Answer(-1.0, outputs), tolerance)
 
 
-def test_buffers_are_aligned_poisoned_and_guarded():
+def test_buffers_are_aligned_poisoned_and_between_canaries():
     for shape, dtype in (((3, 5), "float32"), ((7,), "int8"), ((), "float64")):
-        buffer = Buffer(shape, dtype)
+        buffer = HostBuffer(shape, dtype)
         assert buffer.array.shape == shape
         assert buffer.array.ctypes.data % 64 == 0
         buffer.poison()
@@ -26,7 +27,7 @@ def test_buffers_are_aligned_poisoned_and_guarded():
         if buffer.array.dtype.kind == "f":
             assert np.isnan(buffer.array).all()
         for offset in (-1, buffer.array.size):
-            outside = Buffer(shape, dtype)
+            outside = HostBuffer(shape, dtype)
             address = outside.array.ctypes.data + offset * outside.array.itemsize
             index = address - outside._raw.ctypes.data
             outside._raw[index] ^= 1

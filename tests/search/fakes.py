@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilework.kinds.cpu.rules import RULES_VERSION
-from tilework.measure.types import Candidate, Measured
+from tilework.measure.candidates import Candidate, Measured
 from tilework.model import Batch, Observation
 from tilework.record import Status
 from tilework.search.pool import PoolSpace

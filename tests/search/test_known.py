@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.search.fakes import DRAFT, FakeMeasurer, FakeTask, space_of
+from tilework.measure.candidates import Candidate
 from tilework.measure.records import to_records
-from tilework.measure.types import Candidate
 from tilework.model import XGBModel
 from tilework.record import MemoryHistory
 from tilework.search import PolicyParams, SketchPolicy

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.search.fakes import DRAFT, FakeMeasurer, FakeTask, space_of
+from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.records import to_records
-from tilework.measure.types import Candidate, Measured
 from tilework.model import Batch, RandomModel, XGBModel
 from tilework.record import MemoryHistory, Status
 from tilework.search import PolicyParams, SketchPolicy

@@ -9,8 +9,8 @@ import pytest
 
 from tests.te import workloads
 from tilework import te
+from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.records import to_records
-from tilework.measure.types import Candidate, Measured
 from tilework.model import XGBModel
 from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory, Status

@@ -60,6 +60,17 @@ KINDS: dict[str, Kind] = {
         executor="tilework.kinds.cpu.executor:EXECUTOR",
         hardware="tilework.kinds.cpu.hardware:HARDWARE",
     ),
+    "reference": Kind(
+        name="reference",
+        usage="reference [-num-cores=N]",
+        target="tilework.kinds.reference.target:ReferenceTarget",
+        space="tilework.kinds.reference.space:SPACE",
+        draft="tilework.kinds.reference.draft:DRAFT",
+        lowering="tilework.kinds.reference.lowering:LOWERING",
+        builder="tilework.kinds.reference.build:BUILDER",
+        device="tilework.kinds.reference.device:DEVICE",
+        executor="tilework.kinds.reference.executor:EXECUTOR",
+    ),
 }
 
 _PLANNED = {"cuda": "CUDA targets are not supported yet; use 'llvm'"}

@@ -12,6 +12,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,26 @@ from tilework.te.expr import (
 )
 from tilework.te.numeric import MATH, divisor, maximum, minimum
 
+LANES = 8
+"""Elements of a vector loop that count as one step."""
+
 Array = NDArray[Any]
 _Eval = Callable[[], Any]
 _Run = Callable[[], None]
+
+
+@dataclass
+class Meter:
+    """What interpreting a program took, in numbers that are the same at every run.
+
+    Attributes:
+        regions: regions run.
+        steps: of the thread with most of them, summed over the regions. A step is an iteration of
+            a serial loop, or a store of up to `LANES` elements.
+    """
+
+    regions: int = 0
+    steps: int = 0
 
 
 class ProgramError(Exception):
@@ -70,6 +88,7 @@ def interpret(
     *,
     threads: int = 1,
     reverse: bool = False,
+    meter: Meter | None = None,
 ) -> list[Array]:
     """Run a program.
 
@@ -79,6 +98,7 @@ def interpret(
         threads: parallel loops are cut into this many contiguous chunks; each has thread buffers
             of its own.
         reverse: run the chunks from the last to the first.
+        meter: counts what is executed.
 
     Returns:
         One array per output buffer.
@@ -104,9 +124,15 @@ def interpret(
             owners = {b: np.full(b.shape, -1, np.int64) for b in (*program.outputs, *shared)}
             total = math.prod(v.extent for v in region.parallel)
             chunks = [(t * total // threads, (t + 1) * total // threads) for t in range(threads)]
+            steps = []
             for start, stop in reversed(chunks) if reverse else chunks:
                 own = {b: poisoned(b.shape, b.dtype) for b in private}
-                _Machine({**memory, **own}, owners).run(region, start, stop)
+                machine = _Machine({**memory, **own}, owners)
+                machine.run(region, start, stop)
+                steps.append(machine.steps)
+            if meter is not None:
+                meter.regions += 1
+                meter.steps += max(steps)
     return [memory[b] for b in program.outputs]
 
 
@@ -127,6 +153,8 @@ class _Machine:
         self.env: dict[Axis, Any] = {}
         self.iteration = 0
         self.lane_var: Axis | None = None
+        self.steps = 0
+        self._lanes = 1
         self._values: dict[int, tuple[Expr, _Eval]] = {}
 
     def run(self, region: Region, start: int, stop: int) -> None:
@@ -189,14 +217,17 @@ class _Machine:
                 raise ProgramError(f"loop {s.var.name}: {count} > {s.var.extent} iterations")
             if first < 0:
                 raise ProgramError(f"loop {s.var.name} starts at {first}")
+            self.steps += max(count - first, 0)
             for i in range(first, count):
                 env[s.var] = i
                 body()
 
         def vector() -> None:
-            env[s.var], self.lane_var = np.arange(int(stop())), s.var
+            count = int(stop())
+            env[s.var], self.lane_var = np.arange(count), s.var
+            self._lanes = -(-count // LANES)
             body()
-            self.lane_var = None
+            self.lane_var, self._lanes = None, 1
 
         return vector if s.kind == "vector" else serial
 
@@ -204,6 +235,7 @@ class _Machine:
         where, value = self._position(s.buffer, s.indices), self.value(s.value)
 
         def store() -> None:
+            self.steps += self._lanes
             array = self._array(s.buffer)
             at = where()
             result = value()

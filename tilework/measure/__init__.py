@@ -1,13 +1,10 @@
-"""Measurement: builders, a runner, worker processes, verification and timing statistics."""
+"""Measurement: builders, a runner, worker processes, verification on any kind of device."""
 
 from __future__ import annotations
 
-from tilework.measure.measurer import Measurer
+from tilework.measure.candidates import Candidate, Measured
+from tilework.measure.measurer import MeasureError, Measurer
 from tilework.measure.records import to_records
-from tilework.measure.types import Candidate, Measured, MeasureError
-from tilework.runtime.samples import RunDelay, Samples, interleave, paired_ratio
+from tilework.measure.settings import Settings
 
-__all__ = [
-    "Candidate", "MeasureError", "Measured", "Measurer", "RunDelay", "Samples", "interleave",
-    "paired_ratio", "to_records",
-]  # fmt: skip
+__all__ = ["Candidate", "MeasureError", "Measured", "Measurer", "Settings", "to_records"]

@@ -13,18 +13,18 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.drift import slowdown
+from tilework.measure.error_text import shorten
 from tilework.measure.process import Worker, WorkerDied
+from tilework.measure.replies import BuildReply, RunReply
+from tilework.measure.settings import Settings
 from tilework.measure.turns import Turns, latencies
-from tilework.measure.types import BuildReply, Candidate, Measured, RunReply, shorten
 from tilework.measure.verify import Answer
 from tilework.record import Status
 from tilework.runtime.samples import quantile, spread
-
-if TYPE_CHECKING:
-    from tilework.measure.measurer import Settings
 
 JOBS = "tilework.measure.jobs"
 
@@ -104,7 +104,7 @@ class Batch:
         self._building += 1
         worker.ask(
             Job("build", index), self._settings.build_timeout_s, f"{JOBS}:build",
-            self._settings.build_function, self._task, candidate.sketch_id, candidate.row,
+            self._task, self._settings, candidate.sketch_id, candidate.row,
         )  # fmt: skip
 
     def feed_runner(self, worker: Worker[Job]) -> None:
@@ -120,24 +120,21 @@ class Batch:
         if not self._to_run or (building and (self._duel or not settings.overlap)):
             return
         if self._calibration_s is None:
-            worker.ask(Job("calibrate"), settings.run_timeout_s, f"{JOBS}:calibrate")
+            limit = settings.run_timeout_s
+            worker.ask(Job("calibrate"), limit, f"{JOBS}:calibrate", self._task, settings)
             return
-        common = (self._task, settings.seed)
         if self._duel:
             kernels = [self._to_run[index].kernel for index in sorted(self._to_run)]
             limit = settings.run_timeout_s * len(kernels)
-            worker.ask(
-                Job("duel"), limit, f"{JOBS}:duel", *common, kernels, settings.load_function,
-                settings.run, settings.final_rounds,
-            )  # fmt: skip
+            worker.ask(Job("duel"), limit, f"{JOBS}:duel", self._task, settings, kernels)
             return
         index = min(self._to_run)
         best = None
         if self._best_s < math.inf:
             best = self._best_s * slowdown(self._calibration_s, self._calibrations)
         worker.ask(
-            Job("run", index), settings.run_timeout_s, f"{JOBS}:run", *common,
-            self._to_run[index].kernel, settings.load_function, settings.run, best,
+            Job("run", index), settings.run_timeout_s, f"{JOBS}:run", self._task, settings,
+            self._to_run[index].kernel, best,
         )  # fmt: skip
 
     def replied(self, job: Job, succeeded: bool, value: Any) -> None:

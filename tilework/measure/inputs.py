@@ -8,12 +8,12 @@ same seed, of the number that the shapes say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilework.measure.verify import draw
+from tilework.dtypes import is_float, numpy_dtype
 from tilework.ops.bsr import random_structure
 
 
@@ -55,3 +55,13 @@ def stored_blocks(dag: Any) -> frozenset[str]:
     """The inputs that are the blocks of sparse weights."""
     found = (op.attrs.get("bsr", {}).get("data") for op in dag.compute_ops)
     return frozenset(name for name in found if name is not None)
+
+
+def draw(
+    generator: np.random.Generator, shape: Sequence[int], dtype: str, low: float = -1.0
+) -> np.ndarray:
+    """Random elements of any type: uniform in [``low``, 1], or 0 and 1 for integers."""
+    kind = numpy_dtype(dtype)
+    if is_float(dtype):
+        return generator.uniform(low, 1.0, tuple(shape)).astype(kind)
+    return generator.integers(0, 2, tuple(shape)).astype(kind)

@@ -7,21 +7,22 @@ import pickle
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
+from tilework import kinds
+from tilework.errors import TileworkError
 from tilework.measure.batch import Batch, Job
+from tilework.measure.candidates import Candidate, Measured
+from tilework.measure.device import device_of
 from tilework.measure.process import Worker, WorkerDied, wait_for
-from tilework.measure.types import Candidate, Measured, MeasureError, RunOptions
+from tilework.measure.settings import Settings
 from tilework.record import Status
+from tilework.target import Target
 from tilework.target.host import available_cores
 
 BUILDER_NICE = 10
 """Builders that work while the runner measures give way to it. Alone they need not."""
-
-OPENMP = {"OMP_PROC_BIND": "true"}
-"""The runner's threads keep to their cores. On a busy machine two of them can otherwise share one
-for seconds while the other core does something else: a kernel then takes ten times as long."""
 
 _CODES_KEPT = 50_000
 _CALIBRATIONS_KEPT = 64
@@ -29,24 +30,12 @@ _RECYCLE_AFTER = 2000
 _MAX_FAILED_STARTS = 3
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a measurer was told; the fields are `Measurer`'s arguments."""
-
-    build_processes: int
-    build_timeout_s: float
-    run_timeout_s: float
-    reference_timeout_s: float
-    build_function: str
-    load_function: str
-    seed: int
-    overlap: bool
-    final_rounds: int
-    run: RunOptions
+class MeasureError(TileworkError):
+    """Measuring is impossible here, whatever the candidate: a worker cannot be started."""
 
 
 class Measurer:
-    """Builds, verifies and times candidates on this machine.
+    """Builds, verifies and times candidates on the device of a target.
 
     Builders are a pool of processes; one runner process verifies and times, one candidate at
     a time. A candidate that kills or hangs its process costs that process: it is replaced, the
@@ -59,70 +48,26 @@ class Measurer:
     while samples are taken, and work in between, made a run 10 % slower.)
     """
 
-    def __init__(
-        self,
-        target: Any,
-        *,
-        build_processes: int | None = None,
-        build_timeout_s: float = 15.0,
-        run_timeout_s: float = 10.0,
-        reference_timeout_s: float = 120.0,
-        min_repeat_ms: float = 1.0,
-        repeats: int = 12,
-        short_look: int = 3,
-        final_rounds: int = 25,
-        time_budget_ms: float = 30.0,
-        cold_cache: bool = False,
-        overlap: bool | None = None,
-        build_function: str = "tilework.kinds.cpu.build:build",
-        load_function: str = "tilework.kinds.cpu.kernel_call:load_kernel",
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, target: Target, settings: Settings | None = None, **changes: Any) -> None:
         """Describes how to measure; processes start on entering the context, or at first use.
 
         Args:
             target: the target to measure on: its `num_cores` is the number of threads.
-            build_processes: default: the cores; with `overlap`, those that the runner leaves.
-            build_timeout_s: limit for building one candidate, in seconds.
-            run_timeout_s: limit for verifying and timing one, in seconds.
-            reference_timeout_s: limit for computing a task's reference output.
-            min_repeat_ms: a sample repeats the kernel until it lasts about this long.
-            repeats: samples of a contender, as far as `time_budget_ms` allows.
-            short_look: samples of a candidate that is not given up, even if time is over.
-            final_rounds: samples of each finalist.
-            time_budget_ms: no further sample of a candidate is begun after this long.
-            cold_cache: empty the caches before every sample; a sample is then a single call.
-            overlap: build while measuring; default: if two cores stay free of the kernel.
-            build_function: "module:function" called as `function(task, sketch_id, row)`.
-            load_function: "module:function" called with what the build function returned.
-            seed: of the random inputs.
+            settings: how; by default as the target's device wants it.
+            changes: fields of `Settings` that are to be others, by name.
         """
-        cores = available_cores()
-        if overlap is None:
-            overlap = cores >= target.num_cores + 2
-        spare = max(1, cores - target.num_cores) if overlap else cores
-        cache = max(int(target.l3_bytes), int(target.l2_bytes), 8 << 20)
-        flush = cache + cache // 4 if cold_cache else 0
+        device = device_of(target)
+        settings = replace(settings or device.settings(), **changes)
+        cores, busy = available_cores(), device.host_cores(target)
+        overlap = cores >= busy + 2 if settings.overlap is None else settings.overlap
+        spare = max(1, cores - busy) if overlap else cores
+        processes = settings.build_processes or spare
         self.target = target
-        self.settings = Settings(
-            build_processes=build_processes or spare,
-            build_timeout_s=build_timeout_s,
-            run_timeout_s=run_timeout_s,
-            reference_timeout_s=reference_timeout_s,
-            build_function=build_function,
-            load_function=load_function,
-            seed=seed,
-            overlap=overlap,
-            final_rounds=final_rounds,
-            run=RunOptions(
-                threads=target.num_cores,
-                min_repeat_ms=min_repeat_ms,
-                repeats=repeats,
-                short_look=short_look,
-                time_budget_ms=time_budget_ms,
-                cold_cache_bytes=flush,
-            ),
-        )
+        self.settings = replace(settings, overlap=overlap, build_processes=processes)
+        kind = kinds.known_kind(target.kind)
+        self._builder_module = _module_of(settings.builder or kind.builder)
+        self._device_module = _module_of(settings.device or kind.device)
+        self._environment = device.environment
         self._lock = threading.Lock()
         self._builders: list[Worker[Job]] = []
         self._runner: Worker[Job] | None = None
@@ -271,8 +216,8 @@ class Measurer:
         self._failed_starts += 1
         if self._failed_starts >= _MAX_FAILED_STARTS:
             raise MeasureError(
-                f"cannot start a measurement worker ({self.settings.build_function}, "
-                f"{self.settings.load_function}): {text}"
+                f"cannot start a measurement worker ({self._builder_module}, "
+                f"{self._device_module}): {text}"
             )
 
     def _replace(self, batch: Batch, worker: Worker[Job]) -> None:
@@ -287,17 +232,16 @@ class Measurer:
         if self._runner is None:
             self._failed_starts = 0
             self._runner = self._new_runner()
-            while len(self._builders) < self.settings.build_processes:
+            while len(self._builders) < (self.settings.build_processes or 1):
                 self._builders.append(self._new_builder())
 
     def _new_builder(self) -> Worker[Job]:
-        module = self.settings.build_function.partition(":")[0]
         nice = BUILDER_NICE if self.settings.overlap else 0
-        return Worker(nice=nice, preload=["tilework.measure.jobs", module])
+        return Worker(nice=nice, preload=["tilework.measure.jobs", self._builder_module])
 
     def _new_runner(self) -> Worker[Job]:
-        module = self.settings.load_function.partition(":")[0]
-        return Worker(preload=["tilework.measure.jobs", module], environment=OPENMP)
+        preload = ["tilework.measure.jobs", self._device_module]
+        return Worker(preload=preload, environment=self._environment)
 
     def _workers(self) -> list[Worker[Job]]:
         return [*self._builders, *([self._runner] if self._runner else [])]
@@ -307,3 +251,7 @@ class Measurer:
         for worker in workers:
             with contextlib.suppress(OSError):
                 worker.kill()
+
+
+def _module_of(room: str) -> str:
+    return room.partition(":")[0]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
-from tilework.measure.types import shorten
+from tilework.measure.error_text import shorten
 
 _BOOT = (
     "import sys; sys.path[:] = {path!r}; from tilework.measure.worker import main; main({args})"
@@ -28,7 +28,7 @@ class WorkerDied(Exception):
     """The process ended while it was starting or had a job.
 
     Attributes:
-        lost: it was killed from outside (for want of memory, by a person), or ended in order.
+        lost: it was killed from outside, by SIGKILL or SIGTERM: for want of memory, by a person.
     """
 
     def __init__(self, text: str, *, lost: bool) -> None:

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tilework.measure.types import Candidate, Measured
+from tilework.measure.candidates import Candidate, Measured
+from tilework.measure.device import device_of
 from tilework.record import SCHEMA_VERSION, Purpose, Record
-from tilework.target.host import processor_name
+from tilework.space.protocol import space_of
+from tilework.target import Target
+from tilework.version import __version__
 
 
 def to_records(
@@ -27,9 +30,8 @@ def to_records(
     Record ids are made of the run, the round and the position, so that a round measured again
     under the same name has the same ids.
     """
-    from tilework.kinds.cpu.rules import RULES_VERSION
-    from tilework.version import __version__
-
+    device = device_of(task.target).name(task.target)
+    rules_version = space_of(task.target).version
     now = created_at or datetime.now(UTC)
     return [
         Record(
@@ -43,12 +45,12 @@ def to_records(
             network=network,
             flops=float(task.flops),
             target=str(task.target),
-            device=processor_name(),
+            device=device,
             host=platform.node(),
             num_cores=task.target.num_cores,
             engine_version=__version__,
             sketch_id=one.candidate.sketch_id,
-            rules_version=RULES_VERSION,
+            rules_version=rules_version,
             decisions=tuple(int(value) for value in one.candidate.row),
             code_hash=one.code_hash,
             status=one.status,
@@ -67,8 +69,9 @@ def to_records(
     ]
 
 
-def from_records(records: Iterable[Record]) -> list[Measured]:
-    """The measurements behind records of this machine's kind of processor, finals left out."""
+def from_records(records: Iterable[Record], target: Target) -> list[Measured]:
+    """The measurements behind records of the target's device, finals left out."""
+    device = device_of(target).name(target)
     return [
         Measured(
             Candidate(r.sketch_id, r.decisions, r.predicted_score or 0.0, r.model_id),
@@ -76,5 +79,5 @@ def from_records(records: Iterable[Record]) -> list[Measured]:
             r.build_s, r.max_rel_error, r.code_hash,
         )
         for r in records
-        if r.purpose == Purpose.search and r.device == processor_name()
+        if r.purpose == Purpose.search and r.device == device
     ]  # fmt: skip

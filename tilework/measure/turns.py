@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tilework.runtime.samples import (
-    DISTURBED_SHARE,
     Call,
-    RunDelay,
+    HostStopwatch,
+    Stopwatch,
     calls_per_sample,
     quantile,
-    time_calls,
 )
 
 PATIENCE = 6
@@ -57,6 +57,7 @@ def take_turns(
     min_sample_s: float,
     budget_s: float,
     before: Call | None = None,
+    stopwatch: Callable[[], AbstractContextManager[Stopwatch]] = HostStopwatch,
 ) -> list[Turns]:
     """Samples of functions, one of each per round; the order turns by one from round to round.
 
@@ -70,12 +71,13 @@ def take_turns(
         min_sample_s: a sample repeats the call until it lasts about this long.
         budget_s: no further round is begun after this long; one is always run.
         before: called, untimed, before every sample instead; a sample is then a single call.
+        stopwatch: that of the device.
     """
     began = time.perf_counter()
-    numbers = [1 if before else calls_per_sample(call, min_sample_s) for call in calls]
     seconds: list[list[float]] = [[] for _ in calls]
     disturbed: list[list[bool]] = [[] for _ in calls]
-    with RunDelay() as delay:
+    with stopwatch() as watch:
+        numbers = [1 if before else calls_per_sample(f, min_sample_s, watch) for f in calls]
         for turn in range(PATIENCE * rounds):
             for place in range(len(calls)):
                 i = (place + turn) % len(calls)
@@ -83,11 +85,9 @@ def take_turns(
                     before()
                 else:
                     calls[i]()  # the others have taken the caches
-                waited = delay.seconds()
-                elapsed = time_calls(calls[i], numbers[i])
-                bad = delay.seconds() - waited > DISTURBED_SHARE * elapsed
-                seconds[i].append(elapsed / numbers[i])
-                disturbed[i].append(bad)
+                lap = watch.time(calls[i], numbers[i])
+                seconds[i].append(lap.seconds / numbers[i])
+                disturbed[i].append(lap.disturbed)
             if min(flags.count(False) for flags in disturbed) >= rounds:
                 break
             if time.perf_counter() - began >= budget_s:

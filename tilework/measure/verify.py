@@ -1,4 +1,4 @@
-"""Is the kernel's output right? Inputs, poisoned and guarded buffers, comparison.
+"""Is the kernel's output right? The reference, and the comparison with it.
 
 Tolerance: an output may differ from the reference by ``1e-4 * max(1, sqrt(K / 4096))`` times the
 largest magnitude in the reference, where K is the longest reduction of the task. Rounding errors
@@ -20,40 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from tilework.dtypes import is_float, is_float_array, numpy_dtype
+from tilework.dtypes import is_float_array
+from tilework.measure.inputs import draw_inputs, stored_blocks
+from tilework.te.evaluate import evaluate
 from tilework.te.expr import Cast
 from tilework.te.tensor import Compute, Tensor, make_compute
 
-_ALIGN = 64
-_GUARD = 4096
-_GUARD_BYTE = 0xA5
 _BASE_TOLERANCE = 1e-4
 _BASE_REDUCTION = 4096
 _ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
-
-
-class Buffer:
-    """An aligned array between two guard zones that nobody may write to."""
-
-    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
-        kind = numpy_dtype(dtype)
-        size = math.prod(shape) * kind.itemsize
-        self._raw = np.empty(size + 2 * _GUARD + _ALIGN, np.uint8)
-        start = _GUARD + -(self._raw.ctypes.data + _GUARD) % _ALIGN
-        self._guards = (self._raw[:start], self._raw[start + size :])
-        for guard in self._guards:
-            guard.fill(_GUARD_BYTE)
-        self._bytes = self._raw[start : start + size]
-        self.array: np.ndarray = self._bytes.view(kind).reshape(tuple(shape))
-
-    def poison(self) -> None:
-        """Fills the array with bytes 0xFF: NaN for floats, -1 for integers."""
-        self._bytes.fill(0xFF)
-
-    @property
-    def intact(self) -> bool:
-        """Whether both guard zones are as they were."""
-        return all(bool((guard == _GUARD_BYTE).all()) for guard in self._guards)
 
 
 @dataclass(frozen=True)
@@ -105,9 +80,6 @@ def make_reference(
     Raises:
         ValueError: no inputs were found that give a finite output.
     """
-    from tilework.measure.inputs import draw_inputs, stored_blocks
-    from tilework.te.evaluate import evaluate
-
     given, stored = known or {}, stored_blocks(dag)
     tolerance = output_tolerance(dag)
     rounding = tuple(_ROUNDING.get(t.dtype, 0.0) for t in dag.outputs)
@@ -174,16 +146,6 @@ def _describe(
         f"output {number} differs: {float(got[at]):.6g} instead of {float(want[at]):.6g} "
         f"at ({place}), relative error {error:.2g}"
     )
-
-
-def draw(
-    generator: np.random.Generator, shape: Sequence[int], dtype: str, low: float = -1.0
-) -> np.ndarray:
-    """Random elements of any type: uniform in [``low``, 1], or 0 and 1 for integers."""
-    kind = numpy_dtype(dtype)
-    if is_float(dtype):
-        return generator.uniform(low, 1.0, tuple(shape)).astype(kind)
-    return generator.integers(0, 2, tuple(shape)).astype(kind)
 
 
 def _unrounded(dag: Any) -> Any:

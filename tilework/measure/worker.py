@@ -11,12 +11,11 @@ import importlib
 import os
 import signal
 import threading
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-from tilework.measure.types import describe_exception
+from tilework.measure.error_text import describe_exception
 
 
 def main(handle: int, nice: int, preload: list[str]) -> None:
@@ -40,11 +39,10 @@ def main(handle: int, nice: int, preload: list[str]) -> None:
         connection.send(_answer(name, args))
 
 
-def resolve(name: str) -> Callable[..., Any]:
-    """The function named by "module:function"."""
+def resolve(name: str) -> Any:
+    """What "module:attribute" names."""
     module, _, attribute = name.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-    return function
+    return getattr(importlib.import_module(module), attribute)
 
 
 def _answer(name: str, args: tuple[Any, ...]) -> tuple[bool, Any]:

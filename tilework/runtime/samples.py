@@ -11,7 +11,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from tilework.runtime.sequential import hopeless
 
@@ -43,11 +45,6 @@ class Samples:
     def median(self) -> float:
         """The median, in seconds."""
         return quantile(self.seconds, 0.5)
-
-    @property
-    def spread(self) -> float:
-        """Interquartile range divided by the median."""
-        return spread(self.seconds)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -104,6 +101,48 @@ class RunDelay:
         self._files = []
 
 
+@dataclass(frozen=True)
+class Lap:
+    """Some calls in a row.
+
+    Attributes:
+        seconds: time of all of them.
+        waited: seconds of it that say something about the machine's other work.
+    """
+
+    seconds: float
+    waited: float = 0.0
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether it says too much about that to be a sample."""
+        return self.waited > DISTURBED_SHARE * self.seconds
+
+
+class Stopwatch(Protocol):
+    """Times calls, on whatever they run."""
+
+    def time(self, call: Call, number: int) -> Lap:
+        """Make so many calls in a row."""
+
+
+class HostStopwatch:
+    """Wall time, and how long our threads stood ready meanwhile. A context manager."""
+
+    def __enter__(self) -> HostStopwatch:
+        self._delay = RunDelay()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._delay.close()
+
+    def time(self, call: Call, number: int) -> Lap:
+        """See `Stopwatch.time`."""
+        waited = self._delay.seconds()
+        elapsed = time_calls(call, number)
+        return Lap(elapsed, self._delay.seconds() - waited)
+
+
 def time_calls(call: Call, number: int) -> float:
     """Seconds that `number` calls in a row take."""
     turns = range(number)
@@ -113,10 +152,10 @@ def time_calls(call: Call, number: int) -> float:
     return time.perf_counter() - start
 
 
-def calls_per_sample(call: Call, min_sample_s: float) -> int:
+def calls_per_sample(call: Call, min_sample_s: float, watch: Stopwatch) -> int:
     """How many calls last about `min_sample_s`; makes a few calls to find out."""
     number = 1
-    while (elapsed := time_calls(call, number)) < ENOUGH * min_sample_s:
+    while (elapsed := watch.time(call, number).seconds) < ENOUGH * min_sample_s:
         number = _more_calls(number, elapsed, min_sample_s)
     return number
 
@@ -137,6 +176,7 @@ def take_samples(
     best_s: float = math.inf,
     extra: int = 0,
     before: Call | None = None,
+    stopwatch: Callable[[], AbstractContextManager[Stopwatch]] = HostStopwatch,
 ) -> Samples:
     """Times a function that has been called at least once before.
 
@@ -156,23 +196,23 @@ def take_samples(
             whose median is below `best_s`.
         before: called, untimed, before every sample; a sample is then a single call, and
             `budget_s` counts the samples alone.
+        stopwatch: that of what the function runs on.
     """
     began = time.perf_counter()
     number, spent = 1, 0.0
     kept: list[float] = []
     disturbed: list[tuple[float, float]] = []  # (share that was waiting, seconds per call)
-    with RunDelay() as delay:
+    with stopwatch() as watch:
         while True:
             if before:
                 before()
-            waited = delay.seconds()
-            elapsed = time_calls(call, number)
-            waited = delay.seconds() - waited
+            lap = watch.time(call, number)
+            elapsed, waited = lap.seconds, lap.waited
             spent = spent + elapsed if before else time.perf_counter() - began
             if not before and not kept and elapsed < ENOUGH * min_sample_s:
                 number = _more_calls(number, elapsed, min_sample_s)
                 continue
-            if waited <= DISTURBED_SHARE * elapsed:
+            if not lap.disturbed:
                 kept.append(elapsed / number)
                 if hopeless(kept, best_s):
                     break
@@ -225,11 +265,11 @@ def interleave(
     for call in functions.values():
         for _ in range(warmup):
             call()
-    numbers = {name: calls_per_sample(f, min_sample_s) for name, f in functions.items()}
     names = list(functions)
     kept: list[dict[str, float]] = []
     disturbed: list[dict[str, float]] = []
-    with RunDelay() as delay:
+    with HostStopwatch() as watch:
+        numbers = {n: calls_per_sample(f, min_sample_s, watch) for n, f in functions.items()}
         for turn in range(2 * rounds):
             first = turn % len(names)
             sample: dict[str, float] = {}
@@ -238,10 +278,9 @@ def interleave(
                 if settle_s:
                     time.sleep(settle_s)
                     functions[name]()
-                waited = delay.seconds()
-                elapsed = time_calls(functions[name], numbers[name])
-                good &= delay.seconds() - waited <= DISTURBED_SHARE * elapsed
-                sample[name] = elapsed / numbers[name]
+                lap = watch.time(functions[name], numbers[name])
+                good &= not lap.disturbed
+                sample[name] = lap.seconds / numbers[name]
             (kept if good else disturbed).append(sample)
             if len(kept) == rounds or time.perf_counter() - began >= budget_s:
                 break
@@ -252,22 +291,3 @@ def interleave(
 def paired_ratio(a: Samples, b: Samples) -> float:
     """Median over rounds of (time of a) / (time of b), of samples taken by `interleave`."""
     return quantile([x / y for x, y in zip(a.seconds, b.seconds, strict=True)], 0.5)
-
-
-def calibration_s() -> float:
-    """Time of a fixed piece of work: 100 products of two 64 x 64 float32 matrices.
-
-    It fits the first-level cache and runs on one thread, so that it moves with the core's clock
-    and with whatever shares the core, and with nothing of ours. The least of 7 runs, in seconds.
-    One is taken before every batch; `tilework.measure.drift` says what it is compared with.
-    """
-    import numpy as np
-
-    a = np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
-    out = np.empty_like(a)
-
-    def product() -> None:
-        np.matmul(a, a, out=out)
-
-    product()
-    return min(time_calls(product, 100) for _ in range(7))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from tilework.measure.types import Candidate, Measured
+from tilework.measure.candidates import Candidate, Measured
 from tilework.record import Purpose, Record, best_of, contenders
 from tilework.search.protocol import Task
 

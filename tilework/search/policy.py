@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.measure.types import Candidate
+from tilework.measure.candidates import Candidate
 from tilework.model import Batch, CostModel, DraftModel
 from tilework.model.base import Floats
 from tilework.model.drafted import Choice, best_drafted, drafted

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import StoreError
+from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.records import to_records
-from tilework.measure.types import Candidate, Measured
 from tilework.model.draft import Draft
 from tilework.record import MemoryHistory, Record, Status, WorkloadLog
 from tilework.search.known import observations

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.drift import drift, drifted
 from tilework.measure.records import to_records
-from tilework.measure.types import Candidate, Measured
 from tilework.model import CostModel, Observation, XGBModel
 from tilework.model.metrics import ranking_metrics
 from tilework.record import Purpose, Record, RecordLog, best_of

@@ -1,0 +1,32 @@
+"""The interpreter's half of the suite where llvmlite cannot be imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def test_the_reference_suite_needs_no_llvm():
+    """Worker processes have their parent's path, and so no llvmlite either."""
+    path = os.pathsep.join([str(HERE / "without_llvm"), *sys.path])
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly",
+         str(HERE / "test_reference.py")],
+        env={**os.environ, "PYTHONPATH": path}, cwd=HERE.parent.parent,
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout[-3000:]
+    assert " passed" in run.stdout
+
+
+def test_there_is_no_llvmlite_in_that_environment():
+    run = subprocess.run(
+        [sys.executable, "-c", "import llvmlite"],
+        env={**os.environ, "PYTHONPATH": str(HERE / "without_llvm")},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert "this environment has none" in run.stderr

@@ -1,0 +1,48 @@
+"""Kernels whose code is their loop program: `tilework.lower.protocol.Builder`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilework.kinds.reference.executor import piece
+from tilework.lower.kernel import Kernel, KernelArg
+from tilework.lower.protocol import Linked, lowering_of
+from tilework.lower.serial import FORMAT, program_to_json
+from tilework.runtime.image import Step
+from tilework.space import SearchSpace
+from tilework.task import SearchTask
+
+
+class ReferenceBuilder:
+    """Writes a program as text; nothing is generated."""
+
+    def build(
+        self,
+        task: SearchTask,
+        sketch_id: int,
+        row: Sequence[int],
+        apart: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Kernel:
+        """See `tilework.lower.protocol.Builder`."""
+        sketch = SearchSpace.of(task).sketch(sketch_id)
+        lowered = lowering_of(task.target).lower(sketch, row, apart)
+        program = lowered.program
+        text = program_to_json(program).encode()
+        code_hash = hashlib.sha256(text).hexdigest()
+        symbol = f"program_{code_hash[:32]}"
+        args = [
+            KernelArg(b.name, b.shape, b.dtype, "input", lowered.packing.get(i))
+            for i, b in enumerate(program.inputs)
+        ]
+        args += [KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs]
+        return Kernel(symbol, ((symbol, text),), code_hash, tuple(args), 0, 0)
+
+    def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
+        """The programs as they are: the executor calls them in the order of the steps."""
+        code = {piece(symbol): text for k in kernels for symbol, text in k.objects}
+        return Linked(code, (FORMAT,))
+
+
+BUILDER = ReferenceBuilder()

@@ -1,0 +1,117 @@
+"""The interpreter as what kernels are measured on: `tilework.measure.device.Device`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
+
+from tilework.kinds.reference.clock import STEP_S, seconds
+from tilework.kinds.reference.target import ReferenceTarget
+from tilework.lower.interpret import Meter, interpret
+from tilework.lower.ir import Program
+from tilework.lower.kernel import Kernel
+from tilework.lower.serial import program_from_json
+from tilework.measure.host_buffer import HostBuffer
+from tilework.measure.settings import Settings
+from tilework.runtime.arrays import check_ready
+from tilework.runtime.samples import Call, Lap
+
+NAME = "reference interpreter"
+
+
+class ReferenceDevice:
+    """Runs loop programs in this process, and counts what they do."""
+
+    environment: Mapping[str, str] = {}
+
+    def name(self, target: ReferenceTarget) -> str:
+        """The same on every machine."""
+        return NAME
+
+    def settings(self) -> Settings:
+        """One sample of one call: another would say the same."""
+        return Settings(
+            run_timeout_s=60.0, min_repeat_ms=0.0, repeats=1, short_look=1, final_rounds=1,
+            time_budget_ms=0.0, rotate_bytes=0,
+        )  # fmt: skip
+
+    def host_cores(self, target: ReferenceTarget) -> int:
+        """All threads are one of this machine's."""
+        return 1
+
+    def allocate(self, shape: Sequence[int], dtype: str) -> HostBuffer:
+        """See `tilework.measure.device.Device`."""
+        return HostBuffer(shape, dtype)
+
+    def copies(self, buffers: Sequence[HostBuffer], count: int) -> list[list[HostBuffer]]:
+        """New memory each time: it makes no difference here."""
+        out = []
+        for _ in range(count):
+            copy = [HostBuffer(b.array.shape, str(b.array.dtype)) for b in buffers]
+            for new, old in zip(copy, buffers, strict=True):
+                new.write(old.array)
+            out.append(copy)
+        return out
+
+    def load(self, kernel: Kernel) -> LoadedProgram:
+        """Reads the kernel's program.
+
+        Raises:
+            ProgramFormatError: its code is none.
+        """
+        return LoadedProgram(program_from_json(dict(kernel.objects)[kernel.symbol]))
+
+    def stopwatch(self) -> AbstractContextManager[CountingStopwatch]:
+        """Adds up what calls have counted."""
+        return nullcontext(CountingStopwatch())
+
+    def calibration_s(self) -> float:
+        """It never runs slower."""
+        return STEP_S
+
+    def flush(self, target: ReferenceTarget) -> Callable[[], object]:
+        """There are no caches."""
+        return lambda: None
+
+
+class CountingStopwatch:
+    """`tilework.runtime.samples.Stopwatch` for calls that return their seconds."""
+
+    def time(self, call: Call, number: int) -> Lap:
+        """See `tilework.runtime.samples.Stopwatch`."""
+        return Lap(sum(cast(float, call()) for _ in range(number)))
+
+
+class LoadedProgram:
+    """A loop program: `tilework.measure.device.Loaded`."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def bind(
+        self, arguments: Sequence[HostBuffer], workspace: HostBuffer, threads: int
+    ) -> Callable[[], float]:
+        """A function that runs the program once and returns the seconds that it counted.
+
+        Raises:
+            ModuleError: a buffer has another shape or type than the program expects.
+        """
+        program = self.program
+        arrays = [b.array for b in arguments]
+        expected = (*program.inputs, *program.outputs)
+        for array, buffer in zip(arrays, expected, strict=True):
+            check_ready(f"argument {buffer.name}", array, buffer.shape, buffer.dtype)
+        first = len(program.inputs)
+
+        def run() -> float:
+            meter = Meter()
+            results = interpret(program, arrays[:first], threads=threads, meter=meter)
+            for array, result in zip(arrays[first:], results, strict=True):
+                array[...] = result
+            return seconds(meter)
+
+        return run
+
+
+DEVICE = ReferenceDevice()

@@ -1,0 +1,199 @@
+"""Compiled networks on the interpreter: the room ``executor``.
+
+Unlike that of a real machine it needs part of the compiler: what a loop program means is defined
+there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.dtypes import numpy_dtype
+from tilework.errors import ModuleError
+from tilework.kinds.reference.clock import REGION_S, seconds
+from tilework.lower.interpret import Meter, ProgramError, interpret
+from tilework.lower.ir import Buffer, Program
+from tilework.lower.serial import FORMAT, ProgramFormatError, program_from_json
+from tilework.runtime.arrays import aligned_empty
+from tilework.runtime.image import Image, Step
+
+Array = NDArray[Any]
+
+
+def piece(symbol: str) -> str:
+    """The name under which an image holds a program."""
+    return f"{symbol}.json"
+
+
+class ReferenceExecutor:
+    """Interprets the programs of an image, one after another."""
+
+    def check(self, image: Image, what: str) -> None:
+        """Programs run everywhere; only their format must be this one."""
+        unknown = sorted(set(image.needs) - {FORMAT})
+        if unknown:
+            raise ModuleError(
+                f"{what} was compiled for '{image.target}' and needs {', '.join(unknown)}, which "
+                f"this interpreter does not read (it reads {FORMAT}): compile the network again"
+            )
+
+    def check_threads(self, image: Image, threads: int) -> None:
+        """Any number will do."""
+
+    def check_code(self, image: Image) -> None:
+        """Read all programs."""
+        _programs(image)
+
+    def load(self, image: Image) -> LoadedPrograms:
+        """See `tilework.runtime.executor.Executor`."""
+        return LoadedPrograms(image)
+
+
+def _programs(image: Image) -> dict[str, Program]:
+    """The programs that the image's steps name, by symbol.
+
+    Raises:
+        ModuleError: one is missing, or is none.
+    """
+    out = {}
+    for symbol in dict.fromkeys(step.symbol for step in image.steps):
+        try:
+            out[symbol] = program_from_json(image.code[piece(symbol)])
+        except KeyError as e:
+            raise ModuleError(f"module {image.name} has no program {symbol}") from e
+        except ProgramFormatError as e:
+            raise ModuleError(f"program {symbol} of module {image.name} is damaged: {e}") from e
+    for step in image.steps:
+        program = out[step.symbol]
+        wanted = len(program.inputs) + len(program.outputs)
+        if len(step.args) != wanted:
+            raise ModuleError(
+                f"module {image.name} calls {step.symbol} with {len(step.args)} arguments; it "
+                f"takes {wanted}"
+            )
+    return out
+
+
+class LoadedPrograms:
+    """The programs and constants of a network."""
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self.programs = _programs(image)
+
+    def context(self) -> ReferenceContext:
+        """See `tilework.runtime.executor.Loaded`."""
+        return ReferenceContext(self)
+
+    def turn(self, threads: int) -> AbstractContextManager[object]:
+        """Runs may meet."""
+        return nullcontext()
+
+    def roofline(self, threads: int) -> ReferenceRoofline:
+        """See `tilework.runtime.executor.Loaded`."""
+        return ReferenceRoofline()
+
+
+class ReferenceRoofline:
+    """The only bound there is: a kernel runs one region at least."""
+
+    def seconds(self, step: Step, image: Image) -> float:
+        """See `tilework.runtime.executor.Roofline`."""
+        return REGION_S
+
+    def constants_s(self, step: Step, image: Image) -> float:
+        """Reading costs nothing."""
+        return 0.0
+
+    def warm_constants_s(self, step: Step) -> float:
+        """Reading costs nothing."""
+        return 0.0
+
+    def level(self, nbytes: float) -> str:
+        """There is one memory."""
+        return "memory"
+
+
+class ReferenceContext:
+    """The arena of a run: `tilework.runtime.executor.Context`."""
+
+    def __init__(self, loaded: LoadedPrograms) -> None:
+        self._programs, self._image = loaded.programs, loaded.image
+        self._arena = aligned_empty((loaded.image.arena_bytes,), "uint8")
+        self._lock = threading.Lock()
+
+    def run(self, buffers: Sequence[Array], threads: int) -> None:
+        """See `tilework.runtime.executor.Context`."""
+        for step in self._image.steps:
+            self._call(step, buffers, threads)
+
+    def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
+        """Run once and return the seconds that each step counted."""
+        return np.array([self._call(step, buffers, threads) for step in self._image.steps])
+
+    def bind(self, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+        """See `tilework.runtime.executor.Context`."""
+
+        def call() -> None:
+            with self._lock:
+                self.run(buffers, threads)
+
+        return call
+
+    def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+        """See `tilework.runtime.executor.Context`; what it computes is not kept."""
+        one = self._image.steps[step]
+
+        def call() -> None:
+            with self._lock:
+                self._call(one, buffers, threads, keep=False)
+
+        return call
+
+    def _call(
+        self, step: Step, buffers: Sequence[Array], threads: int, keep: bool = True
+    ) -> float:
+        """Interpret one step; returns the seconds that it counted."""
+        program = self._programs[step.symbol]
+        expected = (*program.inputs, *program.outputs)
+        try:
+            arrays = [
+                _view(self._block(ref.space, ref.at, buffers), buffer)
+                for ref, buffer in zip(step.args, expected, strict=True)
+            ]
+            first, meter = len(program.inputs), Meter()
+            results = interpret(program, arrays[:first], threads=threads, meter=meter)
+        except (ProgramError, ValueError, TypeError) as e:
+            raise ModuleError(f"module {self._image.name}, step {step.name}: {e}") from e
+        if keep:
+            for output, result in zip(arrays[first:], results, strict=True):
+                output[...] = result
+        return seconds(meter)
+
+    def _block(self, space: str, at: int, buffers: Sequence[Array]) -> Array:
+        """The bytes from an argument's first element on."""
+        if space == "io":
+            return buffers[at].reshape(-1).view(np.uint8)
+        return (self._arena if space == "arena" else self._image.constants)[at:]
+
+
+def _view(block: Array, buffer: Buffer) -> Array:
+    """The array that a buffer of a program is, in a block of bytes.
+
+    Raises:
+        ValueError, TypeError: it reaches beyond the block.
+    """
+    kind = numpy_dtype(buffer.dtype)
+    strides = tuple(kind.itemsize * s for s in buffer.strides)
+    if not buffer.size:
+        return np.empty(buffer.shape, kind)
+    return np.ndarray(buffer.shape, kind, block.data, 0, strides)
+
+
+EXECUTOR = ReferenceExecutor()

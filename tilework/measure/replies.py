@@ -1,0 +1,36 @@
+"""What workers return for one candidate: plain, frozen, picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilework.record import Status
+
+
+@dataclass(frozen=True)
+class BuildReply:
+    """What a builder returns: a pickled kernel, or a status and an error text."""
+
+    status: Status
+    error: str = ""
+    kernel: bytes = b""
+    code_hash: str = ""
+    build_s: float | None = None
+
+
+@dataclass(frozen=True)
+class RunReply:
+    """What a runner returns for one kernel.
+
+    Attributes:
+        disturbed: which of the samples say something about the machine's other work; only of
+            kernels timed in turns.
+        tainted: the kernel wrote where it must not; the worker's memory cannot be trusted.
+    """
+
+    status: Status
+    error: str = ""
+    samples: tuple[float, ...] = ()
+    max_rel_error: float | None = None
+    tainted: bool = False
+    disturbed: tuple[bool, ...] = ()

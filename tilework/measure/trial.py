@@ -1,0 +1,144 @@
+"""One loaded kernel on a device, with its buffers: verified, then timed."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tilework.measure.device import Buffer, Device, Loaded
+from tilework.measure.replies import RunReply
+from tilework.measure.settings import Settings
+from tilework.measure.verify import Reference, compare
+from tilework.record import Status
+from tilework.runtime.samples import take_samples
+
+_CHEAP_CHECK_S = 0.02
+_ROTATE_FROM = 1 << 20
+_MAX_COPIES = 64
+
+
+class Trial:
+    """A kernel of a task on its way through verification and timing.
+
+    Args:
+        kernel: what the builder made.
+        loaded: the same, loaded by ``device``.
+        device: where it runs.
+        target: whose number of cores is that of the timed calls' threads.
+        reference: inputs, and the right outputs.
+        settings: how to time.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        loaded: Loaded,
+        device: Device,
+        target: Any,
+        reference: Reference,
+        settings: Settings,
+    ) -> None:
+        self._args = kernel.args
+        self._loaded = loaded
+        self._device = device
+        self._target = target
+        self._threads = int(target.num_cores)
+        self._reference = reference
+        self._settings = settings
+        self._buffers: list[Buffer] = []
+        self._outputs: list[Buffer] = []
+        values = iter(reference.inputs)
+        for arg in kernel.args:
+            if arg.role == "input":
+                value = next(values)
+                value = arg.packing.apply(value) if arg.packing else value
+                buffer = device.allocate(value.shape, str(value.dtype))
+                buffer.write(value)
+            else:
+                buffer = device.allocate(arg.shape, arg.dtype)
+                self._outputs.append(buffer)
+            self._buffers.append(buffer)
+        size = max(kernel.workspace_bytes(self._threads), 64)  # an address, even if unused
+        self._workspace = device.allocate((size,), "uint8")
+
+    def verify(self) -> RunReply:
+        """Checks the outputs with all threads and, where cheap, with one."""
+        began = time.perf_counter()
+        reply = self._verify(self._threads)
+        elapsed = time.perf_counter() - began
+        if reply.status == Status.ok and self._threads > 1 and elapsed < _CHEAP_CHECK_S:
+            reply = self._verify(1)
+        return reply
+
+    def sample(self, best_latency_s: float | None) -> RunReply:
+        """Times the kernel, and looks at its outputs once more."""
+        settings = self._settings
+        samples = take_samples(
+            self.bind(),
+            repeats=settings.repeats,
+            min_sample_s=settings.min_repeat_ms * 1e-3,
+            budget_s=settings.time_budget_ms * 1e-3,
+            short_look=settings.short_look,
+            best_s=best_latency_s or float("inf"),
+            extra=settings.repeats // 2,
+            before=self.before,
+            stopwatch=self._device.stopwatch,
+        )
+        after = self._check(f"after {self._threads}-thread timing")
+        if after.status != Status.ok:
+            return after
+        return RunReply(Status.ok, "", samples.seconds, after.max_rel_error)
+
+    @property
+    def before(self) -> Callable[[], object] | None:
+        """What comes before every sample, if something does."""
+        return self._device.flush(self._target) if self._settings.cold_cache else None
+
+    def bind(self) -> Callable[[], object]:
+        """The call that is timed: all threads, arguments fixed."""
+        calls = [
+            self._loaded.bind(buffers, self._workspace, self._threads)
+            for buffers in [self._buffers, *self._copies()]
+        ]
+        if len(calls) == 1:
+            return calls[0]
+        turn = itertools.cycle(calls)
+        return lambda: next(turn)()
+
+    def _verify(self, threads: int) -> RunReply:
+        """One call on poisoned outputs and workspace, then the comparison."""
+        for buffer in (*self._outputs, self._workspace):
+            buffer.poison()
+        self._loaded.bind(self._buffers, self._workspace, threads)()
+        return self._check(f"with {threads} threads" if threads > 1 else "with 1 thread")
+
+    def _check(self, when: str) -> RunReply:
+        if not all(buffer.intact for buffer in (*self._buffers, self._workspace)):
+            error = f"run: wrote outside its buffers, {when}"
+            return RunReply(Status.wrong_answer, error, max_rel_error=None, tainted=True)
+        found = compare([buffer.read() for buffer in self._outputs], self._reference)
+        if found.text:
+            error = f"run: {found.text}, {when}"
+            return RunReply(Status.wrong_answer, error, max_rel_error=found.error)
+        return RunReply(Status.ok, max_rel_error=found.error)
+
+    def _copies(self) -> list[list[Buffer]]:
+        """Argument lists with large weights copied until they fill `Settings.rotate_bytes`."""
+        large = [
+            i
+            for i, arg in enumerate(self._args)
+            if arg.role == "input"
+            and (arg.packing or arg.name in self._reference.stored)
+            and self._buffers[i].nbytes >= _ROTATE_FROM
+        ]
+        size = sum(self._buffers[i].nbytes for i in large)
+        count = min(self._settings.rotate_bytes // max(size, 1), _MAX_COPIES) if large else 1
+        if count <= 1:
+            return []
+        out = []
+        for copy in self._device.copies([self._buffers[i] for i in large], count - 1):
+            changed = dict(zip(large, copy, strict=True))
+            out.append([changed.get(i, buffer) for i, buffer in enumerate(self._buffers)])
+        return out
