@@ -42,7 +42,8 @@ def traffic_of(
     count = nest.count
     sizes = (machine.l1_bytes, machine.l2_bytes, machine.l3_bytes)
     spans = {a: np.ones(count) for a in (*block.spatial, *block.reduce)}
-    now = [_footprint(a, spans, count) for a in facts.accesses]
+    touched = [_Touched(a, spans, count) for a in facts.accesses]
+    now = [one.bytes for one in touched]
     into = [[f.copy() for f in now] for _ in sizes]
     whole = np.sum(now, axis=0)
     footprint = now
@@ -53,7 +54,7 @@ def traffic_of(
             continue
         spans[axis] = np.minimum(spans[axis] * trips, axis.extent)
         after = [
-            _footprint(access, spans, count) if axis in access.axes else now[i]
+            touched[i].grown(axis) if axis in access.axes else now[i]
             for i, access in enumerate(facts.accesses)
         ]
         for per_access, size in zip(into, sizes, strict=True):
@@ -78,23 +79,46 @@ def traffic_of(
     return Traffic(into, footprint)
 
 
-def _footprint(access: Access, spans: dict[Axis, Floats], count: int) -> Floats:
-    """Bytes of cache lines that an access touches while its axes run over ``spans``."""
-    size = np.full(count, float(access.element_bytes))
-    width: Floats | float
-    for i, (dim, extent) in enumerate(zip(access.dims, access.shape, strict=True)):
+class _Touched:
+    """Bytes of cache lines that an access touches while its axes run over growing spans.
+
+    The width of each dimension is kept: a loop moves along few of them.
+    """
+
+    def __init__(self, access: Access, spans: dict[Axis, Floats], count: int) -> None:
+        self._access, self._spans, self._count = access, spans, count
+        self._widths = [self._width(i) for i in range(len(access.dims))]
+        self.bytes = self._product()
+
+    def grown(self, axis: Axis) -> Floats:
+        """The bytes after the span of one of the access's axes has grown."""
+        for i, dim in enumerate(self._access.dims):
+            if dim is not None and axis in dim:
+                self._widths[i] = self._width(i)
+        self.bytes = self._product()
+        return self.bytes
+
+    def _width(self, i: int) -> Floats | float:
+        access = self._access
+        dim, extent = access.dims[i], access.shape[i]
+        width: Floats | float
         if dim is None:
             width = float(extent)
         else:
             width = 1.0
             for axis, c in dim.items():
-                width = width + c * (spans[axis] - 1)
+                width = width + c * (self._spans[axis] - 1)
             width = np.minimum(width, extent)
         if i == len(access.dims) - 1 and not access.packed:
             lines = np.ceil(width * access.element_bytes / LINE_BYTES)
             width = lines * (LINE_BYTES / access.element_bytes)
-        size = size * width
-    return size
+        return width
+
+    def _product(self) -> Floats:
+        size = np.full(self._count, float(self._access.element_bytes))
+        for width in self._widths:
+            size = size * width
+        return size
 
 
 def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[list[Floats]]:
@@ -118,7 +142,7 @@ def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[list[Floats]
                 continue
             access = plain_access(read)
             whole = float(np.prod(access.shape, dtype=np.float64)) * access.element_bytes
-            each = visits * _footprint(access, spans, count)
+            each = visits * _Touched(access, spans, count).bytes
             for level, size in zip(out, sizes, strict=True):
                 level.append(np.minimum(each, whole) if whole <= size else each)
     return out
