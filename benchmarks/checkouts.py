@@ -1,16 +1,18 @@
 """This checkout beside another one: whole networks and the search, in turns.
 
     git worktree add ../before REVISION
-    python benchmarks/checkouts.py ../before [NET ...] [--threads 1,2] [--store DIR] [--rounds N]
-                                             [--json FILE]
+    python benchmarks/checkouts.py ../before [NET ...] [--threads 1,2] [--store DIR] [--pairs N]
+                                             [--rounds N] [--json FILE]
 
-Each checkout runs in a process of its own, which compiles every network (of the zoo) with the
+Each checkout runs in a process of its own, which compiles a network (of the zoo) with the
 schedules of the store, or without a record with the draft model's, and then waits for its turns.
-A turn repeats a network's bound call for about 50 ms; the order changes from round to round. The
-ratio is the median over rounds of this checkout's time divided by the other's, with the quartiles
-beside it. Of every network it also says whether the code of the two is the same, byte for byte,
-and ``proposals`` is a first batch of candidates for a 3x3 layer. Only what the README documents
-is used, so that any two revisions can be compared.
+A turn repeats the network's bound call for about 50 ms; the order changes from round to round. A
+pair's ratio is the median over its rounds of this checkout's time divided by the other's.
+Processes of one and the same code differ by some percent all their lives (by where their pages
+lie), so that several pairs are started: the ratio is the median of theirs, which are printed
+beside it. ``(other code)`` says that the kernels of the two are not the same, byte for byte.
+``proposals`` is a first batch of candidates for a 3x3 layer. Only what the README documents is
+used, so that any two revisions can be compared.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def prepare(name):
     call()
     calls[name] = (call, max(1, round(TURN / (time.perf_counter() - began))))
     code = module.image.code
-    return hashlib.sha256(b"".join(code[k] for k in sorted(code) if k != "run")).hexdigest()[:16]
+    kernels = sorted(code[name] for name in code if not name.startswith("run"))
+    return hashlib.sha256(b"".join(kernels)).hexdigest()[:16]
 
 for line in sys.stdin:
     what, name = line.split()
@@ -121,42 +124,59 @@ def main() -> None:
     args = _arguments()
     other = args.other.resolve()
     rows: list[dict[str, Any]] = []
-    print(f"{'network':24} {'threads':>7} {'this ms':>9} {'other ms':>9} {'ratio':>7}  quartiles")
+    print(
+        f"{'network':24} {'threads':>7} {'this ms':>9} {'other ms':>9} {'ratio':>7}  of each pair"
+    )
     for threads in map(int, args.threads.split(",")):
         store = str(args.store.resolve()) if args.store else ""
-        pair = [Checkout(folder, store, threads) for folder in (_HERE, other)]
         for name in [*args.networks, *(["proposals"] if threads == 1 else [])]:
-            row = _compared(pair, name, threads, args.rounds)
+            found = []
+            for number in range(args.pairs):
+                folders = (_HERE, other) if number % 2 == 0 else (other, _HERE)
+                pair = {folder: Checkout(folder, store, threads) for folder in folders}
+                found.append(_compared(pair[_HERE], pair[other], name, args.rounds))
+                for one in pair.values():
+                    one.close()
+            row = _summary(name, threads, found)
             rows.append(row)
-            q = row["quartiles"]
+            ratios = " ".join(f"{r:.3f}" for r in row["ratios"])
+            note = "" if row["same_code"] else "  (other code)"
             print(
                 f"{name:24} {threads:7} {row['this_ms']:9.3f} {row['other_ms']:9.3f} "
-                f"{row['ratio']:7.3f}  {q[0]:.3f} {q[1]:.3f}{row['note']}",
+                f"{row['ratio']:7.3f}  {ratios}{note}",
                 flush=True,
             )
-        for one in pair:
-            one.close()
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
-def _compared(pair: list[Checkout], name: str, threads: int, rounds: int) -> dict[str, Any]:
-    codes = [one.ask("prepare", name) for one in pair]
+def _compared(this: Checkout, other: Checkout, name: str, rounds: int) -> dict[str, Any]:
+    """One pair of processes: medians of both, and of the ratio of each round."""
+    codes = [one.ask("prepare", name) for one in (this, other)]
     times: list[list[float]] = [[], []]
     for turn in range(rounds):
         for i in (0, 1) if turn % 2 == 0 else (1, 0):
-            times[i].append(pair[i].ask("run", name))
-    ratios = [a / b for a, b in zip(*times, strict=True)]
-    low, _, high = statistics.quantiles(ratios, n=4)
+            times[i].append((this, other)[i].ask("run", name))
+    return {
+        "this_s": statistics.median(times[0]),
+        "other_s": statistics.median(times[1]),
+        "ratio": statistics.median(a / b for a, b in zip(*times, strict=True)),
+        "same_code": codes[0] == codes[1],
+    }
+
+
+def _summary(name: str, threads: int, found: list[dict[str, Any]]) -> dict[str, Any]:
+    def median(key: str) -> float:
+        return float(statistics.median(one[key] for one in found))
+
     return {
         "network": name,
         "threads": threads,
-        "this_ms": 1e3 * statistics.median(times[0]),
-        "other_ms": 1e3 * statistics.median(times[1]),
-        "ratio": statistics.median(ratios),
-        "quartiles": (low, high),
-        "same_code": codes[0] == codes[1],
-        "note": "" if codes[0] == codes[1] else "  (other code)",
+        "this_ms": 1e3 * median("this_s"),
+        "other_ms": 1e3 * median("other_s"),
+        "ratio": median("ratio"),
+        "ratios": [one["ratio"] for one in found],
+        "same_code": all(one["same_code"] for one in found),
     }
 
 
@@ -167,7 +187,8 @@ def _arguments() -> argparse.Namespace:
     add("networks", nargs="*", metavar="NET", default=_DEFAULT, help="networks of the zoo")
     add("--threads", default="1,2", help="thread counts, such as 1,2")
     add("--store", type=Path, help="record store to take tuned schedules from")
-    add("--rounds", type=int, default=30, help="turns of each checkout and network")
+    add("--pairs", type=int, default=3, help="processes of each checkout and network")
+    add("--rounds", type=int, default=20, help="turns of each process")
     add("--json", type=Path, help="also write the numbers to this file")
     return parser.parse_args()
 

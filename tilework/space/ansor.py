@@ -11,7 +11,7 @@ import math
 
 from tilework.space.derive import Branch, Rules, State
 from tilework.space.rfactor import Cut, split_reduction
-from tilework.space.rules import elementwise_consumer, has_limits, needs_tiling, skip
+from tilework.space.rules import by_constants, elementwise_consumer, has_limits, needs_tiling, skip
 from tilework.space.tables import divisors
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute
@@ -29,7 +29,7 @@ def always_inline(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
 
 def simplify_const_tensor(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Tile the free axes of a transform and expand the loops over its constant matrices."""
-    if "const_axes" not in op.attrs:
+    if not by_constants(op):
         return []
     levels = state.tiling.plain(reduces=bool(op.reduce_axes))
     return [state.tile(op, levels, f"expand {op.name} over constant matrices")]

@@ -36,7 +36,8 @@ class State:
         tiling: how its kind tiles stages.
         plans: what becomes of each stage, in the order in which it was decided.
         prepared: ops that a rule rewrote and that are still to be visited.
-        transforms: how weights differ from the task's where the DAG is another one, by name.
+        form: what the DAG is where it is not the task's own, in words; empty where it is.
+        transforms: how weights differ from the task's on such a DAG, by name.
         steps: the decisions in words, in order; nothing reads them but people.
     """
 
@@ -45,6 +46,7 @@ class State:
     tiling: Tiling
     plans: Mapping[Compute, StagePlan] = field(default_factory=dict)
     prepared: frozenset[Operation] = frozenset()
+    form: str = ""
     transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
 
@@ -168,7 +170,9 @@ class State:
         self, facts: AccessAnalysis, text: str, transforms: Mapping[str, WeightTransform]
     ) -> State:
         """Nothing decided yet, on another DAG of the same outputs."""
-        return State(facts, self.target, self.tiling, transforms=transforms, steps=(text,))
+        return State(
+            facts, self.target, self.tiling, form=text, transforms=transforms, steps=(text,)
+        )
 
 
 class Branch(list[State]):
@@ -215,7 +219,7 @@ def derive(
         ScheduleError: no rule applies to a stage, or the rules never come to an end.
     """
     done: list[State] = []
-    waiting, seen = deque([State(facts, target, tiling)]), set[tuple[str, ...]]()
+    waiting, seen = deque([State(facts, target, tiling)]), set[str]()
     while waiting:
         states = [waiting.popleft()]
         while states:
@@ -228,8 +232,8 @@ def derive(
                 found, restarts = _visit(state, op, rules)
                 successors += found
                 for new in restarts:
-                    if new.steps not in seen:
-                        seen.add(new.steps)
+                    if new.form not in seen:
+                        seen.add(new.form)
                         waiting.append(new)
             if len(successors) + len(done) > _MAX_STATES:
                 raise ScheduleError(f"the rules lead to more than {_MAX_STATES} sketches")

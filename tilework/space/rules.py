@@ -31,8 +31,13 @@ def needs_tiling(facts: AccessAnalysis, op: Compute) -> bool:
 
     Neither are reductions whose number of terms is data: see `limited_reduction`.
     """
-    special = "const_axes" in op.attrs or has_limits(op)
+    special = by_constants(op) or has_limits(op)
     return not special and facts.needs_multi_level_tiling(op)
+
+
+def by_constants(op: Compute) -> bool:
+    """Whether the op multiplies constant matrices into its data, whose loops are expanded."""
+    return "const_axes" in op.attrs
 
 
 def has_limits(op: Compute) -> bool:
@@ -75,11 +80,11 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
 
     A stage that finishes a reduction stays with it, instead of being evaluated again for each use.
     """
-    if facts.is_output(op) or state.finishes(op) or "const_axes" in op.attrs:
+    if facts.is_output(op) or state.finishes(op) or by_constants(op):
         return []
     reduction = op if op.reduce_axes else finished_reduction(facts, op)
     found = consumers(facts, state, op)
-    if reduction is None or "const_axes" in reduction.attrs or len(found) != 1:
+    if reduction is None or by_constants(reduction) or len(found) != 1:
         return []
     if has_limits(reduction) or any(has_limits(r) for r in found):
         return []
@@ -121,7 +126,7 @@ def always_inline(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
 
 def simplify_const_tensor(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Transforms by constant matrices (Winograd): loops over the matrices are always expanded."""
-    if "const_axes" not in op.attrs or not op.reduce_axes:
+    if not by_constants(op) or not op.reduce_axes:
         return []
     consumer = elementwise_consumer(facts, state, op)
     text = f"expand {op.name} over constant matrices"

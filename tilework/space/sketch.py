@@ -36,6 +36,7 @@ class Sketch:
         dag: what the blocks compute: the task's DAG, or a variant with the same outputs.
         steps: the derivation in words, for people.
         plans: what becomes of each stage, in the order in which it was decided.
+        form: what a variant is, in words; empty for the task's own DAG.
         transforms: how a variant's weights differ from the task's, by placeholder name.
     """
 
@@ -45,6 +46,7 @@ class Sketch:
     dag: ComputeDAG
     steps: tuple[str, ...] = ()
     plans: Mapping[Compute, StagePlan] = field(default_factory=dict)
+    form: str = ""
     transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
 
     @property
@@ -111,8 +113,7 @@ class Sketch:
             ScheduleError: the row does not fit the sketch.
         """
         nests = self.nests(self.check(np.asarray(row, dtype=np.int32)))
-        form = self.steps[0] if self.transforms else ""
-        return describe(f"sketch {self.id}", form, self.plans, nests)
+        return describe(f"sketch {self.id}", self.form, self.plans, nests)
 
     # -- population operators ---------------------------------------------------------------
 

@@ -56,7 +56,16 @@ class SearchSpace:
             space.capabilities,
         )
         sketches = [
-            Sketch(i, blocks, target, state.facts.dag, state.steps, state.plans, state.transforms)
+            Sketch(
+                i,
+                blocks,
+                target,
+                dag=state.facts.dag,
+                steps=state.steps,
+                plans=state.plans,
+                form=state.form,
+                transforms=state.transforms,
+            )
             for i, (blocks, state) in enumerate(found)
         ]
         return SearchSpace(dag, target, tuple(sketches))

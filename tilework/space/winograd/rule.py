@@ -13,7 +13,7 @@ def winograd(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
 
     Nothing is decided there; the sketches of these DAGs come after those of the direct form.
     """
-    if state.transforms or not op.reduce_axes:
+    if state.form or not op.reduce_axes:
         return []
     return Restart(
         state.restarted(AccessAnalysis(v.dag), v.name, v.transforms)
