@@ -219,9 +219,3 @@ def test_pickled_dag_is_the_same_dag():
         assert str(copy) == str(dag)
         assert copy.flops == dag.flops
         assert [t.name for t in copy.tensors] == [t.name for t in dag.tensors]
-
-
-def test_compulsory_traffic_counts_inputs_and_outputs():
-    a = te.placeholder((4, 6), name="A", dtype="float64")
-    b = te.compute((4, 6), lambda i, j: te.cast("int8", a[i, j]), name="B")
-    assert te.ComputeDAG([a, b]).bytes_touched == 24 * 8 + 24

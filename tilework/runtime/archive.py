@@ -224,7 +224,7 @@ class _Reader:
         self._ahead = memoryview(b"")
         self._hash = hashlib.sha256()
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         """Up to ``size`` bytes, fewer at the end only."""
         out = bytearray(size)
         return bytes(out[: self.into(memoryview(out))])

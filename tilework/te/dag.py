@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from functools import cached_property
 
-from tilework.dtypes import dtype_bytes
 from tilework.te.expr import reads
 from tilework.te.flops import op_flops
 from tilework.te.printer import canonical_text, dag_text
@@ -61,11 +59,6 @@ class ComputeDAG:
         text = canonical_text(self.ops, [t.op for t in self.tensors])
         digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         return json.dumps([digest, *[list(t.shape) for t in self.tensors]])
-
-    @cached_property
-    def bytes_touched(self) -> float:
-        """Compulsory traffic: bytes of all inputs and outputs."""
-        return float(sum(math.prod(t.shape) * dtype_bytes(t.dtype) for t in self.tensors))
 
     def __str__(self) -> str:
         return dag_text(self.ops)

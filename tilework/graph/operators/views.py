@@ -74,7 +74,7 @@ OPERATORS = (
     Operator("reshape", shaped(_reshape), None, Pattern.OPAQUE),  # a view: no kernel at all
     Operator("transpose", shaped(_transpose), _lower_transpose, Pattern.INJECTIVE),
     Operator(
-        # not fused: its inputs are computed where they belong in its output (runtime/slots.py)
+        # not fused: its inputs are computed where they belong in its output (compiler/slots.py)
         "concat",
         shaped(_concat),
         _lower_concat,

@@ -7,9 +7,8 @@ import numpy as np
 from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
-from tilework.graph.operators import BINARY
+from tilework.graph.operators import BINARY, COMMUTATIVE
 
-_COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 _LIMITS = {"maximum": "at_least", "minimum": "at_most"}
 
 
@@ -73,7 +72,7 @@ def _binary(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     op = node.op
     if x in b.constants and y in b.constants:
         return keep(b, node, inputs)
-    if op in _COMMUTATIVE and x in b.constants:
+    if op in COMMUTATIVE and x in b.constants:
         x, y = y, x
     if y in b.constants and op == "subtract":
         op, y = "add", b.constant(-b.constants[y], y)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ def block_costs(sketch: Sketch, rows: Rows) -> list[BlockCost]:
     known = _last
     if known is not None and known[0] is sketch and np.array_equal(known[1], rows):
         return known[2]
-    machine = Machine.of(cast(CpuTarget, sketch.target))
+    machine = Machine.of(CpuTarget.of(sketch.target))
     nests = sketch.nests(rows)
     waits = handover_cycles(nests, machine)
     found = [
