@@ -9,8 +9,9 @@ from tests.te.workloads import conv2d_relu, matmul
 from tilework import te
 from tilework.errors import ScheduleError
 from tilework.lower.ir import For, Store, walk_stmts
-from tilework.lower.lower import lower
+from tilework.lower.lower import lower, lowerable
 from tilework.space import SearchSpace
+from tilework.space.levels import Level, Levels, Role
 from tilework.space.packing import Packing
 from tilework.target import Target
 
@@ -83,3 +84,27 @@ def test_rows_that_do_not_belong_are_refused():
         lower(sketch, [1, 2, 3])
     with pytest.raises(ScheduleError, match="is not valid for sketch 0"):
         lower(sketch, [1, 1, 1, 1, 1, 8, 3, 0, 0])
+
+
+PARALLEL, SPATIAL = Level("S", Role.parallel), Level("S", Role.serial)
+REDUCE, INNER, TILE = Level("R", Role.serial), Level("R", Role.inner), Level("S", Role.vector)
+
+
+@pytest.mark.parametrize(
+    "form, good, levels",
+    [
+        ("reduction", True, (PARALLEL, SPATIAL, REDUCE, SPATIAL, INNER, TILE)),
+        ("reduction", True, (SPATIAL, INNER, TILE)),
+        ("reduction", False, (SPATIAL, REDUCE, REDUCE, INNER, TILE)),
+        ("reduction", False, (SPATIAL, PARALLEL, INNER, TILE)),
+        ("reduction", False, (SPATIAL, INNER, REDUCE, TILE)),
+        ("reduction", False, (Level("S", Role.grid), INNER, Level("S", Role.thread))),
+        ("transform", True, (PARALLEL, INNER, TILE)),
+        ("transform", False, (PARALLEL, SPATIAL, INNER, TILE)),
+        ("elementwise", True, (PARALLEL, TILE)),
+        ("elementwise", False, (PARALLEL, SPATIAL, TILE)),
+    ],
+)
+def test_levels_that_no_code_is_made_for(form, good, levels):
+    """A kind with such levels would get programs that leave elements out, or sum too little."""
+    assert lowerable(Levels(levels), form) is good

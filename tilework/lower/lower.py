@@ -17,6 +17,7 @@ from tilework.lower.reduction import lower_reduction
 from tilework.lower.tactics import NEUTRAL, Tactics
 from tilework.lower.transform import lower_transform, scattered_ops
 from tilework.space.blocks import Block
+from tilework.space.levels import Levels, Role
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packed, Packing, packings
 from tilework.space.sketch import Sketch
@@ -48,9 +49,12 @@ def lower(
         tactics: what the machine does about memory in every program.
 
     Raises:
-        ScheduleError: the row does not fit the sketch or breaks a limit of the target.
+        ScheduleError: the row does not fit the sketch or breaks a limit of the target, or a stage
+            has levels that no code here is made for.
     """
     nests = _nests(sketch, row)
+    for nest in nests:
+        _check_levels(nest.block)
     packed: dict[Operation, Packed] = {}
     streamed: set[Operation] = set()
     for nest in nests:
@@ -78,6 +82,34 @@ def _nests(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
     if not sketch.valid(rows)[0]:
         raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
     return sketch.nests(rows)
+
+
+def lowerable(levels: Levels, form: Form) -> bool:
+    """Whether code is made for a stage that is tiled so.
+
+    Its outermost level may be parallel, its innermost reduce level is the *inner* one, directly
+    around the register tile. A reduction may have one more reduce level; other stages have one
+    spatial level around their tile.
+    """
+    roles = [level.role for level in levels.items]
+    *outer, tile = roles
+    around = outer[1:] if outer[:1] == [Role.parallel] else outer
+    if form != "elementwise":
+        if around[-1:] != [Role.inner]:
+            return False
+        around = around[:-1]
+    if tile is not Role.vector or any(role is not Role.serial for role in around):
+        return False
+    return levels.reduce <= 2 if form == "reduction" else levels.spatial == 2
+
+
+def _check_levels(block: Block) -> None:
+    if not lowerable(block.levels, _form(block)):
+        roles = ", ".join(f"{level.kind} {level.role}" for level in block.levels.items)
+        raise ScheduleError(
+            f"{block.op.name}: no code is made for a stage with the levels {roles}; its kind of "
+            "machine needs a lowering of its own"
+        )
 
 
 def _form(block: Block) -> Form:

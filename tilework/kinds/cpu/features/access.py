@@ -98,7 +98,7 @@ class BlockFacts:
 
     @cached_property
     def windows(self) -> bool:
-        """Whether the update is a window sum of vectors: `tilework.kinds.cpu.llvm.order` applies."""
+        """Whether the update is a window sum of vectors: `cpu.llvm.order` applies to it."""
         used = [a for a in self.accesses if not a.once and not a.store]
         return any(a.slides for a in used) and all(a.lane_stride == 1 for a in used)
 
