@@ -30,3 +30,12 @@ def test_there_is_no_llvmlite_in_that_environment():
         capture_output=True, text=True,
     )  # fmt: skip
     assert "this environment has none" in run.stderr
+
+
+def test_targets_that_need_it_say_so():
+    run = subprocess.run(
+        [sys.executable, "-c", "import tilework; tilework.Target('llvm')"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE / "without_llvm"), *sys.path])},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert "TargetError: targets of kind 'llvm' need the package llvmlite" in run.stderr

@@ -124,3 +124,25 @@ def test_a_run_of_another_thread_leaves_no_lock_behind():
         worker.join()
     """)
     assert out[0] == "done"
+
+
+def test_a_parent_that_was_calibrated_has_a_team_too():
+    out = run("""
+        from tilework.errors import ModuleError
+        from tilework.kinds.cpu.calibrate import throughput
+
+        throughput._REPEATS = 1
+        code = throughput._Code(tw.Target("llvm -num-cores=2"))
+        throughput._fork_seconds(code, 2)
+        print(*child(lambda: module.run(x)[0].shape == module.outputs[0].shape), sep="|")
+
+        def again():
+            try:
+                throughput._fork_seconds(code, 2)
+            except ModuleError as e:
+                return e
+
+        print(*child(again))
+    """)
+    assert out[0].startswith("True|") and "forked" in out[0]
+    assert "forked from one that had run kernels on several threads" in out[1]

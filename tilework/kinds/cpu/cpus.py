@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
+from tilework.errors import TargetError
 from tilework.target.host import HOST_PLATFORM
 
 _NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -86,10 +88,12 @@ def known_architectures() -> list[str]:
 
 @lru_cache(maxsize=1)
 def host_cpu() -> str:
-    """LLVM's name of this machine's CPU."""
-    import llvmlite.binding as llvm
+    """LLVM's name of this machine's CPU.
 
-    return str(llvm.get_host_cpu_name())
+    Raises:
+        TargetError: LLVM is not installed.
+    """
+    return str(_llvm().get_host_cpu_name())
 
 
 @lru_cache(maxsize=1)
@@ -112,9 +116,18 @@ def llvm_knows(feature: str, native: bool) -> bool:
 
 @lru_cache(maxsize=1)
 def _host_map() -> dict[str, bool]:
-    import llvmlite.binding as llvm
+    return dict(_llvm().get_host_cpu_features())
 
-    return dict(llvm.get_host_cpu_features())
+
+def _llvm() -> Any:
+    try:
+        import llvmlite.binding as llvm
+    except ImportError as e:
+        raise TargetError(
+            f"targets of kind 'llvm' need the package llvmlite ({e}): pip install llvmlite, or "
+            "write 'reference' for the interpreter"
+        ) from e
+    return llvm
 
 
 def _features(*parts: str | frozenset[str]) -> frozenset[str]:

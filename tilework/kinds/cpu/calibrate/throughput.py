@@ -12,6 +12,7 @@ from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.object_code import openmp_runtime
 from tilework.kinds.cpu.parameters import Parameters, Shared
 from tilework.kinds.cpu.target import CpuTarget
+from tilework.kinds.cpu.team import TEAM
 from tilework.runtime.samples import time_calls
 
 _TURNS = 20_000
@@ -71,7 +72,11 @@ class _Code:
 
 
 def _fork_seconds(code: _Code, threads: int) -> float:
-    """Least time of an empty parallel region."""
+    """Least time of an empty parallel region.
+
+    Raises:
+        ModuleError: this is a forked child that cannot have so many threads.
+    """
     if threads == 1:
         return 1e-9
     fork = ctypes.CDLL(openmp_runtime()).GOMP_parallel
@@ -82,7 +87,10 @@ def _fork_seconds(code: _Code, threads: int) -> float:
         for _ in range(100):
             fork(code.nothing(), None, threads, 0)
 
-    return _least(regions) / 100
+    TEAM.require(threads)
+    with TEAM.turn(threads):
+        TEAM.used = True
+        return _least(regions) / 100
 
 
 def _least(call: Callable[[], object]) -> float:
