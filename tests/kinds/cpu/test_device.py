@@ -1,0 +1,14 @@
+"""What is true of the CPU as a device and of no other kind's; the rest is conformance."""
+
+from __future__ import annotations
+
+import time
+
+from tilework.kinds.cpu.device import DEVICE
+
+
+def test_calibration_is_a_short_fixed_piece_of_work():
+    start = time.perf_counter()
+    found = DEVICE.calibration_s()
+    assert time.perf_counter() - start < 1
+    assert 1e-5 < found < 0.1
