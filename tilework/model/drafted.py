@@ -87,6 +87,11 @@ def drafted(task: SearchTask, *, direct: bool = False) -> Choice | None:
     return _CHOICES.get_or_make((task.workload_key, str(task.target), direct), find)
 
 
+def forget_choices() -> None:
+    """Find every choice anew: to be called where the numbers of a machine have changed."""
+    _CHOICES.clear()
+
+
 def best_drafted(
     workload_key: str, target: str, sketches: Sequence[Drawn], draft: Draft
 ) -> Choice | None:

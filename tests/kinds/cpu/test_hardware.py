@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.te.workloads import matmul
+from tilework import te
 from tilework.errors import TargetError
 from tilework.kinds.cpu import hardware, parameters
+from tilework.model.drafted import draft_schedule, forget_choices
 from tilework.target import Target
 from tilework.target.hardware import hardware_of
+from tilework.task import SearchTask
 
 TARGET = Target("llvm -num-cores=1")
 
@@ -69,3 +73,17 @@ def test_a_kind_without_the_room(monkeypatch):
     monkeypatch.setattr(kinds, "KINDS", {"llvm": bare})
     with pytest.raises(TargetError, match="have nothing to say about their hardware"):
         hardware_of(TARGET)
+
+
+def test_what_was_chosen_before_a_calibration_is_chosen_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    shared = {1: parameters.Shared(23.0, 9.2, 4.0)}
+    found = parameters.Parameters(1e9, 1.0, 1.0, 1.9, 3.9, 33.0, shared, "today")
+    monkeypatch.setattr(hardware, "measure_parameters", lambda target: found)
+    task = SearchTask(te.ComputeDAG(matmul(64, 64, 64, free=True)), TARGET)
+    before = draft_schedule(task)
+    try:
+        hardware_of(TARGET).calibrate(TARGET, again=True)
+        assert draft_schedule(task).predicted_s > 2 * before.predicted_s
+    finally:
+        forget_choices()  # they are of a machine that is not this one

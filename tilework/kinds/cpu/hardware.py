@@ -15,6 +15,7 @@ from tilework.kinds.cpu.machine import Machine
 from tilework.kinds.cpu.object_code import openmp_runtime
 from tilework.kinds.cpu.parameters import default_path, measured, save
 from tilework.kinds.cpu.target import CpuTarget
+from tilework.model.drafted import forget_choices
 from tilework.target.hardware import Reach
 
 _TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile")
@@ -41,6 +42,7 @@ class CpuHardware:
         if again or measured(target) is None:
             try:
                 save(target, measure_parameters(target))
+                forget_choices()
             except OSError as error:
                 path = f"cannot be written: {path} ({error}); typical numbers are used"
         machine, found = Machine.of(target), measured(target)

@@ -100,7 +100,7 @@ def test_predictions_depend_on_the_file(cache):
     rows = sketch.sample(np.random.default_rng(0), 20)
     table = draft_of(sketch.target).seconds(sketch, rows)
     save(TARGET, ENTRY)
-    assert not np.array_equal(draft_of(sketch.target).seconds(sketch, rows[::-1])[::-1], table)
+    assert not np.array_equal(draft_of(sketch.target).seconds(sketch, rows), table)
     assert np.array_equal(
         draft_of(sketch.target).seconds(sketch, rows),
         draft_of(sketch.target).seconds(sketch, rows),

@@ -22,21 +22,20 @@ def block_costs(sketch: Sketch, rows: Rows) -> list[BlockCost]:
     after the other and share all of the work.
     """
     global _last
-    known = _last
-    if known is not None and known[0] is sketch and np.array_equal(known[1], rows):
-        return known[2]
-    machine = Machine.of(CpuTarget.of(sketch.target))
+    known, machine = _last, Machine.of(CpuTarget.of(sketch.target))
+    if known is not None and known[:2] == (sketch, machine) and np.array_equal(known[2], rows):
+        return known[3]
     nests = sketch.nests(rows)
     waits = handover_cycles(nests, machine)
     found = [
         replace(t, seconds=t.seconds + wait / machine.clock_hz)
         for t, wait in zip((block_cost(nest, machine) for nest in nests), waits, strict=True)
     ]
-    _last = (sketch, np.array(rows), found)
+    _last = (sketch, machine, np.array(rows), found)
     return found
 
 
-_last: tuple[Sketch, Rows, list[BlockCost]] | None = None
+_last: tuple[Sketch, Machine, Rows, list[BlockCost]] | None = None
 
 
 def feature_matrix(found: list[BlockCost]) -> NDArray[np.float32]:
