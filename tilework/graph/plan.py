@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -64,6 +65,7 @@ class Plan:
 
 _Options = tuple[Precision, ChainLimits | None]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
+_LOCK = threading.Lock()
 
 
 def plan(net: Network, precision: Precision = "f32", target: Target | None = None) -> Plan:
@@ -80,10 +82,13 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
         NetworkError: the network does not type-check or cannot be lowered.
     """
     options = precision, (target or Target()).chain_limits()
-    plans = _PLANS.setdefault(net, {})
-    if options not in plans:
-        plans[options] = _plan(net, *options)
-    return plans[options]
+    with _LOCK:
+        found = _PLANS.setdefault(net, {}).get(options)
+    if found is None:
+        made = _plan(net, *options)
+        with _LOCK:  # of threads that ask at once, all get the plan that was ready first
+            found = _PLANS.setdefault(net, {}).setdefault(options, made)
+    return found
 
 
 def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Plan:

@@ -18,7 +18,7 @@ from tilework.lower.attached import AttachedBuffer
 from tilework.lower.common import COMBINE, ZERO, Point, bind, const, load, weighted_sum
 from tilework.lower.context import Context
 from tilework.lower.ir import PAIR_DOT
-from tilework.lower.version import Version
+from tilework.lower.tile_version import Version
 from tilework.space.packing import Packed
 from tilework.space.pairs import product
 from tilework.te.expr import Axis, Call, Expr, Read, Reduce, binary

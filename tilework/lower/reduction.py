@@ -30,7 +30,7 @@ from tilework.lower.loops import Loops
 from tilework.lower.partial import PartialSums, write_late
 from tilework.lower.register_tile import RegisterTile
 from tilework.lower.steps import spans_of
-from tilework.lower.version import Version
+from tilework.lower.tile_version import Version
 from tilework.space.blocks import Attached, Block
 from tilework.space.bounds import without
 from tilework.space.levels import Role

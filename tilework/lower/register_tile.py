@@ -29,7 +29,7 @@ from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
 from tilework.lower.partial import PartialSums
 from tilework.lower.steps import reduce_steps
-from tilework.lower.version import Version
+from tilework.lower.tile_version import Version
 from tilework.te.expr import Const, Expr, Select
 
 

@@ -9,7 +9,7 @@ from tilework.lower.common import Point, const, loop_var, nest, var_or_zero, wei
 from tilework.lower.expansion import expansion_of_one, tile_vectors
 from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.loops import Loops
-from tilework.lower.version import Version
+from tilework.lower.tile_version import Version
 from tilework.te.expr import Axis
 
 

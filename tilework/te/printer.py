@@ -173,10 +173,13 @@ def _details(op: Compute, table: Mapping[object, str]) -> str:
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """An attribute's value with tensors and axes called by their numbers, in one order."""
+    """An attribute's value with tensors and axes called by their numbers, in one order.
+
+    Those are marked, so that no other text is taken for one of them.
+    """
     if isinstance(value, Mapping):
         return sorted((_renamed(k, names), _renamed(v, names)) for k, v in value.items())
     if isinstance(value, (set, frozenset, list, tuple)):
         unordered = isinstance(value, (set, frozenset))
         return [_renamed(v, names) for v in (sorted(value) if unordered else value)]
-    return names.get(value, value) if isinstance(value, str) else value
+    return ("@", names[value]) if isinstance(value, str) and value in names else value

@@ -65,9 +65,9 @@ class CpuTarget(Target):
                 f"target '{self.text}': -mcpu=native is this {HOST_PLATFORM} machine; name a CPU "
                 f"of {where}, such as -mcpu=generic"
             )
-        native = not foreign and mcpu in ("native", host)
-        mcpu = host if mcpu == "native" else mcpu
         mattr = options.get("mattr", "")
+        native = not foreign and (mcpu == "native" or (mcpu == host and _host_has(mcpu, mattr)))
+        mcpu = host if mcpu == "native" else mcpu
         if native:
             features = _apply_mattr(cpus.host_features(), mattr)
             mattr = _with_masked(mattr, mcpu, arch, features)
@@ -172,6 +172,18 @@ def _platform_of(triple: str | None, text: str) -> str:
             "aarch64-linux-gnu"
         )
     return f"{'win32' if system == 'windows' else system} {arch}"
+
+
+def _host_has(mcpu: str, mattr: str) -> bool:
+    """Whether this machine, whose CPU has that name, also has what the name and ``mattr`` say.
+
+    Where a hypervisor hides a part of the CPU, the bare name is that of another machine.
+    """
+    arch = HOST_PLATFORM.split()[1]
+    promised = cpus.promised(mcpu, arch)
+    if promised is None:
+        return True
+    return _apply_mattr(promised, mattr) & cpus.CODE_FEATURES[arch] <= cpus.host_features()
 
 
 def _with_masked(mattr: str, mcpu: str, arch: str, features: frozenset[str]) -> str:

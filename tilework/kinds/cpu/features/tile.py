@@ -99,6 +99,8 @@ def register_count(size: Floats, lanes: int) -> Floats:
 def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
     """How far the innermost loop of each reduce axis is expanded, as the lowering does it.
 
+    It counts points, where the lowering counts steps of several points (`Dots`), and knows nothing
+    of tiles at a border: there the lowering expands further, or less.
     Terms that data limit are not expanded; accumulators that take them in turns count instead.
     """
     block = nest.block
