@@ -45,7 +45,7 @@ def traffic_of(
     touched = [_Touched(a, spans, count) for a in facts.accesses]
     now = [one.bytes for one in touched]
     into = [[f.copy() for f in now] for _ in sizes]
-    whole = np.sum(now, axis=0)
+    whole = _total(now)
     footprint = now
     warm = _warm(facts, machine)
     for axis, level in reversed(block.loops):
@@ -57,15 +57,15 @@ def traffic_of(
             touched[i].grown(axis) if axis in access.axes else now[i]
             for i, access in enumerate(facts.accesses)
         ]
-        for per_access, size in zip(into, sizes, strict=True):
-            fits = whole <= size
-            for i, access in enumerate(facts.accesses):
-                if access.once and axis.kind == "reduce":
-                    continue
-                grown = after[i] / now[i] if axis in access.axes else 1.0
-                per_access[i] = per_access[i] * np.where(fits, grown, trips)
+        fits = [whole <= size for size in sizes]
+        for i, access in enumerate(facts.accesses):
+            if access.once and axis.kind == "reduce":
+                continue
+            grown = after[i] / now[i] if axis in access.axes else 1.0
+            for per_access, fit in zip(into, fits, strict=True):
+                per_access[i] = per_access[i] * np.where(fit, grown, trips)
         now = after
-        whole = np.sum(now, axis=0)
+        whole = _total(now)
         if axis.kind == "spatial" and level == block.levels.visited:
             footprint = now
     for i in warm:  # what a producer has left in L3 need not come from memory
@@ -77,6 +77,14 @@ def traffic_of(
         for per_access, more in zip(into, _local_traffic(nest, sizes), strict=True):
             per_access += more
     return Traffic(into, footprint)
+
+
+def _total(parts: Sequence[Floats]) -> Floats:
+    """The sum of some arrays, in order; without the copy of them all that ``np.sum`` makes."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 class _Touched:
