@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from tilework.locks import Lock
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -24,7 +25,7 @@ class BoundedCache(Generic[K, V]):
     def __init__(self, limit: float, weight: Callable[[V], float] | None = None) -> None:
         self._limit = limit
         self._weight = weight
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._values: OrderedDict[K, tuple[V, float]] = OrderedDict()
         self._total = 0.0
 

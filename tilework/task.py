@@ -15,7 +15,7 @@ from tilework.target import Target
 from tilework.te import ComputeDAG, Tensor
 
 Rule = Callable[..., Any]
-"""A sketch rule, ``rule(facts, state, stage)``; see `tilework.space.derive`."""
+"""A sketch rule, ``rule(facts, state, stage)``; see `tilework.space.state`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.space.decision import Open
-from tilework.space.derive import Branch
 from tilework.space.levels import Level, Levels, Role, Tiling
 from tilework.space.rules import always_inline, skip, tile_with_fusion
+from tilework.space.state import Branch
 from tilework.space.tables import divisors, spatial_table
 
 _OUTER = Level("S", Role.serial)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -15,6 +14,7 @@ from tilework.graph.lower import lower_nodes
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.passes import optimize
 from tilework.graph.precision import Precision, stored_types
+from tilework.locks import Lock
 from tilework.target import ChainLimits, Target
 from tilework.te import ComputeDAG, Tensor
 
@@ -65,7 +65,7 @@ class Plan:
 
 _Options = tuple[Precision, ChainLimits | None]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
-_LOCK = threading.Lock()
+_LOCK = Lock()
 
 
 def plan(net: Network, precision: Precision = "f32", target: Target | None = None) -> Plan:

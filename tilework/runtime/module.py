@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError
+from tilework.locks import Lock
 from tilework.runtime.archive import read_image, write_image
 from tilework.runtime.arrays import aligned_copy, aligned_empty, ready_copy
 from tilework.runtime.bound import BoundCall, bound_outputs, io_buffers
@@ -52,7 +52,7 @@ class Module:
         self.report: tuple[TaskReport, ...] = image.report
         self.num_threads = image.num_threads
         self._loaded_image: Loaded | None = None
-        self._loading = threading.Lock()
+        self._loading = Lock()
         self._idle: list[Context] = []
         self._io_values = image.io_values
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tilework.space.ansor import ANSOR_RULES
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Decision
-from tilework.space.derive import Branch, Rule, Rules, State
 from tilework.space.nest import BlockNest
 from tilework.space.protocol import Space, space_of
 from tilework.space.sketch import Sketch
 from tilework.space.space import SearchSpace
+from tilework.space.state import Branch, Rule, Rules, State
 
 __all__ = [
     "ANSOR_RULES",

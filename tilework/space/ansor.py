@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from tilework.space.derive import Branch, Rules, State
 from tilework.space.rfactor import Cut, split_reduction
 from tilework.space.rules import by_constants, elementwise_consumer, has_limits, needs_tiling, skip
+from tilework.space.state import Branch, Rules, State
 from tilework.space.tables import divisors
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from tilework import kinds
 from tilework.space.blocks import Block
 from tilework.space.decision import Open
-from tilework.space.derive import Capability, Rules
 from tilework.space.levels import Tiling
 from tilework.space.nest import BlockNest, Ints
+from tilework.space.nests import Capability
+from tilework.space.state import Rules
 from tilework.target import Target
 
 

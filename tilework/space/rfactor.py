@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 
-from tilework.space.derive import Branch, State
 from tilework.space.plan import Root, StagePlan
+from tilework.space.state import Branch, State
 from tilework.space.tables import divisors
 from tilework.target import Target
 from tilework.te.affine import linear

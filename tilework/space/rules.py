@@ -1,14 +1,14 @@
 """Rules of sketch derivation that any kind of machine may use.
 
-A rule is a plain function ``rule(facts, state, stage)``; `tilework.space.derive` says what it may
+A rule is a plain function ``rule(facts, state, stage)``; `tilework.space.state` says what it may
 return. The rules here know nothing of a particular target.
 """
 
 from __future__ import annotations
 
 from tilework.space.blocks import inline_body
-from tilework.space.derive import Branch, Later, State
 from tilework.space.plan import Root, StagePlan
+from tilework.space.state import Branch, Later, State
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
 from tilework.te.expr import Expr, Read, Reduce, reads

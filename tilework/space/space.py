@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
-from tilework.space.derive import Rule, derive
+from tilework.space.derive import derive
 from tilework.space.protocol import space_of
 from tilework.space.sketch import Sketch
+from tilework.space.state import Rule
 from tilework.target import Target
 from tilework.task import SearchTask
 from tilework.te import ComputeDAG

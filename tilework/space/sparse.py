@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 from tilework.dtypes import is_float
-from tilework.space.derive import Branch, Rules, State
 from tilework.space.plan import Root, StagePlan
 from tilework.space.rules import consumers, limited_reduction
+from tilework.space.state import Branch, Rules, State
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.expr import (
     Axis,

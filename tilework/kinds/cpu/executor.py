@@ -17,7 +17,8 @@ from tilework.kinds.cpu.code_features import lacking_features
 from tilework.kinds.cpu.object_code import ObjectCode, check_objects
 from tilework.kinds.cpu.roofline import Roofline, measure_roofline
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.kinds.cpu.team import TEAM, Lock
+from tilework.kinds.cpu.team import TEAM
+from tilework.locks import Lock
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import Image
 from tilework.target.host import HOST_PLATFORM

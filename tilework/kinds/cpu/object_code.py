@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -14,10 +13,11 @@ from typing import Any
 
 from tilework.errors import ModuleError
 from tilework.kinds.cpu.elf import BadObject, ObjectFile, is_elf, read_object
+from tilework.locks import Lock
 from tilework.target.host import HOST_PLATFORM
 
 _SPIN_COUNT = "2000"
-_loading = threading.RLock()
+_loading = Lock()
 _TEAM = b"omp_get_thread_num"  # in every region that could run in parallel
 
 

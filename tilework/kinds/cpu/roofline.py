@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.target import CpuTarget
+from tilework.locks import Lock
 from tilework.runtime.image import Image, Step
 
 
@@ -54,7 +54,7 @@ class Roofline:
         return nbytes / (self.bandwidth.of(footprint, self.target, self.threads) * 1e9)
 
 
-_measuring = threading.Lock()
+_measuring = Lock()
 """Two measurements at once would disturb each other."""
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilework.space.bounds import borders
-from tilework.space.derive import Capability, Rules
 from tilework.space.limited import data_limits
+from tilework.space.nests import Capability
 from tilework.space.pairs import dot_pairs
 from tilework.space.rfactor import add_rfactor
 from tilework.space.rules import (
@@ -18,6 +18,7 @@ from tilework.space.rules import (
     skip,
     tile_with_fusion,
 )
+from tilework.space.state import Rules
 from tilework.space.transforms import constant_transform
 from tilework.space.winograd.rule import winograd
 

@@ -13,9 +13,10 @@ from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.tiling import TILING
 from tilework.space.blocks import Block
 from tilework.space.decision import Open
-from tilework.space.derive import Capability, Rules
 from tilework.space.levels import Tiling
 from tilework.space.nest import BlockNest, Ints
+from tilework.space.nests import Capability
+from tilework.space.state import Rules
 
 
 class CpuSpace:

@@ -11,20 +11,11 @@ for them for ever. There kernels run on one thread.
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 from contextlib import AbstractContextManager, nullcontext
-from weakref import WeakSet
 
 from tilework.errors import ModuleError
-
-
-class Lock:
-    """A lock that is free in a forked child, whoever held it in the parent."""
-
-    def __init__(self) -> None:
-        self.now = threading.Lock()
-        _locks.add(self)
+from tilework.locks import Lock
 
 
 class Team:
@@ -68,17 +59,14 @@ class Team:
         return self.lock.now if threads > 1 else nullcontext()
 
     def after_fork(self) -> None:
-        """In a child: its parent's threads are gone, and with them whoever held a lock."""
+        """In a child: its parent's threads are gone."""
         self.lost = self.lost or self.used
-        for lock in _locks:
-            lock.now = threading.Lock()
 
 
 _LOST = (
     "this process was forked from one that had run kernels on several threads, which a child does "
     "not inherit: fork before the first such run, or start processes with 'spawn'"
 )
-_locks: WeakSet[Lock] = WeakSet()
 TEAM = Team()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=TEAM.after_fork)

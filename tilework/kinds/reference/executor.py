@@ -6,7 +6,6 @@ there.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
 from tilework.kinds.reference.clock import REGION_S, seconds
+from tilework.locks import Lock
 from tilework.lower.interpret import Meter, ProgramError, interpret
 from tilework.lower.ir import Buffer, Program
 from tilework.lower.serial import FORMAT, ProgramFormatError, program_from_json
@@ -126,7 +126,7 @@ class ReferenceContext:
     def __init__(self, loaded: LoadedPrograms) -> None:
         self._programs, self._image = loaded.programs, loaded.image
         self._arena = aligned_empty((loaded.image.arena_bytes,), "uint8")
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def run(self, buffers: Sequence[Array], threads: int) -> None:
         """See `tilework.runtime.executor.Context`."""

@@ -11,10 +11,10 @@ from tilework.kinds.reference.target import ReferenceTarget
 from tilework.lower.interpret import LANES
 from tilework.space.blocks import Block
 from tilework.space.decision import Open, Rows
-from tilework.space.derive import Capability, Rules
 from tilework.space.levels import Level, Levels, Role, Tiling
 from tilework.space.limited import data_limits
 from tilework.space.nest import BlockNest, Ints
+from tilework.space.nests import Capability
 from tilework.space.rules import (
     always_inline,
     limited_reduction,
@@ -23,6 +23,7 @@ from tilework.space.rules import (
     skip,
     tile_with_fusion,
 )
+from tilework.space.state import Rules
 from tilework.space.tables import divisors, reduce_table, spatial_table, vector_tiles
 from tilework.te.expr import Axis
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilework.space.derive import Restart, State
+from tilework.space.state import Restart, State
 from tilework.space.winograd.rewrite import winograd_variants
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute

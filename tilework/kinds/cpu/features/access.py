@@ -117,7 +117,8 @@ def block_facts(block: Block) -> BlockFacts:
     for read, guarded in _reads(block.source, False):
         op = read.tensor.op
         packed = packs and isinstance(op, Placeholder) and op.name in free
-        accesses.append(_access(read, last, packed, guarded, bool(block.limits)))
+        limited = bool(block.limits)
+        accesses.append(_access(read, last, packed=packed, guarded=guarded, limited=limited))
     finish = 1.0
     calls = 0.0
     if block.epilogue is not None and block.epilogue_body is not None:
@@ -128,7 +129,11 @@ def block_facts(block: Block) -> BlockFacts:
             dims = _dims(read, rename)
             accesses.append(
                 _make(
-                    read, dims, _lane(dims, read.tensor.shape, last), False, False, guarded, True
+                    read,
+                    dims,
+                    _lane(dims, read.tensor.shape, last),
+                    guarded=guarded,
+                    once=True,
                 )
             )
         finish += _ops(block.epilogue_body)
@@ -154,7 +159,7 @@ def block_facts(block: Block) -> BlockFacts:
 
 def plain_access(read: Read) -> Access:
     """The access of a read whose tensor keeps its layout."""
-    return _access(read, None, False, False)
+    return _access(read, None)
 
 
 def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:
@@ -258,8 +263,9 @@ def _lane(
 def _access(
     read: Read,
     last: Axis | None,
-    packed: bool,
-    guarded: bool,
+    *,
+    packed: bool = False,
+    guarded: bool = False,
     limited: bool = False,
 ) -> Access:
     """The access of a read.
@@ -275,7 +281,7 @@ def _access(
     stride = _lane(fixed, read.tensor.shape, last)
     if packed and stride:
         stride = 1
-    made = _make(read, dims, stride, packed, False, guarded, False)
+    made = _make(read, dims, stride, packed=packed, guarded=guarded)
     return replace(made, shape=shape)
 
 
@@ -283,13 +289,13 @@ def _make(
     read: Read,
     dims: tuple[dict[Axis, float] | None, ...],
     stride: int,
-    packed: bool,
-    store: bool,
-    guarded: bool,
-    once: bool,
+    *,
+    packed: bool = False,
+    guarded: bool = False,
+    once: bool = False,
 ) -> Access:
     size = dtype_bytes(read.tensor.dtype)
-    return Access(dims, read.tensor.shape, size, packed, store, stride, guarded, once)
+    return Access(dims, read.tensor.shape, size, packed, False, stride, guarded, once)
 
 
 def _ops(e: Expr) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,14 +137,27 @@ def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) ->
     return total
 
 
+class StepCycles(NamedTuple):
+    """One reduction step of the full register tile.
+
+    Attributes:
+        base: cycles of its instructions.
+        stalls: cycles that come on top.
+        loads, guarded: number of its loads, and of those under a condition.
+        scattered: cycles of vectors that are collected element by element.
+    """
+
+    base: Floats
+    stalls: Floats
+    loads: Floats
+    guarded: Floats
+    scattered: Floats
+
+
 def step_cycles(
     facts: BlockFacts, shape: TileShape, unrolled: dict[Axis, Floats], machine: Machine
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Cycles of one reduction step of the full register tile, and stalls that come on top.
-
-    Also returns the number of its loads, and of the guarded ones, and the cycles of vectors that
-    are collected element by element.
-    """
+) -> StepCycles:
+    """What one reduction step of the full register tile costs."""
     loads = np.zeros(len(shape.pixels))
     cycles = np.zeros(len(shape.pixels))
     guarded = np.zeros(len(shape.pixels))
@@ -195,7 +209,7 @@ def step_cycles(
     )
     guarded = guarded * tested(shape.nest)
     stalls = GUARD_LOAD_CYCLES * guarded + _CONFLICT_CYCLES * conflicts
-    return per_step, stalls, loads, guarded, scattered
+    return StepCycles(per_step, stalls, loads, guarded, scattered)
 
 
 def _latency(shape: TileShape, machine: Machine) -> Floats:
