@@ -32,6 +32,7 @@ from tilework.measure import Candidate, Measurer
 from tilework.measure.device import device_of
 from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory, Record, Status
+from tilework.runtime import explain_gap
 from tilework.runtime.module import Module
 from tilework.search.tune import tune
 from tilework.space import SearchSpace, space_of
@@ -279,6 +280,11 @@ class CountedConformance(KindConformance):
         with Measurer(where, build_processes=2, **self.settings) as measurer:
             tune(tasks, None, options(TRIALS), again, measurer, run_id="run")
         assert _results(again) == _results(tuned)
+
+    def test_counted_and_real_time_are_not_compared(
+        self, where: Target, tuned: MemoryHistory
+    ) -> None:
+        assert explain_gap(compile(network(), where, tuned)) is None
 
 
 def _results(history: MemoryHistory) -> list[tuple[Any, ...]]:

@@ -11,13 +11,13 @@ from tilework import Target, extract_tasks
 from tilework import compile as compile_network
 from tilework.compiler import choose_schedule
 from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth
-from tilework.kinds.cpu.roofline import Roofline
+from tilework.kinds.cpu.roofline import CpuRoofline
 from tilework.record import MemoryHistory
 from tilework.runtime import explain_gap
 from tilework.runtime.gap import Gap, KernelGap, _why
 
 TARGET = Target("llvm -mcpu=core-avx2 -num-cores=1")
-ROOF = Roofline(TARGET, 1, 100.0, Bandwidth(400, 100, 50, 20))
+ROOF = CpuRoofline(TARGET, 1, 100.0, Bandwidth(400, 100, 50, 20))
 
 
 def test_a_profile_names_kernels_and_what_the_machine_allows(mlp_module):

@@ -29,6 +29,10 @@ Array = NDArray[Any]
 class Roofline(Protocol):
     """What this machine reaches at a number of threads: bounds of a kernel call's time."""
 
+    @property
+    def wall_clock(self) -> bool:
+        """Whether records and profiles are in the seconds of a clock, as a whole run is timed."""
+
     def seconds(self, step: Step, image: Image) -> float:
         """The least time that a call can take within a run of the network."""
 

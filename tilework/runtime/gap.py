@@ -103,16 +103,19 @@ def explain_gap(
         threads: of the run; by default the module's.
 
     Returns:
-        None if no task has a record for this number of threads.
+        None if no task has a record for this number of threads, or records count another time
+        than the network's.
     """
     image, report = module.image, module.report
     if not any(r.latency_s for r in report):
+        return None
+    roof = module.roofline(threads)
+    if not roof.wall_clock:
         return None
     if end_to_end_ms is None:
         end_to_end_ms = module.benchmark(min_repeat_ms=200, threads=threads).median
     inside = [row.time_ms for row in module.profile(repeat=20, threads=threads)]
     alone = module.kernels_alone(threads=threads)
-    roof = module.roofline(threads)
     groups: dict[str, list[int]] = {}
     for i, step in enumerate(image.steps):
         groups.setdefault(step.symbol, []).append(i)

@@ -15,7 +15,7 @@ from tilework.errors import ModuleError
 from tilework.kinds.cpu.calls import PROFILE, PROFILE_SYMBOL, RUN, RUN_SYMBOL
 from tilework.kinds.cpu.code_features import lacking_features
 from tilework.kinds.cpu.object_code import ObjectCode, check_objects
-from tilework.kinds.cpu.roofline import Roofline, measure_roofline
+from tilework.kinds.cpu.roofline import CpuRoofline, measure_roofline
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.team import TEAM
 from tilework.locks import Lock
@@ -80,7 +80,7 @@ class LoadedNetwork:
         """Runs with several threads take turns in the whole process: `tilework.kinds.cpu.team`."""
         return TEAM.turn(threads)
 
-    def roofline(self, threads: int) -> Roofline:
+    def roofline(self, threads: int) -> CpuRoofline:
         """See `tilework.runtime.executor.Loaded`."""
         return measure_roofline(CpuTarget(self.image.target), threads)
 

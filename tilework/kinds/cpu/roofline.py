@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
@@ -13,8 +14,10 @@ from tilework.runtime.image import Image, Step
 
 
 @dataclass(frozen=True)
-class Roofline:
+class CpuRoofline:
     """What a number of threads reaches on this machine, measured with generated code."""
+
+    wall_clock: ClassVar[bool] = True
 
     target: CpuTarget
     threads: int
@@ -58,7 +61,7 @@ _measuring = Lock()
 """Two measurements at once would disturb each other."""
 
 
-def measure_roofline(target: CpuTarget, threads: int) -> Roofline:
+def measure_roofline(target: CpuTarget, threads: int) -> CpuRoofline:
     """The machine's figures at a number of threads; measured once per process, in under a second.
 
     The target must be one whose code this machine runs.
@@ -68,6 +71,6 @@ def measure_roofline(target: CpuTarget, threads: int) -> Roofline:
 
 
 @lru_cache(maxsize=8)
-def _measure(target: CpuTarget, threads: int) -> Roofline:
+def _measure(target: CpuTarget, threads: int) -> CpuRoofline:
     peak = fma_peak_gflops(target, threads=threads)
-    return Roofline(target, threads, peak, read_bandwidth(target, threads))
+    return CpuRoofline(target, threads, peak, read_bandwidth(target, threads))

@@ -101,7 +101,9 @@ class LoadedPrograms:
 
 
 class ReferenceRoofline:
-    """The only bound there is: a kernel runs one region at least."""
+    """The only bound there is: a kernel runs one region at least. Seconds are counted steps."""
+
+    wall_clock: bool = False
 
     def seconds(self, step: Step, image: Image) -> float:
         """See `tilework.runtime.executor.Roofline`."""
