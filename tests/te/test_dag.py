@@ -9,6 +9,7 @@ import pytest
 
 from tests.te.workloads import conv2d_relu, conv_bn_relu, matmul, max_pool, softmax, winograd
 from tilework import te
+from tilework.ops.sparse import sparse_dense
 from tilework.te.expr import Lookup
 from tilework.te.serial import dag_from_json, dag_to_json
 
@@ -139,8 +140,11 @@ def test_workload_key_depends_on_every_detail():
 def _with_attrs(names=("A", "B", "k"), **attrs):
     a, b = te.placeholder((8, 10), names[0]), te.placeholder((10, 9), names[1])
     k = te.reduce_axis(10, names[2])
-    body = lambda i, j: te.sum(a[i, k] * b[k, j], axis=k)  # noqa: E731
-    return te.ComputeDAG([a, b, te.compute((8, 9), body, "C", attrs)])
+
+    def product(i, j):
+        return te.sum(a[i, k] * b[k, j], axis=k)
+
+    return te.ComputeDAG([a, b, te.compute((8, 9), product, "C", attrs)])
 
 
 def test_workload_key_depends_on_what_shapes_the_space():
@@ -170,6 +174,11 @@ def test_attributes_that_name_tensors_and_axes_do_not_depend_on_their_names():
     assert one.workload_key == other.workload_key
 
 
+def test_an_attribute_is_not_taken_for_a_tensor_that_it_does_not_name():
+    """Tensors are called t0, t1, .. in the key, whatever their names."""
+    assert _with_attrs(mode="A").workload_key != _with_attrs(mode="t0").workload_key
+
+
 def test_what_is_only_reported_is_no_part_of_the_key():
     assert _with_attrs(FLOP=17).workload_key == _with_attrs().workload_key
 
@@ -177,27 +186,37 @@ def test_what_is_only_reported_is_no_part_of_the_key():
 def test_workload_key_depends_on_constant_matrices():
     def table(values):
         a = te.placeholder((2, 2), "A")
-        body = lambda i, j: Lookup("float32", "M", values, (2, 2), (i, j)) * a[i, j]  # noqa: E731
-        return te.ComputeDAG([a, te.compute((2, 2), body, "C", {"const_axes": ("i", "j")})])
+
+        def scaled(i, j):
+            return Lookup("float32", "M", values, (2, 2), (i, j)) * a[i, j]
+
+        return te.ComputeDAG([a, te.compute((2, 2), scaled, "C", {"const_axes": ("i", "j")})])
 
     one, other = table((0.0, 1.0, 1.0, 0.0)), table((1.0, 0.0, 0.0, 1.0))
     assert one.workload_key != other.workload_key
     assert dag_from_json(dag_to_json(one)).workload_key == one.workload_key
 
 
-# of operations without attributes: they must stay for good, or stores lose their records
+# of operations without attributes, and of sparse ones: they must stay for good, or stores lose their records
 KEPT = {
     "matmul": "c2a7fdbca2467b9ef9c513fe418fc6b4",
     "free": "f6d4f4c4f3dcb683e18d89d38a0c0de1",
     "conv": "f483e20c59a0c9c7e407430867a26633",
     "pool": "d43f5db375de03cc187bdfaf35c0069a",
+    "sparse": "c596aaa4e744c2a0f92c2300e0fc238b",  # its attributes say nothing that its body does not
 }
+
+
+def sparse_product():
+    x, data = te.placeholder((4, 64), "x"), te.placeholder((24, 1, 16), "data")
+    places = te.placeholder((24,), "indices", "int32"), te.placeholder((3,), "indptr", "int32")
+    return [x, data, *places, sparse_dense(x, data, *places, 32)]
 
 
 def test_keys_that_stores_know_stay():
     dags = {
         "matmul": matmul(8, 9, 10), "free": matmul(8, 9, 10, free=True), "conv": conv2d_relu(),
-        "pool": max_pool(),
+        "pool": max_pool(), "sparse": sparse_product(),
     }  # fmt: skip
     found = {n: json.loads(te.ComputeDAG(tensors).workload_key)[0] for n, tensors in dags.items()}
     assert found == KEPT
