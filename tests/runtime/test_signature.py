@@ -57,7 +57,8 @@ def test_a_signed_module(signed, public, mlp_module, image, tmp_path):
 
 def test_keys_of_32_bytes(mlp_module, tmp_path, private):
     mlp_module.save(tmp_path / "a.tw", private_key=private.private_bytes_raw())
-    load_module(tmp_path / "a.tw", public_key=private.public_key().public_bytes_raw())
+    signed = load_module(tmp_path / "a.tw", public_key=private.public_key().public_bytes_raw())
+    assert signed.image.steps == mlp_module.image.steps
 
 
 def test_no_signature(signed, public):

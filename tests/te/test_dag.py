@@ -197,13 +197,14 @@ def test_workload_key_depends_on_constant_matrices():
     assert dag_from_json(dag_to_json(one)).workload_key == one.workload_key
 
 
-# of operations without attributes, and of sparse ones: they must stay for good, or stores lose their records
+# of operations without attributes, and of sparse ones, whose attributes say nothing that their
+# bodies do not: they must stay for good, or stores lose their records
 KEPT = {
     "matmul": "c2a7fdbca2467b9ef9c513fe418fc6b4",
     "free": "f6d4f4c4f3dcb683e18d89d38a0c0de1",
     "conv": "f483e20c59a0c9c7e407430867a26633",
     "pool": "d43f5db375de03cc187bdfaf35c0069a",
-    "sparse": "c596aaa4e744c2a0f92c2300e0fc238b",  # its attributes say nothing that its body does not
+    "sparse": "c596aaa4e744c2a0f92c2300e0fc238b",
 }
 
 
