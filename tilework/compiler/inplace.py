@@ -16,7 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilework.lower.ir import Buffer, For, If, Load, Program, Store, walk_stmts
+from tilework.lower.ir import (
+    AsyncCopy,
+    Buffer,
+    For,
+    If,
+    Intrinsic,
+    Load,
+    Program,
+    Store,
+    walk_stmts,
+)
 from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
@@ -76,6 +86,11 @@ def _loads(stmt: object) -> Iterator[Load]:
             roots = [] if isinstance(stmt.extent, int) else [stmt.extent]
         case If():
             roots = [stmt.cond]
+        case AsyncCopy():
+            yield Load(stmt.source.dtype, stmt.source, stmt.start)
+            roots = [*stmt.start, *stmt.at, *([stmt.when] if stmt.when is not None else [])]
+        case Intrinsic():
+            roots = [*stmt.outs, *stmt.ins]
         case _:
             roots = [value] if isinstance(value := getattr(stmt, "value", None), Expr) else []
     seen: set[int] = set()

@@ -6,6 +6,7 @@ Grammar::
     region   = parallel loops (fused, may be none) around a statement
     stmt     = Seq(stmts) | For(var, extent, kind, body, start) | If(cond, then, orelse)
              | Store(buffer, indices, value) | Claim(buffer, indices) | Let(var, value, body)
+             | Barrier | Combine | AsyncCopy | Commit | Wait | Intrinsic       threads of a block
     kind     = serial | unroll | vector
     value    = te expression whose reads are Load(buffer, indices) and whose axes are loop vars
 
@@ -15,6 +16,10 @@ are neighbours in memory, and so are b and d.
 A ``vector`` loop is executed for all its points at once; an ``unroll`` loop is expanded. A buffer
 of scope ``register`` is indexed by expanded loops only: its elements live in registers, across
 serial loops as well.
+
+On machines whose threads come in blocks (GPUs), the parallel loops of a region are the grid, each
+point of which is a block of ``Region.threads``; buffers of scope ``block`` are shared by the
+threads of a block, and `Barrier` is where they wait for each other.
 """
 
 from __future__ import annotations
@@ -22,11 +27,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from tilework.te.expr import Axis, Expr
 
 PAIR_DOT = "pair_dot"
-SCOPES = ("input", "output", "global", "thread", "register")
+SCOPES = ("input", "output", "global", "block", "thread", "register")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +41,12 @@ class Buffer:
 
     Attributes:
         scope: see `SCOPES`; ``global`` buffers hold results from one region to the next,
-            ``thread`` buffers exist once a thread.
+            ``block`` buffers exist once a block of threads, ``thread`` buffers once a thread.
         streamed: whether it is read in order and comes from memory, so that it pays to ask for
             its elements ahead of time.
         apart: elements between neighbours in each dimension of an argument that lies inside a
-            larger array; None for a dense array.
+            larger array, or of a ``block`` buffer that is padded or transposed; None for a dense
+            array.
     """
 
     name: str
@@ -63,6 +70,13 @@ class Buffer:
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def reach(self) -> int:
+        """Elements from the first to the end of the last one, those between included."""
+        if not self.size:
+            return 0
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +108,8 @@ class Claim:
 class For:
     """``for var in range(start, extent)``; expressions must stay within ``0 .. var.extent``.
 
-    Only serial loops have another start than 0.
+    Only serial loops have another start than 0. Of these the target may expand ``expand`` copies
+    of the body; 1 leaves it to itself.
     """
 
     var: Axis
@@ -102,6 +117,7 @@ class For:
     kind: str
     body: Stmt
     start: int | Expr = 0
+    expand: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +145,71 @@ class Let:
     body: Stmt
 
 
-Stmt = Store | Claim | For | If | Seq | Let
+@dataclass(frozen=True, eq=False)
+class Barrier:
+    """All threads of the block (or of the warp) wait for each other and see what they wrote."""
+
+    scope: Literal["block", "warp"] = "block"
+
+
+@dataclass(frozen=True, eq=False)
+class Combine:
+    """Each of ``lanes`` neighbouring threads gets the reduction of all their elements.
+
+    Element by element of a ``register`` buffer. All threads of the block take part.
+
+    Attributes:
+        kind: one of `tilework.te.nodes.REDUCTIONS`.
+        lanes: a power of two.
+        scratch: of scope ``block``, needed above 32 lanes: an element for each warp and element of
+            the buffer.
+    """
+
+    buffer: Buffer
+    kind: str
+    lanes: int
+    scratch: Buffer | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class AsyncCopy:
+    """``count`` neighbours are on their way from a global to a ``block`` buffer; see `Wait`.
+
+    Where ``when`` is false they are zeros, and the source is not read.
+    """
+
+    target: Buffer
+    at: tuple[Expr, ...]
+    source: Buffer
+    start: tuple[Expr, ...]
+    count: int
+    when: Expr | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Commit:
+    """The thread's copies since the last one are a group."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wait:
+    """The thread's copies have arrived, but for those of its ``left`` latest groups."""
+
+    left: int
+
+
+@dataclass(frozen=True, eq=False)
+class Intrinsic:
+    """An instruction of the machine; ``outs`` and ``ins`` name first elements of its operands."""
+
+    name: str
+    outs: tuple[Load, ...]
+    ins: tuple[Load, ...]
+
+
+BlockStmt = Barrier | Combine | AsyncCopy | Commit | Wait | Intrinsic
+"""Statements for machines whose threads come in blocks."""
+Stmt = Store | Claim | For | If | Seq | Let | BlockStmt
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +218,31 @@ class Region:
 
     ``parallel`` loop variables are fused, outermost first, and shared out among threads in
     contiguous chunks; an empty tuple means that one thread runs the body.
+
+    Attributes:
+        threads: on machines whose threads come in blocks, the fused loop variables of a block's
+            threads, outermost first; each point of the parallel loops is a block.
+        thread: stands for the thread's number in its block, if anything asks for it.
+        least_blocks: blocks that should fit a multiprocessor at once, which bounds the registers
+            of a thread; 0 leaves it to the compiler.
     """
 
     name: str
     parallel: tuple[Axis, ...]
     body: Stmt
+    threads: tuple[Axis, ...] = ()
+    thread: Axis | None = None
+    least_blocks: int = 0
+
+    @property
+    def blocks(self) -> int:
+        """Points of the parallel loops."""
+        return math.prod(a.extent for a in self.parallel)
+
+    @property
+    def block_size(self) -> int:
+        """Threads of a block."""
+        return math.prod(a.extent for a in self.threads)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tilework.dtypes import dtype_bytes
 from tilework.space.packing import Packing
@@ -29,16 +30,18 @@ class KernelArg:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Object code of one scheduled task.
+    """Code of one scheduled task, in words of the target's kind.
 
-    The function has the C signature ``void symbol(void **args, void *workspace, int32_t threads)``
-    with 64-byte aligned pointers; ``args`` are the task's inputs, then its outputs.
+    On a CPU the function has the C signature
+    ``void symbol(void **args, void *workspace, int32_t threads)`` with 64-byte aligned pointers;
+    ``args`` are the task's inputs, then its outputs.
 
     Attributes:
         objects: symbol and object code of the kernel and of each of its regions. Equal symbols
             hold equal code, whatever kernel they come from.
         code_hash: hash of the generated program text, equal for equal programs.
         shared_workspace, thread_workspace: bytes needed once, and once per thread.
+        facts: what is known of the code without running it, by name, such as its registers.
     """
 
     symbol: str
@@ -47,6 +50,7 @@ class Kernel:
     args: tuple[KernelArg, ...]
     shared_workspace: int
     thread_workspace: int
+    facts: Mapping[str, float] = field(default_factory=dict)
 
     def workspace_bytes(self, threads: int) -> int:
         """Bytes of workspace for a run with ``threads`` threads."""

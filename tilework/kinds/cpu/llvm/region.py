@@ -146,6 +146,8 @@ class RegionCode:
                 known = not ssa.startswith("%")
                 self.bindings.loops[s.var] = int(ssa) if known else Dynamic(ssa, depth)
                 self._stmt(s.body)
+            case _:
+                raise TypeError(f"no code is made for {type(s).__name__}")
 
     def _expanded(self, s: For) -> None:
         ordered = by_element(s, self.addresses)

@@ -1,0 +1,110 @@
+"""What a row decides about a block on a GPU; `tilework.kinds.cuda.tiling` has the forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, ROW_ORDER, Operand, operands
+from tilework.kinds.cuda.tiling import form_of
+from tilework.space.blocks import Block
+from tilework.space.decision import Open, Rows
+from tilework.space.tables import divisors, register_tiles
+from tilework.te.expr import Axis
+
+_VIRTUAL = (1, 2, 4, 8)
+_THREADS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 56, 64, 128, 256)
+_REGISTER = (1, 2, 3, 4, 5, 6, 7, 8, 14, 16)
+_LAST_REGISTER = (1, 2, 4, 8)
+_LARGEST_INNER = 64
+_OVERHANG = 1.34
+BLOCK_SIZES = (32, 64, 128, 256, 512)
+UNROLL = (1, 4, 16, 64)
+REGISTERS = (0, 64, 96, 128, 168)
+"""Registers a thread may use, written as launch bounds; 0 leaves it to the compiler."""
+
+
+def decisions(block: Block, target: Any) -> list[Open]:
+    """What a row decides about a block, in the order of its columns."""
+    match form_of(block):
+        case "tiled":
+            return _tiled(block)
+        case "direct" | "transform":
+            return _direct(block)
+        case "points":
+            return _points(block)
+        case "across":
+            lanes, groups = [2**n for n in range(1, 11)], [2**n for n in range(6)]
+            return [_open("lanes", lanes), _open("groups", groups), _open("unroll", (1, 2, 4, 8))]
+        case form:
+            raise NotImplementedError(form)
+
+
+def _tiled(block: Block) -> list[Open]:
+    out = [Open(a.name, _spatial(a, a is block.spatial[-1]), "tile", a) for a in block.spatial]
+    for axis in block.reduce:
+        inner = [d for d in divisors(axis.extent) if d <= _LARGEST_INNER]
+        out.append(Open(axis.name, _column(inner), "tile", axis))
+    for i, operand in enumerate(operands(block)):
+        name = operand.read.tensor.name
+        out += [
+            Open(f"{name} staged", _column(_modes(operand)), f"stage{i}"),
+            Open(f"{name} padding", _column((0, 1, 4)), f"pad{i}"),
+            Open(f"{name} width", _column((1, 2, 4)), f"width{i}"),
+        ]
+    return [*out, _open("unroll", UNROLL), _open("stages", (1, 2)), _open("registers", REGISTERS)]
+
+
+def _modes(operand: Operand) -> tuple[int, ...]:
+    if not operand.stageable:
+        return (DIRECT,)
+    if operand.attached is not None:
+        return (ROW_ORDER, REDUCE_FIRST)
+    return (DIRECT, ROW_ORDER, REDUCE_FIRST)
+
+
+def _spatial(axis: Axis, last: bool) -> Rows:
+    """(virtual, thread, register) of a spatial axis whose tiles do not overhang it by much."""
+    registers = _LAST_REGISTER if last else _REGISTER
+    rows = [
+        (v, t, r)
+        for v in _VIRTUAL
+        for t in _THREADS
+        for r in registers
+        if v * t * r == 1
+        or (-(-axis.extent // (v * t * r)) * v * t * r <= _OVERHANG * axis.extent)
+    ]
+    return np.array(rows, np.int32).reshape(-1, 3)
+
+
+def _direct(block: Block) -> list[Open]:
+    out = []
+    for axis in block.spatial:
+        if block.transform is not None:  # a thread computes a tile of the transform in one channel
+            whole = axis in block.const_axes
+            fixed = axis.extent if whole else int(block.op.attrs.get("tile", {}).get(axis.name, 1))
+            sizes: Sequence[int] = (fixed,)
+        elif axis is block.spatial[-1]:
+            sizes = [r for r in (1, 2, 4) if r <= axis.extent]
+        else:
+            sizes = register_tiles(axis.extent, 8)
+        out.append(Open(axis.name, _column(sizes), "tile", axis))
+    return [*out, _open("threads", BLOCK_SIZES), _open("unroll", UNROLL)]
+
+
+def _points(block: Block) -> list[Open]:
+    out = []
+    for axis in block.spatial[-1:]:
+        sizes = [r for r in (1, 2, 4) if r <= axis.extent]
+        out.append(Open(axis.name, _column(sizes), "tile", axis))
+    return [*out, _open("threads", BLOCK_SIZES), _open("serial", (1, 2, 4))]
+
+
+def _open(name: str, choices: Sequence[int]) -> Open:
+    return Open(name, _column(choices), name)
+
+
+def _column(choices: Sequence[int]) -> Rows:
+    return np.array(choices, np.int32).reshape(-1, 1)

@@ -1,0 +1,175 @@
+"""Operands of a tiled reduction, and the tiles of them that a block stages in shared memory.
+
+A fetch brings, of each staged operand, the box of elements that the block's tile and the inner
+reduce loops touch. Lowering reads this geometry for one row; limits, features and the draft model
+read it for all rows of a population: shared memory is predicted exactly since it is the same code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilework.dtypes import dtype_bytes
+from tilework.space.blocks import Attached, Block
+from tilework.space.nest import BlockNest, Ints
+from tilework.te.affine import Linear, linear
+from tilework.te.expr import Axis, Read, reads
+
+DIRECT, ROW_ORDER, REDUCE_FIRST = 0, 1, 2
+"""How an operand reaches the compute loops: straight from memory; staged as it lies in memory; or
+staged with the dimensions that reduce axes alone index outermost, so that the threads of a warp
+read neighbours."""
+ALIGNMENT = 16
+"""Bytes; each buffer in a block's shared memory begins at a multiple of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """A read of what is reduced.
+
+    Attributes:
+        read: the read, in the axes of the block's anchor.
+        forms: each index as a linear form; None where one has none, or a negative coefficient.
+        attached: the producer that is computed while it is staged; None for a tensor in memory.
+    """
+
+    read: Read
+    forms: tuple[Linear, ...] | None
+    attached: Attached | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tensor that is read."""
+        return self.read.tensor.shape
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return dtype_bytes(self.read.tensor.dtype)
+
+    @property
+    def stageable(self) -> bool:
+        """Whether the elements that a tile touches lie in a box."""
+        return self.forms is not None and bool(self.shape)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Axes that its indices vary with."""
+        return tuple(dict.fromkeys(a for f in self.forms or () for a in f.coefficients))
+
+    def order(self, mode: int) -> tuple[int, ...]:
+        """Dimensions as they are staged, outermost first."""
+        dims = tuple(range(len(self.shape)))
+        if mode != REDUCE_FIRST or self.forms is None:
+            return dims
+        first = tuple(
+            d for d in dims
+            if self.forms[d].coefficients
+            and all(a.kind == "reduce" for a in self.forms[d].coefficients)
+        )  # fmt: skip
+        return (*first, *(d for d in dims if d not in first))
+
+
+def operands(block: Block) -> tuple[Operand, ...]:
+    """The distinct reads of a block's source, in order; columns of a row go by their number."""
+    by_op = {a.op: a for a in block.attached}
+    out = []
+    for read in dict.fromkeys(reads(block.source)):
+        forms = tuple(linear(i) for i in read.indices)
+        good = all(f is not None and min(f.coefficients.values(), default=0) >= 0 for f in forms)
+        known = tuple(f for f in forms if f is not None) if good else None
+        attached = by_op.get(read.tensor.op)  # type: ignore[arg-type]
+        out.append(Operand(read, known, attached))
+    return tuple(out)
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """What one fetch stages of an operand, for P rows.
+
+    Attributes:
+        extents: elements along each dimension.
+        strides: elements of shared memory between neighbours in each dimension.
+        reach: elements of shared memory, padding included; 0 in rows that do not stage it.
+        width: elements that one thread fetches at once: what the row asks for, as far as memory's
+            alignment allows.
+    """
+
+    extents: tuple[Ints, ...]
+    strides: tuple[Ints, ...]
+    reach: Ints
+    width: Ints
+
+
+def spans(nest: BlockNest) -> dict[Axis, Ints]:
+    """Points of each axis that a block covers in one fetch. Not capped: tiles may overhang."""
+    out = {}
+    for axis in (*nest.block.spatial, *nest.block.reduce):
+        covered = np.ones(nest.count, np.int64)
+        for extent in nest.tiles[axis][1:]:
+            covered = covered * extent
+        out[axis] = covered
+    return out
+
+
+def box(nest: BlockNest, number: int, operand: Operand, span: dict[Axis, Ints]) -> Box:
+    """The geometry of operand ``number`` in all rows; it must be stageable."""
+    assert operand.forms is not None
+    ones = np.ones(nest.count, np.int64)
+    mode, pad = nest.values[f"stage{number}"], nest.values[f"pad{number}"]
+    extents = tuple(
+        ones + sum((abs(c) * (span[a] - 1) for a, c in f.coefficients.items()), 0 * ones)
+        for f in operand.forms
+    )
+    plain = _strides(extents, operand.order(ROW_ORDER), pad)
+    turned = _strides(extents, operand.order(REDUCE_FIRST), pad)
+    strides = tuple(
+        np.where(mode == REDUCE_FIRST, t, p) for p, t in zip(plain, turned, strict=True)
+    )
+    reach = ones + sum(((e - 1) * s for e, s in zip(extents, strides, strict=True)), 0 * ones)
+    width = _width(nest.values[f"width{number}"], operand, extents[-1], span)
+    return Box(extents, strides, np.where(mode == DIRECT, 0, reach), width)
+
+
+def _strides(extents: tuple[Ints, ...], order: tuple[int, ...], pad: Ints) -> tuple[Ints, ...]:
+    """Strides of dimensions that lie in this order, ``pad`` elements behind each innermost row."""
+    out: dict[int, Ints] = {}
+    step = np.ones_like(pad)
+    for place, d in enumerate(reversed(order)):
+        out[d] = step
+        step = step * extents[d]
+        if place == 0:
+            step = step + pad
+    return tuple(out[d] for d in range(len(extents)))
+
+
+def _width(wanted: Ints, operand: Operand, extent: Ints, span: dict[Axis, Ints]) -> Ints:
+    """The widest aligned vectors, at most as wanted, along the last dimension of memory."""
+    assert operand.forms is not None
+    if operand.attached is not None and operand.attached.block is not None:
+        return np.ones_like(wanted)
+    last, size = operand.forms[-1], operand.shape[-1]
+    width = np.ones_like(wanted)
+    for lanes in (2, 4):
+        fits = (extent % lanes == 0) & (size % lanes == 0) & (last.const % lanes == 0)
+        for axis, c in last.coefficients.items():
+            fits = fits & (c * span[axis] % lanes == 0)
+        width = np.where(fits & (wanted >= lanes), lanes, width)
+    return width
+
+
+def aligned(nbytes: Ints) -> Ints:
+    """Bytes up to the next buffer's beginning."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def shared_bytes(nest: BlockNest) -> Ints:
+    """Bytes of shared memory that a tiled block needs in each row."""
+    span, total = spans(nest), np.zeros(nest.count, np.int64)
+    for i, operand in enumerate(operands(nest.block)):
+        if operand.stageable:
+            reach = box(nest, i, operand, span).reach
+            total = total + aligned(reach * operand.itemsize * nest.values["stages"])
+    return total
