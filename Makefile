@@ -12,11 +12,12 @@ EXTRAS ?= dev
 NETWORK ?= resnet-18
 EFFORT ?= draft
 
-.PHONY: help tune test test-engine test-pipeline lint format clean
+.PHONY: help tune test test-engine test-pipeline test-cuda test-gpu lint format clean
 
 help:
 	@echo "make tune    install, then tune $(NETWORK) for this CPU at effort '$(EFFORT)' (NETWORK=, EFFORT=)"
 	@echo "make test    install with the development extras, then run the whole test suite"
+	@echo "make test-cuda, make test-gpu    long tests of CUDA code without a device; tests on one"
 	@echo "make lint    ruff, mypy and the import contracts"
 	@echo "make format  let ruff rewrite the sources"
 
@@ -34,6 +35,13 @@ test-engine: $(VENV)/.installed-dev
 
 test-pipeline: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --pipeline-only tests
+
+# CUDA code at length, without a device; and on one
+test-cuda: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "cuda_full and not gpu" tests
+
+test-gpu: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q -m gpu tests
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -71,9 +71,19 @@ KINDS: dict[str, Kind] = {
         device="tilework.kinds.reference.device:DEVICE",
         executor="tilework.kinds.reference.executor:EXECUTOR",
     ),
+    "cuda": Kind(
+        name="cuda",
+        usage="cuda [-model=NAME] [-arch=sm_NN] [-run=device|emulated|simulated]",
+        target="tilework.kinds.cuda.target:CudaTarget",
+        space="tilework.kinds.cuda.space:SPACE",
+        draft="tilework.kinds.cuda.draft:DRAFT",
+        lowering="tilework.kinds.cuda.lowering:LOWERING",
+        builder="tilework.kinds.cuda.build:BUILDER",
+        device="tilework.kinds.cuda.device:DEVICE",
+        executor="tilework.kinds.cuda.executor:EXECUTOR",
+        hardware="tilework.kinds.cuda.hardware:HARDWARE",
+    ),
 }
-
-_PLANNED = {"cuda": "CUDA targets are not supported yet; use 'llvm'"}
 
 
 def register(kind: Kind) -> None:
@@ -110,8 +120,6 @@ def known_kind(name: str, text: str = "") -> Kind:
     if name in KINDS:
         return KINDS[name]
     text = text or name
-    if name in _PLANNED:
-        raise TargetError(f"target '{text}': {_PLANNED[name]}")
     near = difflib.get_close_matches(name, KINDS, 1)
     meant = f"did you mean '{near[0]}'? " if near else ""
     usages = " or ".join(f"'{k.usage}'" for k in KINDS.values())
