@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from tilework.record import SCHEMA_VERSION, Purpose, Record, Status
+from tilework.record import FACTS, SCHEMA_VERSION, Purpose, Record, Status
 
 VERSION_KEY = b"tilework.schema_version"
 """Key of the file's metadata that says which columns to expect."""
@@ -46,12 +46,16 @@ _COLUMNS: tuple[tuple[str, pa.DataType], ...] = (
     ("predicted_score", pa.float64()),
     ("model_id", _TEXT),
     ("purpose", _TEXT),
+    *((name, pa.int32()) for name in FACTS),
 )
-_ADDED: dict[str, str] = {"purpose": Purpose.search.value}
+_ADDED: dict[str, str | None] = {"purpose": Purpose.search.value, **dict.fromkeys(FACTS)}
 """Columns that older files lack, and what they mean there."""
 _NULLABLE = frozenset(
-    ("latency_s", "latency_spread", "calibration_s", "build_s", "max_rel_error", "predicted_score")
-)
+    (
+        "latency_s", "latency_spread", "calibration_s", "build_s", "max_rel_error",
+        "predicted_score", *FACTS,
+    )
+)  # fmt: skip
 _DISTINCT_TEXT = frozenset(("record_id", "code_hash"))
 
 SCHEMA = pa.schema(
@@ -98,7 +102,8 @@ def from_table(table: pa.Table) -> list[Record]:
     """
     for name, value in _ADDED.items():
         if name not in table.column_names:
-            table = table.append_column(name, pa.array([value] * len(table), _TEXT))
+            kind = SCHEMA.field(name).type
+            table = table.append_column(name, pa.array([value] * len(table), kind))
     table = table.select(SCHEMA.names)
     for field in SCHEMA:
         if not field.nullable and table.column(field.name).null_count:

@@ -13,10 +13,19 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the record's columns. Columns are only ever added, with a new version.
 
-1: all columns but those named below. 2: `purpose`.
+1: all columns but those named below. 2: `purpose`. 3: `FACTS`.
+"""
+
+FACTS = (
+    "registers", "spill_bytes", "stack_bytes", "shared_bytes", "blocks_per_sm", "code_bytes",
+)  # fmt: skip
+"""Columns of what is known of a candidate's code without running it.
+
+A candidate of several kernels has the largest number of any, but of `blocks_per_sm` the smallest.
+Machines whose code says no such thing leave them empty: CPUs do.
 """
 
 
@@ -60,6 +69,11 @@ class Record:
     compile) is None, never a magic number. `created_at` is an aware UTC time. `predicted_score` is
     what the model named `model_id` predicted, and no other: throughput relative to the best known
     then. (Older records of learned models hold a blend with the draft model's word.)
+
+    Of a GPU's kernel, `registers` are those of a thread, `spill_bytes` what a thread keeps in
+    memory for want of registers, and `stack_bytes` its stack; `shared_bytes` is a block's shared
+    memory, `blocks_per_sm` how many blocks a multiprocessor holds at a time, `code_bytes` the
+    size of the machine code.
     """
 
     # identity
@@ -98,6 +112,19 @@ class Record:
     model_id: str = ""
     # schema version 2
     purpose: Purpose = Purpose.search
+    # schema version 3: of a GPU's kernel
+    registers: int | None = None
+    spill_bytes: int | None = None
+    stack_bytes: int | None = None
+    shared_bytes: int | None = None
+    blocks_per_sm: int | None = None
+    code_bytes: int | None = None
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """Those of `FACTS` that are known."""
+        found = {name: getattr(self, name) for name in FACTS}
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def usable(self) -> bool:

@@ -49,6 +49,10 @@ class FaultyKernel:
         return self.kernel.args
 
     @property
+    def facts(self) -> Any:
+        return self.kernel.facts
+
+    @property
     def code_hash(self) -> str:
         return f"{self.fault.name}-{self.kernel.code_hash}"
 

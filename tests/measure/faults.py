@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from functools import partial
 from pathlib import Path
@@ -73,6 +74,7 @@ class FakeKernel:
     code_hash: str
     args: tuple[FakeArg, ...]
     extra: Any = None
+    facts: Mapping[str, float] = field(default_factory=lambda: {"registers": 32.0})
 
     def workspace_bytes(self, threads: int) -> int:
         return 64 + 32 * threads

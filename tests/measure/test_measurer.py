@@ -198,6 +198,7 @@ def test_records_of_a_round(measurer, task, ok):
     assert (good.workload_key, good.network, good.round) == (task.workload_key, "net", 4)
     assert good.latency_s == measured[0].latency_s
     assert bad.error.startswith("build: ValueError")
+    assert good.facts == {"registers": 32} and bad.facts == {}
     assert good.device == processor_name()
     assert good.rules_version == space_of(task.target).version
 

@@ -15,7 +15,7 @@ import pytest
 from storage import RecordStore
 from storage.schema import SCHEMA, VERSION_KEY
 from tilework.errors import StoreError
-from tilework.record import Purpose
+from tilework.record import FACTS, Purpose
 
 FROZEN = Path(__file__).parent / "data" / "v1"
 TARGET = "llvm -mcpu=x -num-cores=2"
@@ -69,8 +69,8 @@ def test_a_foreign_table(folder):
 def test_a_newer_schema(folder):
     table = pq.read_table(folder / "round-run-000000.parquet")
     newer = table.append_column("energy_j", pa.array([1.0] * 3))
-    pq.write_table(newer.replace_schema_metadata({VERSION_KEY: b"3"}), folder / "new.parquet")
-    assert "schema version 3 and this Tilework reads up to 2: update" in only_problem(folder)
+    pq.write_table(newer.replace_schema_metadata({VERSION_KEY: b"4"}), folder / "new.parquet")
+    assert "schema version 4 and this Tilework reads up to 3: update" in only_problem(folder)
 
 
 def test_columns_of_other_types(folder):
@@ -90,7 +90,7 @@ def test_an_unknown_status(folder):
 
 
 def test_files_of_the_first_schema_are_read(folder, make_record):
-    table = pq.read_table(folder / "round-run-000000.parquet").drop_columns(["purpose"])
+    table = pq.read_table(folder / "round-run-000000.parquet").drop_columns(["purpose", *FACTS])
     table = table.replace_schema_metadata({VERSION_KEY: b"1"})
     pq.write_table(table, folder / "round-run-000000.parquet")
     store = RecordStore(folder)
@@ -183,3 +183,16 @@ def test_the_frozen_dataset_of_version_1_keeps_opening(tmp_path):
     assert store.has_round("frozen", 1)
     store.append([])
     assert len(pd.read_parquet(tmp_path / "v1")) == 7
+
+
+def test_the_frozen_dataset_of_version_2_keeps_opening(tmp_path, make_record):
+    """As `v1`; its second round holds finals."""
+    shutil.copytree(FROZEN.parent / "v2", tmp_path / "v2")
+    store = RecordStore(tmp_path / "v2")
+    assert store.problems == []
+    assert [r.purpose.value for r in store.read()] == ["search"] * 3 + ["final"] * 2
+    assert store.best("conv", TARGET).record_id == "frozen-1-1"
+    assert all(r.facts == {} and r.registers is None for r in store.read())
+    store.append([make_record("new", 2, target="cuda -arch=sm_80", registers=64)])
+    assert store.problems == [] and store.read()[-1].registers == 64
+    assert len(pd.read_parquet(tmp_path / "v2")) == 6

@@ -13,7 +13,7 @@ import pytest
 from storage import RecordStore
 from storage.store import file_name
 from tilework.errors import StoreError
-from tilework.record import MemoryHistory, Record, RecordLog, Status
+from tilework.record import FACTS, MemoryHistory, Record, RecordLog, Status
 
 TARGET = "llvm -mcpu=x -num-cores=2"
 
@@ -46,6 +46,17 @@ def test_records_come_back_as_they_were(store, make_record, make_round):
     assert RecordStore(store.path).read() == rows
     assert store.of("conv", TARGET) == rows
     assert isinstance(store.read()[0].status, Status)
+
+
+def test_facts_of_gpu_code_are_columns(store, make_record):
+    known = make_record(target="cuda -arch=sm_80", registers=128, spill_bytes=0, blocks_per_sm=2)
+    store.append([make_record(index=1), known])
+    assert RecordStore(store.path).read() == [known, make_record(index=1)]
+    assert known.facts == {"registers": 128, "spill_bytes": 0, "blocks_per_sm": 2}
+    assert make_record().facts == {}
+    frame = store.frame()
+    assert frame.registers.isna().tolist() == [False, True]
+    assert set(FACTS) <= set(frame.columns)
 
 
 def test_a_round_is_one_file_and_appending_it_again_changes_nothing(
@@ -206,7 +217,7 @@ def test_uri_and_open_filesystem(tmp_path, make_round):
 def test_files_carry_their_schema_version(store, make_round, tmp_path):
     store.append(make_round())
     schema = pq.read_schema(tmp_path / "records" / "round-run-000000.parquet")
-    assert schema.metadata[b"tilework.schema_version"] == b"2"
+    assert schema.metadata[b"tilework.schema_version"] == b"3"
 
 
 def test_both_histories_are_record_logs(store, make_round):

@@ -251,7 +251,7 @@ class Batch:
         built = self._to_run.get(index, BuildReply(status))
         return Measured(
             self._candidates[index], status, shorten(error), calibration_s=self._calibration_s,
-            build_s=built.build_s, code_hash=built.code_hash,
+            build_s=built.build_s, code_hash=built.code_hash, facts=built.facts,
         )  # fmt: skip
 
     def _finish(self, index: int, result: Measured) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tilework.record import Status
 
@@ -36,6 +37,7 @@ class Measured:
         build_s: time that building took, in seconds.
         max_rel_error: largest deviation from the reference, relative to its largest magnitude.
         code_hash: identity of the generated code; empty when none was generated.
+        facts: what is known of the code without running it, see `tilework.lower.kernel.Kernel`.
     """
 
     candidate: Candidate
@@ -48,3 +50,4 @@ class Measured:
     build_s: float | None = None
     max_rel_error: float | None = None
     code_hash: str = ""
+    facts: Mapping[str, float] = field(default_factory=dict)

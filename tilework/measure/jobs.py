@@ -57,7 +57,8 @@ def build(task: bytes, settings: Settings, sketch_id: int, row: tuple[int, ...])
         return BuildReply(Status.rejected, describe_exception("build", error))
     except Exception as error:
         return BuildReply(Status.compile_error, describe_exception("build", error))
-    return BuildReply(Status.ok, "", pickled, kernel.code_hash, time.perf_counter() - began)
+    took = time.perf_counter() - began
+    return BuildReply(Status.ok, "", pickled, kernel.code_hash, took, kernel.facts)
 
 
 def calibrate(task: bytes, settings: Settings) -> float:

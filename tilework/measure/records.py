@@ -9,7 +9,7 @@ from typing import Any
 
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.device import device_of
-from tilework.record import SCHEMA_VERSION, Purpose, Record
+from tilework.record import FACTS, SCHEMA_VERSION, Purpose, Record
 from tilework.space.protocol import space_of
 from tilework.target import Target
 from tilework.version import __version__
@@ -64,6 +64,7 @@ def to_records(
             predicted_score=one.candidate.predicted_score,
             model_id=one.candidate.model_id,
             purpose=purpose,
+            **{name: int(one.facts[name]) for name in FACTS if name in one.facts},
         )
         for position, one in enumerate(measured)
     ]
@@ -76,7 +77,7 @@ def from_records(records: Iterable[Record], target: Target) -> list[Measured]:
         Measured(
             Candidate(r.sketch_id, r.decisions, r.predicted_score or 0.0, r.model_id),
             r.status, r.error, r.latency_s, r.latency_samples, r.latency_spread, r.calibration_s,
-            r.build_s, r.max_rel_error, r.code_hash,
+            r.build_s, r.max_rel_error, r.code_hash, r.facts,
         )
         for r in records
         if r.purpose == Purpose.search and r.device == device

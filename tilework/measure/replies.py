@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tilework.record import Status
 
 
 @dataclass(frozen=True)
 class BuildReply:
-    """What a builder returns: a pickled kernel, or a status and an error text."""
+    """What a builder returns: a pickled kernel and its facts, or a status and an error text."""
 
     status: Status
     error: str = ""
     kernel: bytes = b""
     code_hash: str = ""
     build_s: float | None = None
+    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
