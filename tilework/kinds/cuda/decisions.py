@@ -15,9 +15,13 @@ from tilework.space.tables import divisors, register_tiles
 from tilework.te.expr import Axis
 
 _VIRTUAL = (1, 2, 4, 8)
-_THREADS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 56, 64, 128, 256)
+_POWERS = tuple(2**n for n in range(9))
+_LARGEST_ODD = 64
+_BATCH_THREADS = (1, 2, 4)
 _REGISTER = (1, 2, 3, 4, 5, 6, 7, 8, 14, 16)
 _LAST_REGISTER = (1, 2, 4, 8)
+_MOST_HELD = 16
+"""Points of one axis that a thread computes at a time."""
 _LARGEST_INNER = 64
 _OVERHANG = 1.34
 BLOCK_SIZES = (32, 64, 128, 256, 512)
@@ -43,11 +47,15 @@ def decisions(block: Block, target: Any) -> list[Open]:
 
 
 def _tiled(block: Block) -> list[Open]:
-    out = [Open(a.name, _spatial(a, a is block.spatial[-1]), "tile", a) for a in block.spatial]
+    read, out = operands(block), []
+    for axis in block.spatial:
+        reused = not all(axis in o.axes for o in read)
+        table = _spatial(axis, axis is block.spatial[-1]) if reused else _batch(axis)
+        out.append(Open(axis.name, table, "tile", axis))
     for axis in block.reduce:
         inner = [d for d in divisors(axis.extent) if d <= _LARGEST_INNER]
         out.append(Open(axis.name, _column(inner), "tile", axis))
-    for i, operand in enumerate(operands(block)):
+    for i, operand in enumerate(read):
         name = operand.read.tensor.name
         out += [
             Open(f"{name} staged", _column(_modes(operand)), f"stage{i}"),
@@ -60,23 +68,34 @@ def _tiled(block: Block) -> list[Open]:
 def _modes(operand: Operand) -> tuple[int, ...]:
     if not operand.stageable:
         return (DIRECT,)
-    if operand.attached is not None:
-        return (ROW_ORDER, REDUCE_FIRST)
-    return (DIRECT, ROW_ORDER, REDUCE_FIRST)
+    turned = operand.order(REDUCE_FIRST) != operand.order(ROW_ORDER)
+    staged = (ROW_ORDER, REDUCE_FIRST) if turned else (ROW_ORDER,)
+    return staged if operand.attached is not None else (DIRECT, *staged)
 
 
 def _spatial(axis: Axis, last: bool) -> Rows:
-    """(virtual, thread, register) of a spatial axis whose tiles do not overhang it by much."""
+    """(virtual, thread, register) of a spatial axis whose tiles do not overhang it by much.
+
+    Threads come in powers of two, or divide the axis; those of the last axis, whose neighbours are
+    neighbours in memory, make up whole warps together with others.
+    """
     registers = _LAST_REGISTER if last else _REGISTER
+    odd = () if last else (d for d in divisors(axis.extent) if d <= _LARGEST_ODD)
     rows = [
         (v, t, r)
         for v in _VIRTUAL
-        for t in _THREADS
+        for t in sorted({*_POWERS, *odd})
         for r in registers
-        if v * t * r == 1
-        or (-(-axis.extent // (v * t * r)) * v * t * r <= _OVERHANG * axis.extent)
+        if (v == 1 or t > 1) and v * r <= _MOST_HELD
+        if -(-axis.extent // (v * t * r)) * v * t * r <= _OVERHANG * axis.extent
     ]
     return np.array(rows, np.int32).reshape(-1, 3)
+
+
+def _batch(axis: Axis) -> Rows:
+    """(1, thread, 1) of an axis that every operand varies with: nothing is reused along it."""
+    threads = [t for t in _BATCH_THREADS if axis.extent % t == 0]
+    return np.array([(1, t, 1) for t in threads], np.int32).reshape(-1, 3)
 
 
 def _direct(block: Block) -> list[Open]:

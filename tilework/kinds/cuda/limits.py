@@ -1,0 +1,105 @@
+"""Which rows are programs that a GPU runs, and that its compiler makes in good time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.kinds.cuda.architectures import WARP, most_registers
+from tilework.kinds.cuda.geometry import (
+    Geometry,
+    geometry,
+    least_blocks,
+    overhang_of,
+    registers_asked,
+)
+from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, operands
+from tilework.kinds.cuda.target import CudaTarget
+from tilework.kinds.cuda.tiling import form_of
+from tilework.space.nest import BlockNest
+
+MOST_VIRTUAL = 8
+"""Virtual threads of a thread, over all axes."""
+MOST_EXPANDED = 768
+"""Multiply-adds in a thread's text: the compiler then needs less than half a second."""
+MOST_OVERHANG = 1.34
+"""Points of the tiles of an axis for each point that there is."""
+_MOST_GRID = 2**31 - 1
+_OTHER_REGISTERS = 16
+"""Registers for addresses and counters, beside accumulators and operands."""
+_TINY = 8 * WARP
+"""Points of a nest that so few threads compute that warps need not be whole."""
+
+
+def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
+    """Which rows lower to a program within the target's limits (all others are refused)."""
+    block, limits = nest.block, target.limits
+    ok = np.ones(nest.count, bool)
+    for extents in nest.tiles.values():
+        for extent in extents[1:]:
+            ok &= extent >= 1
+    for kind in ("threads", "lanes", "groups", "serial"):
+        if kind in nest.values:
+            ok &= nest.values[kind] >= 1
+    for axis in block.reduce:
+        covered = np.ones(nest.count, np.int64)
+        for extent in nest.tiles[axis]:
+            covered = covered * extent
+        ok &= covered == axis.extent
+    for axis in block.spatial:
+        fixed = block.op.attrs.get("tile", {}).get(axis.name)
+        if fixed is not None:
+            ok &= nest.tiles[axis][-1] == fixed
+    for axis, step in block.limits.steps.items():
+        ok &= step % np.maximum(nest.tiles[axis][-1], 1) == 0
+    found = geometry(nest)
+    points = math.prod(a.extent for a in block.spatial)
+    ok &= (found.threads <= limits.max_threads) & (found.grid <= _MOST_GRID)
+    if points >= _TINY or form_of(block) in ("across", "rows"):
+        ok &= (found.threads % WARP == 0) & (found.threads >= WARP)
+    ok &= found.shared <= limits.shared_per_block
+    ok &= _fits_registers(nest, found, target)
+    if form_of(block) != "transform":
+        ok &= found.expanded <= MOST_EXPANDED
+    return ok & _within_form(nest)
+
+
+def _fits_registers(nest: BlockNest, found: Geometry, target: CudaTarget) -> NDArray[np.bool_]:
+    """Rows whose accumulators and operands fit into the registers that a thread may have."""
+    blocks = least_blocks(found.threads, registers_asked(nest))
+    most = most_registers(target.limits, np.maximum(found.threads, 1), blocks)
+    needed = found.accumulators + found.fragments + _OTHER_REGISTERS
+    if form_of(nest.block) in ("transform", "rows"):
+        return most >= _OTHER_REGISTERS
+    return needed <= most
+
+
+def _within_form(nest: BlockNest) -> NDArray[np.bool_]:
+    """What only one form of kernel asks for."""
+    ok = np.ones(nest.count, bool)
+    match form_of(nest.block):
+        case "tiled":
+            virtual, staged = np.ones(nest.count, np.int64), np.zeros(nest.count, bool)
+            fetches = np.ones(nest.count, np.int64)
+            for axis in nest.block.spatial:
+                virtual = virtual * nest.tiles[axis][1]
+                ok &= overhang_of(nest, axis) <= MOST_OVERHANG
+            for axis in nest.block.reduce:
+                fetches = fetches * nest.tiles[axis][0]
+            for i, operand in enumerate(operands(nest.block)):
+                mode = nest.values[f"stage{i}"]
+                staged |= mode != DIRECT
+                ok &= (mode == DIRECT) | (operand.stageable & (mode <= REDUCE_FIRST))
+                ok &= (mode != DIRECT) | (operand.attached is None)
+            stages = nest.values["stages"]
+            two = stages == 2
+            ok &= (stages == 1) | two
+            ok &= (virtual <= MOST_VIRTUAL) & (~two | staged & (fetches > 1))
+        case "direct" | "points":
+            for axis in nest.block.spatial:
+                ok &= overhang_of(nest, axis) <= MOST_OVERHANG
+        case _:
+            pass
+    return ok
