@@ -1,0 +1,1 @@
+"""CUDA C from loop programs, and what its machine code says."""
