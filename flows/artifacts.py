@@ -19,6 +19,7 @@ from prefect.artifacts import (
 from flows.convergence import convergence, plot_png, task_curves
 from flows.numbers import milliseconds, show_ms
 from flows.reporting import Reporter
+from tilework.target.runs import caveat, mark
 
 if TYPE_CHECKING:
     from tasks.report import Progress, TuneReport
@@ -98,7 +99,8 @@ def publish_table(network: str, progress: Progress) -> None:
             for row in progress.rows
         ],
         key=artifact_key("tasks", network),
-        description=f"Tuning tasks of {network} after {progress.rounds} rounds",
+        description=f"Tuning tasks of {network} after {progress.rounds} rounds"
+        + mark(progress.target),
     )
 
 
@@ -118,12 +120,13 @@ def publish_summary(
     text = _summary_text(report)
     if curve.trials:
         curves = task_curves(records, weights)
-        picture = base64.b64encode(plot_png(curve, report.network, curves)).decode()
+        title = report.network + mark(report.target)
+        picture = base64.b64encode(plot_png(curve, title, curves)).decode()
         text += f"\n\n![convergence](data:image/png;base64,{picture})"
     create_markdown_artifact(
         text,
         key=artifact_key("summary", report.network),
-        description=f"Tuning of {report.network} for {report.target}",
+        description=f"Tuning of {report.network} for {report.target}{mark(report.target)}",
     )
 
 
@@ -139,6 +142,8 @@ def _summary_text(report: TuneReport) -> str:
         ("estimated total latency", f"{milliseconds(progress.estimated_total_s)} ms"),
         ("failures", ", ".join(f"{n} {kind}" for kind, n in report.failures.items()) or "none"),
     ]
+    if said := caveat(report.target):
+        facts.insert(1, ("latencies", said))
     if report.before and report.after:
         facts.append(("end to end, untuned", f"{show_ms(report.before.median_ms)} ms"))
         facts.append(("end to end, tuned", f"{show_ms(report.after.median_ms)} ms"))

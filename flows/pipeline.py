@@ -6,22 +6,25 @@ import os
 import shlex
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flows.reporting import current_reporter
 from tasks.finish import gap_lines
 from tasks.network import network_label
-from tasks.report import TuneReport
+from tasks.report import CheckResult, Timing, TuneReport
 from tasks.run import TuningRun
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_targets
 from tilework.errors import ModuleError
+from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from flows.settings import TuneSettings
+    from tasks.network import Extracted
     from tilework.record import Record
+    from tilework.target import Target
 
 
 def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> TuneReport:
@@ -81,6 +84,43 @@ def tune_with_records(
         _finals(run, stages)
         progress = run.progress()
     stages.distill(store)
+    module = _Finished()
+    if target.run == "simulated":
+        reporter.note(f"nothing is compiled, checked or timed: {target} is {caveat(str(target))}")
+    else:
+        module = _finish(settings, target, found, stages)
+    report = TuneReport(
+        run_id=run.session.run_id,
+        network=settings.network,
+        target=str(target),
+        store=settings.store,
+        module=module.path,
+        progress=progress,
+        before=module.before,
+        after=module.after,
+        check=module.check,
+        stopped=stopped,
+        resumed_rounds=run.resumed_rounds,
+        gap=module.gap,
+        failures=_failures(r for r in store.read() if r.run_id == run.session.run_id),
+    )
+    weights = zip(found.tasks, found.weights, strict=True)
+    return report, {task.workload_key: weight for task, weight in weights}
+
+
+class _Finished(NamedTuple):
+    """What follows the search: see `tasks.report.TuneReport`; nothing for a simulated target."""
+
+    path: str = ""
+    before: Timing | None = None
+    after: Timing | None = None
+    check: CheckResult | None = None
+    gap: tuple[str, ...] = ()
+
+
+def _finish(settings: TuneSettings, target: Target, found: Extracted, stages: Stages) -> _Finished:
+    """Compile with what was found, check, time."""
+    reporter = current_reporter()
     reporter.stage("compiling")
     compiled = stages.compile(
         found.network, target, settings.store, settings.output, settings.precision
@@ -90,23 +130,7 @@ def tune_with_records(
     reporter.stage("timing the network, untuned and tuned in turns")
     before, after = stages.benchmark(compiled)
     gap = gap_lines(compiled.tuned, after.median_ms)
-    report = TuneReport(
-        run_id=run.session.run_id,
-        network=settings.network,
-        target=str(target),
-        store=settings.store,
-        module=settings.output,
-        progress=progress,
-        before=before,
-        after=after,
-        check=checked,
-        stopped=stopped,
-        resumed_rounds=run.resumed_rounds,
-        gap=gap,
-        failures=_failures(r for r in store.read() if r.run_id == run.session.run_id),
-    )
-    weights = zip(found.tasks, found.weights, strict=True)
-    return report, {task.workload_key: weight for task, weight in weights}
+    return _Finished(settings.output, before, after, checked, gap)
 
 
 def _check_output(output: str) -> None:

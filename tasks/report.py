@@ -12,6 +12,7 @@ class Progress:
     """A tuning run between two rounds.
 
     Attributes:
+        target: what it tunes for.
         rows: the task table.
         rounds, trials, elapsed_s: spent by the run, rounds of earlier processes included.
         estimated_total_s: sum of the tasks' latencies times weights; a task without a
@@ -25,6 +26,7 @@ class Progress:
         drifted_rounds: rounds of the run in which the machine was noticeably off its usual speed.
     """
 
+    target: str
     rows: tuple[TaskRow, ...]
     rounds: int
     trials: int
@@ -90,6 +92,7 @@ class TuneReport:
     record and with the best ones. ``stopped`` says why the search ended; ``resumed_rounds`` were
     found in the store and not measured again; ``failures`` counts measurements by status. ``gap``
     says, where the network takes over a tenth longer than its tasks on record, which kernels do.
+    For a simulated target there is no module, no check and no timing.
     """
 
     run_id: str

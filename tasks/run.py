@@ -52,6 +52,7 @@ class TuningRun:
         from tilework.search import TuningSession
 
         self.extracted = extracted
+        self.target = measurer.target
         self.store = store
         self.measurer = measurer
         self.session: TuningSession = TuningSession(
@@ -99,6 +100,7 @@ class TuningRun:
         session = self.session
         result = session.result()
         return Progress(
+            target=str(self.target),
             rows=result.rows,
             rounds=result.rounds,
             trials=result.trials,

@@ -10,6 +10,7 @@ from flows.cli import options
 from flows.cli.output import console, print_json, table
 from flows.numbers import show_ms
 from tilework.errors import TileworkError
+from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,6 +101,7 @@ def _print(comparison: Comparison) -> None:
     out = console()
     precision = "" if comparison.precision == "f32" else f"{comparison.precision}, "
     threads = "1 thread" if comparison.threads == 1 else f"{comparison.threads} threads"
+    where = threads if "-num-cores=" in comparison.target else comparison.target
     rows = [
         (
             row.engine, show_ms(row.timing.median_ms), show_ms(row.timing.mean_ms),
@@ -112,9 +114,11 @@ def _print(comparison: Comparison) -> None:
         table(
             ["Engine", ">median ms", ">mean", ">min", ">std", ">ratio", ">difference"],
             rows,
-            title=f"{comparison.network}, {precision}{threads}, {comparison.schedules}",
+            title=f"{comparison.network}, {precision}{where}, {comparison.schedules}",
         )
     )
+    if said := caveat(comparison.target):
+        out.print(said)
     if comparison.accuracy is not None:
         error, reference = comparison.accuracy.max_rel_error, comparison.accuracy.reference
         out.print(

@@ -12,7 +12,8 @@ from flows.cli.output import console, print_json, table
 
 _LIBRARIES = (
     "tilework", "numpy", "llvmlite", "xgboost", "pandas", "pyarrow", "onnx", "prefect", "fastapi",
-    "sqlalchemy", "matplotlib", "onnxruntime", "openvino",
+    "sqlalchemy", "matplotlib", "onnxruntime", "openvino", "cupy-cuda12x", "cupy-cuda13x",
+    "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "ziglang",
 )  # fmt: skip
 
 
@@ -41,6 +42,7 @@ def examine(measure: bool = False) -> dict[str, dict[str, Any]]:
     """Everything that `doctor` shows, by heading; ``measure``: the parameters once more."""
     return {
         "Machine": _machine(),
+        "GPU": _gpu(),
         "Analytic model": _parameters(measure),
         "Libraries": _libraries(),
         "Prefect": _prefect(),
@@ -70,6 +72,19 @@ def _machine() -> dict[str, Any]:
         "target": str(target),
         **hardware_of(target).describe(target),
     }
+
+
+def _gpu() -> dict[str, str]:
+    """The CUDA device that is here, or in one line why there is none."""
+    from tilework.errors import TileworkError
+    from tilework.target import Target
+    from tilework.target.hardware import hardware_of
+
+    try:
+        target = Target("cuda -arch=native")
+        return {"target": str(target), **hardware_of(target).describe(target)}
+    except TileworkError as error:
+        return {"CUDA": str(error)}
 
 
 def _libraries() -> dict[str, str]:

@@ -11,6 +11,7 @@ import typer
 from flows.cli.output import console, table
 from flows.numbers import milliseconds, number, show_ms
 from flows.reporting import Reporter
+from tilework.target.runs import caveat, mark
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -44,7 +45,8 @@ def budget_text(progress: Progress) -> str:
 
 def total_text(progress: Progress) -> str:
     """The estimated total latency, and how many tasks' share of it is measured."""
-    text = f"estimated total latency {milliseconds(progress.estimated_total_s)} ms"
+    total = milliseconds(progress.estimated_total_s)
+    text = f"estimated total latency {total} ms{mark(progress.target)}"
     if progress.measured_tasks < len(progress.rows):
         text += f", {progress.measured_tasks} of {len(progress.rows)} tasks measured"
     return text
@@ -159,4 +161,5 @@ def task_table(progress: Progress, rows: tuple[TaskRow, ...] | None = None) -> R
             )
             for row in shown
         ],
+        title=caveat(progress.target) or None,
     )

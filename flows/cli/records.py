@@ -12,8 +12,11 @@ from flows.cli import options
 from flows.cli.output import console, print_json, table
 from flows.numbers import gflops, milliseconds, plural
 from tilework.errors import StoreError
+from tilework.target.runs import CAVEATS, mark, run_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from storage import RecordStore
     from tilework.record import Record
 
@@ -67,8 +70,15 @@ def show(
             ],
         )
     )  # fmt: skip
+    _print_caveats(s["target"] for s in summaries)
     if failures:
         _print_failures(records, store)
+
+
+def _print_caveats(targets: Iterable[str]) -> None:
+    """One line for each way in which latencies above are not those of a device."""
+    for run in sorted({run_of(target) for target in targets} & CAVEATS.keys()):
+        typer.echo(f"Rows of targets with -run={run} are {CAVEATS[run]}.")
 
 
 def _print_failures(records: list[Record], store: str) -> None:
@@ -90,18 +100,21 @@ def best(
     if json:
         print_json([_as_dict(r) for r in found])
         return
+    code = ["Code"] if any(r.facts for r in found) else []
     console().print(
         table(
-            ["Workload", "Target", ">Latency (ms)", ">GFLOPS", ">Sketch", ">Spread"],
+            ["Workload", "Target", ">Latency (ms)", ">GFLOPS", ">Sketch", ">Spread", *code],
             [
                 (
                     r.workload, r.target, milliseconds(r.latency_s),
                     gflops(r.flops, r.latency_s), r.sketch_id, _percent(r.latency_spread),
+                    *([_code(r)] if code else []),
                 )
                 for r in found
             ],
         )
     )  # fmt: skip
+    _print_caveats(r.target for r in found)
 
 
 @app.command("plot")
@@ -139,10 +152,11 @@ def plot(
         raise StoreError(f"{store!r} holds no measurement of {network} for {wanted}")
     place = output or Path(f"{network_label(network)}.png")
     try:
-        place.write_bytes(plot_png(curve, network_label(network), task_curves(records, weights)))
+        title = network_label(network) + mark(wanted)
+        place.write_bytes(plot_png(curve, title, task_curves(records, weights)))
     except OSError as error:
         raise StoreError(f"cannot write the picture {str(place)!r}: {error}") from error
-    typer.echo(f"{place}: {curve.trials[-1]} trials of {len(weights)} tasks")
+    typer.echo(f"{place}: {curve.trials[-1]} trials of {len(weights)} tasks{mark(wanted)}")
 
 
 @app.command("distill")
@@ -213,6 +227,20 @@ def _as_dict(record: Record) -> dict[str, Any]:
     import dataclasses
 
     return dataclasses.asdict(record)
+
+
+def _code(record: Record) -> str:
+    """What is known of a GPU's kernel, such as ``128 regs, 16.0 KiB shared, 2 blocks/SM``."""
+    parts = []
+    if record.registers is not None:
+        parts.append(f"{record.registers} regs")
+    if record.spill_bytes:
+        parts.append(f"{record.spill_bytes} B spilled")
+    if record.shared_bytes:
+        parts.append(f"{record.shared_bytes / 1024:.1f} KiB shared")
+    if record.blocks_per_sm is not None:
+        parts.append(f"{record.blocks_per_sm} blocks/SM")
+    return ", ".join(parts)
 
 
 def _percent(share: float | None) -> str:

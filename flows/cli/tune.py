@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from flows.cli import options
 from flows.cli.output import console, print_json, table
 from flows.numbers import milliseconds, show_ms
+from tilework.target.runs import caveat, mark
 
 if TYPE_CHECKING:
     from flows.reporting import Reporter
@@ -122,7 +124,8 @@ def tune(
     if json:
         print_json(_document(report))
     else:
-        given = "".join(f" --shape {text}" for text in shape or ())
+        given = f" --target {shlex.quote(target)}" if target != options.DEFAULT_TARGET else ""
+        given += "".join(f" --shape {text}" for text in shape or ())
         given += f" --precision {precision}" if precision != "f32" else ""
         given += f" --sparse {sparse}" if sparse else ""
         print_report(report, given + (f" --block {block}" if block else ""))
@@ -201,7 +204,9 @@ def print_report(report: TuneReport, options: str = "") -> None:
     progress = report.progress
     out.print(task_table(progress))
     total = milliseconds(progress.estimated_total_s)
-    out.print(f"Estimated total latency: {total} ms ({budget_text(progress)})")
+    out.print(
+        f"Estimated total latency: {total} ms{mark(report.target)} ({budget_text(progress)})"
+    )
     if progress.settled:
         out.print(
             f"Best schedules chosen by finals, timed in turns: {progress.settled} of "
@@ -227,11 +232,9 @@ def print_report(report: TuneReport, options: str = "") -> None:
     if report.module:
         out.print(f"Module:  {report.module}")
     out.print("\nNext:")
+    bench = f"tilework bench {report.network}{options} --compare onnxruntime"
     for command, why in (
-        (
-            f"tilework bench {report.network}{options} --compare onnxruntime",
-            "against another engine",
-        ),
+        *([(bench, "against another engine")] if report.check is not None else []),
         (f"tilework explain {report.network}:0{options}", "what was chosen for a task, and why"),
         (f"tilework tune {report.network}{options} --extend", "search on"),
         ("tilework records best", "the best schedule of each task"),
@@ -252,6 +255,7 @@ def _print_latency(report: TuneReport) -> None:
         table(
             ["End to end", ">median ms", ">mean", ">min", ">max"],
             rows,
+            title=caveat(report.target) or None,
         )
     )
     out.print(f"Speed-up over the untuned network: {report.speedup:.2f}x")

@@ -24,6 +24,7 @@ from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
 from tilework.runtime.module import Module
 from tilework.target import Target
+from tilework.target.runs import require_programs
 from tilework.task import SearchTask
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def compile(
 
     Raises:
         NetworkError: the network cannot be lowered.
-        TargetError: the target text makes no sense, or the target lacks what the precision needs.
+        TargetError: the target text makes no sense, is of a simulated machine, or of one that
+            lacks what the precision needs.
         ModuleError: ``num_threads`` is below 1, or above 1 for a target with a single core.
         TileworkError: ``records`` is not a record history.
     """
@@ -64,6 +66,7 @@ def compile(
     from tilework.graph.precision import require_precision
 
     where = target if isinstance(target, Target) else Target(target)
+    require_programs(where)
     require_precision(where, precision)
     history = current_history() if records is None else as_history(records)
     module = Module(_assemble(plan(net, precision, where), where, history))

@@ -21,6 +21,7 @@ from tilework.runtime.executor import executor_of
 from tilework.runtime.image import Image, Ref, Step, Value
 from tilework.runtime.samples import take_samples
 from tilework.runtime.timing import BenchmarkResult
+from tilework.target.runs import require_programs
 from tilework.task import SearchTask
 
 Array = NDArray[Any]
@@ -36,6 +37,7 @@ class TaskFunction:
     """
 
     def __init__(self, task: SearchTask, choice: Choice) -> None:
+        require_programs(task.target)
         lacking = task.target.missing_on_host()
         if lacking:
             raise ModuleError(
@@ -133,7 +135,8 @@ def compile_task(
 
     Raises:
         ScheduleError: the given schedule does not belong to the task.
-        ModuleError: this CPU cannot run the target's code.
+        ModuleError: this machine cannot run the target's code.
+        TargetError: the target is of a simulated machine.
     """
     if (sketch_id is None) != (row is None):
         raise ScheduleError("a schedule is a sketch_id and a row: give both or neither")

@@ -24,6 +24,8 @@ class Target:
         kind: the first word.
         num_cores: threads that parallel loops are shared out among.
         platform: operating system and architecture that its programs run on.
+        run: how they are run: on a ``device`` of the kind, ``emulated`` on a CPU in its place, or
+            ``simulated``, which is not at all; see `tilework.target.runs`.
 
     Raises:
         TargetError: the text does not name a target that Tilework supports.
@@ -34,6 +36,7 @@ class Target:
     kind: ClassVar[str] = ""
     num_cores: int = field(init=False, default=1)
     platform: str = field(init=False, default=HOST_PLATFORM)
+    run: str = field(init=False, default="device")
 
     def __new__(cls, text: str = "llvm -mcpu=native", *_: Any, **__: Any) -> Target:
         """An object of the class of the kind that the text's first word names."""
