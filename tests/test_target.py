@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
+import tilework as tw
 from tilework import kinds
 from tilework.errors import TargetError
 from tilework.graph import Builder, plan
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.target import HOST_PLATFORM, ChainLimits, Target
+from tilework.target.runs import caveat, mark, run_of
 
 AARCH64 = "llvm -mtriple=aarch64-linux-gnu"
 
@@ -138,3 +140,23 @@ class TestAnotherKind:
         assert len(plan(net, target=Target("abacus")).calls) == 2
         assert len(plan(net).calls) == len(plan(net, target=Target("llvm")).calls) == 1
         assert Target("llvm").chain_limits() == ChainLimits(1024, 25, 1 << 20)
+
+
+@pytest.mark.parametrize(
+    "text, run",
+    [("cuda -model=a100", "device"), ("x -run=emulated", "emulated"), ("llvm", "device")],
+)
+def test_how_programs_are_run_is_read_off_a_text(text, run):
+    assert run_of(text) == run
+    assert mark(text) == ("" if run == "device" else f" ({run})")
+    assert caveat(text).startswith(f"{run}: ") or run == "device"
+
+
+def test_nothing_is_compiled_for_a_simulated_target():
+    where = "cuda -model=a100 -run=simulated"
+    assert Target().run == "device"
+    with pytest.raises(TargetError, match="simulated, so nothing can be compiled for it"):
+        tw.compile(tw.zoo.outline("mlp"), where)
+    task = tw.extract_tasks(tw.zoo.outline("mlp"), "llvm")[0][0]
+    with pytest.raises(TargetError, match="leave out -run=simulated"):
+        tw.compile_task(replace(task, target=Target(where)))

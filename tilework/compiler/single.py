@@ -37,7 +37,6 @@ class TaskFunction:
     """
 
     def __init__(self, task: SearchTask, choice: Choice) -> None:
-        require_programs(task.target)
         lacking = task.target.missing_on_host()
         if lacking:
             raise ModuleError(
@@ -138,6 +137,7 @@ def compile_task(
         ModuleError: this machine cannot run the target's code.
         TargetError: the target is of a simulated machine.
     """
+    require_programs(task.target)
     if (sketch_id is None) != (row is None):
         raise ScheduleError("a schedule is a sketch_id and a row: give both or neither")
     if sketch_id is not None and row is not None:
