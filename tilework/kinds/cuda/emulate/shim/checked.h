@@ -1,0 +1,327 @@
+// Accesses checked: bounds, alignment, shared memory read before it is written, races, outputs
+// written twice or read. Buffers are objects here; what is wrong is reported with its line.
+
+#ifndef TW_GRANULE
+#define TW_GRANULE 1  // bytes; divides the size of each type in shared memory
+#endif
+
+// Where the text accesses memory.
+struct tw_site {
+  const char* name;
+  int line, number;
+};
+#define TW_SITE(buffer) \
+  tw_site { #buffer, __LINE__, __COUNTER__ }
+
+TW_DEVICE void tw_note(tw_site at, long i, const char* what, int other = -1) {
+  tw_rt->report(at.line, at.name, i, what, other);
+}
+TW_DEVICE void tw_note_traffic(tw_traffic kind, tw_site at, long offset, int bytes) {
+  if (__builtin_expect(tw_rt->tracing, 0)) tw_rt->trace(kind, at.number, offset, bytes);
+}
+
+// --- shared memory -----------------------------------------------------------------------------
+
+// Whether what another thread did in this epoch of the block was before a barrier of our warp.
+TW_DEVICE bool tw_ordered(int thread, int in_warp) {
+  return thread >= 0 && thread / 32 == tw_rt->self / 32 && in_warp != tw_rt->warp_epoch;
+}
+TW_DEVICE bool tw_check_landed(tw_cell& cell, tw_site at, long i, const char* what) {
+  if (__builtin_expect(cell.copying < tw_rt->first_epoch, 1)) return true;
+  tw_note(at, i, what, cell.writer);
+  return false;
+}
+static inline void tw_check_read(tw_cell& cell, tw_site at, long i) {
+  tw_runtime& rt = *tw_rt;
+  if (!tw_check_landed(cell, at, i, "is read while a copy to it is under way")) return;
+  if (cell.written < rt.first_epoch) {
+    tw_note(at, i, "is read before it is written");
+    return;
+  }
+  if (cell.written == rt.epoch && cell.writer != rt.self &&
+      !tw_ordered(cell.writer, cell.written_in_warp))
+    tw_note(at, i, "race: read after another thread's write, without a barrier between",
+            cell.writer);
+  if (cell.read != rt.epoch) {
+    cell.reading_warp = (short)(rt.self / 32);
+    cell.reader = (short)rt.self;
+  } else {
+    if (cell.reading_warp != rt.self / 32) cell.reading_warp = TW_SEVERAL;
+    if (cell.read_in_warp != rt.warp_epoch)
+      cell.reader = (short)rt.self;
+    else if (cell.reader != rt.self)
+      cell.reader = TW_SEVERAL;
+  }
+  cell.read = rt.epoch;
+  cell.read_in_warp = rt.warp_epoch;
+}
+static inline void tw_check_write(tw_cell& cell, tw_site at, long i) {
+  tw_runtime& rt = *tw_rt;
+  if (!tw_check_landed(cell, at, i, "is written while a copy to it is under way")) return;
+  if (cell.written == rt.epoch && cell.writer != rt.self &&
+      !tw_ordered(cell.writer, cell.written_in_warp))
+    tw_note(at, i, "race: written by two threads, without a barrier between", cell.writer);
+  if (cell.read == rt.epoch) {
+    const bool alone = cell.reading_warp == rt.self / 32 &&
+                       (cell.reader == rt.self || cell.read_in_warp != rt.warp_epoch);
+    if (!alone)
+      tw_note(at, i, "race: written after another thread's read, without a barrier between",
+              cell.reader);
+  }
+  cell.written = rt.epoch;
+  cell.written_in_warp = rt.warp_epoch;
+  cell.writer = (short)rt.self;
+}
+
+template <class T, long size, long offset>
+struct tw_shared {
+  static_assert(sizeof(T) % TW_GRANULE == 0, "granules of shared memory are too large");
+  static constexpr int cells_each = sizeof(T) / TW_GRANULE;
+  unsigned char* block;
+
+  T* at(long i) const { return (T*)(block + offset) + i; }
+  static tw_cell* cells(long i) { return tw_rt->cells + offset / TW_GRANULE + i * cells_each; }
+
+  bool inside(long i, tw_site site, const char* what) const {
+    if (__builtin_expect(i >= 0 && i < size, 1)) return true;
+    tw_note(site, i, what);
+    return false;
+  }
+  T read(long i, tw_site site) const {
+    if (!inside(i, site, "is read outside")) return T();
+    for (int k = 0; k < cells_each; ++k) tw_check_read(cells(i)[k], site, i);
+    return *at(i);
+  }
+  void write(long i, T value, tw_site site) const {
+    if (!inside(i, site, "is written outside")) return;
+    for (int k = 0; k < cells_each; ++k) tw_check_write(cells(i)[k], site, i);
+    *at(i) = value;
+  }
+  void trace(bool store, long i, int count, tw_site site) const {
+    tw_note_traffic(store ? TW_SHARED_STORE : TW_SHARED_LOAD, site, offset + i * (long)sizeof(T),
+                    count * (int)sizeof(T));
+  }
+};
+#define TW_SHARED(T, name, size, offset)                                                        \
+  static_assert((offset) % 16 == 0 && (offset) + (size) * sizeof(T) <= tw_block_bytes, #name); \
+  const tw_shared<T, size, offset> name{tw_block}
+
+// --- arguments ---------------------------------------------------------------------------------
+
+// This thread among all of the launch, from 1.
+TW_DEVICE int tw_everywhere() {
+  return (int)(tw_rt->block.x * tw_rt->threads.x) + tw_rt->self + 1;
+}
+
+template <class T, long size>
+struct tw_in {
+  const T* p;
+
+  T read(long i, tw_site site) const {
+    if (i >= 0 && i < size) return p[i];
+    tw_note(site, i, "is read outside");
+    return T();
+  }
+  void trace(bool, long i, int count, tw_site site) const {
+    tw_note_traffic(TW_GLOBAL_LOAD, site, i * (long)sizeof(T), count * (int)sizeof(T));
+  }
+};
+
+// An input in whose place an output may be written: once an element has been overwritten, or may
+// have been, nothing reads it.
+template <class T, long size>
+struct tw_same : tw_in<T, size> {
+  tw_owner* owners;
+
+  T read(long i, tw_site site) const {
+    if (owners && i >= 0 && i < size) note(owners[i], i, site);
+    return tw_in<T, size>::read(i, site);
+  }
+  static void note(tw_owner& owner, long i, tw_site site) {
+    const int me = tw_everywhere(), block = (int)tw_rt->block.x;
+    if (owner.writer) tw_note(site, i, "is read after an output has overwritten it");
+    if (!owner.reader || owner.reader == me) {
+      owner.reader = me;
+    } else {
+      const int before =
+          owner.reader > 0 ? (owner.reader - 1) / (int)tw_rt->threads.x : -1 - owner.reader;
+      owner.reader = before == block ? -1 - block : TW_SEVERAL_BLOCKS;
+    }
+    owner.reader_epoch = tw_rt->epoch;
+  }
+};
+
+template <class T, long size>
+struct tw_out {
+  T* p;
+  tw_owner* owners;
+
+  T read(long i, tw_site site) const {
+    tw_note(site, i, "is written by this kernel and must not be read");
+    return i >= 0 && i < size ? p[i] : T();
+  }
+  void write(long i, T value, tw_site site) const {
+    if (i < 0 || i >= size) {
+      tw_note(site, i, "is written outside");
+      return;
+    }
+    tw_owner& owner = owners[i];
+    const int me = tw_everywhere(), block = (int)tw_rt->block.x;
+    if (owner.writer) tw_note(site, i, "is written twice");
+    if (owner.reader && owner.reader != me) {
+      const int before =
+          owner.reader > 0 ? (owner.reader - 1) / (int)tw_rt->threads.x : -1 - owner.reader;
+      if (owner.reader == TW_SEVERAL_BLOCKS || before != block ||
+          owner.reader_epoch == tw_rt->epoch)
+        tw_note(site, i, "overwrites an input that another thread reads");
+    }
+    owner.writer = me;
+    p[i] = value;
+  }
+  void trace(bool store, long i, int count, tw_site site) const {
+    tw_note_traffic(store ? TW_GLOBAL_STORE : TW_GLOBAL_LOAD, site, i * (long)sizeof(T),
+                    count * (int)sizeof(T));
+  }
+};
+
+#define TW_IN(T, name, size) const tw_in<T, size> name
+#define TW_SAME(T, name, size) const tw_same<T, size> name
+#define TW_OUT(T, name, size) const tw_out<T, size> name
+#define TW_TEMP(T, name, size) const tw_out<T, size> name
+
+template <class P>
+struct tw_bound;
+template <class T, long size>
+struct tw_bound<tw_in<T, size>> {
+  static constexpr tw_parameter parameter{TW_ROLE_IN, size, sizeof(T)};
+  static tw_in<T, size> argument(const tw_argument& a) { return {(const T*)a.pointer}; }
+};
+template <class T, long size>
+struct tw_bound<tw_same<T, size>> {
+  static constexpr tw_parameter parameter{TW_ROLE_SAME, size, sizeof(T)};
+  static tw_same<T, size> argument(const tw_argument& a) {
+    return {{(const T*)a.pointer}, a.owners};
+  }
+};
+template <class T, long size>
+struct tw_bound<tw_out<T, size>> {
+  static constexpr tw_parameter parameter{TW_ROLE_OUT, size, sizeof(T)};
+  static tw_out<T, size> argument(const tw_argument& a) { return {(T*)a.pointer, a.owners}; }
+};
+
+// --- accesses ----------------------------------------------------------------------------------
+
+template <template <class, long...> class View, class T, long... n>
+T tw_type_of(const View<T, n...>&);
+#define TW_TYPE(buffer) decltype(tw_type_of(buffer))
+
+TW_DEVICE void tw_check_aligned(long i, int count, tw_site site) {
+  if (i % count) tw_note(site, i, "is the start of a vector and not aligned");
+}
+
+template <class B>
+static inline auto tw_load1(const B& b, long i, tw_site site) {
+  b.trace(false, i, 1, site);
+  return tw_value(b.read(i, site));
+}
+template <class B>
+static inline auto tw_load2(const B& b, long i, tw_site site) {
+  b.trace(false, i, 2, site);
+  tw_check_aligned(i, 2, site);
+  return tw_vector2<decltype(tw_value(b.read(i, site)))>{tw_value(b.read(i, site)),
+                                                         tw_value(b.read(i + 1, site))};
+}
+template <class B>
+static inline auto tw_load4(const B& b, long i, tw_site site) {
+  b.trace(false, i, 4, site);
+  tw_check_aligned(i, 4, site);
+  return tw_vector4<decltype(tw_value(b.read(i, site)))>{
+      tw_value(b.read(i, site)), tw_value(b.read(i + 1, site)), tw_value(b.read(i + 2, site)),
+      tw_value(b.read(i + 3, site))};
+}
+template <class B, class V>
+static inline void tw_store1(const B& b, long i, V value, tw_site site) {
+  b.trace(true, i, 1, site);
+  b.write(i, tw_element<TW_TYPE(b)>::of(value), site);
+}
+template <class B, class V>
+static inline void tw_store2(const B& b, long i, V x, V y, tw_site site) {
+  b.trace(true, i, 2, site);
+  tw_check_aligned(i, 2, site);
+  const V all[2] = {x, y};
+  for (int k = 0; k < 2; ++k) b.write(i + k, tw_element<TW_TYPE(b)>::of(all[k]), site);
+}
+template <class B, class V>
+static inline void tw_store4(const B& b, long i, V x, V y, V z, V w, tw_site site) {
+  b.trace(true, i, 4, site);
+  tw_check_aligned(i, 4, site);
+  const V all[4] = {x, y, z, w};
+  for (int k = 0; k < 4; ++k) b.write(i + k, tw_element<TW_TYPE(b)>::of(all[k]), site);
+}
+#define TW_LD(buffer, i) tw_load1(buffer, i, TW_SITE(buffer))
+#define TW_LD2(buffer, i) tw_load2(buffer, i, TW_SITE(buffer))
+#define TW_LD4(buffer, i) tw_load4(buffer, i, TW_SITE(buffer))
+#define TW_ST(buffer, i, value) tw_store1(buffer, i, value, TW_SITE(buffer))
+#define TW_ST2(buffer, i, x, y) tw_store2(buffer, i, x, y, TW_SITE(buffer))
+#define TW_ST4(buffer, i, x, y, z, w) tw_store4(buffer, i, x, y, z, w, TW_SITE(buffer))
+
+// An asynchronous copy of `bytes` bytes. It may land at once, so that what a write must not
+// overtake it must not either; and it may land late, so that nothing touches its cells till then.
+template <int bytes, class T, long size, long offset, class From>
+static inline void tw_copy_checked(const tw_shared<T, size, offset>& to, long ti, const From& from,
+                                   long fi, bool ok, tw_site site) {
+  constexpr int count = bytes / sizeof(T);
+  static_assert(count >= 1 && bytes % sizeof(T) == 0, "a copy of whole elements");
+  tw_note_traffic(TW_SHARED_STORE, site, offset + ti * (long)sizeof(T), bytes);
+  if (ok) from.trace(false, fi, count, site);
+  if (ti < 0 || ti + count > size) return tw_note(site, ti, "is written outside by a copy");
+  if (((long)(offset + ti * sizeof(T))) % bytes)
+    return tw_note(site, ti, "is the target of a copy and not aligned");
+  if (ok && (fi * (long)sizeof(T)) % bytes)
+    return tw_note(site, fi, "has a copy whose source (this index) is not aligned");
+  if (ok)
+    for (int k = 0; k < count; ++k) (void)from.read(fi + k, site);
+  tw_cell* cells = to.cells(ti);
+  for (int k = 0; k < bytes / TW_GRANULE; ++k) {
+    tw_check_write(cells[k], site, ti);
+    cells[k].copying = tw_rt->epoch;
+  }
+  tw_rt->copy(to.at(ti), ok ? from.p + fi : nullptr, bytes, (int)(cells - tw_rt->cells));
+}
+#define TW_COPY(bytes, to, ti, from, fi, ok) \
+  tw_copy_checked<bytes>(to, ti, from, fi, ok, TW_SITE(to))
+
+// The row of a matrix, 16 bytes, that a lane names.
+template <class T, long size, long offset>
+static inline const void* tw_row(const tw_shared<T, size, offset>& buffer, long i, tw_site site) {
+  constexpr int count = 16 / sizeof(T);
+  static const uint32_t none[4] = {0, 0, 0, 0};
+  buffer.trace(false, i, count, site);
+  if ((offset + i * (long)sizeof(T)) % 16) {
+    tw_note(site, i, "is the start of a matrix row and not aligned");
+    return none;
+  }
+  bool inside = i >= 0 && i + count <= size;
+  for (int k = 0; k < count; ++k) (void)buffer.read(i + k, site);
+  return inside ? (const void*)buffer.at(i) : none;
+}
+#define TW_ROW(buffer, i) tw_row(buffer, i, TW_SITE(buffer))
+
+// --- arrays of a thread ------------------------------------------------------------------------
+
+// The compiler puts a call of one of these before an index that its array does not have
+// (-fsanitize=bounds); `at` begins with the file's name, the line and the column.
+struct tw_source {
+  const char* file;
+  uint32_t line, column;
+};
+extern "C" {
+inline __attribute__((used, visibility("hidden"))) void __ubsan_handle_out_of_bounds(
+    tw_source* at, uintptr_t index) {
+  tw_rt->fail((int)at->line, "a thread's array", (long)index, "has no such element");
+}
+inline __attribute__((used, visibility("hidden"))) void __ubsan_handle_out_of_bounds_abort(
+    tw_source* at, uintptr_t index) {
+  tw_rt->fail((int)at->line, "a thread's array", (long)index, "has no such element");
+}
+}
