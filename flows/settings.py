@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tilework.dtypes import Precision
 from tilework.target import Target
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Effort = Literal["draft", "quick", "full"]
 Layout = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
-Precision = Literal["f32", "bf16"]
 
 
 class TuneSettings(BaseModel):

@@ -66,8 +66,8 @@ def load_peer(engine: str, path: str, threads: int, precision: str = "f32") -> P
         engine: one of `PEERS`.
         path: the ONNX file.
         threads: that it may use.
-        precision: ``"bf16"`` has OpenVINO compute in bfloat16; ONNX Runtime stays in float32, as
-            its name then says.
+        precision: ``"bf16"`` and ``"f16"`` have OpenVINO compute so; ONNX Runtime stays in
+            float32, as its name then says.
 
     Raises:
         TileworkError: the engine is unknown or not installed.
@@ -105,13 +105,14 @@ def _onnxruntime(path: str, threads: int, precision: str) -> Peer:
 def _openvino(path: str, threads: int, precision: str) -> Peer:
     import openvino as ov
 
+    hint = "f32" if precision == "tf32" else precision  # CPUs have no such factors
     compiled = ov.Core().compile_model(
         path,
         "CPU",
         {
             "INFERENCE_NUM_THREADS": threads,
             "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": precision,
+            "INFERENCE_PRECISION_HINT": hint,
         },
     )
     request = compiled.create_infer_request()
@@ -127,7 +128,7 @@ def _openvino(path: str, threads: int, precision: str) -> Peer:
         return lambda: own.infer(share_outputs=True)
 
     name = f"openvino {ov.__version__.split('-')[0]}"
-    return Peer(name + f" {precision}" * (precision != "f32"), call, bound)
+    return Peer(name + f" {hint}" * (precision != "f32"), call, bound)
 
 
 _LOADERS = {"onnxruntime": _onnxruntime, "openvino": _openvino}

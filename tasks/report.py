@@ -58,12 +58,13 @@ class Timing:
     std_ms: float
 
 
-TOLERANCES = {"f32": 1e-3, "bf16": 0.1}
+TOLERANCES = {"f32": 1e-3, "bf16": 0.1, "f16": 2e-2, "tf32": 2e-2}
 """What a network's output may differ from float32, by precision.
 
 A value in bfloat16 is off by 2^-8 of itself or less. Over the tens of layers of a network such
 errors, independent of each other, grow to 2e-3 to 2e-2 of the largest output; a kernel that
-computes something else is off by its whole size. Kernels themselves are checked far closer when
+computes something else is off by its whole size. Numbers in float16, and factors in tf32, are off
+by an eighth of that. Kernels themselves are checked far closer when
 they are measured."""
 
 

@@ -5,11 +5,14 @@ NumPy itself has no bfloat16; the package ml_dtypes adds it.
 A bfloat16 is the upper half of a float32: the same 8 bits of exponent, 8 bits of significand, so
 that rounding to nearest changes a value by at most 2^-8 of itself. A float16 has 5 bits of
 exponent and 11 of significand. Both are types to store: kernels compute in float32.
+
+A tf32 number is a float32 with 11 bits of significand. Nothing is stored so: it is what tensor
+cores take factors of products as, and they sum the products in float32.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +20,11 @@ from numpy.typing import NDArray
 FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
 NARROW_FLOATS = ("float16", "bfloat16")
 """Types to store: their values are compared and moved, but computed with in float32."""
+
+
+Precision = Literal["f32", "bf16", "f16", "tf32"]
+"""How a network is stored and multiplied; see `tilework.graph.precision`."""
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 def is_float(dtype: str) -> bool:
@@ -99,6 +107,16 @@ def round_bfloat16(array: NDArray[Any]) -> NDArray[Any]:
     """
     kind = numpy_dtype("bfloat16")
     return np.asarray(array, np.float32).astype(kind).astype(array.dtype)
+
+
+def round_tf32(array: NDArray[Any]) -> NDArray[Any]:
+    """Values rounded to the nearest tf32 number, ties away from zero; float64 stays as it is."""
+    value = np.asarray(array)
+    if value.dtype != np.float32:
+        return value
+    bits = value.view(np.uint32)
+    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isnan(value), value, rounded)
 
 
 def converted(array: Any, dtype: str) -> NDArray[Any]:

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from tilework import dtypes
+
 Network = Annotated[
     str, typer.Argument(metavar="NET", help="A built-in network's name, or an ONNX file.")
 ]
@@ -41,10 +43,11 @@ Shapes = Annotated[
     ),
 ]
 Precision = Annotated[
-    Literal["f32", "bf16"],
+    dtypes.Precision,
     typer.Option(
         "--precision",
-        help="Weights and values between kernels; bf16 needs AVX512_BF16, sums in float32.",
+        help="Weights and values between kernels: bf16 (CPUs with AVX512_BF16; GPUs), f16 (GPUs); "
+        "tf32 (GPUs) rounds factors only. Sums are float32.",
     ),
 ]
 Sparse = Annotated[

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import tilework as tw
+from tilework import ops, te
+from tilework.dtypes import round_tf32
 from tilework.errors import NetworkError, TargetError
 from tilework.graph import Builder, plan
 from tilework.graph.precision import require_precision
 from tilework.target import Target
+from tilework.te.serial import dag_from_json, dag_to_json
 
 ZEN4 = Target("llvm -mcpu=znver4 -num-cores=1")
 
@@ -89,3 +92,63 @@ def test_a_network_is_as_accurate_as_documented():
     (want,), (got,) = wide.run(x), narrow.run(x)
     assert got.dtype == np.float32
     assert 0 < np.abs(got - want).max() / np.abs(want).max() < 2e-2
+
+
+@pytest.mark.parametrize("precision", ["f16", "tf32"])
+def test_cpus_refuse_precisions_of_tensor_cores_in_one_line(precision):
+    for target in (ZEN4, Target("llvm -mcpu=core-avx2 -num-cores=1")):
+        with pytest.raises(TargetError, match=f"{precision} needs a GPU") as told:
+            tw.extract_tasks(small_network(), target, precision=precision)
+        assert "\n" not in str(told.value)
+    require_precision(Target("cuda -arch=sm_80"), precision)
+    with pytest.raises(TargetError, match="sm_80"):
+        require_precision(Target("cuda -arch=sm_75"), precision)
+
+
+def test_float16_is_stored_where_bfloat16_would_be():
+    narrow, half = plan(small_network(), "bf16"), plan(small_network(), "f16")
+    for a, b in zip(narrow.calls, half.calls, strict=True):
+        renamed = {"bfloat16": "float16", "float32": "float32"}
+        assert [t.dtype for t in b.dag.tensors] == [renamed[t.dtype] for t in a.dag.tensors]
+        assert b.desc == a.desc.replace(" bf16", " f16")
+
+
+def test_tf32_rounds_factors_and_nothing_else():
+    wide, rounded = plan(small_network()), plan(small_network(), "tf32")
+    told = {c.desc: c.dag for c in rounded.calls}
+    assert list(told) == [
+        "conv2d+add+relu 1x8x8x3 k3 s1 -> 16",  # 3 channels are not taken in fours
+        "conv2d+add+add+relu 1x8x8x16 k3 s1 -> 16 tf32",
+        "global_avg_pool 1x8x8x16",
+        "dense+add 1x16 -> 10 tf32",
+        "softmax 1x10",
+    ]
+    assert all(t.dtype == "float32" for dag in told.values() for t in dag.tensors)
+    for a, b in zip(wide.calls, rounded.calls, strict=True):
+        changed = b.desc.endswith(" tf32")
+        assert (a.dag.workload_key != b.dag.workload_key) == changed
+        assert ("round_tf32" in str(b.dag)) == changed
+        assert a.dag.flops == b.dag.flops
+    dag = told["conv2d+add+add+relu 1x8x8x16 k3 s1 -> 16 tf32"]
+    again = dag_from_json(dag_to_json(dag))
+    assert again.workload_key == dag.workload_key
+
+
+def test_products_of_rounded_factors():
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(-1, 1, (64, 64)).astype(np.float32) for _ in range(2))
+    pa, pb = te.placeholder((64, 64), "a"), te.placeholder((64, 64), "b")
+    exact = te.ComputeDAG([pa, pb, ops.matmul(pa, pb)])
+    rounded = te.ComputeDAG([pa, pb, ops.tf32_products(ops.matmul(pa, pb))])
+    want, got = (te.evaluate(dag, [a, b])[0] for dag in (exact, rounded))
+    error = np.abs(got - want).max() / np.abs(want).max()
+    assert 1e-5 < error < 1e-3
+    by_hand = round_tf32(a).astype(np.float64) @ round_tf32(b).astype(np.float64)
+    np.testing.assert_allclose(got, by_hand, atol=1e-5)
+    (whole,) = te.evaluate(rounded, [a, b], "float64")  # a reference of higher precision is exact
+    np.testing.assert_allclose(whole, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-12)
+    p = te.placeholder((4, 4), "p", "float64")
+    with pytest.raises(TypeError, match="multiplies float64"):
+        ops.tf32_products(ops.matmul(p, p))
+    with pytest.raises(TypeError, match="not a sum of products"):
+        ops.tf32_products(ops.relu(pa))

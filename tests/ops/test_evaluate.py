@@ -121,6 +121,32 @@ def test_constants_and_axes_as_values() -> None:
     np.testing.assert_array_equal(run(pick), [1, 2, 1])
 
 
+def eleven_bits(value: float) -> float:
+    """The nearest number with as many bits of significand, ties away from zero."""
+    import math
+
+    part, power = math.frexp(value)
+    return math.ldexp(math.copysign(math.floor(abs(part) * 2**11 + 0.5), value), power - 11)
+
+
+def test_factors_of_tensor_cores_keep_eleven_bits() -> None:
+    t = te.placeholder((8,), "a")
+    halfway = 1 + 2.0**-11  # between two numbers of tf32
+    a = np.array(
+        [halfway, -halfway, 1 + 2.0**-12, 3.4028e38, np.inf, np.nan, 0, 1e-30], np.float32
+    )
+    got = run(te.compute((8,), lambda i: te.round_tf32(t[i])), (t, a))
+    want = [1 + 2.0**-10, -1 - 2.0**-10, 1, np.inf, np.inf, np.nan, 0, 1e-30]
+    np.testing.assert_allclose(got, want, rtol=6e-4)
+    assert got[:2].tolist() == want[:2]
+    x = RNG.uniform(-9, 9, 500).astype(np.float32)
+    wide = te.placeholder(x.shape, "a")
+    got = run(te.compute(x.shape, lambda i: te.round_tf32(wide[i])), (wide, x))
+    assert got.tolist() == [eleven_bits(float(v)) for v in x]
+    with pytest.raises(TypeError, match="needs a float32 argument, got float64"):
+        te.round_tf32(te.placeholder((1,), "d", "float64")[0])
+
+
 @pytest.mark.parametrize("name", te.MATH_FUNCTIONS)
 def test_math(name: str) -> None:
     import math
@@ -141,6 +167,7 @@ def test_math(name: str) -> None:
             "sigmoid": lambda v: 1 / (1 + math.exp(-v)),
             "abs": abs,
             "round": round,
+            "round_tf32": eleven_bits,
         }
         want = [by_hand.get(name, getattr(math, name, None))(float(v)) for v in a]
     assert got.dtype == np.float32

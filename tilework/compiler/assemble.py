@@ -52,7 +52,8 @@ def compile(
         records: where to look for measured schedules; by default those of the `ApplyHistoryBest`
             around the call. A task without a record takes the draft model's best schedule.
         num_threads: default number of threads of a run; by default the target's cores.
-        precision: of weights and intermediate values: ``"f32"``, or ``"bf16"`` with sums in f32.
+        precision: of weights, intermediate values and factors: ``"f32"``, or ``"bf16"``,
+            ``"f16"``, ``"tf32"`` with sums in f32; see `tilework.graph.precision`.
             Inputs and outputs are float32 in either case.
 
     Raises:

@@ -24,7 +24,8 @@ def extract_tasks(
         net: the network.
         target: where it will run.
         include_simple_tasks: also return calls that reduce nothing (elementwise, layout changes).
-        precision: of weights and intermediate values: ``"f32"``, or ``"bf16"`` with sums in f32.
+        precision: of weights, intermediate values and factors: ``"f32"``, or ``"bf16"``,
+            ``"f16"``, ``"tf32"`` with sums in f32; see `tilework.graph.precision`.
 
     Returns:
         The distinct tasks in order of first appearance, and how often each is called.

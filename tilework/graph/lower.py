@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tilework import te
 from tilework.errors import NetworkError
 from tilework.graph.ir import Node, ValueType
 from tilework.graph.moves import as_one_stage
 from tilework.graph.operators import COMMUTATIVE, OPERATORS, Pattern
-from tilework.ops.storage import stored
-from tilework.te.expr import reads
-from tilework.te.tensor import Operation
+from tilework.ops.storage import is_product, stored, tf32_products
+from tilework.te.expr import Reduce, reads
+from tilework.te.tensor import Compute, Operation
 
 _MOST_LISTED = 4  # inputs in an error
 
@@ -22,6 +22,7 @@ def lower_nodes(
     types: Mapping[str, ValueType],
     constants: frozenset[str],
     dtype: str,
+    rounded: Collection[str] = (),
 ) -> tuple[te.ComputeDAG, tuple[str, ...]]:
     """Declare what a group of nodes computes.
 
@@ -30,6 +31,7 @@ def lower_nodes(
         types: types of at least all values that the group reads.
         constants: names of values whose layout may be changed at compile time.
         dtype: element type that the output is stored in.
+        rounded: nodes whose products have factors rounded to tf32.
 
     Returns:
         The DAG, whose placeholders ``p0, p1, ...`` are numbered in order of first use, and the
@@ -55,12 +57,20 @@ def lower_nodes(
             values = values[::-1]  # one form, however the network wrote it
         tensors = [tensor(v) for v in values]
         free = len(values) == 2 and values[1] in constants
-        inner[node.name] = lower_node(node, tensors, free)
+        made = lower_node(node, tensors, free)
+        inner[node.name] = _rounded(made) if node.name in rounded else made
     output = stored(inner[nodes[-1].name], dtype)
     patterns = [OPERATORS[n.op].pattern for n in nodes]
     if len(nodes) > 1 and max(patterns) == Pattern.INJECTIVE:
         output = as_one_stage(output)
     return te.ComputeDAG([*placeholders.values(), output]), tuple(placeholders)
+
+
+def _rounded(x: te.Tensor) -> te.Tensor:
+    """``x`` with factors rounded to tf32, if it sums products of two."""
+    body = x.op.body if isinstance(x.op, Compute) else None
+    sums = isinstance(body, Reduce) and body.kind == "sum" and is_product(body.source)
+    return tf32_products(x) if sums else x
 
 
 def lower_node(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -> te.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -13,10 +14,10 @@ from tilework.graph.ir import Builder, Network, Node, ValueType, rewrite
 from tilework.graph.lower import lower_nodes
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.passes import optimize
-from tilework.graph.precision import Precision, stored_types
+from tilework.graph.precision import NARROW, Precision, rounds_factors, stored_types
 from tilework.locks import Lock
 from tilework.target import ChainLimits, Target
-from tilework.te import ComputeDAG, Tensor
+from tilework.te import ComputeDAG
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,7 @@ def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Pla
     groups = fuse(net, chains)
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
+    rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}
     calls: list[Call] = []
     views: dict[str, str] = {}
     for group in groups:
@@ -104,14 +106,14 @@ def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Pla
             source = node.inputs[0]
             views[node.name] = views.get(source, source)
             continue
-        dag, inputs = lower_nodes(group, types, names, types[node.name].dtype)
+        dag, inputs = lower_nodes(group, types, names, types[node.name].dtype, rounded)
         calls.append(
             Call(
                 dag,
                 inputs,
                 node.name,
                 "_".join(n.op for n in group),
-                _describe(group, types) + " bf16" * any(_narrow(t) for t in dag.tensors),
+                _describe(group, types) + _suffix(group, dag, precision, rounded),
                 any(op.reduce_axes for op in dag.compute_ops),
             )
         )
@@ -132,8 +134,13 @@ def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Pla
     )
 
 
-def _narrow(tensor: Tensor) -> bool:
-    return tensor.dtype == "bfloat16"
+def _suffix(
+    group: tuple[Node, ...], dag: ComputeDAG, precision: Precision, rounded: Collection[str]
+) -> str:
+    """What a call's description ends in, where its precision is another than float32."""
+    narrow = NARROW.get(precision)
+    touched = any(t.dtype == narrow for t in dag.tensors) or any(n.name in rounded for n in group)
+    return f" {precision}" if touched else ""
 
 
 def _outputs_computed(net: Network) -> Network:

@@ -1,4 +1,7 @@
-"""In which element type each value of a network is stored: float32, or bfloat16 where it pays.
+"""In which element type each value of a network is stored, and what its products multiply.
+
+``f32`` is float32 throughout; ``bf16`` and ``f16`` store narrow values where it pays; ``tf32``
+stores float32 and rounds what is multiplied.
 
 In precision ``bf16``, what passes from one fused call to the next is bfloat16, and so are the
 weights that are multiplied by such values. Everything is computed in float32: sums of products,
@@ -15,20 +18,31 @@ Float32 remain
 Accuracy: rounding changes an element by at most 2^-8 of itself, usually less than half of that,
 and independently of others. Outputs of ImageNet networks differ from float32 by 2e-3 to 2e-2 of
 the largest.
+
+Precision ``f16`` is the same with float16: an element changes by at most 2^-11 of itself, an
+eighth as much; but a magnitude above 65504 becomes infinite, and one below 6e-5 loses digits.
+
+In precision ``tf32``, convolutions and products of float32 that take their channels in fours round
+both factors to tf32 numbers, by at most 2^-11 of themselves; products are exact and sums are
+float32. Nothing else changes: all values are stored as float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
 
+from tilework.dtypes import PRECISIONS, Precision
 from tilework.errors import NetworkError
 from tilework.graph.ir import Network, Node, ValueType
 from tilework.graph.operators import CONVOLUTIONS, GROUPED, SPARSE
 from tilework.target import Target
 
-Precision = Literal["f32", "bf16"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+__all__ = ["PRECISIONS", "Precision", "require_precision", "rounds_factors", "stored_types"]
+
+NARROW: dict[str, str] = {"bf16": "bfloat16", "f16": "float16"}
+"""Element types of the precisions that store narrow values."""
+_TF32_CHANNELS = 4
+"""Elements that one copy to a tensor core's memory takes."""
 
 
 def require_precision(target: Target, precision: str) -> None:
@@ -54,7 +68,8 @@ def stored_types(
         precision: what to store.
     """
     types = dict(net.types)
-    if precision == "f32":
+    narrow = NARROW.get(precision)
+    if narrow is None:
         return types
     kept = _kept(net)
     for group in groups:
@@ -65,18 +80,28 @@ def stored_types(
         else:
             dtype = types[node.name].dtype
             if dtype == "float32" and node.name not in kept:
-                dtype = "bfloat16"
+                dtype = narrow
         types[node.name] = ValueType(types[node.name].shape, dtype)
     weights = {
         node.inputs[1]
         for node in net.nodes
-        if _pairs(net, node) and types[node.inputs[0]].dtype == "bfloat16"
+        if _pairs(net, node) and types[node.inputs[0]].dtype == narrow
     }
     for name in weights:
         readers = net.consumers[name]
-        if all(_pairs(net, n) and types[n.inputs[0]].dtype == "bfloat16" for n in readers):
-            types[name] = ValueType(types[name].shape, "bfloat16")
+        if all(_pairs(net, n) and types[n.inputs[0]].dtype == narrow for n in readers):
+            types[name] = ValueType(types[name].shape, narrow)
     return types
+
+
+def rounds_factors(net: Network, node: Node, precision: str) -> bool:
+    """Whether the factors of a node's products are rounded to tf32."""
+    if precision != "tf32" or not _multiplies(net, node):
+        return False
+    if len(node.inputs) < 2 or any(net.types[v].dtype != "float32" for v in node.inputs):
+        return False
+    shape = net.types[node.inputs[0]].shape
+    return bool(shape) and shape[-1] % _TF32_CHANNELS == 0
 
 
 def _kept(net: Network) -> set[str]:

@@ -56,6 +56,7 @@ from tilework.ops.resample import resample
 from tilework.ops.scatter import REDUCTIONS as SCATTER_REDUCTIONS
 from tilework.ops.scatter import replace_rows, scatter_elements, scatter_rows
 from tilework.ops.softmax import softmax
+from tilework.ops.storage import tf32_products
 from tilework.ops.transform import concatenate, transpose
 from tilework.ops.transposed import phase_conv, phase_weights
 
@@ -68,5 +69,5 @@ __all__ = [
     "max_pool_positions", "maximum", "minimum", "multiply", "normalize", "one_hot", "pad",
     "pad_with_self", "phase_conv", "phase_weights", "reduce", "relu", "replace_rows", "resample",
     "reverse_sequence", "scatter_elements", "scatter_rows", "softmax", "strided_slice",
-    "subtract", "take", "take_along", "top_k", "transpose", "trilu", "unary",
+    "subtract", "take", "take_along", "tf32_products", "top_k", "transpose", "trilu", "unary",
 ]  # fmt: skip

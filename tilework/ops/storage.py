@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tilework import te
 from tilework.dtypes import NARROW_FLOATS
+from tilework.te.expr import Binary
+from tilework.te.tensor import Compute, Tensor, make_compute
 
 
 def computed(e: te.Expr) -> te.Expr:
@@ -17,3 +19,31 @@ def stored(x: te.Tensor, dtype: str) -> te.Tensor:
         return x
     names = [f"ax{d}" for d in range(x.ndim)]
     return te.compute(x.shape, lambda *ax: te.cast(dtype, x[ax]), name="T_cast", axis_names=names)
+
+
+def tf32_products(x: te.Tensor) -> te.Tensor:
+    """``x``, a sum of products of two factors, with both rounded to tf32 first.
+
+    That is what tensor cores compute of float32; the products are exact, and summed in float32.
+
+    Raises:
+        TypeError: ``x`` is no such sum, or its factors are not float32.
+    """
+    op = x.op
+    body = op.body if isinstance(op, Compute) else None
+    source = body.source if isinstance(body, te.Reduce) and body.kind == "sum" else None
+    if not (isinstance(op, Compute) and isinstance(body, te.Reduce) and is_product(source)):
+        raise TypeError(f"tf32: {x.name} is not a sum of products of two factors")
+    assert isinstance(source, Binary)
+    if source.dtype != "float32":
+        raise TypeError(
+            f"tf32: {x.name} multiplies {source.dtype}; only float32 is rounded to tf32"
+        )
+    rounded = te.round_tf32(source.a) * te.round_tf32(source.b)
+    new = te.Reduce(body.dtype, body.kind, rounded, body.axes, body.limits)
+    return Tensor(make_compute(op.name, op.axes, new, op.attrs))
+
+
+def is_product(e: te.Expr | None) -> bool:
+    """Whether an expression is one factor times another."""
+    return isinstance(e, Binary) and e.op == "*"

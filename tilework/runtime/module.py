@@ -27,7 +27,12 @@ from tilework.runtime.timing import BenchmarkResult, KernelTime
 
 Array = NDArray[Any]
 
-_NARROW = ("  precision bf16: weights and intermediate values, sums in float32",)
+_PRECISIONS = {
+    "bf16": "weights and intermediate values, sums in float32",
+    "f16": "weights and intermediate values, sums in float32",
+    "tf32": "factors of products, sums in float32",
+}
+"""What calls are marked with whose precision is not float32, and what that means."""
 
 
 class Module:
@@ -210,7 +215,11 @@ class Module:
         code = sum(map(len, self.image.code.values()))
         lines = [
             f"{self.name} for {self.target}, {threads}",
-            *_NARROW * any(s.desc.endswith(" bf16") for s in self.image.steps),
+            *(
+                f"  precision {name}: {what}"
+                for name, what in _PRECISIONS.items()
+                if any(s.desc.endswith(f" {name}") for s in self.image.steps)
+            ),
             *(f"  input  {v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs),
             *(f"  output {v.name} {v.dtype}{list(v.shape)}" for v in self.image.outputs),
             f"  {len(self.image.steps)} kernel calls; {tuned_text(self.report)}",

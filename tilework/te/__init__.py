@@ -52,6 +52,7 @@ from tilework.te.functions import (
     prod,
     relu,
     round,
+    round_tf32,
     rsqrt,
     select,
     shift_left,
@@ -77,7 +78,7 @@ __all__ = [
     "compute", "const", "cos", "cosh", "equal", "erf", "evaluate", "exp", "expm1", "floor",
     "floordiv", "floormod", "fmod", "highest", "if_then_else", "isinf", "isnan", "log",
     "log1p", "logical_not", "logical_xor", "lowest", "max", "maximum", "min", "minimum",
-    "not_equal", "placeholder", "pow", "prod", "reduce_axis", "relu", "round", "rsqrt",
-    "select", "shift_left", "shift_right", "sigmoid", "sign", "sin", "sinh", "sqrt", "sum",
-    "tan", "tanh", "trunc", "truncdiv", "truncmod",
+    "not_equal", "placeholder", "pow", "prod", "reduce_axis", "relu", "round", "round_tf32",
+    "rsqrt", "select", "shift_left", "shift_right", "sigmoid", "sign", "sin", "sinh", "sqrt",
+    "sum", "tan", "tanh", "trunc", "truncdiv", "truncmod",
 ]  # fmt: skip

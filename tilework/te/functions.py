@@ -233,7 +233,7 @@ def cast(dtype: str, expr: ExprLike) -> Expr:
 MATH_FUNCTIONS = (
     "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "abs", "floor", "ceil", "round",
     "trunc", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
-    "atanh", "expm1", "log1p", "pow", "fmod",
+    "atanh", "expm1", "log1p", "pow", "fmod", "round_tf32",
 )  # fmt: skip
 
 
@@ -245,6 +245,8 @@ def call(name: str, *args: ExprLike) -> Expr:
     exprs = tuple(wrap(a, dtype) for a in args)
     if not is_float(dtype) or dtype in NARROW_FLOATS:
         raise TypeError(f"te.{name} needs floating-point arguments, got {dtype}; use te.cast")
+    if name == "round_tf32" and dtype != "float32":
+        raise TypeError(f"te.{name} needs a float32 argument, got {dtype}")
     odd = [e.dtype for e in exprs if e.dtype != dtype]
     if odd:
         raise TypeError(f"arguments of te.{name} have dtypes {dtype} and {odd[0]}; use te.cast")
@@ -301,6 +303,15 @@ def isinf(a: Expr) -> Expr:
 def pow(a: ExprLike, b: ExprLike) -> Expr:
     """``a`` to the power ``b``."""
     return call("pow", a, b)
+
+
+def round_tf32(a: ExprLike) -> Expr:
+    """The nearest number with 11 bits of significand, ties away from zero (tf32).
+
+    Raises:
+        TypeError: ``a`` is not float32.
+    """
+    return call("round_tf32", a)
 
 
 def fmod(a: ExprLike, b: ExprLike) -> Expr:

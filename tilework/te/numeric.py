@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tilework.dtypes import round_tf32
+
 
 def _erf(x: Any) -> np.ndarray:
     x = np.asarray(x)
@@ -47,6 +49,7 @@ MATH: dict[str, Callable[..., Any]] = {
     "trunc": np.trunc,
     "pow": np.power,
     "fmod": np.fmod,
+    "round_tf32": round_tf32,
 }
 
 

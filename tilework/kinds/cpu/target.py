@@ -113,6 +113,11 @@ class CpuTarget(Target):
 
     def require_precision(self, precision: str) -> None:
         """Bfloat16 needs its dot products; see `Target.require_precision`."""
+        if precision in ("f16", "tf32"):
+            raise TargetError(
+                f"precision {precision} needs a GPU with tensor cores: target '{self}' multiplies "
+                "float32 or bfloat16; use precision f32 or bf16, or a cuda target"
+            )
         if precision != "f32" and _BFLOAT16 not in self.features:
             raise TargetError(
                 f"precision {precision} needs a CPU with {_BFLOAT16}, which target '{self}' "

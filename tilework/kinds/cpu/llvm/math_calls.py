@@ -59,6 +59,8 @@ class MathCalls:
             e = self.call("exp", [neg])
             den = fn.emit(f"fadd {a.type} {one.ssa}, {e.ssa}")
             return Ssa(fn.emit(f"fdiv {a.type} {one.ssa}, {den}"), a.width, a.dtype)
+        if name == "round_tf32":
+            return self._round_tf32(a)
         if name == "exp" and a.dtype == "float32":
             symbol = exponential(self.declarations, a.width)
             return Ssa(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
@@ -67,6 +69,22 @@ class MathCalls:
             text = ", ".join(f"{x.type} {x.ssa}" for x in args)
             return Ssa(fn.emit(f"call {a.type} {symbol}({text})"), a.width, a.dtype)
         return self._libm(name, args)
+
+    def _round_tf32(self, a: Ssa) -> Ssa:
+        """13 bits of the significand rounded away; NaN stays."""
+        fn, lanes = self.fn, f"<{a.width} x i32>" if a.width > 1 else "i32"
+
+        def literal(value: int) -> str:
+            return f"<{', '.join([f'i32 {value}'] * a.width)}>" if a.width > 1 else str(value)
+
+        bits = fn.emit(f"bitcast {a.type} {a.ssa} to {lanes}")
+        up = fn.emit(f"add {lanes} {bits}, {literal(0x1000)}")
+        cut = fn.emit(f"and {lanes} {up}, {literal(-0x2000)}")
+        near = fn.emit(f"bitcast {lanes} {cut} to {a.type}")
+        odd = fn.emit(f"fcmp uno {a.type} {a.ssa}, {a.ssa}")
+        flag = f"<{a.width} x i1>" if a.width > 1 else "i1"
+        kept = fn.emit(f"select {flag} {odd}, {a.type} {a.ssa}, {a.type} {near}")
+        return Ssa(kept, a.width, a.dtype)
 
     def _libm(self, name: str, args: list[Ssa]) -> Ssa:
         a, fn = args[0], self.fn
