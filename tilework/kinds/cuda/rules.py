@@ -1,0 +1,217 @@
+"""The rules by which sketches for GPUs are derived, in order."""
+
+from __future__ import annotations
+
+import math
+
+from tilework.kinds.cuda.row_chain import MOST_HELD, MOST_LANES, RowChain, find
+from tilework.kinds.cuda.split import split_k, split_sum
+from tilework.kinds.cuda.tiling import ACROSS, DIRECT, POINTS, ROWS, STAGED_DEPTH, TILED
+from tilework.space.blocks import inline_body
+from tilework.space.limited import data_limits
+from tilework.space.nests import Capability
+from tilework.space.plan import At, Root, StagePlan
+from tilework.space.rfactor import contiguous_axis
+from tilework.space.rules import (
+    by_constants,
+    consumers,
+    elementwise_consumer,
+    finished_reduction,
+    has_limits,
+    in_range,
+    increasing,
+    limited_reduction,
+    needs_tiling,
+    simplify_const_tensor,
+)
+from tilework.space.state import Branch, Rules, State
+from tilework.space.transforms import constant_transform
+from tilework.space.winograd.rule import winograd
+from tilework.te.affine import linear
+from tilework.te.analysis import AccessAnalysis
+from tilework.te.expr import Read, reads, walk
+from tilework.te.tensor import Compute, Operation
+
+RULES_VERSION = 1
+"""Raised whenever a sketch or the meaning of its columns changes: rows of another version are
+never replayed."""
+
+_WARP = 32
+_ACROSS_POINTS = 16 << 10
+"""Most points of a product at which sharing the terms of each among threads may pay."""
+_ACROSS_SHARE = 4
+"""Most points for each of its terms there."""
+_WINDOW = 256
+"""Most terms of a window."""
+_OCCUPIED = 2048
+"""Points that keep a GPU half busy with a thread each."""
+
+
+def row_chain(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Softmax, norms: all stages on a row in one kernel, which holds the row in registers.
+
+    Offered beside the later rules where neighbouring columns are not neighbours in memory.
+    """
+    if needs_tiling(facts, op) or has_limits(op) or by_constants(op) or state.finishes(op):
+        return []
+
+    def joins(producer: Compute, stages: frozenset[Compute]) -> bool:
+        special = has_limits(producer) or by_constants(producer) or state.decided(producer)
+        tiled = bool(producer.reduce_axes) and needs_tiling(facts, producer)
+        alone = stages.issuperset(facts.readers[producer]) and not facts.is_output(producer)
+        return alone and not special and not tiled
+
+    before = [c for c in reversed(facts.dag.compute_ops) if c is not op]
+    chain = find(op, before, lambda c: c.body, joins)
+    if chain is None or not _fits(chain):
+        return []
+    *others, anchor = chain.stages
+    plans = {c: StagePlan(At(anchor, 1)) for c in reversed(others)}
+    text = f"rows of {', '.join(c.name for c in chain.stages)}"
+    found = [state.step(text, {**plans, anchor: StagePlan(Root(), ROWS)})]
+    return found if _last(chain) else Branch(found)
+
+
+def _fits(chain: RowChain) -> bool:
+    """Whether the threads of a block hold a row."""
+    return -(-chain.terms // MOST_LANES) * max(len(chain.held()), 1) <= MOST_HELD
+
+
+def _last(chain: RowChain) -> bool:
+    """Whether the columns are the innermost axes of the anchor, or none of its axes."""
+    wide = [a for a in chain.anchor.axes if a.extent > 1]
+    count = len(chain.columns)
+    return not chain.wide(chain.anchor) or wide[-count:] == list(chain.columns)
+
+
+def inline_or_stage(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Elementwise stages: computed while a tile of them is staged, or inlined.
+
+    What a tiled reduction reads once is computed once for each staged element, padding above all.
+    A stage that finishes a reduction stays with it; an expensive one that many elements are
+    computed from has a nest of its own.
+    """
+    if facts.is_output(op) or op.reduce_axes or state.finishes(op):
+        return []
+    found = consumers(facts, state, op)
+    single = found[0] if len(found) == 1 else None
+    consumer = elementwise_consumer(facts, state, op)
+    if consumer is None and finished_reduction(facts, op) is not None:
+        return []
+    if single is not None and state.levels(single) == TILED and not _plain_copy(op):
+        accesses = _accesses(state, op, single)
+        if len(accesses) == 1 and increasing(accesses) and in_range(accesses[0]):
+            return [state.attach(op, single, STAGED_DEPTH)]
+    if facts.is_expensive(op) and consumer is None and _used_again(facts, state, op, found):
+        return []
+    return [state.inline(op)]
+
+
+def _accesses(state: State, op: Compute, reader: Compute) -> list[Read]:
+    body = inline_body(reader, state.inlined)
+    return [r for r in reads(body) if r.tensor.op is op]
+
+
+def _plain_copy(op: Compute) -> bool:
+    """Whether the stage moves elements to linear positions and does nothing else."""
+    return isinstance(op.body, Read) and all(linear(i) is not None for i in op.body.indices)
+
+
+def _used_again(
+    facts: AccessAnalysis, state: State, op: Compute, readers: list[Compute]
+) -> bool:
+    """Whether elements of a stage are read more than once."""
+    if len(readers) > 1 or len(_accesses(state, op, readers[0])) > 1:
+        return True
+    reader = readers[0]
+    points = math.prod(a.extent for a in (*reader.axes, *reader.reduce_axes))
+    return points > math.prod(op.shape)
+
+
+def split_reduction_branch(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Also: partial sums of parts of a long reduction, then their sum in a second kernel."""
+    if not op.reduce_axes or op in state.prepared or has_limits(op) or by_constants(op):
+        return []
+    if needs_tiling(facts, op):
+        return Branch(split_k(state, op))
+    return Branch(split_sum(state, op))
+
+
+def across_threads(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Neighbouring threads share the terms of a point; also, where a tile would be small.
+
+    Alone where threads for the points would be few, or would read far apart.
+    """
+    if not op.reduce_axes or has_limits(op) or by_constants(op) or op in state.prepared:
+        return []
+    points = math.prod(a.extent for a in op.axes)
+    terms = math.prod(a.extent for a in op.reduce_axes)
+    if terms < _WARP:
+        return []
+    if needs_tiling(facts, op):
+        few = points <= min(_ACROSS_POINTS, _ACROSS_SHARE * terms)
+        return Branch([_nest(facts, state, op, ACROSS)]) if few else []
+    found = [_nest(facts, state, op, ACROSS)]
+    beside = points >= _OCCUPIED and contiguous_axis(op) is None
+    return Branch(found) if beside else found
+
+
+def window(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Also: a window of few terms, such as a depthwise convolution's, straight from memory.
+
+    Only one of its operands, the weights, is the same for many points.
+    """
+    terms = math.prod(a.extent for a in op.reduce_axes)
+    wide = [a for a in op.axes if a.extent > 1]
+    few = bool(op.reduce_axes) and terms <= _WINDOW and len(wide) > 1
+    if not few or not needs_tiling(facts, op):
+        return []
+    shared = 0
+    for read in dict.fromkeys(reads(op.body)):
+        used = {n for i in read.indices for n in walk(i)}
+        shared += any(a not in used for a in wide)
+    return Branch([_nest(facts, state, op, DIRECT)]) if shared == 1 else []
+
+
+def tile(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """A reduction that reads its operands several times: tiles staged in shared memory."""
+    if not op.reduce_axes or not needs_tiling(facts, op):
+        return []
+    return [_nest(facts, state, op, TILED)]
+
+
+def direct(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Any other reduction: threads compute small tiles of points straight from memory."""
+    return [_nest(facts, state, op, DIRECT)] if op.reduce_axes else []
+
+
+def points(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """What reduces nothing: a kernel of its own."""
+    return [state.tile(op, POINTS, f"points of {op.name}")]
+
+
+def _nest(facts: AccessAnalysis, state: State, op: Compute, levels: object) -> State:
+    consumer = elementwise_consumer(facts, state, op)
+    text = f"{_WORDS[levels]} {op.name}" + (f" with {consumer.name}" if consumer else "")
+    return state.tile(op, levels, text, consumer=consumer, sums="tile")
+
+
+_WORDS = {ACROSS: "share terms of", TILED: "tile", DIRECT: "compute directly"}
+
+CUDA_RULES: Rules = (
+    winograd,
+    row_chain,
+    inline_or_stage,
+    simplify_const_tensor,
+    limited_reduction,
+    split_reduction_branch,
+    across_threads,
+    window,
+    tile,
+    direct,
+    points,
+)
+"""The space that is searched on GPUs."""
+
+CAPABILITIES: tuple[Capability, ...] = (data_limits, constant_transform)
+"""What is found about each block of a sketch, in order."""
