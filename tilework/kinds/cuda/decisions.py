@@ -42,6 +42,11 @@ def decisions(block: Block, target: Any) -> list[Open]:
         case "across":
             lanes, groups = [2**n for n in range(1, 11)], [2**n for n in range(6)]
             return [_open("lanes", lanes), _open("groups", groups), _open("unroll", (1, 2, 4, 8))]
+        case "rows":
+            lanes, groups = [2**n for n in range(11)], [2**n for n in range(9)]
+            return [_open("lanes", lanes), _open("groups", groups)]
+        case "limited":
+            return _limited(block)
         case form:
             raise NotImplementedError(form)
 
@@ -101,16 +106,35 @@ def _batch(axis: Axis) -> Rows:
 def _direct(block: Block) -> list[Open]:
     out = []
     for axis in block.spatial:
-        if block.transform is not None:  # a thread computes a tile of the transform in one channel
-            whole = axis in block.const_axes
-            fixed = axis.extent if whole else int(block.op.attrs.get("tile", {}).get(axis.name, 1))
-            sizes: Sequence[int] = (fixed,)
+        fixed = block.op.attrs.get("tile", {}).get(axis.name)
+        sizes: Sequence[int]
+        if fixed is not None:
+            sizes = (int(fixed),)
+        elif block.transform is not None:  # a thread computes a tile of it in one channel
+            sizes = (axis.extent if axis in block.const_axes else 1,)
         elif axis is block.spatial[-1]:
             sizes = [r for r in (1, 2, 4) if r <= axis.extent]
         else:
             sizes = register_tiles(axis.extent, 8)
         out.append(Open(axis.name, _column(sizes), "tile", axis))
     return [*out, _open("threads", BLOCK_SIZES), _open("unroll", UNROLL)]
+
+
+def _limited(block: Block) -> list[Open]:
+    """Tiles of (thread, register); those of registers have one number of terms."""
+    out = []
+    for axis in block.spatial:
+        step, last = block.limits.steps.get(axis, 0), axis is block.spatial[-1]
+        registers = [r for r in (1, 2, 4, 8) if step % r == 0 and r <= axis.extent]
+        odd = (d for d in divisors(axis.extent) if d <= _LARGEST_ODD)
+        rows = [
+            (t, r)
+            for t in sorted({*_POWERS, *odd})
+            for r in (registers if not last or step else registers[:3])
+            if -(-axis.extent // (t * r)) * t * r <= _OVERHANG * axis.extent
+        ]
+        out.append(Open(axis.name, np.array(rows, np.int32).reshape(-1, 2), "tile", axis))
+    return [*out, _open("unroll", (1, 4, 16))]
 
 
 def _points(block: Block) -> list[Open]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from tilework.dtypes import dtype_bytes
 from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.expansion import expanded_terms
-from tilework.kinds.cuda.staging import ALIGNMENT, operands, shared_bytes
+from tilework.kinds.cuda.row_chain import chain_of
+from tilework.kinds.cuda.staging import aligned, operands, shared_bytes
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.levels import Role
 from tilework.space.nest import BlockNest, Ints
@@ -136,11 +137,13 @@ def _flat(nest: BlockNest) -> Geometry:
 def _shared_out(nest: BlockNest) -> Geometry:
     """Points that neighbouring threads share: `ACROSS`, `ROWS`."""
     lanes, groups = nest.values["lanes"], nest.values["groups"]
-    points = math.prod(a.extent for a in nest.block.spatial)
+    points, held = math.prod(a.extent for a in nest.block.spatial), [nest.block.op.dtype]
+    if form_of(nest.block) == "rows":
+        chain = chain_of(nest.block)
+        points, held = chain.count, [r.dtype for r in chain.reductions]
     threads = lanes * groups
     warps = -(-threads // WARP)
-    itemsize = dtype_bytes(nest.block.op.dtype)
-    scratch = -(-warps * itemsize // ALIGNMENT) * ALIGNMENT
+    scratch = sum(aligned(warps * dtype_bytes(dtype)) for dtype in held)
     ones = np.ones(nest.count, np.int64)
     grid = -(-points // groups)
     return Geometry(

@@ -15,6 +15,7 @@ from tilework.kinds.cuda.geometry import (
     overhang_of,
     registers_asked,
 )
+from tilework.kinds.cuda.row_chain import MOST_HELD, chain_of, held_registers
 from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, operands
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import form_of
@@ -100,6 +101,9 @@ def _within_form(nest: BlockNest) -> NDArray[np.bool_]:
         case "direct" | "points":
             for axis in nest.block.spatial:
                 ok &= overhang_of(nest, axis) <= MOST_OVERHANG
+        case "rows":
+            chain = chain_of(nest.block)
+            ok &= (held_registers(nest) <= MOST_HELD) & (nest.values["lanes"] < 2 * chain.terms)
         case _:
             pass
     return ok

@@ -75,7 +75,7 @@ class RowChain:
         return any(self.places[stage][a] in self.columns for a in stage.axes)
 
     def place(self, reader: Compute, read: Read) -> Place | None:
-        """The rows and columns that a stage reads at; None if that is not all that its indices are."""
+        """The rows and columns that a stage reads at; None where indices are anything else."""
         return _place(self.places[reader], read)
 
     def held(self) -> tuple[tuple[Operation, Place], ...]:
@@ -135,9 +135,7 @@ def find(
     for op in producers:
         if not joins(op, frozenset(found)):
             continue
-        at = {
-            _place(places[s], r) for s in found for r in reads(body(s)) if r.tensor.op is op
-        }
+        at = {_place(places[s], r) for s in found for r in reads(body(s)) if r.tensor.op is op}
         place = at.pop() if len(at) == 1 else None
         if place is None:
             continue

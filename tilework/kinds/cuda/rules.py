@@ -8,6 +8,7 @@ from tilework.kinds.cuda.row_chain import MOST_HELD, MOST_LANES, RowChain, find
 from tilework.kinds.cuda.split import split_k, split_sum
 from tilework.kinds.cuda.tiling import ACROSS, DIRECT, POINTS, ROWS, STAGED_DEPTH, TILED
 from tilework.space.blocks import inline_body
+from tilework.space.levels import Levels
 from tilework.space.limited import data_limits
 from tilework.space.nests import Capability
 from tilework.space.plan import At, Root, StagePlan
@@ -30,7 +31,7 @@ from tilework.space.winograd.rule import winograd
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.expr import Read, reads, walk
-from tilework.te.tensor import Compute, Operation
+from tilework.te.tensor import Compute
 
 RULES_VERSION = 1
 """Raised whenever a sketch or the meaning of its columns changes: rows of another version are
@@ -52,15 +53,17 @@ def row_chain(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
 
     Offered beside the later rules where neighbouring columns are not neighbours in memory.
     """
-    if needs_tiling(facts, op) or has_limits(op) or by_constants(op) or state.finishes(op):
-        return []
+
+    def special(stage: Compute) -> bool:
+        tiled = bool(stage.reduce_axes) and needs_tiling(facts, stage)
+        return tiled or has_limits(stage) or by_constants(stage)
 
     def joins(producer: Compute, stages: frozenset[Compute]) -> bool:
-        special = has_limits(producer) or by_constants(producer) or state.decided(producer)
-        tiled = bool(producer.reduce_axes) and needs_tiling(facts, producer)
         alone = stages.issuperset(facts.readers[producer]) and not facts.is_output(producer)
-        return alone and not special and not tiled
+        return alone and not special(producer) and not state.decided(producer)
 
+    if special(op) or state.finishes(op):
+        return []
     before = [c for c in reversed(facts.dag.compute_ops) if c is not op]
     chain = find(op, before, lambda c: c.body, joins)
     if chain is None or not _fits(chain):
@@ -117,9 +120,7 @@ def _plain_copy(op: Compute) -> bool:
     return isinstance(op.body, Read) and all(linear(i) is not None for i in op.body.indices)
 
 
-def _used_again(
-    facts: AccessAnalysis, state: State, op: Compute, readers: list[Compute]
-) -> bool:
+def _used_again(facts: AccessAnalysis, state: State, op: Compute, readers: list[Compute]) -> bool:
     """Whether elements of a stage are read more than once."""
     if len(readers) > 1 or len(_accesses(state, op, readers[0])) > 1:
         return True
@@ -190,7 +191,7 @@ def points(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     return [state.tile(op, POINTS, f"points of {op.name}")]
 
 
-def _nest(facts: AccessAnalysis, state: State, op: Compute, levels: object) -> State:
+def _nest(facts: AccessAnalysis, state: State, op: Compute, levels: Levels) -> State:
     consumer = elementwise_consumer(facts, state, op)
     text = f"{_WORDS[levels]} {op.name}" + (f" with {consumer.name}" if consumer else "")
     return state.tile(op, levels, text, consumer=consumer, sums="tile")

@@ -66,13 +66,13 @@ def split_sum(state: State, op: Compute) -> list[State]:
 
 
 def _split(state: State, op: Compute, axis: Axis, parts: int, levels: Any) -> State:
-    """The state with partial sums in a nest with these levels; their sum is still to be visited."""
+    """Partial sums in a nest with these levels; their sum is still to be visited."""
     new = split_reduction(state, op, (axis, parts), None)
     final = new.undecided()
     assert final is not None
     (partial,) = (r.tensor.op for r in reads(final.body))
-    plans = {**new.plans, partial: StagePlan(Root(), levels, sums="tile")}
-    return replace(new, plans=plans)
+    assert isinstance(partial, Compute)
+    return replace(new, plans={**new.plans, partial: StagePlan(Root(), levels, sums="tile")})
 
 
 def _numbers(axis: Axis, wanted: list[float], most: int) -> Iterator[int]:
