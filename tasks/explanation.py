@@ -12,6 +12,7 @@ from tasks.reproduce import measured_now
 from tilework.record import Record, best_of, contenders
 
 if TYPE_CHECKING:
+    from tilework.lower.listing import Listing
     from tilework.space import SearchSpace, Sketch
     from tilework.task import SearchTask
 
@@ -59,6 +60,7 @@ class Contestant:
             the best known then.
         decisions: numbers by name of the decision.
         schedule: its steps and loops.
+        code: what was generated of it, where the target's kind shows such a thing.
     """
 
     role: str
@@ -73,6 +75,7 @@ class Contestant:
     model_id: str
     decisions: dict[str, list[int]]
     schedule: str
+    code: Listing | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ def _program(record: Record) -> tuple[int, tuple[int, ...]]:
 def _contestant(
     role: str, sketch: Sketch, row: tuple[int, ...], record: Record | None, now_s: float | None
 ) -> Contestant:
+    from tilework.lower.listing import listing_of
     from tilework.model.draft import draft_of
 
     array = np.asarray(row, dtype=np.int32)
@@ -184,6 +188,7 @@ def _contestant(
         model_id=record.model_id if record else "",
         decisions={d.name: [int(array[c]) for c in d.columns] for d in sketch.decisions},
         schedule=sketch.describe(row),
+        code=listing_of(sketch, row),
     )
 
 

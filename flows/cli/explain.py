@@ -11,6 +11,7 @@ from flows.cli.networks import target_of
 from flows.cli.output import console, print_json, table
 from flows.numbers import gflops, milliseconds
 from tilework.errors import NetworkError
+from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
     from tasks.explanation import Contestant, Explanation, Roofline
@@ -38,13 +39,17 @@ def explain(
     """Show what TASK computes, and its best, second and default schedule side by side.
 
     The default is what an untuned compile chooses. Beside what was measured
-    stand what the models believed, and how far the machine's limits are.
+    stand what the models believed, and how far the machine's limits are. Of
+    GPUs, the generated CUDA C with its registers, shared memory, occupancy and
+    what bounds it.
 
     [bold]Examples[/]
 
       tilework explain resnet-18:3
 
       tilework explain resnet-18:3 --measure     time the three again, in turns
+
+      tilework explain resnet-18:3 --target 'cuda -model=a100 -run=simulated'
     """
     from tasks.explanation import explain as explained
     from tasks.network import extract as extract_network
@@ -92,9 +97,13 @@ def _print(document: Explanation, store: str) -> None:
     out.print(f"measured: {measured or 'nothing yet (tilework tune makes records)'}")
     _print_roofline(document.roofline)
     shown = document.contestants
-    out.print(table(["", *(c.role for c in shown)], _rows(document)))
+    title = caveat(document.target) or None
+    out.print(table(["", *(c.role for c in shown)], _rows(document), title=title))
     first = shown[0]
     typer.echo(f"{first.role.capitalize()} schedule:\n{first.schedule}")
+    if first.code is not None:
+        typer.echo(f"{first.role.capitalize()} schedule in {first.code.language}:\n")
+        typer.echo(first.code.text)
     known = [c for c in shown if c.record_id]
     if known:
         typer.echo("Measure one again:")
@@ -125,6 +134,9 @@ def _rows(document: Explanation) -> list[list[str]]:
     if roof is not None:
         rows.append(row("share of FMA peak", *(_share(roof.compute_s, c) for c in shown)))
         rows.append(row("share of the bound", *(_share(roof.bound_s, c) for c in shown)))
+    headings = dict.fromkeys(name for c in shown if c.code for name in c.code.facts)
+    for name in headings:
+        rows.append(row(name, *(c.code.facts.get(name, "-") if c.code else "-" for c in shown)))
     rows.append(row("sketch", *(f"{c.sketch_id}  {c.sketch}" for c in shown)))
     names = dict.fromkeys(name for c in shown for name in c.decisions)
     for name in names:

@@ -11,6 +11,7 @@ so that neutral packages know no kind, and a kind that nobody uses costs nothing
     device    `tilework.measure.device.Device`: where kernels are verified and timed
     executor  `tilework.runtime.executor.Executor`: opens a compiled network
     hardware  `tilework.target.hardware.Hardware`: what a machine is and what it reaches; optional
+    listing   `tilework.lower.listing.Lister`: generated code as people read it; optional
 
 A new kind is registered by the module that defines its target's class; see `register`.
 """
@@ -45,6 +46,7 @@ class Kind:
     device: str
     executor: str
     hardware: str = ""
+    listing: str = ""
 
 
 KINDS: dict[str, Kind] = {
@@ -82,6 +84,7 @@ KINDS: dict[str, Kind] = {
         device="tilework.kinds.cuda.device:DEVICE",
         executor="tilework.kinds.cuda.executor:EXECUTOR",
         hardware="tilework.kinds.cuda.hardware:HARDWARE",
+        listing="tilework.kinds.cuda.listing:LISTING",
     ),
 }
 

@@ -1,0 +1,47 @@
+"""A schedule's generated code as people read it; not every kind of machine can show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tilework import kinds
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Generated code, and what is known of it without a run.
+
+    Attributes:
+        language: what the text is written in, such as ``CUDA C``.
+        text: the code.
+        facts: by heading, in words.
+    """
+
+    language: str
+    text: str
+    facts: Mapping[str, str]
+
+
+class Lister(Protocol):
+    """A kind's room ``listing``."""
+
+    def listing(self, sketch: Any, row: Sequence[int]) -> Listing:
+        """The code of a schedule.
+
+        Raises:
+            ScheduleError: the row is not a valid schedule of the sketch.
+        """
+
+
+def listing_of(sketch: Any, row: Sequence[int]) -> Listing | None:
+    """The code of a schedule; None where the kind of its target has no such room.
+
+    Raises:
+        ScheduleError: the row is not a valid schedule of the sketch.
+    """
+    if not kinds.known_kind(sketch.target.kind).listing:
+        return None
+    lister: Lister = kinds.room(sketch.target.kind, "listing")
+    return lister.listing(sketch, row)
