@@ -69,6 +69,7 @@ def draw(ok: pd.DataFrame, path: str) -> None:
         axes.plot(own.trial, own.gflops, "o", ms=3, alpha=0.4, label="candidate")
         axes.step(own.trial, own.gflops.cummax(), where="post", label="best so far")
         axes.set_title(own.workload.iloc[0][:40], fontsize=9)
+        figure.suptitle(f"target {own.target.iloc[0]}", fontsize=9)
         axes.set(xlabel="trials of this task", ylabel="GFLOP/s", ylim=(0, None))
     for axes in panels.flat[len(slowest) :]:
         axes.set_axis_off()
@@ -81,13 +82,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("store", nargs="?", default="records", help="folder of the records")
     parser.add_argument("--plot", default="records.png", help="where to draw")
+    parser.add_argument("--target", default="", help="of the records; default: the commonest")
     args = parser.parse_args()
     if not Path(args.store).exists():
         print(f"there is no store '{args.store}': tuning a small network first")
         fill(args.store)
 
     records = load(args.store)
-    print(f"{len(records)} records of {records.run_id.nunique()} runs")
+    target = args.target or records.target.mode()[0]
+    others = records[records.target != target]
+    records = records[records.target == target]
+    if records.empty:
+        raise SystemExit(f"the store holds no records of target '{target}'")
+    print(f"{len(records)} records of {records.run_id.nunique()} runs, target {target}")
+    for name, count in others.target.value_counts().items():
+        print(f"  (left out: {count} of target {name}; see --target)")
     print("\nHow they ended:")
     print(records.status.value_counts().to_string())
     bad = records[records.status != "ok"]

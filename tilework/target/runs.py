@@ -6,9 +6,9 @@ from tilework.errors import TargetError
 from tilework.target.base import Target
 
 CAVEATS = {
-    "emulated": "emulated: programs ran on a CPU in place of the device; "
+    "emulated": "emulated: programs run on a CPU in place of the device; "
     "their times say nothing of its speed",
-    "simulated": "simulated: no program ran; latencies are invented by a model of the device",
+    "simulated": "simulated: no program is run; latencies are invented by a model of the device",
 }
 """What has to be said with every number that such a run gave, by the value of ``-run=``."""
 
