@@ -7,6 +7,7 @@ into and logged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tasks.report import Progress
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tasks.network import Extracted
     from tilework.measure import Measurer
     from tilework.measure.candidates import Candidate, Measured
+    from tilework.record import Record
     from tilework.search import TuningOptions, TuningSession
     from tilework.search.report import Round
 
@@ -63,6 +65,7 @@ class TuningRun:
             run_id=run_id,
             seed=seed,
             network=label,
+            build_factor=measurer.build_factor,
             reproduce=reproduce,
         )
         for task in extracted.tasks:
@@ -109,7 +112,7 @@ class TuningRun:
             trials_budget=session.budget.options.num_measure_trials,
             seconds_budget=session.budget.options.seconds,
             current=None if last is None else last.task_index,
-            failed=0 if last is None else sum(not r.usable for r in last.records),
+            failed=0 if last is None else len(_failed(last.records)),
             final=last is not None and last.final,
             drift=0.0 if last is None else last.drift,
             settled=result.settled,
@@ -119,6 +122,11 @@ class TuningRun:
     def next_final(self) -> int | None:
         """Index of the next task whose fastest candidates are timed in turns; None: no more."""
         return self.session.next_final()
+
+
+def _failed(records: Sequence[Record]) -> list[Record]:
+    """The records of what was measured in vain; what was refused before is none of them."""
+    return [r for r in records if not r.usable and r.purpose != "refused"]
 
 
 def propose(run: TuningRun, index: int, round: int) -> int:

@@ -36,6 +36,8 @@ class Purpose(StrEnum):
     """To find out how fast it is, on its own."""
     final = "final"
     """To choose among the fastest: finalists of one round were timed in turns, and verified."""
+    refused = "refused"
+    """For none: its code, once built, was refused (`Status.unfit`). Such a record is no trial."""
 
 
 class Status(StrEnum):
@@ -47,6 +49,8 @@ class Status(StrEnum):
     """The schedule does not belong to the task or breaks a limit: refused before code was made."""
     compile_error = "compile_error"
     """Lowering or code generation failed."""
+    unfit = "unfit"
+    """Built, and refused before it ran: its code is known to be slow (`error` says why)."""
     launch_error = "launch_error"
     """The code was made but could not be loaded."""
     run_error = "run_error"

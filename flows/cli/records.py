@@ -51,10 +51,11 @@ def show(
         print_json({"store": store, "records": len(records), "runs": summaries})
         return
     out = console()
-    finals = sum(r.purpose == "final" for r in records)
+    count = Counter(str(r.purpose) for r in records)
     out.print(
-        f"{store}: {len(records) - finals} measurements, {len(runs)} run{plural(len(runs))}"
-        + (f", and {finals} of finals" if finals else "")
+        f"{store}: {count['search']} measurements, {len(runs)} run{plural(len(runs))}"
+        + (f", and {count['final']} of finals" if count["final"] else "")
+        + (f", and {count['refused']} candidates refused" if count["refused"] else "")
     )
     columns = ["Run", "Network", "Target", ">Rounds", ">Tasks", ">Trials", "Failed", "Last"]
     out.print(

@@ -53,6 +53,14 @@ class FaultyKernel:
         return self.kernel.facts
 
     @property
+    def unfit(self) -> Any:
+        return self.kernel.unfit
+
+    @property
+    def outlook(self) -> Any:
+        return self.kernel.outlook
+
+    @property
     def code_hash(self) -> str:
         return f"{self.fault.name}-{self.kernel.code_hash}"
 

@@ -48,6 +48,8 @@ class Fault(IntEnum):
     later_wrong = auto()  # only from the fifth call on
     overrun = auto()
     report = auto()  # a build error that tells about the process
+    unfit = auto()  # refused by its code
+    promising = auto()  # row[1]: tenths of what the draft model makes of the code
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class FakeKernel:
     args: tuple[FakeArg, ...]
     extra: Any = None
     facts: Mapping[str, float] = field(default_factory=lambda: {"registers": 32.0})
+    unfit: str = ""
+    outlook: float = 1.0
 
     def workspace_bytes(self, threads: int) -> int:
         return 64 + 32 * threads
@@ -109,7 +113,10 @@ def build(task: Any, sketch_id: int, row: tuple[int, ...]) -> FakeKernel:
         FakeArg("C", c.shape, c.dtype, "output"),
     )
     extra = (lambda: None) if fault == Fault.build_unpicklable else None
-    return FakeKernel(fault, tuple(row), _code(fault, row), args, extra)
+    unfit = "it spills 8 bytes" if fault == Fault.unfit else ""
+    outlook = row[1] / 10 if fault == Fault.promising else 1.0
+    code = _code(fault, row)
+    return FakeKernel(fault, tuple(row), code, args, extra, unfit=unfit, outlook=outlook)
 
 
 def _code(fault: Fault, row: tuple[int, ...]) -> str:

@@ -42,6 +42,9 @@ class Kernel:
         code_hash: hash of the generated program text, equal for equal programs.
         shared_workspace, thread_workspace: bytes needed once, and once per thread.
         facts: what is known of the code without running it, by name, such as its registers.
+        unfit: why it is not worth measuring, such as registers that it spills; often empty.
+        outlook: how many times as fast the draft model finds the program, now that its code is
+            known, as it found the schedule.
     """
 
     symbol: str
@@ -51,6 +54,8 @@ class Kernel:
     shared_workspace: int
     thread_workspace: int
     facts: Mapping[str, float] = field(default_factory=dict)
+    unfit: str = ""
+    outlook: float = 1.0
 
     def workspace_bytes(self, threads: int) -> int:
         """Bytes of workspace for a run with ``threads`` threads."""

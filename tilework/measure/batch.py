@@ -3,6 +3,9 @@
 A candidate whose generated code was measured before, in this batch or an earlier one, is not
 measured again: it gets the result of its equal.
 
+With a limit all candidates are built before any runs, and of each few neighbours in the order of
+promise the best by its code goes on: so what runs keeps the mixture that was chosen.
+
 `Batch` decides; it starts no process and waits for nothing. `Measurer` tells it which workers are
 idle and what workers did.
 """
@@ -54,6 +57,7 @@ class Batch:
         codes: Mapping[str, Measured] | None = None,
         calibrations: Sequence[float] = (),
         duel: bool = False,
+        limit: int | None = None,
     ) -> None:
         """Describes what is to be measured.
 
@@ -65,6 +69,7 @@ class Batch:
             codes: results of codes that were measured before.
             calibrations: of earlier batches, seconds.
             duel: time all candidates in turns once they are built, instead of one by one.
+            limit: how many candidates to run at most; None: all.
         """
         self._settings = settings
         self._task = task
@@ -83,17 +88,19 @@ class Batch:
         self._waiting: dict[int, BuildReply] = {}
         self._calibrations = calibrations
         self._duel = duel
+        self._limit = limit
+        self._left_behind: set[int] = set()
         self.log: list[Measured] = []
         self.tainted = False
 
     @property
     def done(self) -> bool:
-        """Whether every candidate has a result."""
-        return len(self._results) == len(self._candidates)
+        """Whether every candidate has a result, or was left behind."""
+        return len(self._results) + len(self._left_behind) == len(self._candidates)
 
     def results(self) -> list[Measured]:
         """The results in the order of the candidates; only when `done`."""
-        return [self._results[index] for index in range(len(self._candidates))]
+        return [self._results[index] for index in sorted(self._results)]
 
     def feed_builder(self, worker: Worker[Job]) -> None:
         """Gives an idle builder the next candidate, if there is one."""
@@ -110,14 +117,17 @@ class Batch:
     def feed_runner(self, worker: Worker[Job]) -> None:
         """Gives the idle runner what is next: the reference, the calibration, a kernel."""
         settings = self._settings
+        building = bool(self._to_build) or self._building > 0
+        if self._limit is not None and not building:
+            self._choose(self._limit)
         if self.done:
             return
         if not self._prepared:
             args = (self._task, settings.seed, self._answer)
             worker.ask(Job("prepare"), settings.reference_timeout_s, f"{JOBS}:prepare", *args)
             return
-        building = bool(self._to_build) or self._building > 0
-        if not self._to_run or (building and (self._duel or not settings.overlap)):
+        wait = self._duel or self._limit is not None or not settings.overlap
+        if not self._to_run or (building and wait):
             return
         if self._calibration_s is None:
             limit = settings.run_timeout_s
@@ -182,7 +192,8 @@ class Batch:
         """Records a failed job; if it was for the whole task, no candidate can be measured."""
         indices = [job.index]
         if job.stage in ("prepare", "calibrate", "duel"):
-            indices = [i for i in range(len(self._candidates)) if i not in self._results]
+            settled = self._results.keys() | self._left_behind
+            indices = [i for i in range(len(self._candidates)) if i not in settled]
             self._to_build.clear()
         for index in indices:
             self._finish(index, self._base(index, status, error))
@@ -190,10 +201,10 @@ class Batch:
     def _built(self, index: int, reply: BuildReply) -> None:
         if index in self._results:
             return
+        self._to_run[index] = reply
         if reply.status != Status.ok:
             self._finish(index, self._base(index, reply.status, reply.error))
             return
-        self._to_run[index] = reply
         known = None if self._duel else self._codes.get(reply.code_hash)
         if known is not None:
             self._finish(index, self._as_known(index, known))
@@ -202,6 +213,26 @@ class Batch:
             self._waiting[index] = self._to_run.pop(index)
         elif reply.code_hash:
             self._equal[reply.code_hash] = []
+
+    def _choose(self, limit: int) -> None:
+        """Leave behind what is not to run; all that can be built is."""
+        self._limit = None
+        group = -(-len(self._candidates) // max(1, limit))
+        ranked = sorted(self._to_run, key=lambda i: (-self._promise(i), i))
+        leaders: dict[int, int] = {}
+        for index in ranked:
+            leaders.setdefault(index // group, index)
+        others = [index for index in ranked if leaders[index // group] != index]
+        for index in [*leaders.values(), *others][limit:]:
+            reply = self._to_run.pop(index)
+            equals = self._equal.pop(reply.code_hash, [])
+            self._left_behind.update((index, *equals))
+            for other in equals:
+                del self._waiting[other]
+
+    def _promise(self, index: int) -> float:
+        """What the model believed, corrected by what the code says."""
+        return max(0.0, self._candidates[index].predicted_score) * self._to_run[index].outlook
 
     def _ran(self, index: int, reply: RunReply) -> None:
         self.tainted = reply.tainted

@@ -58,7 +58,10 @@ def build(task: bytes, settings: Settings, sketch_id: int, row: tuple[int, ...])
     except Exception as error:
         return BuildReply(Status.compile_error, describe_exception("build", error))
     took = time.perf_counter() - began
-    return BuildReply(Status.ok, "", pickled, kernel.code_hash, took, kernel.facts)
+    code, facts = kernel.code_hash, kernel.facts
+    if kernel.unfit:
+        return BuildReply(Status.unfit, f"build: {kernel.unfit}", b"", code, took, facts)
+    return BuildReply(Status.ok, "", pickled, code, took, facts, kernel.outlook)
 
 
 def calibrate(task: bytes, settings: Settings) -> float:

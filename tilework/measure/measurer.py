@@ -88,6 +88,7 @@ class Measurer:
         candidates: Sequence[Candidate],
         best_latency_s: float | None = None,
         progress: Callable[[Measured], None] | None = None,
+        limit: int | None = None,
     ) -> list[Measured]:
         """Builds, verifies and times candidates of one task.
 
@@ -97,9 +98,11 @@ class Measurer:
             best_latency_s: the best latency known; candidates plainly slower get a short look
                 only. It falls as the batch goes on.
             progress: called with each result as soon as it is known, in any order.
+            limit: how many to run; the others are only built. None runs all.
 
         Returns:
-            One result per candidate, in their order, whatever a candidate does.
+            One result per candidate, in their order, whatever a candidate does; with a `limit`
+            without those that others left behind when all were built.
 
         Raises:
             MeasureError: worker processes cannot be started at all; the message says why.
@@ -108,7 +111,7 @@ class Measurer:
         codes = {code: found for (k, code), found in self._codes.items() if k == key}
         batch = Batch(
             self.settings, pickle.dumps(task), candidates, best_latency_s, codes,
-            self._calibrations,
+            self._calibrations, limit=limit,
         )  # fmt: skip
         results = self._measured(batch, progress)
         self.remember(key, results)
@@ -129,6 +132,11 @@ class Measurer:
         """
         batch = Batch(self.settings, pickle.dumps(task), candidates, None, duel=True)
         return self._measured(batch, None)
+
+    @property
+    def build_factor(self) -> int:
+        """Candidates to build for each one that is measured; see `Settings`."""
+        return self.settings.build_factor
 
     def remember(self, workload_key: str, results: Iterable[Measured]) -> None:
         """Candidates whose code is that of one of these are not measured again."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.device import device_of
-from tilework.record import FACTS, SCHEMA_VERSION, Purpose, Record
+from tilework.record import FACTS, SCHEMA_VERSION, Purpose, Record, Status
 from tilework.space.protocol import space_of
 from tilework.target import Target
 from tilework.version import __version__
@@ -63,7 +63,7 @@ def to_records(
             max_rel_error=one.max_rel_error,
             predicted_score=one.candidate.predicted_score,
             model_id=one.candidate.model_id,
-            purpose=purpose,
+            purpose=Purpose.refused if one.status == Status.unfit else purpose,
             **{name: int(one.facts[name]) for name in FACTS if name in one.facts},
         )
         for position, one in enumerate(measured)

@@ -10,7 +10,11 @@ from tilework.record import Status
 
 @dataclass(frozen=True)
 class BuildReply:
-    """What a builder returns: a pickled kernel and its facts, or a status and an error text."""
+    """What a builder returns: a pickled kernel and its facts, or a status and an error text.
+
+    Attributes:
+        outlook: see `tilework.lower.kernel.Kernel`.
+    """
 
     status: Status
     error: str = ""
@@ -18,6 +22,7 @@ class BuildReply:
     code_hash: str = ""
     build_s: float | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
+    outlook: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ class Settings:
 
     Attributes:
         build_processes: None: the cores; with `overlap`, those that the device leaves.
+        build_factor: candidates that a search builds for each one that it measures: those go on
+            whose code is the most promising (`tilework.lower.kernel.Kernel.outlook`).
         build_timeout_s: limit for building one candidate, in seconds.
         run_timeout_s: limit for verifying and timing one, in seconds.
         reference_timeout_s: limit for computing a task's reference output.
@@ -32,6 +34,7 @@ class Settings:
     """
 
     build_processes: int | None = None
+    build_factor: int = 1
     build_timeout_s: float = 15.0
     run_timeout_s: float = 10.0
     reference_timeout_s: float = 120.0

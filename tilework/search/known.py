@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,6 +34,7 @@ class Known:
         sketch: index of each record's sketch.
         latency_s: seconds, inf for a failed candidate.
         keys: identities of the programs that need not be measured again.
+        refused: records of programs that were built only; see `tilework.record.Purpose`.
     """
 
     space: PoolSpace
@@ -41,6 +42,7 @@ class Known:
     sketch: NDArray[np.int32]
     latency_s: NDArray[np.float64]
     keys: NDArray[np.uint64]
+    refused: tuple[Record, ...] = ()
 
     def __len__(self) -> int:
         return len(self.records)
@@ -119,6 +121,7 @@ def read_known(space: PoolSpace, records: Iterable[Record]) -> Known:
     """
     positions = {sketch.id: index for index, sketch in enumerate(space.sketches)}
     kept: list[Record] = []
+    refused: list[Record] = []
     sketches: list[int] = []
     final: dict[tuple[int, tuple[int, ...]], float] = {}
     for record in records:
@@ -129,8 +132,11 @@ def read_known(space: PoolSpace, records: Iterable[Record]) -> Known:
             if record.usable and record.latency_s is not None:
                 final[record.sketch_id, record.decisions] = record.latency_s
         elif len(record.decisions) == space.sketches[index].num_decisions:
-            kept.append(record)
-            sketches.append(index)
+            if record.purpose == Purpose.refused:
+                refused.append(record)
+            else:
+                kept.append(record)
+                sketches.append(index)
     sketch = np.array(sketches, dtype=np.int32)
     single = [r.latency_s if r.usable and r.latency_s is not None else np.inf for r in kept]
     programs = [(r.sketch_id, r.decisions) for r in kept]
@@ -141,8 +147,18 @@ def read_known(space: PoolSpace, records: Iterable[Record]) -> Known:
         where = np.flatnonzero(sketch == index)
         if len(where):
             keys[where] = space.keys(index, known.rows(index, where))
-    settled = keys[_settled(kept, keys)]
-    return Known(space, known.records, sketch, known.latency_s, settled)
+    settled = np.concatenate([keys[_settled(kept, keys)], *_keys_of(refused, space, positions)])
+    return Known(space, known.records, sketch, known.latency_s, settled, tuple(refused))
+
+
+def _keys_of(
+    records: list[Record], space: PoolSpace, positions: Mapping[int, int]
+) -> Iterator[NDArray[np.uint64]]:
+    """Identities of the records' programs, sketch by sketch."""
+    rows: dict[int, list[tuple[int, ...]]] = {}
+    for record in records:
+        rows.setdefault(positions[record.sketch_id], []).append(record.decisions)
+    return (space.keys(index, np.array(found, np.int32)) for index, found in rows.items())
 
 
 def observations(

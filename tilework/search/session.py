@@ -48,9 +48,17 @@ class MeasurerLike(Protocol):
     """Builds, verifies and times candidates; see `tilework.measure.Measurer`."""
 
     def measure(
-        self, task: Task, candidates: list[Candidate], best_latency_s: float | None
+        self,
+        task: Task,
+        candidates: list[Candidate],
+        best_latency_s: float | None,
+        *,
+        limit: int | None = None,
     ) -> list[Measured]:
-        """One result per candidate, in order; never raises for a candidate."""
+        """One result per candidate, in order; never raises for a candidate.
+
+        With a `limit`, which sessions that build more than they measure ask for, so many run.
+        """
 
 
 class TuningSession:
@@ -68,6 +76,7 @@ class TuningSession:
         space_of: search space of a task.
         clock: seconds since some moment.
         warm: learn from the history's records of other networks first.
+        build_factor: candidates to build for each one that is measured.
         reproduce: command line that measures a record again, with `{record_id}` in it; for
             messages about failures.
 
@@ -89,6 +98,7 @@ class TuningSession:
         space_of: Callable[[Task], PoolSpace] = PoolSpace.of,
         clock: Callable[[], float] = time.monotonic,
         warm: bool = True,
+        build_factor: int = 1,
         reproduce: str = "",
     ) -> None:
         if not tasks:
@@ -100,6 +110,7 @@ class TuningSession:
         self.tasks, self.weights = list(tasks), weights
         self.history, self.run_id = history, run_id
         self.model: CostModel = XGBModel(seed) if model is None else model
+        self._build_factor = build_factor
         self._network = network
         self._reproduce = reproduce
         self._policies = [
@@ -108,7 +119,7 @@ class TuningSession:
         ]
         drafts = [policy.untuned_s for policy in self._policies]
         self.scheduler = TaskScheduler(weights, drafts, options)
-        self._rounds = 0
+        self._rounds = self._refused = 0
         self._stopped = ""
         self._failures: dict[int, TaskFailure] = {}
         self._learnt = [0] * len(self.tasks)
@@ -142,6 +153,7 @@ class TuningSession:
         self.budget.begin_step()
         first = self.scheduler.states[index].rounds == 0
         size = self.budget.round_size(first, self.scheduler.negligible(index))
+        size *= self._build_factor
         descend = not first and self.budget.closing
         candidates = self._policies[index].propose(self.history, size, descend=descend)
         if not candidates:
@@ -154,7 +166,10 @@ class TuningSession:
         """Measure a task's candidates."""
         best = self.scheduler.states[index].best_s
         known = best if math.isfinite(best) else None
-        return measurer.measure(self.tasks[index], candidates, known)
+        if self._build_factor == 1:
+            return measurer.measure(self.tasks[index], candidates, known)
+        limit = -(-len(candidates) // self._build_factor)
+        return measurer.measure(self.tasks[index], candidates, known, limit=limit)
 
     def commit(self, index: int, measured: Sequence[Measured]) -> Round:
         """Keep a round: first its records in the history, then the run's counters.
@@ -170,7 +185,7 @@ class TuningSession:
         keep_workloads(self.history, [self.tasks[index]])
         self.history.append(records)
         self._count(index, number, records)
-        self.budget.end_step(len(records))
+        self.budget.end_step(len(_trials(records)))
         self._stop_if_hopeless(HOPELESS_TRIALS)
         return self._round(number, index, records, before)
 
@@ -323,13 +338,15 @@ class TuningSession:
         own: dict[int, tuple[int, list[Record]]] = {}
         for index, policy in enumerate(self._policies):
             rounds: dict[tuple[str, int], list[Record]] = {}
-            for record in policy.known(self.history).records:
+            known = policy.known(self.history)
+            for record in (*known.records, *known.refused):
                 rounds.setdefault((record.run_id, record.round), []).append(record)
             for (run_id, number), records in rounds.items():
                 if run_id == self.run_id:
                     own[number] = (index, records)
                 else:
-                    self.scheduler.credit(index, len(records), _num_ok(records), _best_s(records))
+                    trials, ok = len(_trials(records)), _num_ok(records)
+                    self.scheduler.credit(index, trials, ok, _best_s(records))
         for number, (index, records) in sorted(own.items()):
             self._count(index, number, records)
             readings = [r.calibration_s for r in records if r.calibration_s is not None]
@@ -346,28 +363,37 @@ class TuningSession:
     def _count(self, index: int, number: int, records: Sequence[Record]) -> None:
         """A round is in the history: count it."""
         state = self.scheduler.states[index]
-        best = _best_s(records)
-        self.budget.spend(len(records), improved=best < state.best_s)
-        self.scheduler.update(index, len(records), _num_ok(records), best)
+        best, trials = _best_s(records), len(_trials(records))
+        self.budget.spend(trials, improved=best < state.best_s)
+        self.scheduler.update(index, trials, _num_ok(records), best)
         self._rounds = max(self._rounds, number + 1)
+        self._refused += len(records) - trials
+        if not trials:  # a run whose rounds measure nothing would not end
+            self.scheduler.retire(index, "all candidates of a round were refused when built")
         if state.retired and not state.ok:
             known = self._policies[index].known(self.history)
-            causes = frequent_causes(known.records)
+            failed = (*known.records, *known.refused)
+            causes = frequent_causes(failed)
             desc = self.tasks[index].desc
             command = self._reproduce.format(record_id=causes[0].first.record_id) if causes else ""
-            self._failures[index] = TaskFailure(index, desc, len(known), causes, command)
+            self._failures[index] = TaskFailure(index, desc, len(failed), causes, command)
 
     def _stop_if_hopeless(self, least: int) -> None:
         """Raise when the run has measured ``least`` candidates or more and all of them failed."""
         states = self.scheduler.states
-        trials = sum(state.trials for state in states)
+        trials = sum(state.trials for state in states) + self._refused
         if any(state.ok for state in states) or trials < least or not self._failures:
             return
         lines = "\n".join(str(failure) for failure in self._failures.values())
         raise TuningError(
-            f"tuning stops: all {trials} candidates measured so far failed\n{lines}\n"
+            f"tuning stops: all {trials} candidates so far failed\n{lines}\n"
             "mend the first cause, or check the machine with `tilework doctor`"
         )
+
+
+def _trials(records: Sequence[Record]) -> list[Record]:
+    """The records of candidates that were measured, or failed at it."""
+    return [record for record in records if record.purpose != Purpose.refused]
 
 
 def _num_ok(records: Sequence[Record]) -> int:

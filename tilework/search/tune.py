@@ -61,7 +61,7 @@ def tune(
         model=model,
         seed=seed,
         network=network,
-        **session_options,
+        **{"build_factor": getattr(measurer, "build_factor", 1), **session_options},
     )
     try:
         while (index := session.next_task()) is not None:
