@@ -4,8 +4,8 @@
 
 PyTorch runs the same operators and weights, batch norms folded, without and with TF32, channels
 first and last, each as a CUDA graph, and once without one. Ours is compiled with the records of a
-store, untuned without. Times are those of a caller, from the call to the end of the work; results are
-compared.
+store, untuned without. Times are those of a caller, from the call to the end of the device's work;
+results are compared.
 """
 
 from __future__ import annotations
