@@ -55,8 +55,9 @@ typedef unsigned long long uint64_t;
   extern __shared__ __align__(128) unsigned char tw_block[]; \
   constexpr int tw_block_bytes = bytes
 // A part of it. Parts may lie on each other where they are used one after another.
-#define TW_SHARED(T, name, size, offset)                                                        \
-  static_assert((offset) % 16 == 0 && (offset) + (size) * sizeof(T) <= tw_block_bytes, #name); \
+#define TW_SHARED(T, name, size, offset)                                             \
+  static_assert((offset) % 16 == 0 && (offset) + (size) * sizeof(T) <= tw_block_bytes, \
+                #name " does not lie within the block's memory");                      \
   T* const name = (T*)(tw_block + (offset))
 
 // --- storage types -----------------------------------------------------------------------------

@@ -102,8 +102,9 @@ struct tw_shared {
                     count * (int)sizeof(T));
   }
 };
-#define TW_SHARED(T, name, size, offset)                                                        \
-  static_assert((offset) % 16 == 0 && (offset) + (size) * sizeof(T) <= tw_block_bytes, #name); \
+#define TW_SHARED(T, name, size, offset)                                             \
+  static_assert((offset) % 16 == 0 && (offset) + (size) * sizeof(T) <= tw_block_bytes, \
+                #name " does not lie within the block's memory");                      \
   const tw_shared<T, size, offset> name{tw_block}
 
 // --- arguments ---------------------------------------------------------------------------------
@@ -115,6 +116,7 @@ TW_DEVICE int tw_everywhere() {
 
 template <class T, long size>
 struct tw_in {
+  static constexpr long elements = size;
   const T* p;
 
   T read(long i, tw_site site) const {
@@ -153,6 +155,7 @@ struct tw_same : tw_in<T, size> {
 
 template <class T, long size>
 struct tw_out {
+  static constexpr long elements = size;
   T* p;
   tw_owner* owners;
 
@@ -269,27 +272,29 @@ static inline void tw_store4(const B& b, long i, V x, V y, V z, V w, tw_site sit
 // overtake it must not either; and it may land late, so that nothing touches its cells till then.
 template <int bytes, class T, long size, long offset, class From>
 static inline void tw_copy_checked(const tw_shared<T, size, offset>& to, long ti, const From& from,
-                                   long fi, bool ok, tw_site site) {
+                                   long fi, bool ok, tw_site site, tw_site source) {
   constexpr int count = bytes / sizeof(T);
   static_assert(count >= 1 && bytes % sizeof(T) == 0, "a copy of whole elements");
   tw_note_traffic(TW_SHARED_STORE, site, offset + ti * (long)sizeof(T), bytes);
-  if (ok) from.trace(false, fi, count, site);
+  if (ok) from.trace(false, fi, count, source);
   if (ti < 0 || ti + count > size) return tw_note(site, ti, "is written outside by a copy");
   if (((long)(offset + ti * sizeof(T))) % bytes)
     return tw_note(site, ti, "is the target of a copy and not aligned");
   if (ok && (fi * (long)sizeof(T)) % bytes)
-    return tw_note(site, fi, "has a copy whose source (this index) is not aligned");
+    return tw_note(source, fi, "is the source of a copy and not aligned");
   if (ok)
-    for (int k = 0; k < count; ++k) (void)from.read(fi + k, site);
+    for (int k = 0; k < count; ++k) (void)from.read(fi + k, source);
   tw_cell* cells = to.cells(ti);
   for (int k = 0; k < bytes / TW_GRANULE; ++k) {
     tw_check_write(cells[k], site, ti);
     cells[k].copying = tw_rt->epoch;
   }
-  tw_rt->copy(to.at(ti), ok ? from.p + fi : nullptr, bytes, (int)(cells - tw_rt->cells));
+  const bool inside = fi >= 0 && fi + count <= from.elements;
+  tw_rt->copy(to.at(ti), ok && inside ? from.p + fi : nullptr, bytes,
+              (int)(cells - tw_rt->cells));
 }
 #define TW_COPY(bytes, to, ti, from, fi, ok) \
-  tw_copy_checked<bytes>(to, ti, from, fi, ok, TW_SITE(to))
+  tw_copy_checked<bytes>(to, ti, from, fi, ok, TW_SITE(to), TW_SITE(from))
 
 // The row of a matrix, 16 bytes, that a lane names.
 template <class T, long size, long offset>

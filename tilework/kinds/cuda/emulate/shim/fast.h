@@ -9,8 +9,9 @@
 #define TW_OUT(T, name, size) T* name
 #define TW_TEMP(T, name, size) T* name
 
-#define TW_SHARED(T, name, size, offset)                                                        \
-  static_assert((offset) % 16 == 0 && (offset) + (size) * sizeof(T) <= tw_block_bytes, #name); \
+#define TW_SHARED(T, name, size, offset)                                             \
+  static_assert((offset) % 16 == 0 && (offset) + (size) * sizeof(T) <= tw_block_bytes, \
+                #name " does not lie within the block's memory");                      \
   T* const name = (T*)(tw_block + (offset))
 
 #define TW_LD(buffer, i) tw_value((buffer)[i])

@@ -1,24 +1,42 @@
-// What was wrong, in words. The first few reports are kept, all are counted.
+// What was wrong, in words. All is counted; what is said of one line is said once, and only what
+// was found first.
 
 #include "runtime.h"
 
 namespace {
-constexpr int KEPT = 8;
+
+constexpr size_t KEPT = 12;
+
+struct Said {
+  int line;
+  const char *name, *what;  // a library's constants: alike where they are one
+};
+std::vector<Said> said;
 std::string texts;
 int count = 0;
+
+bool is_new(int line, const char* name, const char* what) {
+  ++count;
+  if (said.size() >= KEPT) return false;
+  for (const Said& one : said)
+    if (one.line == line && one.name == name && one.what == what) return false;
+  said.push_back({line, name, what});
+  return true;
+}
+
+std::string place(int line) { return line > 0 ? "line " + std::to_string(line) + ": " : ""; }
+
 }  // namespace
 
 void report_text(int line, const std::string& text) {
-  if (count++ >= KEPT) return;
-  if (line > 0) texts += "line " + std::to_string(line) + ": ";
-  texts += text + " (block " + std::to_string(launch.shared->block.x) + ")\n";
+  if (!is_new(line, nullptr, nullptr)) return;
+  texts += place(line) + text + " (block " + std::to_string(launch.shared->block.x) + ")\n";
 }
 
 void report(int line, const char* name, long index, const char* what, int other) {
-  if (count++ >= KEPT) return;
-  texts += "line " + std::to_string(line) + ": " + name + "[" + std::to_string(index) + "] " +
-           what + " (block " + std::to_string(launch.shared->block.x) + ", thread " +
-           std::to_string(launch.running);
+  if (!is_new(line, name, what)) return;
+  texts += place(line) + name + "[" + std::to_string(index) + "] " + what + " (block " +
+           std::to_string(launch.shared->block.x) + ", thread " + std::to_string(launch.running);
   if (other >= 0) texts += ", other thread " + std::to_string(other);
   texts += ")\n";
 }
@@ -29,6 +47,7 @@ void fail(int line, const char* name, long index, const char* what) {
 }
 
 void clear_reports() {
+  said.clear();
   texts.clear();
   count = 0;
 }
