@@ -16,7 +16,7 @@ A tile whose data lies inside the padding everywhere is computed without its con
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tilework.lower.borders import Span, dispatch, tile_spans
 from tilework.lower.common import bind, const, loop_var, nest, var_or_zero, weighted_sum
@@ -54,12 +54,12 @@ def lower_transform(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ..
 
     def inner(spans: dict[Axis, Span]) -> Stmt:
         sizes = {a: s.size for a, s in spans.items()}
-        whole = _Tile(ctx, block_nest, transform, base, sizes, transform.data).code()
+        whole = TransformTile(ctx, block_nest, transform, base, sizes, transform.data).code()
         data = transform.data
         inside = _inside(data, block.reduce)
         if inside is None or not isinstance(data, IfThenElse):
             return whole
-        plain = _Tile(ctx, block_nest, transform, base, sizes, data.a).code()
+        plain = TransformTile(ctx, block_nest, transform, base, sizes, data.a).code()
         return If(bind(inside, base, plain_read(ctx)), plain, whole)
 
     served = {a: tile_spans(a, tile[a]) for a in block.spatial}
@@ -79,8 +79,16 @@ def scattered_ops(blocks: Sequence[Block]) -> set[Operation]:
     return out
 
 
-class _Tile:
-    """The code of one tile: loads, sums and stores in the order in which they are made."""
+class TransformTile:
+    """The code of one tile: loads, sums and stores in the order in which they are made.
+
+    Args:
+        ctx, block_nest, transform: the program's context, and the block.
+        base: where the tile begins.
+        sizes: its points along each axis.
+        data: what is transformed.
+        within: puts a store at a position behind a condition; by default there is none.
+    """
 
     def __init__(
         self,
@@ -90,7 +98,9 @@ class _Tile:
         base: dict[Axis, Expr],
         sizes: dict[Axis, int],
         data: Expr,
+        within: Callable[[dict[Axis, Expr], Stmt], Stmt] | None = None,
     ) -> None:
+        self.within = within
         self.ctx, self.block, self.transform = ctx, block_nest.block, transform
         self.base, self.sizes, self.data = base, sizes, data
         self.programs = [straight_line(s.matrix[: sizes[s.spatial]]) for s in transform.stages]
@@ -190,7 +200,8 @@ class _Tile:
         block = self.block
         rows = {s.spatial: i for s, i in zip(self.transform.stages, at, strict=True)}
         point = self._point(rows)
-        return store_result(self.ctx, block, point, self._get(number))
+        store = store_result(self.ctx, block, point, self._get(number))
+        return store if self.within is None else self.within(point, store)
 
 
 def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:

@@ -1,0 +1,81 @@
+"""Sums of as many terms as data say: products with block-sparse matrices.
+
+A thread's register tile lies within one block row, whose blocks it runs through once. With as many
+neighbouring threads as a block has rows a warp has one block row or a few, and reads its blocks in
+whole lines. `tilework.lower.limited` names the integers that are read to find positions.
+"""
+
+from __future__ import annotations
+
+from tilework.kinds.cuda.expansion import expansion
+from tilework.kinds.cuda.lower.flat import clamped, guards, named
+from tilework.kinds.cuda.lower.terms import add, reduction, start
+from tilework.lower.common import ZERO, Point, bind, const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.context import Context
+from tilework.lower.elementwise import inner_loops, plain_read
+from tilework.lower.epilogue import store_result
+from tilework.lower.ir import For, If, Load, Region, Stmt, seq
+from tilework.lower.limited import Names, let
+from tilework.space.bounds import conjunction
+from tilework.space.nest import BlockNest
+from tilework.te.expr import Axis, Expr, binary
+
+
+def lower_limited(ctx: Context, block_nest: BlockNest) -> Region:
+    """The region of a block of the form "limited"."""
+    block = block_nest.block
+    node = reduction(block)
+    found = Names.of(node.source, block.limits.ends)
+    cut = {a: [int(n[0]) for n in block_nest.tiles[a]] for a in block.spatial}
+    grid = {a: loop_var(f"{a.name}.b", cut[a][0]) for a in block.spatial}
+    thread = {a: loop_var(f"{a.name}.t", cut[a][1]) for a in block.spatial}
+    points = {a: loop_var(f"{a.name}.r", cut[a][2]) for a in block.spatial}
+    base = {
+        a: weighted_sum(
+            [(var_or_zero(grid[a]), cut[a][1] * cut[a][2]), (var_or_zero(thread[a]), cut[a][2])]
+        )
+        for a in block.spatial
+    }
+    at = {a: binary("+", base[a], var_or_zero(points[a])) for a in block.spatial}
+    rows = {a: -(-a.extent // cut[a][2]) * cut[a][2] for a in block.spatial}
+    inside = clamped(at, rows)
+    acc = ctx.temporary(
+        f"{block.op.name}.acc", [cut[a][2] for a in block.spatial], block.op.dtype, "register"
+    )
+    where = tuple(var_or_zero(v) for v in points.values())
+    copies = expansion(block_nest)
+    read = plain_read(ctx)
+
+    def each(body: Stmt) -> Stmt:
+        return nest(inner_loops(points), body)
+
+    def steps(rest: tuple[Axis, ...], index: Point) -> Stmt:
+        """The loops of these axes, inside those whose indices are known."""
+        if not rest:
+            return each(add(acc, where, node, bind(found.source, inside | index, read)))
+        axis, after = rest[0], rest[1:]
+        limit = dict(found.limits).get(axis)
+        var = loop_var(f"{axis.name}.i", axis.extent)
+        mine = {**index, axis: var_or_zero(var) if limit is None else var}
+        body = steps(after, mine)
+        if not any(a in block.limits.ends for a in after):
+            body = let(found.late, lambda e: bind(e, base | mine, read), body) if limit is not None else body
+        if limit is None:
+            whole = int(copies[axis][0]) >= axis.extent
+            return nest([(var, axis.extent, "unroll" if whole else "serial")], body)
+        end = binary("min", const(axis.extent), bind(limit, base, read))
+        return For(var, binary("max", ZERO, end), "serial", body)
+
+    limited = tuple(a for a in block.reduce if a in block.limits.ends)
+    others = tuple(a for a in block.reduce if a not in block.limits.ends)
+    sums = let(found.early, lambda e: bind(e, base, read), steps((*limited, *others), {}))
+    store = store_result(ctx, block, at, Load(acc.dtype, acc, where))
+    cond = conjunction(guards(at, rows))
+    if cond is not None:
+        store = If(cond, store)
+    body = seq(each(start(acc, where, node)), sums, each(store))
+    covered = {a: cut[a][0] * cut[a][1] * cut[a][2] for a in block.spatial}
+    whole = conjunction(guards(base, {a: covered[a] for a in block.spatial}))
+    if whole is not None:
+        body = If(whole, body)
+    return Region(block.result.name, tuple(grid.values()), body, tuple(thread.values()))

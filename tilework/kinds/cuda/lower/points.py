@@ -1,0 +1,39 @@
+"""Stages that reduce nothing: threads compute vectors of neighbouring elements.
+
+A thread's vectors lie a block's width apart, so that neighbouring threads access neighbouring
+vectors at each turn.
+"""
+
+from __future__ import annotations
+
+from tilework.kinds.cuda.lower.flat import Flat, chosen, clamped, guards
+from tilework.lower.common import bind, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.context import Context
+from tilework.lower.elementwise import plain_read
+from tilework.lower.ir import If, Region, Stmt, Store
+from tilework.space.bounds import conjunction
+from tilework.space.nest import BlockNest
+from tilework.te.expr import Axis, Expr
+
+
+def lower_points(ctx: Context, block_nest: BlockNest) -> Region:
+    """The region of a block of the form "points"."""
+    block = block_nest.block
+    count = {a: int(block_nest.tiles[a][0][0]) for a in block.spatial}
+    flat = Flat.of(count, chosen(block_nest, "threads"), chosen(block_nest, "serial"))
+    at: dict[Axis, Expr] = dict(flat.at)
+    lanes: list[tuple[Axis, int, str]] = []
+    covered = dict(count)
+    for last in block.spatial[-1:]:
+        size = int(block_nest.tiles[last][-1][0])
+        lane = loop_var(f"{last.name}.v", size)
+        at[last] = weighted_sum([(flat.at[last], size), (var_or_zero(lane), 1)])
+        covered[last] = count[last] * size
+        lanes = [(lane, size, "vector")]
+    value = bind(block.body, clamped(at, covered), plain_read(ctx))
+    store: Stmt = Store(ctx.buffers[block.result], tuple(at[a] for a in block.spatial), value)
+    cond = conjunction(guards(at, covered))
+    if cond is not None:
+        store = If(cond, store)
+    body = flat.inside(nest(lanes, store))
+    return flat.region(block.result.name, nest([(flat.turn, flat.turn.extent, "unroll")], body))
