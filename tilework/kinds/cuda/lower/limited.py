@@ -8,9 +8,18 @@ whole lines. `tilework.lower.limited` names the integers that are read to find p
 from __future__ import annotations
 
 from tilework.kinds.cuda.expansion import expansion
-from tilework.kinds.cuda.lower.flat import clamped, guards, named
+from tilework.kinds.cuda.lower.flat import clamped, guards
 from tilework.kinds.cuda.lower.terms import add, reduction, start
-from tilework.lower.common import ZERO, Point, bind, const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import (
+    ZERO,
+    Point,
+    bind,
+    const,
+    loop_var,
+    nest,
+    var_or_zero,
+    weighted_sum,
+)
 from tilework.lower.context import Context
 from tilework.lower.elementwise import inner_loops, plain_read
 from tilework.lower.epilogue import store_result
@@ -18,7 +27,7 @@ from tilework.lower.ir import For, If, Load, Region, Stmt, seq
 from tilework.lower.limited import Names, let
 from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest
-from tilework.te.expr import Axis, Expr, binary
+from tilework.te.expr import Axis, binary
 
 
 def lower_limited(ctx: Context, block_nest: BlockNest) -> Region:
@@ -58,11 +67,11 @@ def lower_limited(ctx: Context, block_nest: BlockNest) -> Region:
         var = loop_var(f"{axis.name}.i", axis.extent)
         mine = {**index, axis: var_or_zero(var) if limit is None else var}
         body = steps(after, mine)
-        if not any(a in block.limits.ends for a in after):
-            body = let(found.late, lambda e: bind(e, base | mine, read), body) if limit is not None else body
         if limit is None:
             whole = int(copies[axis][0]) >= axis.extent
             return nest([(var, axis.extent, "unroll" if whole else "serial")], body)
+        if not any(a in block.limits.ends for a in after):
+            body = let(found.late, lambda e: bind(e, base | mine, read), body)
         end = binary("min", const(axis.extent), bind(limit, base, read))
         return For(var, binary("max", ZERO, end), "serial", body)
 

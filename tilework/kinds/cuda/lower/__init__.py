@@ -1,0 +1,1 @@
+"""Forms of kernels as loop programs, one module each."""
