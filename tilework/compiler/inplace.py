@@ -1,37 +1,13 @@
-"""Outputs that may take the place of an input.
-
-A kernel may write its output over an input that nobody needs afterwards if it reads every element
-of the input before it writes that element, and never again. Its loop program proves it::
-
-    for i, j:  out[i, j] = f(conv.acc[...], residual[i, j])      may: read and written together
-    for i, j:  out[i, j] = f(x[j, i])                            not: another element's place
-    for k:     out[i, j] = out[i, j] + ...                       not: written early, read again
-
-The first form alone counts: every read of the input stands in a statement that stores the output
-at the same position, the output is never read, and each of its elements is stored once (lowering
-covers an output with tiles that do not overlap).
-"""
+"""Which input an output of a schedule may take the place of: see `tilework.lower.inplace`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from tilework.lower.ir import (
-    AsyncCopy,
-    Buffer,
-    For,
-    If,
-    Intrinsic,
-    Load,
-    Program,
-    Store,
-    walk_stmts,
-)
+from tilework.lower.inplace import replaceable
 from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
-from tilework.te.affine import Linear, linear
-from tilework.te.expr import Axis, Expr, children
 
 
 def replaceable_inputs(task: SearchTask, sketch_id: int, row: Sequence[int]) -> frozenset[int]:
@@ -40,67 +16,3 @@ def replaceable_inputs(task: SearchTask, sketch_id: int, row: Sequence[int]) -> 
     lowered = lowering_of(task.target).lower(sketch, row)
     found = replaceable(lowered.program)
     return frozenset(i for i in found if i not in lowered.packing)
-
-
-def replaceable(program: Program) -> frozenset[int]:
-    """Positions of the inputs that a program with one output reads just where it writes."""
-    if len(program.outputs) != 1:
-        return frozenset()
-    out = program.outputs[0]
-    good = {b for b in program.inputs if b.size == out.size and b.dtype == out.dtype}
-    for stmt in (s for region in program.regions for s in walk_stmts(region.body)):
-        here = None
-        if isinstance(stmt, Store) and stmt.buffer is out:
-            here = _position(stmt.indices, out)
-        for load in _loads(stmt):
-            if load.buffer is out:
-                return frozenset()
-            if load.buffer in good and (here is None or not _same(load, here)):
-                good.discard(load.buffer)
-    return frozenset(i for i, b in enumerate(program.inputs) if b in good)
-
-
-def _same(load: Load, here: Linear) -> bool:
-    """Whether an input of the output's size is read at the position that is written."""
-    at = _position(load.indices, load.buffer)
-    return at is not None and (at.coefficients, at.const) == (here.coefficients, here.const)
-
-
-def _position(indices: Sequence[Expr], buffer: Buffer) -> Linear | None:
-    """Number of the element as a linear form of the loop variables, None if it has none."""
-    out = Linear({}, 0)
-    for index, stride in zip(indices, buffer.strides, strict=True):
-        part = linear(index)
-        if part is None:
-            return None
-        out = out + part.scale(stride)
-    return out
-
-
-def _loads(stmt: object) -> Iterator[Load]:
-    """Every load that a statement itself makes, those of its indices and conditions included."""
-    match stmt:
-        case Store():
-            roots = [stmt.value, *stmt.indices]
-        case For():
-            roots = [] if isinstance(stmt.extent, int) else [stmt.extent]
-        case If():
-            roots = [stmt.cond]
-        case AsyncCopy():
-            yield Load(stmt.source.dtype, stmt.source, stmt.start)
-            roots = [*stmt.start, *stmt.at, *([stmt.when] if stmt.when is not None else [])]
-        case Intrinsic():
-            roots = [*stmt.outs, *stmt.ins]
-        case _:
-            roots = [value] if isinstance(value := getattr(stmt, "value", None), Expr) else []
-    seen: set[int] = set()
-    while roots:
-        e = roots.pop()
-        if id(e) in seen or isinstance(e, Axis):
-            continue
-        seen.add(id(e))
-        if isinstance(e, Load):
-            yield e
-            roots += e.indices
-        else:
-            roots += children(e)

@@ -1,0 +1,277 @@
+"""CUDA C of expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilework.dtypes import NARROW_FLOATS, is_float, is_integer
+from tilework.errors import ScheduleError
+from tilework.kinds.cuda.source.indices import (
+    Sum,
+    flat,
+    is_index,
+    range_of,
+    sum_equal,
+    sum_of,
+    value_of,
+)
+from tilework.kinds.cuda.source.names import Names
+from tilework.kinds.cuda.source.types import UNSIGNED, VALUE, literal
+from tilework.lower.ir import PAIR_DOT, Buffer, Load
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Logic,
+    Lookup,
+    Not,
+    Select,
+)
+
+_FUNCTIONS = {
+    "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh", "erf": "erf",
+    "abs": "fabs", "floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc",
+    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
+    "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+    "expm1": "expm1", "log1p": "log1p", "pow": "pow", "fmod": "fmod",
+}  # fmt: skip
+"""CUDA's names of math functions of double; those of float end in ``f``."""
+_SIMPLE = {"+": "+", "-": "-", "*": "*", "/": "/"}
+_PLAIN = {*_SIMPLE, "&", "|", "^"}
+"""Of index expressions: a sum that is no sum of terms is a product of two variables."""
+_WRAPPING = {"+", "-", "*", "&", "|", "^"}
+_HELPERS = {
+    "//": "tw_floordiv", "%": "tw_modulo", "quot": "tw_quotient", "rem": "tw_remainder",
+    "<<": "tw_left", ">>": "tw_right", "max": "tw_maximum", "min": "tw_minimum",
+}  # fmt: skip
+_REGISTERS = ("register", "thread")
+
+
+class Expressions:
+    """Texts of expressions, given what variables and buffers are called.
+
+    Attributes:
+        names: of buffers and variables.
+        called: helper functions that texts call.
+        values: texts that stand for some nodes, by their identity: values computed before.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.called: set[str] = set()
+        self.values: dict[int, str] = {}
+
+    # -- accesses -----------------------------------------------------------------------------
+
+    def position(self, buffer: Buffer, indices: Sequence[Expr]) -> str:
+        """The number of an element, as an index."""
+        return self.sum(flat(buffer, indices, self.names.known))
+
+    def load(self, buffer: Buffer, at: str) -> str:
+        """An element by its position."""
+        name = self.names.buffer(buffer)
+        return f"{name}[{at}]" if buffer.scope in _REGISTERS else f"TW_LD({name}, {at})"
+
+    def store(self, buffer: Buffer, at: str, value: str) -> str:
+        """The statement that stores a value."""
+        name = self.names.buffer(buffer)
+        if buffer.scope in _REGISTERS:
+            return f"{name}[{at}] = {value};"
+        return f"TW_ST({name}, {at}, {value});"
+
+    def sum(self, form: Sum) -> str:
+        """A sum, without parentheses around it."""
+        first = self.names.base(form)
+        if first is not None:
+            base, form = first
+            parts = [base]
+        else:
+            parts = []
+        for atom, c in form.terms.items():
+            value = self.atom(atom)
+            parts.append(value if c == 1 else f"{value} * {c}")
+        text = " + ".join(parts).replace("+ -", "- ")
+        if not parts:
+            return str(form.const)
+        if form.const:
+            text += f" + {form.const}" if form.const > 0 else f" - {-form.const}"
+        return text
+
+    def atom(self, e: Expr) -> str:
+        """A term of a sum."""
+        if isinstance(e, Axis):
+            return str(self.names.known[e])
+        return self.text(e)
+
+    # -- values -------------------------------------------------------------------------------
+
+    def text(self, e: Expr) -> str:
+        """An expression, in parentheses unless it is a name, a literal or a call.
+
+        Raises:
+            ScheduleError: kernels cannot compute it.
+        """
+        hit = self.values.get(id(e))
+        if hit is not None:
+            return hit
+        if is_integer(e.dtype) and is_index(e):
+            return self._index(e)
+        match e:
+            case Const():
+                return literal(e)
+            case Axis():
+                return str(self.names.known[e])
+            case Load():
+                return self.load(e.buffer, self.position(e.buffer, e.indices))
+            case Binary():
+                return self._binary(e)
+            case Compare():
+                return self._compare(e)
+            case Logic():
+                sign = "&&" if e.op == "and" else "||"
+                return f"({self.text(e.a)} {sign} {self.text(e.b)})"
+            case Not():
+                return f"(!{self.text(e.a)})"
+            case Select() | IfThenElse():
+                return f"({self.text(e.cond)} ? {self.text(e.a)} : {self.text(e.b)})"
+            case Cast():
+                return self._cast(self.text(e.a), e.a.dtype, e.dtype)
+            case Call():
+                return self._call(e)
+            case Lookup():
+                return self._lookup(e)
+        raise ScheduleError(f"no CUDA C is known for {type(e).__name__}")
+
+    def helper(self, name: str) -> str:
+        """A helper function, which the kernel's text will define."""
+        self.called.add(name)
+        return name
+
+    def index(self, e: Expr) -> str:
+        """An integer expression on its own: without parentheses around a sum."""
+        if id(e) in self.values or not is_index(e):
+            return self.text(e)
+        return self.sum(sum_of(e, self.names.known))
+
+    def _index(self, e: Expr) -> str:
+        """An expression of loop variables alone, which cannot overflow."""
+        form = sum_of(e, self.names.known)
+        if e not in form.terms:
+            text = self.sum(form)
+            plain = len(form.terms) + bool(form.const) == 1 and text[0] != "-" and " " not in text
+            return text if plain else f"({text})"
+        if isinstance(e, Axis):
+            return str(self.names.known[e])
+        if not isinstance(e, Binary):
+            assert isinstance(e, Select | IfThenElse)
+            return f"({self.text(e.cond)} ? {self.text(e.a)} : {self.text(e.b)})"
+        a, b = self.text(e.a), self.text(e.b)
+        if e.op in ("//", "%", "quot", "rem") and isinstance(e.b, Const) and e.b.value > 0:
+            bounds = range_of(e.a)
+            if (bounds is not None and bounds[0] >= 0) or e.op in ("quot", "rem"):
+                return f"({a} {'/' if e.op in ('//', 'quot') else '%'} {b})"
+        if e.op in _PLAIN:
+            return f"({a} {e.op} {b})"
+        return self._helper(e.op, e.dtype, a, b)
+
+    def _binary(self, e: Binary) -> str:
+        a, b = self.text(e.a), self.text(e.b)
+        if is_float(e.dtype) and e.op in _SIMPLE:
+            return self._float(e, a, b)
+        if e.op in _WRAPPING:
+            return self.arithmetic(e.op, e.dtype, a, b)
+        return self._helper(e.op, e.dtype, a, b)
+
+    def arithmetic(self, op: str, dtype: str, a: str, b: str) -> str:
+        """A sum, difference, product or operation on bits; integers wrap around."""
+        if dtype not in UNSIGNED:
+            return f"({a} {op} {b})"
+        wide = UNSIGNED[dtype]
+        return f"({VALUE[dtype]})(({wide}){a} {op} ({wide}){b})"
+
+    def accumulated(self, buffer: Buffer, indices: Sequence[Expr], value: Expr) -> str:
+        """What is stored at a place; a maximum or minimum that its register takes part in.
+
+        It never is NaN, so that one instruction does, which leaves NaN out.
+        """
+        match value:
+            case Binary(op="max" | "min", a=Load() as old) if old.buffer is buffer:
+                known = self.names.known
+                same = sum_equal(flat(buffer, indices, known), flat(buffer, old.indices, known))
+                if same and buffer.scope == "register" and is_float(buffer.dtype):
+                    name = f"f{value.op}{'' if buffer.dtype == 'float64' else 'f'}"
+                    return f"{name}({self.text(old)}, {self.text(value.b)})"
+        return self.text(value)
+
+    def _float(self, e: Binary, a: str, b: str) -> str:
+        """Zeros and ones of constant matrices cost no arithmetic."""
+        values = [self._entry(x) if isinstance(x, Lookup) else None for x in (e.a, e.b)]
+        if e.op == "*" and 0.0 in values:
+            return literal(Const(e.dtype, 0.0))
+        if e.op == "*" and 1.0 in values:
+            return b if values[0] == 1.0 else a
+        return f"({a} {e.op} {b})"
+
+    def _helper(self, op: str, dtype: str, a: str, b: str) -> str:
+        name = self.helper(_HELPERS[op])
+        return f"{name}<{VALUE[dtype]}>({a}, {b})"
+
+    def _compare(self, e: Compare) -> str:
+        a, b = self.text(e.a), self.text(e.b)
+        return f"({a} {e.op} {b})"
+
+    def _cast(self, text: str, source: str, to: str) -> str:
+        if to == source:
+            return text
+        if to == "bool":
+            return f"({text} != 0)"
+        if to in NARROW_FLOATS:
+            value = text if source in ("float32", *NARROW_FLOATS) else f"(float){text}"
+            return f"TW_ROUND_{'F16' if to == 'float16' else 'BF16'}({value})"
+        if source in NARROW_FLOATS and to == "float32":
+            return text
+        if is_float(source) and is_integer(to):
+            if to == "uint64":
+                return f"{self.helper('tw_to_uint64')}({text})"
+            if to in ("int32", "int64"):
+                return f"({VALUE[to]}){text}"
+            way = "int64_t" if to == "uint32" else "int"
+            return f"({VALUE[to]})({way}){text}"
+        return f"({VALUE[to]}){text}"
+
+    def _call(self, e: Call) -> str:
+        args = [self.text(a) for a in e.args]
+        if e.name == PAIR_DOT:
+            acc, a, b, c, d = args
+            return f"fmaf({c}, {d}, fmaf({a}, {b}, {acc}))"
+        if e.name == "round_tf32":
+            return f"__uint_as_float(TW_ROUND_TF32({args[0]}))"
+        if e.name == "sigmoid":
+            return f"{self.helper('tw_sigmoid')}({args[0]})"
+        if e.name not in _FUNCTIONS:
+            raise ScheduleError(f"no CUDA C is known for the function {e.name}")
+        suffix = "" if e.dtype == "float64" else "f"
+        return f"{_FUNCTIONS[e.name]}{suffix}({', '.join(args)})"
+
+    def _entry(self, e: Lookup) -> float | None:
+        """The element, where its position is known."""
+        at = 0
+        for index, extent in zip(e.indices, e.shape, strict=True):
+            own = value_of(index, self.names.known)
+            if own is None:
+                return None
+            at = at * extent + own
+        return float(e.values[at])
+
+    def _lookup(self, e: Lookup) -> str:
+        value = self._entry(e)
+        if value is not None:
+            return literal(Const(e.dtype, value))
+        table = self.names.table(e)
+        buffer = Buffer(table, e.shape, e.dtype, "thread")
+        return f"{table}[{self.sum(flat(buffer, e.indices, self.names.known))}]"

@@ -1,0 +1,218 @@
+"""CUDA C of one region: a function that stands on its own behind the header of names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilework.dtypes import dtype_bytes
+from tilework.errors import ScheduleError
+from tilework.kinds.cuda.source.expressions import Expressions
+from tilework.kinds.cuda.source.functions import definitions
+from tilework.kinds.cuda.source.indices import parts
+from tilework.kinds.cuda.source.lines import Lines
+from tilework.kinds.cuda.source.names import Names
+from tilework.kinds.cuda.source.statements import Statements
+from tilework.kinds.cuda.source.threads import THREAD
+from tilework.kinds.cuda.source.types import VALUE, literal, memory_type
+from tilework.lower.ir import (
+    AsyncCopy,
+    Buffer,
+    Combine,
+    For,
+    If,
+    Intrinsic,
+    Let,
+    Load,
+    Region,
+    Store,
+    walk_stmts,
+)
+from tilework.te.expr import Axis, Const, Expr
+
+MOST_ELEMENTS = 2**31 - 1
+"""Of a buffer: positions are 32-bit numbers."""
+STATIC_SHARED = 48 * 1024
+"""Bytes of shared memory that a block may have without asking for more."""
+ALIGNMENT = 16
+"""Bytes; where buffers in shared memory begin."""
+NAME = "KERNEL"
+_MEMORY = ("input", "output", "global")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The code of one region.
+
+    Attributes:
+        name: of the function: a hash of the text, so that equal names have equal code.
+        text: CUDA C, without the header.
+        params: the buffers that are its parameters, in order.
+        grid, block: blocks of the grid, and threads of a block.
+        shared_static, shared_dynamic: bytes of shared memory, of which one is 0.
+    """
+
+    name: str
+    text: str
+    params: tuple[Buffer, ...]
+    grid: int
+    block: int
+    shared_static: int
+    shared_dynamic: int
+
+
+def print_region(region: Region, same: frozenset[Buffer]) -> Entry:
+    """The function of a region.
+
+    Args:
+        region: what it does.
+        same: inputs that an output may overwrite in place.
+
+    Raises:
+        ScheduleError: a buffer is too large for 32-bit positions, or there is no CUDA C for it.
+    """
+    used = used_buffers(region)
+    written = _written(region)
+    for b in used:
+        if b.reach > MOST_ELEMENTS:
+            raise ScheduleError(
+                f"{b.name} has {b.reach} elements; kernels count them in 32 bits, which ends at "
+                f"{MOST_ELEMENTS}"
+            )
+    names, lines = Names(), Lines()
+    texts = Expressions(names)
+    params = tuple(b for b in used if b.scope in _MEMORY)
+    heads = [_param(b, b in written, b in same, names) for b in params]
+    nbytes = _shared(used, names, lines)
+    static = nbytes <= STATIC_SHARED
+    for b in used:
+        if b.scope in ("register", "thread"):
+            lines.add(f"{_held(b)} {names.buffer(b)}[{max(b.reach, 1)}];")
+    _variables(region, texts, names, lines)
+    Statements(names, texts, lines).write(region.body)
+    tables = "".join(_table(name, names) for name in names.tables)
+    bounds = f"{region.block_size}, {region.least_blocks}".removesuffix(", 0")
+    head = f'extern "C" __global__ void __launch_bounds__({bounds}) {NAME}({", ".join(heads)}) {{'
+    memory = f"  TW_BLOCK_{'STATIC' if static else 'DYNAMIC'}({nbytes});\n" if nbytes else ""
+    body = f"{definitions(texts.called)}{head}\n{memory}{tables}{lines.text}}}\n"
+    name = f"k_{hashlib.sha256(body.encode()).hexdigest()[:16]}"
+    return Entry(
+        name,
+        body.replace(f") {NAME}(", f") {name}(", 1),
+        params,
+        region.blocks,
+        region.block_size,
+        nbytes if static else 0,
+        0 if static else nbytes,
+    )
+
+
+def _param(b: Buffer, written: bool, same: bool, names: Names) -> str:
+    kind = "TW_IN"
+    if written:
+        kind = "TW_OUT" if b.scope == "output" else "TW_TEMP"
+    elif same:
+        kind = "TW_SAME"
+    elif b.scope == "output":
+        kind = "TW_IN"
+    return f"{kind}({memory_type(b.name, b.dtype)}, {names.buffer(b)}, {b.reach})"
+
+
+def _held(b: Buffer) -> str:
+    memory_type(b.name, b.dtype)
+    return VALUE[b.dtype]
+
+
+def _shared(used: list[Buffer], names: Names, lines: Lines) -> int:
+    """Declare the buffers in shared memory, one behind the other; their bytes."""
+    offset = 0
+    for b in used:
+        if b.scope == "block":
+            kind = memory_type(b.name, b.dtype)
+            lines.add(f"TW_SHARED({kind}, {names.buffer(b)}, {b.reach}, {offset});")
+            offset += -(-b.reach * dtype_bytes(b.dtype) // ALIGNMENT) * ALIGNMENT
+    return offset
+
+
+def _variables(region: Region, texts: Expressions, names: Names, lines: Lines) -> None:
+    """The thread's number, and its place in the loops over blocks and threads."""
+    lines.add(f"const int {THREAD} = (int)threadIdx.x;")
+    if region.thread is not None:
+        names.known[region.thread] = THREAD
+    _split("(int)blockIdx.x", region.parallel, names, lines)
+    _split(THREAD, region.threads, names, lines)
+
+
+def _split(number: str, axes: tuple[Axis, ...], names: Names, lines: Lines) -> None:
+    """Fused variables from their number, the last one fastest."""
+    rest = [a for a in axes if a.extent > 1]
+    for a in axes:
+        if a.extent == 1:
+            names.known[a] = 0
+    inner = 1
+    for i, a in enumerate(reversed(rest)):
+        text = number if inner == 1 else f"{number} / {inner}"
+        if i < len(rest) - 1:
+            text += f" % {a.extent}"
+        inner *= a.extent
+        name = names.fresh(a.name)
+        lines.add(f"const int {name} = {text};")
+        names.known[a] = name
+
+
+def _table(name: str, names: Names) -> str:
+    """An array that holds a constant matrix."""
+    e = names.tables[name]
+    values = ", ".join(literal(Const(e.dtype, v)) for v in e.values)
+    return f"  const {VALUE[e.dtype]} {name}[{len(e.values)}] = {{{values}}};\n"
+
+
+def _accesses(region: Region) -> Iterator[tuple[Buffer, bool]]:
+    """Every buffer that is touched, in order of the text, and whether it is written there."""
+    seen: set[int] = set()
+
+    def loads(*roots: Expr | int | None) -> Iterator[tuple[Buffer, bool]]:
+        for root in roots:
+            waiting = [root] if isinstance(root, Expr) else []
+            while waiting:
+                e = waiting.pop()
+                if id(e) in seen:
+                    continue
+                seen.add(id(e))
+                if isinstance(e, Load):
+                    yield e.buffer, False
+                waiting += reversed(parts(e))
+
+    for s in walk_stmts(region.body):
+        match s:
+            case Store():
+                yield from loads(*s.indices, s.value)
+                yield s.buffer, True
+            case For():
+                yield from loads(s.start, s.extent)
+            case If():
+                yield from loads(s.cond)
+            case Let():
+                yield from loads(s.value)
+            case Combine():
+                yield s.buffer, True
+                if s.scratch is not None:
+                    yield s.scratch, True
+            case AsyncCopy():
+                yield from loads(*s.at, *s.start, s.when)
+                yield s.source, False
+                yield s.target, True
+            case Intrinsic():
+                for x in (*s.outs, *s.ins):
+                    yield from loads(*x.indices)
+                    yield x.buffer, x in s.outs
+
+
+def used_buffers(region: Region) -> list[Buffer]:
+    """The buffers that a region touches: what it reads and writes, in order of the text."""
+    return list(dict.fromkeys(b for b, _ in _accesses(region)))
+
+
+def _written(region: Region) -> set[Buffer]:
+    return {b for b, writes in _accesses(region) if writes}

@@ -1,0 +1,255 @@
+"""CUDA C of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from tilework.errors import ScheduleError
+from tilework.kinds.cuda.source.expressions import Expressions
+from tilework.kinds.cuda.source.indices import flat, mentions, parts
+from tilework.kinds.cuda.source.lines import Lines
+from tilework.kinds.cuda.source.names import Base, Names, base_of
+from tilework.kinds.cuda.source.threads import print_combine, print_copy, print_intrinsic
+from tilework.kinds.cuda.source.vectors import LANES, VectorStore, is_uniform
+from tilework.lower.ir import (
+    AsyncCopy,
+    Barrier,
+    Buffer,
+    Claim,
+    Combine,
+    Commit,
+    For,
+    If,
+    Intrinsic,
+    Let,
+    Load,
+    Seq,
+    Stmt,
+    Store,
+    Wait,
+    walk_stmts,
+)
+from tilework.te.expr import Axis, Expr, Lookup
+
+_FEWEST_TERMS = 2
+
+
+class Statements:
+    """Prints the statements of one kernel, line by line."""
+
+    def __init__(self, names: Names, texts: Expressions, lines: Lines) -> None:
+        self.names, self.texts, self.lines = names, texts, lines
+        self.loops = 0
+        self.combined = False
+
+    def write(self, s: Stmt) -> None:
+        """Print a statement.
+
+        Raises:
+            ScheduleError: there is no CUDA C for it.
+        """
+        match s:
+            case Seq():
+                for one in s.stmts:
+                    self.write(one)
+            case Store():
+                self._store(s)
+            case Claim():
+                pass
+            case For():
+                self._for(s)
+            case If():
+                self._if(s)
+            case Let():
+                self._let(s)
+            case Barrier():
+                self.lines.add("__syncthreads();" if s.scope == "block" else "__syncwarp();")
+            case Combine():
+                again = self.combined or self.loops > 0
+                self.combined = True
+                print_combine(s, self.texts, self.lines, again=again)
+            case AsyncCopy():
+                print_copy(s, self.texts, self.lines)
+            case Commit():
+                self.lines.add("TW_CP_COMMIT();")
+            case Wait():
+                self.lines.add(f"TW_CP_WAIT({s.left});")
+            case Intrinsic():
+                print_intrinsic(s, self.texts, self.lines)
+            case _:
+                raise ScheduleError(f"no CUDA C is known for {type(s).__name__}")
+
+    def _store(self, s: Store) -> None:
+        at = self.texts.position(s.buffer, s.indices)
+        value = self.texts.accumulated(s.buffer, s.indices, s.value)
+        self.lines.add(self.texts.store(s.buffer, at, value))
+
+    def _if(self, s: If) -> None:
+        self.lines.add(f"if ({_bare(self.texts.text(s.cond))}) {{")
+        self._inside(s.then)
+        if s.orelse is not None:
+            self.lines.add("} else {")
+            self._inside(s.orelse)
+        self.lines.add("}")
+
+    def _let(self, s: Let) -> None:
+        value = self.texts.index(s.value)
+        if value.isdecimal():
+            self.names.known[s.var] = int(value)
+        elif value.isidentifier():
+            self.names.known[s.var] = value
+        else:
+            name = self.names.fresh(s.var.name)
+            self.lines.add(f"const int {name} = {_bare(value)};")
+            self.names.known[s.var] = name
+        self.write(s.body)
+
+    def _inside(self, s: Stmt) -> None:
+        with self.lines.deeper():
+            self.write(s)
+
+    # -- loops ----------------------------------------------------------------------------------
+
+    def _for(self, s: For) -> None:
+        if s.kind == "vector":
+            self._vector(s)
+        elif s.kind == "unroll" and _is_looked_up(s.var, s.body):
+            self._copies(s, self.write)
+        else:
+            self._loop(s)
+
+    def _loop(self, s: For) -> None:
+        known = dict(self.names.bases)
+        if s.kind == "unroll":
+            self._hoist(s)
+        name = self.names.fresh(s.var.name)
+        start = self.texts.index(s.start) if isinstance(s.start, Expr) else str(s.start)
+        stop = self.texts.index(s.extent) if isinstance(s.extent, Expr) else str(s.extent)
+        self.lines.add("#pragma unroll" if s.kind == "unroll" else f"#pragma unroll {s.expand}")
+        self.lines.add(f"for (int {name} = {start}; {name} < {stop}; ++{name}) {{")
+        self.names.known[s.var] = name
+        self.loops += 1
+        self._inside(s.body)
+        self.loops -= 1
+        self.lines.add("}")
+        self.names.bases = known
+
+    def _copies(self, s: For, write: Callable[[Stmt], None]) -> None:
+        """The body once for each value of the variable."""
+        assert isinstance(s.extent, int)
+        for value in range(s.extent):
+            self.names.known[s.var] = value
+            self.lines.add("{")
+            with self.lines.deeper():
+                write(s.body)
+            self.lines.add("}")
+        del self.names.known[s.var]
+
+    def _vector(self, s: For) -> None:
+        body, conditions = s.body, []
+        while isinstance(body, If) and body.orelse is None:
+            if not is_uniform(body.cond, s.var, self.names.known):
+                break
+            conditions.append(body.cond)
+            body = body.then
+        if s.extent not in LANES or s.start != 0 or not isinstance(body, Store):
+            self._copies(s, self.write)
+            return
+        self.names.known[s.var] = 0
+        where = " && ".join(self.texts.text(c) for c in conditions)
+        del self.names.known[s.var]
+        self.lines.add(f"if ({_bare(where)}) {{" if where else "{")
+        with self.lines.deeper():
+            VectorStore(body, s.var, self.texts, self.lines).write()
+        self.lines.add("}")
+
+    def _hoist(self, s: For) -> None:
+        """Compute what indices inside expanded loops have in common with all their copies."""
+        if any(isinstance(x, For) and x.kind == "serial" for x in walk_stmts(s)):
+            return  # the innermost loops are the ones that are expanded most
+        inner: set[Expr] = set()
+        for x in walk_stmts(s):
+            if isinstance(x, For | Let):
+                inner.add(x.var)
+        found: dict[Base, list[tuple[Axis, int]]] = {}
+        for buffer, indices in _accesses(s):
+            form = flat(buffer, indices, self.names.known)
+            terms = [(a, c) for a, c in form.terms.items() if a not in inner]
+            if len(terms) < _FEWEST_TERMS or not all(isinstance(a, Axis) for a, _ in terms):
+                continue
+            base = base_of(form, inner)
+            found[base] = [(a, c) for a, c in terms if isinstance(a, Axis)]
+        for base, own in found.items():
+            if base in self.names.bases:
+                continue
+            name = self.names.fresh("at")
+            terms_text = [
+                f"{self.names.known[a]}" if c == 1 else f"{self.names.known[a]} * {c}"
+                for a, c in own
+            ]
+            text = " + ".join(terms_text).replace("+ -", "- ")
+            self.lines.add(f"const int {name} = {text};")
+            self.names.bases[base] = name
+
+
+def _accesses(s: Stmt) -> list[tuple[Buffer, Sequence[Expr]]]:
+    """Every access that a statement makes to memory."""
+    out: list[tuple[Buffer, Sequence[Expr]]] = []
+    seen: set[int] = set()
+    for one in walk_stmts(s):
+        waiting: list[Expr] = []
+        match one:
+            case Store():
+                out.append((one.buffer, one.indices))
+                waiting = [one.value]
+            case If():
+                waiting = [one.cond]
+            case Let():
+                waiting = [one.value]
+        while waiting:
+            e = waiting.pop()
+            if id(e) in seen:
+                continue
+            seen.add(id(e))
+            if isinstance(e, Load):
+                out.append((e.buffer, e.indices))
+            waiting += parts(e)
+    return out
+
+
+def _is_looked_up(var: Axis, body: Stmt) -> bool:
+    """Whether elements of constant matrices depend on a variable."""
+    return any(_looks_up(e, var, set()) for s in walk_stmts(body) for e in _roots(s))
+
+
+def _roots(s: Stmt) -> tuple[Expr, ...]:
+    match s:
+        case Store():
+            return (s.value, *s.indices)
+        case If():
+            return (s.cond,)
+        case Let():
+            return (s.value,)
+    return ()
+
+
+def _looks_up(e: Expr, var: Axis, seen: set[int]) -> bool:
+    if id(e) in seen:
+        return False
+    seen.add(id(e))
+    if isinstance(e, Lookup):
+        return any(mentions(i, var) for i in e.indices)
+    return any(_looks_up(p, var, seen) for p in parts(e))
+
+
+def _bare(text: str) -> str:
+    """Without parentheses that enclose all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for here, following in pairwise(text):
+        depth += (here == "(") - (here == ")")
+        if depth == 0 and following:
+            return text
+    return text[1:-1]
