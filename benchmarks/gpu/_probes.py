@@ -57,6 +57,7 @@ extern "C" __global__ void __launch_bounds__({THREADS}) shared_reads(
   TW_SHARED(float, tile, {THREADS * 8}, 0);
   const int tid = (int)threadIdx.x;
   const float x = TW_LD(in, 0);
+  const int step = 4 + 4 * (int)TW_LD(in, 1);  // 4, which the compiler cannot know
   for (int i = 0; i < 8; ++i) TW_ST(tile, tid + i * {THREADS}, x + i);
   __syncthreads();
   float sum = 0.0f;
@@ -65,7 +66,7 @@ extern "C" __global__ void __launch_bounds__({THREADS}) shared_reads(
   for (int i = 0; i < {steps}; ++i) {{
     const float4 v = TW_LD4(tile, at);
     sum += v.x + v.y + v.z + v.w;
-    at ^= {THREADS * 4};
+    at = (at + step) & {THREADS * 8 - 1};
   }}
   TW_ST(out, (int)blockIdx.x * {THREADS} + tid, sum);
 }}

@@ -47,5 +47,8 @@ class ToySpace:
     def canonical(self, nest):
         return {}
 
+    def notes(self, nest):
+        return []
+
 
 SPACE = ToySpace()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from tilework.space.blocks import Attached, Block
+from tilework.space.describe_grid import UPDATE, fused, grid_tree, has_grid, tiled_by_level
 from tilework.space.levels import Role
 from tilework.space.nest import BlockNest
 from tilework.space.packing import packings
@@ -14,11 +15,13 @@ from tilework.space.regions import attached_extents
 from tilework.te.expr import Axis, Reduce, reads
 from tilework.te.tensor import Compute, Placeholder
 
-_UPDATE = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
-
 
 def describe(
-    title: str, form: str, plans: Mapping[Compute, StagePlan], nests: Sequence[BlockNest]
+    title: str,
+    form: str,
+    plans: Mapping[Compute, StagePlan],
+    nests: Sequence[BlockNest],
+    notes: Sequence[Sequence[str]],
 ) -> str:
     """A schedule as text.
 
@@ -27,14 +30,16 @@ def describe(
         form: what the DAG is if it is not the task's own; empty if it is.
         plans: what becomes of each stage.
         nests: of one row.
+        notes: of each nest, what the kind of machine says of the row; see `Space.notes`.
     """
     blocks = [nest.block for nest in nests]
     lines = [title, *([f"  {form}"] if form else [])]
     for op, plan in plans.items():
         if isinstance(plan.place, Inlined):
             lines.append(f"  inline {op.name}")
-    for nest in nests:
+    for nest, more in zip(nests, notes, strict=True):
         lines += [f"  {text}" for text in _steps(blocks, nest)]
+        lines += [f"    {text}" for text in more]
     names = dict.fromkeys(
         r.tensor.name
         for block in blocks
@@ -49,7 +54,7 @@ def describe(
     )
     lines.append(f"Placeholder: {', '.join(names)}")
     for nest in nests:
-        lines += _tree(nest)
+        lines += grid_tree(nest) if has_grid(nest) else _tree(nest)
     return "\n".join(lines) + "\n"
 
 
@@ -70,11 +75,14 @@ def _steps(blocks: Sequence[Block], nest: BlockNest) -> Iterator[str]:
         tail = f" ({over} over)" if over else ""
         if len(tiles) > 1:
             yield f"  split {axis.name} {axis.extent} -> {', '.join(map(str, tiles))}{tail}"
+    if has_grid(nest):
+        yield from _grid_steps(nest)
+        return
     yield f"  reorder {' '.join(_loop_name(*loop) for loop in block.loops)}"
-    fused = block.parallel_axes[: int(nest.parallel[0])]
-    total = math.prod(_extents(nest, a)[0] for a in fused)
+    parallel = block.parallel_axes[: int(nest.parallel[0])]
+    total = math.prod(_extents(nest, a)[0] for a in parallel)
     if total > 1:
-        names = " ".join(_loop_name(a, 0) for a in fused)
+        names = " ".join(_loop_name(a, 0) for a in parallel)
         yield f"  fuse {names} -> {total}, parallel"
     for attached in block.attached:
         region = [int(e[0]) for e in attached_extents(nest, attached)]
@@ -99,6 +107,18 @@ def _steps(blocks: Sequence[Block], nest: BlockNest) -> Iterator[str]:
         axis = block.spatial[-1]
         name = _loop_name(axis, block.spatial_levels - 1)
         yield f"  vectorize {name} {_extents(nest, axis)[-1]}"
+
+
+def _grid_steps(nest: BlockNest) -> Iterator[str]:
+    block = nest.block
+    if tiled_by_level(nest):
+        yield f"  reorder {' '.join(_loop_name(*loop) for loop in block.loops)}"
+        for role, names, total in fused(nest):
+            yield f"  fuse {' '.join(names)} -> {total}, {role}"
+    for attached in block.attached:
+        yield f"  compute {attached.op.name} inside"
+    if block.epilogue is not None:
+        yield f"  compute {block.epilogue.name} from registers"
 
 
 def _revisited(nest: BlockNest) -> list[Axis]:
@@ -170,10 +190,10 @@ def _tree(nest: BlockNest) -> Iterator[str]:
         axes = list(block.axes_of(level.kind))
         if level.role == Role.parallel:
             count = int(nest.parallel[0])
-            fused, axes = axes[:count], axes[count:]
-            total = math.prod(_extents(nest, a)[0] for a in fused)
+            together, axes = axes[:count], axes[count:]
+            total = math.prod(_extents(nest, a)[0] for a in together)
             if total > 1:
-                names = "".join(f"{_loop_name(a, 0)}@" for a in fused)
+                names = "".join(f"{_loop_name(a, 0)}@" for a in together)
                 yield line(f"parallel {names} (0,{total})")
                 indent += 1
         if level.role == Role.inner:
@@ -188,7 +208,7 @@ def _tree(nest: BlockNest) -> Iterator[str]:
         if level.role == Role.inner:
             assert isinstance(block.body, Reduce)
             what = f"..., {block.dots.axis.name} in pairs" if block.dots is not None else "..."
-            yield from register_tile(f"{block.op.name} {_UPDATE[block.body.kind]} {what}")
+            yield from register_tile(f"{block.op.name} {UPDATE[block.body.kind]} {what}")
             indent = outside
     if not block.reduce or block.epilogue is not None or block.write_depth:
         late = " (last visit)" if _revisited(nest) else ""
@@ -203,5 +223,5 @@ def _attached_tree(nest: BlockNest, attached: Attached, depth: int) -> Iterator[
     if attached.block is not None and attached.block.op is not attached.op:
         body = attached.block.body
         assert isinstance(body, Reduce)
-        yield "  " * depth + f"{attached.block.op.name} {_UPDATE[body.kind]} ..."
+        yield "  " * depth + f"{attached.block.op.name} {UPDATE[body.kind]} ..."
     yield "  " * depth + f"{attached.op.name} = ..."

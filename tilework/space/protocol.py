@@ -48,6 +48,9 @@ class Space(Protocol):
     def canonical(self, nest: BlockNest) -> dict[str, Ints]:
         """Columns, by the kind of their decision, without what has no effect on the program."""
 
+    def notes(self, nest: BlockNest) -> list[str]:
+        """What one row decides beside tiles and loops, in words, a line each."""
+
 
 def space_of(target: Target) -> Space:
     """The room ``space`` of a target's kind."""

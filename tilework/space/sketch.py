@@ -113,7 +113,8 @@ class Sketch:
             ScheduleError: the row does not fit the sketch.
         """
         nests = self.nests(self.check(np.asarray(row, dtype=np.int32)))
-        return describe(f"sketch {self.id}", self.form, self.plans, nests)
+        notes = [space_of(self.target).notes(nest) for nest in nests]
+        return describe(f"sketch {self.id}", self.form, self.plans, nests, notes)
 
     # -- population operators ---------------------------------------------------------------
 

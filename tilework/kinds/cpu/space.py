@@ -39,5 +39,9 @@ class CpuSpace:
         """See `tilework.kinds.cpu.canonical`."""
         return canonical(nest)
 
+    def notes(self, nest: BlockNest) -> list[str]:
+        """Nothing that loops do not show."""
+        return []
+
 
 SPACE = CpuSpace()

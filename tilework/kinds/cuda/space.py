@@ -11,6 +11,7 @@ from tilework.kinds.cuda.limits import valid
 from tilework.kinds.cuda.rules import CAPABILITIES, CUDA_RULES, RULES_VERSION
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import TILING
+from tilework.kinds.cuda.words import words
 from tilework.space.blocks import Block
 from tilework.space.decision import Open
 from tilework.space.levels import Tiling
@@ -38,6 +39,10 @@ class CudaSpace:
     def canonical(self, nest: BlockNest) -> dict[str, Ints]:
         """See `tilework.kinds.cuda.canonical`."""
         return canonical(nest)
+
+    def notes(self, nest: BlockNest) -> list[str]:
+        """See `tilework.kinds.cuda.words`."""
+        return words(nest)
 
 
 SPACE = CudaSpace()

@@ -113,6 +113,10 @@ class ReferenceSpace:
             parallel = np.where(counts, i + 1, parallel)
         return {"parallel": parallel}
 
+    def notes(self, nest: BlockNest) -> list[str]:
+        """Nothing that loops do not show."""
+        return []
+
 
 def _sizes(extent: int, vector: bool) -> tuple[int, ...]:
     """Innermost tile sizes of an axis."""
