@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilework.kinds.cuda.mma import tile as mma
 from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, ROW_ORDER, Operand, operands
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.blocks import Block
@@ -47,6 +48,8 @@ def decisions(block: Block, target: Any) -> list[Open]:
             return [_open("lanes", lanes), _open("groups", groups)]
         case "limited":
             return _limited(block)
+        case "mma":
+            return mma.decisions(block)
         case form:
             raise NotImplementedError(form)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tilework.dtypes import dtype_bytes
 from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.expansion import expanded_terms
+from tilework.kinds.cuda.mma.tile import Tiles
 from tilework.kinds.cuda.row_chain import chain_of
 from tilework.kinds.cuda.staging import aligned, operands, shared_bytes
 from tilework.kinds.cuda.tiling import form_of
@@ -55,6 +56,8 @@ def geometry(nest: BlockNest) -> Geometry:
             return _shared_out(nest)
         case "direct" | "transform" | "points":
             return _flat(nest)
+        case "mma":
+            return _multiplied(nest)
         case _:
             return _tiled(nest)
 
@@ -102,7 +105,7 @@ def overhang_of(nest: BlockNest, axis: Axis) -> NDArray[np.float64]:
 
 
 def _tiled(nest: BlockNest) -> Geometry:
-    """Tiles of a block of threads: `TILED`, `LIMITED`, `MMA`."""
+    """Tiles of a block of threads: `TILED`, `LIMITED`."""
     threads = level_product(nest, Role.thread)
     if form_of(nest.block) == "limited" and "lanes" in nest.values:
         threads = threads * nest.values["lanes"]
@@ -114,6 +117,14 @@ def _tiled(nest: BlockNest) -> Geometry:
         threads, grid, shared, accumulators, _fragments(nest),
         accumulators * expanded_terms(nest), _overhang(nest),
     )  # fmt: skip
+
+
+def _multiplied(nest: BlockNest) -> Geometry:
+    """Tiles of warps on tensor cores: `MMA`."""
+    t = Tiles.of(nest)
+    return Geometry(
+        t.threads, t.grid, t.shared, t.accumulators, t.fragments, t.multiplied, t.overhang
+    )
 
 
 def _flat(nest: BlockNest) -> Geometry:

@@ -15,6 +15,7 @@ from tilework.kinds.cuda.geometry import (
     overhang_of,
     registers_asked,
 )
+from tilework.kinds.cuda.mma import tile as mma
 from tilework.kinds.cuda.row_chain import MOST_HELD, chain_of, held_registers
 from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, operands
 from tilework.kinds.cuda.target import CudaTarget
@@ -64,7 +65,7 @@ def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
     ok &= _fits_registers(nest, found, target)
     if form_of(block) != "transform":
         ok &= found.expanded <= MOST_EXPANDED
-    return ok & _within_form(nest)
+    return ok & _within_form(nest, target)
 
 
 def _fits_registers(nest: BlockNest, found: Geometry, target: CudaTarget) -> NDArray[np.bool_]:
@@ -77,7 +78,7 @@ def _fits_registers(nest: BlockNest, found: Geometry, target: CudaTarget) -> NDA
     return needed <= most
 
 
-def _within_form(nest: BlockNest) -> NDArray[np.bool_]:
+def _within_form(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
     """What only one form of kernel asks for."""
     ok = np.ones(nest.count, bool)
     match form_of(nest.block):
@@ -104,6 +105,8 @@ def _within_form(nest: BlockNest) -> NDArray[np.bool_]:
         case "rows":
             chain = chain_of(nest.block)
             ok &= (held_registers(nest) <= MOST_HELD) & (nest.values["lanes"] < 2 * chain.terms)
+        case "mma":
+            ok &= mma.valid(nest, target.limits)
         case _:
             pass
     return ok

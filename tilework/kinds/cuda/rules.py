@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tilework.kinds.cuda.mma_rules import tensor_cores
 from tilework.kinds.cuda.row_chain import MOST_HELD, MOST_LANES, RowChain, find
 from tilework.kinds.cuda.split import split_k, split_sum
 from tilework.kinds.cuda.tiling import ACROSS, DIRECT, POINTS, ROWS, STAGED_DEPTH, TILED
@@ -208,6 +209,7 @@ CUDA_RULES: Rules = (
     split_reduction_branch,
     across_threads,
     window,
+    tensor_cores,
     tile,
     direct,
     points,

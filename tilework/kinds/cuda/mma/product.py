@@ -1,0 +1,278 @@
+"""Reductions that are products of two matrices, for tensor cores.
+
+::
+
+    C[batch, m, n] = sum over k: A[batch, m, k] * B[batch, n, k]
+
+where each of batch, m, n, k stands for several axes, flattened. A convolution of feature maps
+[N, Y, X, C] is one: m are the output's positions, k are taps and channels, and padding is where A
+is zero. So are matrix products, transposed or not, and batches of them.
+
+Operands are fetched in pieces of 16 bytes, which must lie together in memory: either along k, or
+along m (of A) or n (of B).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from tilework.dtypes import dtype_bytes
+from tilework.errors import ScheduleError
+from tilework.space.blocks import Block
+from tilework.te.affine import Linear, linear
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    IfThenElse,
+    Read,
+    Reduce,
+    reads,
+    walk,
+)
+from tilework.te.tensor import Placeholder
+
+Kind = Literal["bf16", "f16", "tf32"]
+Along = Literal["k", "outer"]
+PIECE_BYTES = 16
+STEP = {"bf16": 16, "f16": 16, "tf32": 8}
+"""Terms of k that one instruction takes."""
+ROWS, COLUMNS = 16, 8
+"""Points of m and n that one instruction computes."""
+_STORED: dict[str, Kind] = {"bfloat16": "bf16", "float16": "f16"}
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """One operand.
+
+    Attributes:
+        read: the element in memory, in the block's axes.
+        guard: where it does not hold, the factor is 0 and nothing may be read; None if always.
+        order: dimensions of the tensor as they lie in memory: other than 0, 1, .. for constant
+            weights that are packed.
+        axis: whose neighbours are neighbours in memory.
+    """
+
+    read: Read
+    guard: Expr | None
+    order: tuple[int, ...]
+    axis: Axis
+
+    @property
+    def along(self) -> Along:
+        """Which way its pieces lie."""
+        return "k" if self.axis.kind == "reduce" else "outer"
+
+    @property
+    def packed(self) -> bool:
+        """Whether it is a weight that is rearranged before the kernel runs."""
+        return self.order != tuple(range(len(self.order)))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return dtype_bytes(self.read.tensor.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """What a block multiplies: axes in the order in which they are flattened, outermost first.
+
+    Attributes:
+        kind: what the instruction multiplies.
+        batch, m, n, k: see the module's text.
+        a, b: the operands.
+    """
+
+    kind: Kind
+    batch: tuple[Axis, ...]
+    m: tuple[Axis, ...]
+    n: tuple[Axis, ...]
+    k: tuple[Axis, ...]
+    a: Factor
+    b: Factor
+
+    @property
+    def extents(self) -> tuple[int, int, int, int]:
+        """Points of batch, m, n and k."""
+        return tuple(points(axes) for axes in (self.batch, self.m, self.n, self.k))  # type: ignore[return-value]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an operand's element."""
+        return self.a.itemsize
+
+    @property
+    def piece(self) -> int:
+        """Elements that are fetched at once."""
+        return PIECE_BYTES // self.itemsize
+
+    @property
+    def step(self) -> int:
+        """Terms of k that one instruction takes."""
+        return STEP[self.kind]
+
+
+def points(axes: tuple[Axis, ...]) -> int:
+    """Points of several axes."""
+    return math.prod(a.extent for a in axes)
+
+
+def product_of(block: Block) -> Product:
+    """The product that a block computes.
+
+    Raises:
+        ScheduleError: tensor cores cannot compute it; the message says why.
+    """
+    name = block.op.name
+    body = block.body
+    if not isinstance(body, Reduce) or body.kind != "sum" or body.limits:
+        raise _no(name, "it is not a plain sum")
+    source = body.source
+    if not (isinstance(source, Binary) and source.op == "*"):
+        raise _no(name, "its terms are not products of two factors")
+    if source.dtype != "float32" or body.dtype != "float32":
+        raise _no(name, f"they sum products in float32, not in {source.dtype}")
+    (kind, first), (other, second) = _element(name, source.a), _element(name, source.b)
+    if kind != other:
+        raise _no(name, f"its factors are {kind} and {other}")
+    parts = [(first, _axes(name, first)), (second, _axes(name, second))]
+    last = next((a for a in reversed(block.spatial) if a.extent > 1), None)
+    if last is None or sum(last in axes for _, axes in parts) != 1:
+        raise _no(name, "no factor alone varies along the result's last axis")
+    if last in parts[0][1]:
+        parts.reverse()
+    (a, in_a), (b, in_b) = parts
+    for axis in block.reduce:
+        if axis.extent > 1 and not (axis in in_a and axis in in_b):
+            raise _no(name, f"one factor does not vary with {axis.name}")
+    both = tuple(x for x in block.spatial if x in in_a and x in in_b)
+    m = tuple(x for x in block.spatial if x not in in_b)
+    n = tuple(x for x in block.spatial if x in in_b and x not in in_a)
+    if any(x.extent > 1 and x not in in_a for x in m):
+        raise _no(name, "no factor varies along one of its axes")
+    return _laid_out(block, kind, both, m, n, a, b)
+
+
+def _laid_out(
+    block: Block,
+    kind: Kind,
+    batch: tuple[Axis, ...],
+    m: tuple[Axis, ...],
+    n: tuple[Axis, ...],
+    a: tuple[Read, Expr | None],
+    b: tuple[Read, Expr | None],
+) -> Product:
+    """The product with operands in memory as they can be fetched."""
+    name, reduce = block.op.name, block.reduce
+    first = _factor(name, a, m, None)
+    inner = first.axis if first.along == "k" else None
+    second = _factor(name, b, n, _packed_order(block, b[0], n, inner))
+    if second.along == "k":
+        if inner is not None and inner is not second.axis:
+            raise _no(name, "its factors lie along different axes of the sum")
+        inner = second.axis
+    k = (*(x for x in reduce if x is not inner), *([] if inner is None else [inner]))
+    return Product(kind, batch, m, n, k, first, second)
+
+
+def _element(name: str, e: Expr) -> tuple[Kind, tuple[Read, Expr | None]]:
+    """How a factor is multiplied, and what is read for it."""
+    inner: Expr = e
+    kind: Kind | None = None
+    if isinstance(e, Cast):
+        inner, kind = e.a, _STORED.get(e.a.dtype)
+    elif isinstance(e, Call) and e.name == "round_tf32":
+        (inner,), kind = e.args, "tf32"
+    if kind is None:
+        what = e.a.dtype if isinstance(e, Cast) else e.dtype
+        raise _no(name, f"they multiply bfloat16, float16 or tf32, not {what}")
+    guard: Expr | None = None
+    if isinstance(inner, IfThenElse) and isinstance(inner.b, Const) and inner.b.value == 0:
+        guard, inner = inner.cond, inner.a
+    if not isinstance(inner, Read):
+        raise _no(name, "a factor is computed from other values")
+    return kind, (inner, guard)
+
+
+def _axes(name: str, element: tuple[Read, Expr | None]) -> set[Axis]:
+    read, guard = element
+    forms = [linear(i) for i in read.indices]
+    if any(f is None for f in forms):
+        raise _no(name, f"{read.tensor.name} is read at positions that are not linear")
+    used = {x for f in forms if f is not None for x in f.coefficients}
+    if guard is not None:
+        used |= {x for x in walk(guard) if isinstance(x, Axis)}
+    return used
+
+
+def position(read: Read, order: tuple[int, ...]) -> Linear:
+    """Elements from a dense tensor's beginning, whose dimensions lie in this order."""
+    shape, total, stride = read.tensor.shape, Linear({}, 0), 1
+    for d in reversed(order):
+        form = linear(read.indices[d])
+        assert form is not None
+        total = total + form.scale(stride)
+        stride *= shape[d]
+    return total
+
+
+def _factor(
+    name: str,
+    element: tuple[Read, Expr | None],
+    outer: tuple[Axis, ...],
+    order: tuple[int, ...] | None,
+) -> Factor:
+    """An operand; ``outer`` are the axes of m or n."""
+    read, guard = element
+    order = tuple(range(read.tensor.ndim)) if order is None else order
+    form = position(read, order)
+    piece = PIECE_BYTES // dtype_bytes(read.tensor.dtype)
+    along: Axis | None = None
+    for axis, step in form.coefficients.items():
+        if axis.extent > 1 and step == 1:
+            along = axis
+    if along is None:
+        raise _no(name, f"no neighbours of {read.tensor.name} are read together")
+    others = [c for x, c in form.coefficients.items() if x is not along and x.extent > 1]
+    if along.extent % piece or form.const % piece or any(c % piece for c in others):
+        raise _no(name, f"{read.tensor.name} cannot be fetched in pieces of {piece} elements")
+    if guard is not None and any(x is along for x in walk(guard)):
+        raise _no(name, f"padding of {read.tensor.name} may begin within a piece")
+    wide = [x for x in outer if x.extent > 1]
+    if along.kind != "reduce" and (not wide or wide[-1] is not along):
+        raise _no(name, f"neighbours of {read.tensor.name} are not neighbours of the result")
+    return Factor(read, guard, order, along)
+
+
+def _packed_order(
+    block: Block, read: Read, n: tuple[Axis, ...], inner: Axis | None
+) -> tuple[int, ...] | None:
+    """Dimensions of constant weights with those of k innermost; None where they stay.
+
+    Before: ``w[ry, rx, rc, f]``. After: ``w[f, ry, rx, rc]``, fetched along rc.
+    """
+    op = read.tensor.op
+    if not isinstance(op, Placeholder) or op.name not in block.op.attrs.get("layout_free", ()):
+        return None
+    bodies = (block.source, block.epilogue_body)
+    if sum(r.tensor.op is op for body in bodies if body is not None for r in reads(body)) != 1:
+        return None
+    forms = [linear(i) for i in read.indices]
+    used = [set(f.coefficients) if f is not None else set() for f in forms]
+    summed = [d for d, axes in enumerate(used) if any(x.kind == "reduce" for x in axes)]
+    last = [d for d in summed if inner in used[d]] if inner is not None else summed[-1:]
+    of_n = [d for d, axes in enumerate(used) if axes & set(n) and d not in summed]
+    rest = [d for d in range(len(used)) if d not in summed and d not in of_n]
+    middle = [d for d in summed if d not in last]
+    return (*rest, *of_n, *middle, *last)
+
+
+def _no(name: str, why: str) -> ScheduleError:
+    return ScheduleError(f"{name} cannot run on tensor cores: {why}")
