@@ -45,6 +45,8 @@ _ACROSS_SHARE = 4
 """Most points for each of its terms there."""
 _WINDOW = 256
 """Most terms of a window."""
+_MOST_READS = 8
+"""Places that an inlined stage is read in."""
 _OCCUPIED = 2048
 """Points that keep a GPU half busy with a thread each."""
 
@@ -82,10 +84,11 @@ def _fits(chain: RowChain) -> bool:
 
 
 def _last(chain: RowChain) -> bool:
-    """Whether the columns are the innermost axes of the anchor, or none of its axes."""
+    """Whether neighbouring columns are neighbours in memory."""
+    if not chain.wide(chain.anchor):
+        return contiguous_axis(chain.reductions[0]) is not None
     wide = [a for a in chain.anchor.axes if a.extent > 1]
-    count = len(chain.columns)
-    return not chain.wide(chain.anchor) or wide[-count:] == list(chain.columns)
+    return wide[-len(chain.columns) :] == list(chain.columns)
 
 
 def inline_or_stage(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -93,22 +96,30 @@ def inline_or_stage(facts: AccessAnalysis, state: State, op: Compute) -> list[St
 
     What a tiled reduction reads once is computed once for each staged element, padding above all.
     A stage that finishes a reduction stays with it; an expensive one that many elements are
-    computed from has a nest of its own.
+    computed from has a nest of its own, and so has one that is read in very many places, which
+    would double the text of its readers from stage to stage.
     """
     if facts.is_output(op) or op.reduce_axes or state.finishes(op):
         return []
     found = consumers(facts, state, op)
-    single = found[0] if len(found) == 1 else None
     consumer = elementwise_consumer(facts, state, op)
     if consumer is None and finished_reduction(facts, op) is not None:
         return []
-    if single is not None and state.levels(single) == TILED and not _plain_copy(op):
-        accesses = _accesses(state, op, single)
-        if len(accesses) == 1 and increasing(accesses) and in_range(accesses[0]):
-            return [state.attach(op, single, STAGED_DEPTH)]
-    if facts.is_expensive(op) and consumer is None and _used_again(facts, state, op, found):
+    if sum(len(_accesses(state, op, r)) for r in found) > _MOST_READS:
         return []
-    return [state.inline(op)]
+    new = inline_or_attach(state, op, found)
+    again = facts.is_expensive(op) and consumer is None and _used_again(facts, state, op, found)
+    return [] if again and op not in new.attached else [new]
+
+
+def inline_or_attach(state: State, op: Compute, readers: list[Compute]) -> State:
+    """The state in which a stage is computed while its tiled reader stages it, or is inlined."""
+    reader = readers[0] if len(readers) == 1 else None
+    if reader is not None and state.levels(reader) == TILED and not _plain_copy(op):
+        accesses = _accesses(state, op, reader)
+        if len(accesses) == 1 and increasing(accesses) and in_range(accesses[0]):
+            return state.attach(op, reader, STAGED_DEPTH)
+    return state.inline(op)
 
 
 def _accesses(state: State, op: Compute, reader: Compute) -> list[Read]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilework.kinds.cuda.expansion import expansion
 from tilework.kinds.cuda.lower.flat import clamped, guards
-from tilework.kinds.cuda.lower.terms import add, reduction, start
+from tilework.kinds.cuda.lower.terms import add, start
 from tilework.lower.common import (
     ZERO,
     Point,
@@ -33,7 +33,8 @@ from tilework.te.expr import Axis, binary
 def lower_limited(ctx: Context, block_nest: BlockNest) -> Region:
     """The region of a block of the form "limited"."""
     block = block_nest.block
-    node = reduction(block)
+    node = block.body
+    assert isinstance(node, Reduce)
     found = Names.of(node.source, block.limits.ends)
     cut = {a: [int(n[0]) for n in block_nest.tiles[a]] for a in block.spatial}
     grid = {a: loop_var(f"{a.name}.b", cut[a][0]) for a in block.spatial}

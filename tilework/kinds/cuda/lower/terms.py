@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilework.errors import ScheduleError
 from tilework.kinds.cuda.expansion import expansion
 from tilework.lower.common import COMBINE, loop_var, var_or_zero
 from tilework.lower.ir import Buffer, For, Load, Stmt, Store
@@ -37,8 +38,17 @@ def reduce_loops(nest: BlockNest, variables: Mapping[Axis, Axis], body: Stmt) ->
 
 
 def reduction(block: Block) -> Reduce:
-    """What a block reduces."""
+    """What a block reduces, with a known number of terms.
+
+    Raises:
+        ScheduleError: data decide how many terms it has.
+    """
     assert isinstance(block.body, Reduce)
+    if block.body.limits:
+        raise ScheduleError(
+            f"{block.op.name}: data decide how many terms it has; tile it with the levels for "
+            "limited reductions (Tiling.limited)"
+        )
     return block.body
 
 
