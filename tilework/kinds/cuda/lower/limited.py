@@ -27,7 +27,7 @@ from tilework.lower.ir import For, If, Load, Region, Stmt, seq
 from tilework.lower.limited import Names, let
 from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest
-from tilework.te.expr import Axis, binary
+from tilework.te.expr import Axis, Reduce, binary
 
 
 def lower_limited(ctx: Context, block_nest: BlockNest) -> Region:
