@@ -1,0 +1,194 @@
+"""Static facts of a block: what it reads and writes, and the arithmetic of a term and a point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilework.dtypes import dtype_bytes, is_float
+from tilework.space.blocks import Block
+from tilework.te.affine import Linear, linear
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Read,
+    Select,
+    children,
+    replace_axes,
+    walk,
+)
+from tilework.te.tensor import Operation
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One element that a block reads or writes, by its indices in the anchor's axes.
+
+    Attributes:
+        op: whose tensor it is.
+        indices: of the element.
+        shape: of the tensor.
+        itemsize: bytes of an element.
+        guards: comparisons that guard it.
+    """
+
+    op: Operation
+    indices: tuple[Expr, ...]
+    shape: tuple[int, ...]
+    itemsize: int
+    guards: int = 0
+
+    @cached_property
+    def forms(self) -> tuple[Linear | None, ...]:
+        """The indices as linear forms, where they are."""
+        return tuple(linear(i) for i in self.indices)
+
+    @cached_property
+    def axes(self) -> frozenset[Axis]:
+        """Axes that the element varies with."""
+        return frozenset(n for i in self.indices for n in walk(i) if isinstance(n, Axis))
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours in each dimension of the tensor."""
+        return tuple(math.prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
+
+    @cached_property
+    def touched(self) -> int:
+        """Elements of the tensor that all points together need; all, where none can tell."""
+        out = 1
+        for size, form in zip(self.shape, self.forms, strict=True):
+            if form is None:
+                out *= size
+                continue
+            points = math.prod(a.extent for a in form.coefficients)
+            reach = 1 + sum(abs(c) * (a.extent - 1) for a, c in form.coefficients.items())
+            out *= min(size, points, reach)
+        return out
+
+    def addresses(self, where: Mapping[Axis, Any], count: int) -> np.ndarray[Any, Any]:
+        """Elements from the tensor's first one, P x 32, for coordinates; other axes are at 0."""
+        total = np.zeros((count, 1), np.int64)
+        for index, stride in zip(self.indices, self.strides, strict=True):
+            total = total + evaluate(index, where) * stride
+        return np.broadcast_to(total, (count, 32))
+
+
+def evaluate(index: Expr, where: Mapping[Axis, Any]) -> Any:
+    """An index at coordinates; what is read from memory counts as 0."""
+    match index:
+        case Const():
+            return int(index.value)
+        case Axis():
+            return where.get(index, 0)
+        case Binary(op="+"):
+            return evaluate(index.a, where) + evaluate(index.b, where)
+        case Binary(op="-"):
+            return evaluate(index.a, where) - evaluate(index.b, where)
+        case Binary(op="*"):
+            return evaluate(index.a, where) * evaluate(index.b, where)
+        case Binary(op="//"):
+            return evaluate(index.a, where) // np.maximum(evaluate(index.b, where), 1)
+        case Binary(op="%"):
+            return evaluate(index.a, where) % np.maximum(evaluate(index.b, where), 1)
+        case Binary(op="min"):
+            return np.minimum(evaluate(index.a, where), evaluate(index.b, where))
+        case Binary(op="max"):
+            return np.maximum(evaluate(index.a, where), evaluate(index.b, where))
+    return 0
+
+
+@dataclass(frozen=True, eq=False)
+class BlockFacts:
+    """Accesses and arithmetic of a block.
+
+    Attributes:
+        reads: of each term (or point, where nothing is reduced), each different one once.
+        finish_reads: of the epilogue.
+        write: of the result.
+        term: floating-point instructions of a term; a multiply-add is one.
+        finish: those of the epilogue, for each point.
+        term_calls, finish_calls: expensive functions among them.
+    """
+
+    reads: tuple[Access, ...]
+    finish_reads: tuple[Access, ...]
+    write: Access
+    term: float
+    finish: float
+    term_calls: float
+    finish_calls: float
+
+
+@lru_cache(maxsize=512)
+def block_facts(block: Block) -> BlockFacts:
+    """Facts of one block (cached: blocks live as long as their search space)."""
+    finish: tuple[Access, ...] = ()
+    ops = calls = 0.0
+    if block.epilogue is not None and block.epilogue_body is not None:
+        names: dict[Axis, Expr] = dict(zip(block.epilogue.axes, block.spatial, strict=True))
+        body = replace_axes(block.epilogue_body, names)
+        finish = tuple(a for a in accesses(body) if a.op is not block.op)
+        ops, calls = float_operations(body), float_calls(body)
+    out = block.result
+    write = Access(out, tuple(block.spatial), out.shape, dtype_bytes(out.dtype))
+    own = float_operations(block.source)
+    return BlockFacts(
+        accesses(block.source), finish, write, max(own, 1.0) if block.reduce else own, ops,
+        float_calls(block.source), calls,
+    )  # fmt: skip
+
+
+def accesses(e: Expr) -> tuple[Access, ...]:
+    """The distinct reads of an expression."""
+    found: dict[Read, int] = {}
+    for read, guards in _reads(e, 0):
+        found[read] = min(found.get(read, guards), guards)
+    return tuple(
+        Access(r.tensor.op, r.indices, r.tensor.shape, dtype_bytes(r.tensor.dtype), guards)
+        for r, guards in found.items()
+    )
+
+
+def _reads(e: Expr, guards: int) -> Iterable[tuple[Read, int]]:
+    if isinstance(e, Read):
+        yield e, guards
+        return
+    if isinstance(e, IfThenElse):
+        guards += comparisons(e.cond)
+        yield from _reads(e.a, guards)
+        yield from _reads(e.b, guards)
+        return
+    for child in children(e):
+        yield from _reads(child, guards)
+
+
+def comparisons(e: Expr) -> int:
+    """Comparisons of integers in an expression."""
+    return sum(isinstance(n, Compare) and not is_float(n.a.dtype) for n in walk(e))
+
+
+def float_operations(e: Expr) -> float:
+    """Floating-point instructions: a product that is added counts once with its addition."""
+    total = 0.0
+    for node in walk(e):
+        if isinstance(node, (Binary, Compare)):
+            total += is_float(node.dtype) or is_float(node.a.dtype)
+        elif isinstance(node, Select):
+            total += 1
+    return total
+
+
+def float_calls(e: Expr) -> float:
+    """Expensive functions in an expression."""
+    return float(sum(isinstance(n, Call) for n in walk(e)))

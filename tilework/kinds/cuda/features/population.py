@@ -1,0 +1,102 @@
+"""Counts and terms of all kernels of a sketch, for all rows of a population."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilework.kinds.cuda.features.across import across_counts
+from tilework.kinds.cuda.features.constants import CONSTANTS, Constants
+from tilework.kinds.cuda.features.counts import Counts
+from tilework.kinds.cuda.features.flat import flat_counts
+from tilework.kinds.cuda.features.lanes import Floats
+from tilework.kinds.cuda.features.rows import rows_counts
+from tilework.kinds.cuda.features.terms import Kernel, combined, kernel_of
+from tilework.kinds.cuda.features.tiled import tiled_counts
+from tilework.kinds.cuda.target import CudaTarget
+from tilework.kinds.cuda.tiling import form_of
+from tilework.space.decision import Rows
+from tilework.space.nest import BlockNest
+from tilework.space.sketch import Sketch
+
+_TOGETHER = 2048
+"""Rows whose lanes are in the processor's caches at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """One kernel of a sketch, for P rows: loops, counts, terms, and seconds."""
+
+    nest: BlockNest
+    counts: Counts
+    kernel: Kernel
+    seconds: Floats
+
+
+def costs(
+    sketch: Sketch,
+    rows: Rows,
+    registers: Floats | None = None,
+    spills: Floats | None = None,
+    constants: Constants = CONSTANTS,
+) -> list[list[Cost]]:
+    """Costs of every kernel of a sketch, for some rows after the others: few enough for caches.
+
+    The last counts are kept, because a population's features and draft scores are asked for one
+    after the other and share all of the work.
+
+    Args:
+        sketch: whose kernels.
+        rows: P rows.
+        registers: of a thread of each kernel (P x S), where they are known.
+        spills: registers that did not fit (P x S), where they are known.
+        constants: of the model.
+    """
+    target = CudaTarget.of(sketch.target)
+    outputs = {t.op for t in sketch.dag.outputs}
+    out, at = [], 0
+    for counted in _counted(sketch, rows, constants):
+        found, here = [], slice(at, at + counted[0][0].count)
+        for s, (nest, counts) in enumerate(counted):
+            known = None if registers is None else np.asarray(registers[here, s], np.float64)
+            lost = None if spills is None else np.asarray(spills[here, s], np.float64)
+            kernel = kernel_of(nest, counts, target, outputs, constants, known, lost)
+            found.append(Cost(nest, counts, kernel, combined(kernel.parts, constants)))
+        out.append(found)
+        at = here.stop
+    return out
+
+
+Counted = list[tuple[BlockNest, Counts]]
+
+
+def _counted(sketch: Sketch, rows: Rows, constants: Constants) -> list[Counted]:
+    global _last
+    known = _last
+    if known is not None and known[:2] == (sketch, constants) and np.array_equal(known[2], rows):
+        return known[3]
+    found = []
+    for first in range(0, max(len(rows), 1), _TOGETHER):
+        nests = sketch.nests(rows[first : first + _TOGETHER])
+        found.append([(nest, block_counts(nest, constants)) for nest in nests])
+    _last = (sketch, constants, np.array(rows), found)
+    return found
+
+
+_last: tuple[Sketch, Constants, Rows, list[Counted]] | None = None
+
+
+def block_counts(nest: BlockNest, constants: Constants = CONSTANTS) -> Counts:
+    """Counts of one block's kernel."""
+    match form_of(nest.block):
+        case "tiled":
+            return tiled_counts(nest, constants)
+        case "across":
+            return across_counts(nest, constants)
+        case "rows":
+            return rows_counts(nest, constants)
+        case "direct" | "transform" | "points" | "limited":
+            return flat_counts(nest, constants)
+        case form:
+            raise NotImplementedError(form)
