@@ -25,3 +25,26 @@ class StoreError(TileworkError):
 
 class ModuleError(TileworkError):
     """A compiled module that cannot be loaded or run here."""
+
+
+class DeviceError(TileworkError):
+    """What a device, or its driver, says went wrong.
+
+    Attributes:
+        fatal: this process can use the device no more; another one may.
+    """
+
+    def __init__(self, text: str, *, fatal: bool = False) -> None:
+        super().__init__(text)
+        self.fatal = fatal
+
+
+class LaunchError(DeviceError):
+    """Code that the device refuses to load or to launch."""
+
+
+class DeviceLost(DeviceError):
+    """The device is not there, or not to be had, whatever was to run on it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, fatal=True)

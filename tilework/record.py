@@ -62,7 +62,7 @@ class Status(StrEnum):
     crashed = "crashed"
     """The worker process died on this candidate (`error` names the stage and the signal)."""
     worker_lost = "worker_lost"
-    """The worker process was lost, twice, for a reason outside the candidate."""
+    """The worker process, or its device, was lost, twice, for a reason outside the candidate."""
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,11 @@ class FaultyDevice:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
 
+    def for_target(self, target: Any) -> FaultyDevice:
+        found = FaultyDevice(target.kind)
+        found._device = self._device.for_target(target)
+        return found
+
     def load(self, kernel: FaultyKernel) -> Any:
         if kernel.fault == Fault.launch_error:
             raise OSError("symbol not found")

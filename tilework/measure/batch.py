@@ -46,6 +46,7 @@ class Batch:
     Attributes:
         log: results in the order in which they became known.
         tainted: the runner's memory cannot be trusted after its last reply.
+        impossible: why nothing can be measured here, whatever the candidate; else empty.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Batch:
         self._left_behind: set[int] = set()
         self.log: list[Measured] = []
         self.tainted = False
+        self.impossible = ""
 
     @property
     def done(self) -> bool:
@@ -122,7 +124,7 @@ class Batch:
             self._choose(self._limit)
         if self.done:
             return
-        if not self._prepared:
+        if not self._prepared and settings.verify:
             args = (self._task, settings.seed, self._answer)
             worker.ask(Job("prepare"), settings.reference_timeout_s, f"{JOBS}:prepare", *args)
             return
@@ -156,6 +158,8 @@ class Batch:
             self._built(job.index, value)
         elif job.stage == "prepare":
             self._prepared, self._answer = True, value
+        elif job.stage == "calibrate" and isinstance(value, str):
+            self.impossible = value
         elif job.stage == "calibrate":
             self._calibration_s = value
         elif job.stage == "duel":
@@ -236,6 +240,9 @@ class Batch:
 
     def _ran(self, index: int, reply: RunReply) -> None:
         self.tainted = reply.tainted
+        if reply.status == Status.worker_lost and Job("run", index) not in self._lost_once:
+            self._lost_once.add(Job("run", index))
+            return  # a new runner tries it once more
         result = replace(
             self._base(index, reply.status, reply.error), max_rel_error=reply.max_rel_error
         )

@@ -53,11 +53,25 @@ class Loaded(Protocol):
 
 
 class Device(Protocol):
-    """A kind's room ``device``: where kernels are verified and timed. Lives in the runner."""
+    """A kind's room ``device``: where kernels are verified and timed. Lives in the runner.
+
+    What goes wrong on it is told by `tilework.errors.DeviceError` and its like where more is known
+    than that a candidate failed: whether the runner must be replaced, whose fault it was.
+    """
 
     @property
     def environment(self) -> Mapping[str, str]:
         """Variables that the runner's process starts with, unless the user has set them."""
+
+    def for_target(self, target: Any) -> Device:
+        """The device for programs of this target: most kinds have one for all of theirs."""
+
+    def require(self, target: Any) -> None:
+        """Refuse to measure where it is plain that there is no such device.
+
+        Raises:
+            TargetError: what is missing, and what to do.
+        """
 
     def name(self, target: Any) -> str:
         """What the latencies of records were measured on; records of other names do not count."""
@@ -88,6 +102,6 @@ class Device(Protocol):
 
 
 def device_of(target: Target) -> Device:
-    """The room ``device`` of a target's kind."""
+    """The room ``device`` of a target's kind, for this target."""
     found: Device = kinds.room(target.kind, "device")
-    return found
+    return found.for_target(target)

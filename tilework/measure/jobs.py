@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tilework.errors import ScheduleError
+from tilework.errors import DeviceError, DeviceLost, LaunchError, ScheduleError
 from tilework.lower.protocol import builder_of
 from tilework.measure.device import Device, device_of
 from tilework.measure.error_text import describe_exception
@@ -39,10 +39,11 @@ def _task(pickled: bytes) -> Any:
 
 
 def _device(task: bytes, settings: Settings) -> Device:
+    target = _task(task).target
     if settings.device:
         found: Device = resolve(settings.device)
-        return found
-    return device_of(_task(task).target)
+        return found.for_target(target)
+    return device_of(target)
 
 
 def build(task: bytes, settings: Settings, sketch_id: int, row: tuple[int, ...]) -> BuildReply:
@@ -64,9 +65,12 @@ def build(task: bytes, settings: Settings, sketch_id: int, row: tuple[int, ...])
     return BuildReply(Status.ok, "", pickled, code, took, facts, kernel.outlook)
 
 
-def calibrate(task: bytes, settings: Settings) -> float:
-    """See `tilework.measure.device.Device.calibration_s`."""
-    return _device(task, settings).calibration_s()
+def calibrate(task: bytes, settings: Settings) -> float | str:
+    """See `tilework.measure.device.Device.calibration_s`; or why the device is not to be had."""
+    try:
+        return _device(task, settings).calibration_s()
+    except DeviceLost as error:
+        return str(error)
 
 
 def prepare(task: bytes, seed: int, answer: Answer | None) -> Answer:
@@ -109,7 +113,7 @@ def run(task: bytes, settings: Settings, kernel: bytes, best_latency_s: float | 
         reply = trial.verify()
         return trial.sample(best_latency_s) if reply.status == Status.ok else reply
     except Exception as error:
-        return RunReply(Status.run_error, describe_exception("run", error))
+        return _raised("run", error, Status.run_error)
 
 
 def duel(task: bytes, settings: Settings, kernels: Sequence[bytes]) -> list[RunReply]:
@@ -146,16 +150,17 @@ def duel(task: bytes, settings: Settings, kernels: Sequence[bytes]) -> list[RunR
 
 
 def _load(task: bytes, settings: Settings, kernel: bytes) -> Trial | RunReply:
-    reference, device = _reference(task, settings.seed), _device(task, settings)
+    reference = _reference(task, settings.seed) if settings.verify else None
     try:
+        device = _device(task, settings)
         plan = pickle.loads(kernel)
         loaded = device.load(plan)
     except Exception as error:
-        return RunReply(Status.launch_error, describe_exception("load", error))
+        return _raised("load", error, Status.launch_error)
     try:
         return Trial(plan, loaded, device, _task(task).target, reference, settings)
     except Exception as error:
-        return RunReply(Status.run_error, describe_exception("run", error))
+        return _raised("run", error, Status.run_error)
 
 
 def _reply_of(verify: Callable[[], RunReply]) -> RunReply:
@@ -163,4 +168,15 @@ def _reply_of(verify: Callable[[], RunReply]) -> RunReply:
     try:
         return verify()
     except Exception as error:
-        return RunReply(Status.run_error, describe_exception("run", error))
+        return _raised("run", error, Status.run_error)
+
+
+def _raised(stage: str, error: Exception, otherwise: Status) -> RunReply:
+    """The reply of a kernel at which an error was raised."""
+    status = otherwise
+    if isinstance(error, DeviceLost):
+        status = Status.worker_lost
+    elif isinstance(error, LaunchError):
+        status = Status.launch_error
+    fatal = isinstance(error, DeviceError) and error.fatal
+    return RunReply(status, describe_exception(stage, error), tainted=fatal)

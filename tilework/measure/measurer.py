@@ -55,6 +55,9 @@ class Measurer:
             target: the target to measure on: its `num_cores` is the number of threads.
             settings: how; by default as the target's device wants it.
             changes: fields of `Settings` that are to be others, by name.
+
+        Raises:
+            TargetError: there is no such device here.
         """
         device = device_of(target)
         settings = replace(settings or device.settings(), **changes)
@@ -64,6 +67,8 @@ class Measurer:
         processes = settings.build_processes or spare
         self.target = target
         self.settings = replace(settings, overlap=overlap, build_processes=processes)
+        if not settings.device:
+            device.require(target)
         kind = kinds.known_kind(target.kind)
         self._builder_module = _module_of(settings.builder or kind.builder)
         self._device_module = _module_of(settings.device or kind.device)
@@ -105,7 +110,8 @@ class Measurer:
             without those that others left behind when all were built.
 
         Raises:
-            MeasureError: worker processes cannot be started at all; the message says why.
+            MeasureError: worker processes cannot be started at all, or there is no device to be
+                had; the message says why.
         """
         key = str(task.workload_key)
         codes = {code: found for (k, code), found in self._codes.items() if k == key}
@@ -209,6 +215,8 @@ class Measurer:
             self._failed_starts = 0
             return
         batch.replied(job, succeeded, value)
+        if batch.impossible:
+            raise MeasureError(batch.impossible)
         if batch.tainted or worker.jobs_done >= _RECYCLE_AFTER:
             batch.tainted = False
             self._replace(batch, worker)

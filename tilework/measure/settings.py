@@ -26,6 +26,8 @@ class Settings:
         rotate_bytes: large constant weights are timed in as many copies as fill this many bytes,
             one after another, so that they come from memory as they do in a network whose other
             weights pass through the caches in between; 0 times one copy.
+        verify: compare outputs with those of the task's reference; off for devices that compute
+            nothing.
         overlap: build while measuring; None: if two cores stay free of the kernel.
         seed: of the random inputs.
         builder: "module:attribute" of a `tilework.lower.protocol.Builder` to use instead of the
@@ -45,6 +47,7 @@ class Settings:
     time_budget_ms: float = 30.0
     cold_cache: bool = False
     rotate_bytes: int = 96 << 20
+    verify: bool = True
     overlap: bool | None = None
     seed: int = 0
     builder: str = ""

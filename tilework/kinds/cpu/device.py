@@ -12,8 +12,9 @@ from tilework.kinds.cpu.kernel_call import BoundKernel, LoadedKernel, load_kerne
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.kernel import Kernel
 from tilework.measure.host_buffer import HostBuffer, footprint
+from tilework.measure.host_speed import host_calibration_s
 from tilework.measure.settings import Settings
-from tilework.runtime.samples import HostStopwatch, time_calls
+from tilework.runtime.samples import HostStopwatch
 from tilework.target.host import processor_name
 
 _PAGE = 4096
@@ -29,6 +30,13 @@ class CpuDevice:
 
     def __init__(self) -> None:
         self._pool = np.empty(0, np.uint8)
+
+    def for_target(self, target: CpuTarget) -> CpuDevice:
+        """The same for all."""
+        return self
+
+    def require(self, target: CpuTarget) -> None:
+        """There is a CPU everywhere."""
 
     def name(self, target: CpuTarget) -> str:
         """The processor, as its maker writes it."""
@@ -75,19 +83,8 @@ class CpuDevice:
         return HostStopwatch()
 
     def calibration_s(self) -> float:
-        """Time of 100 products of two 64 x 64 float32 matrices: the least of 7 runs.
-
-        It fits the first-level cache and runs on one thread, so that it moves with the core's
-        clock and with whatever shares the core, and with nothing of ours.
-        """
-        a = np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
-        out = np.empty_like(a)
-
-        def product() -> None:
-            np.matmul(a, a, out=out)
-
-        product()
-        return min(time_calls(product, 100) for _ in range(7))
+        """See `tilework.measure.host_speed`."""
+        return host_calibration_s()
 
     def flush(self, target: CpuTarget) -> Callable[[], object]:
         """Reads a quarter more bytes than the largest cache holds."""

@@ -25,6 +25,13 @@ class ReferenceDevice:
 
     environment: Mapping[str, str] = {}
 
+    def for_target(self, target: ReferenceTarget) -> ReferenceDevice:
+        """The same for all."""
+        return self
+
+    def require(self, target: ReferenceTarget) -> None:
+        """There is an interpreter everywhere."""
+
     def name(self, target: ReferenceTarget) -> str:
         """The same on every machine."""
         return NAME
