@@ -13,6 +13,7 @@ from tilework.errors import ModuleError
 from tilework.runtime import Module
 from tilework.runtime.executor import executor_of
 from tilework.runtime.image import Image, Ref, Step, Value
+from tilework.runtime.samples import HostStopwatch
 
 
 class ToyContext:
@@ -58,6 +59,15 @@ class ToyLoaded:
 
     def turn(self, threads):
         return nullcontext()
+
+    def device_array(self, what, given):
+        return None
+
+    def resident(self, buffers):
+        return buffers
+
+    def stopwatch(self):
+        return HostStopwatch()
 
     def roofline(self, threads):
         return ToyRoofline()

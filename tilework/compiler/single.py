@@ -68,7 +68,8 @@ class TaskFunction:
         inputs = [
             rng.random(t.shape).astype(numpy_dtype(t.dtype)) for t in self.task.compute_dag.inputs
         ]
-        call = self._loaded.context().bind(self._buffers(inputs), count)
+        buffers = self._loaded.resident(self._buffers(inputs))
+        call = self._loaded.context().bind(buffers, count)
         call()
         samples = take_samples(
             call, repeats=repeat, min_sample_s=min_repeat_ms / 1e3, budget_s=float("inf")

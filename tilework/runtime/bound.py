@@ -8,15 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
 from tilework.runtime.arrays import aligned_empty, check_ready
+from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.image import Image, Value
 
 Array = NDArray[Any]
+Take = Callable[[str, Any], DeviceArray | None]
+
+_DEVICE_ALIGN = 16
+"""Bytes at whose multiples an array in a GPU's memory begins: the widest access of a thread."""
 
 
 class BoundCall:
     """A module's run on fixed arrays: ``call()`` costs about a microsecond beside the kernels.
+
+    On a GPU, arrays of the host are copied there and back by every call; arrays that lie in its
+    memory are used where they are.
 
     Attributes:
         inputs: the arrays that a call reads, by name; fill them in place.
@@ -26,27 +35,36 @@ class BoundCall:
     __slots__ = ("_run", "inputs", "outputs")
 
     def __init__(
-        self, run: Callable[[], None], inputs: dict[str, Array], outputs: list[Array]
+        self, run: Callable[[], None], inputs: dict[str, Any], outputs: list[Any]
     ) -> None:
         self._run = run
         self.inputs = inputs
         self.outputs = outputs
 
-    def __call__(self) -> list[Array]:
+    def __call__(self) -> list[Any]:
         """Run once; returns `outputs`."""
         self._run()
         return self.outputs
 
 
 def io_buffers(
-    image: Image, inputs: Mapping[str, Array] | None, outputs: Sequence[Array] | None
-) -> list[Array]:
-    """One array per io number: the caller's where given, else new ones.
+    image: Image,
+    inputs: Mapping[str, Any] | None,
+    outputs: Sequence[Any] | None,
+    take: Take | None = None,
+) -> list[Any]:
+    """One array per io number: the caller's where given, else new ones of the host.
+
+    Args:
+        image: of the module.
+        inputs: by name.
+        outputs: all or none.
+        take: makes a `DeviceArray` of what is no NumPy array, where the machine can.
 
     Raises:
         ModuleError: an array cannot be used as it is, or two of them overlap.
     """
-    given: dict[int, tuple[str, Value, Array]] = {}
+    given: dict[int, tuple[str, Value, Any]] = {}
     names = [v.name for v in image.inputs]
     unknown = [str(n) for n in inputs or () if n not in names]
     if unknown:
@@ -68,15 +86,25 @@ def io_buffers(
                     "outputs, and take those of the bound call"
                 )
             given[v.io] = (f"output {v.name}", v, array)
+    for number, (what, value, array) in given.items():
+        found = None if take is None or isinstance(array, np.ndarray) else take(what, array)
+        given[number] = (what, value, array if found is None else found)
     for what, value, array in given.values():
         _check(what, value, array)
     _check_apart([(what, array) for what, _, array in given.values()], image)
     return [given[i][2] if i in given else _new(v) for i, v in enumerate(image.io_values)]
 
 
-def bound_outputs(image: Image, buffers: Sequence[Array]) -> list[Array]:
-    """The outputs in order, as views of the io buffers."""
-    return [buffers[v.io].reshape(v.shape) for v in image.outputs]
+def bound_inputs(image: Image, buffers: Sequence[Any]) -> dict[str, Any]:
+    """The inputs by name, as the caller knows them."""
+    named = {v.name: buffers[v.io] for v in image.inputs}
+    return {n: b.given if isinstance(b, DeviceArray) else b for n, b in named.items()}
+
+
+def bound_outputs(image: Image, buffers: Sequence[Any]) -> list[Any]:
+    """The outputs in order: views of the io buffers, or what the caller gave."""
+    pairs = [(buffers[v.io], v.shape) for v in image.outputs]
+    return [b.given if isinstance(b, DeviceArray) else b.reshape(shape) for b, shape in pairs]
 
 
 def _new(value: Value) -> Array:
@@ -87,14 +115,39 @@ def _new(value: Value) -> Array:
 
 
 def _check(what: str, value: Value, array: Any) -> None:
-    check_ready(what, array, value.shape, value.dtype)
-    if what.startswith("output") and not array.flags.writeable:
+    if isinstance(array, DeviceArray):
+        _check_device_array(what, value, array)
+        writable = array.writable
+    else:
+        check_ready(what, array, value.shape, value.dtype)
+        writable = array.flags.writeable
+    if what.startswith("output") and not writable:
         raise ModuleError(f"{what}: the array is read-only")
 
 
-def _check_apart(arrays: Sequence[tuple[str, Array]], image: Image) -> None:
+def _check_device_array(what: str, value: Value, array: DeviceArray) -> None:
+    if array.shape != value.shape or numpy_dtype(array.dtype) != numpy_dtype(value.dtype):
+        raise ModuleError(
+            f"{what}: expected {value.dtype}{list(value.shape)}, got "
+            f"{array.dtype}{list(array.shape)}"
+        )
+    if array.address % _DEVICE_ALIGN:
+        raise ModuleError(
+            f"{what}: the array must begin at a multiple of {_DEVICE_ALIGN} bytes; make a copy"
+        )
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    if isinstance(a, DeviceArray) and isinstance(b, DeviceArray):
+        return a.address < b.address + b.nbytes and b.address < a.address + a.nbytes
+    if isinstance(a, DeviceArray) or isinstance(b, DeviceArray):
+        return False
+    return np.may_share_memory(a, b)
+
+
+def _check_apart(arrays: Sequence[tuple[str, Any]], image: Image) -> None:
     """Outputs must not overlap anything: a kernel may write one before all inputs are read."""
     for i, (what, array) in enumerate(arrays):
         for other, earlier in arrays[:i]:
-            if what.startswith("output") and np.may_share_memory(array, earlier):
+            if what.startswith("output") and _overlap(array, earlier):
                 raise ModuleError(f"module {image.name}: {what} and {other} overlap in memory")

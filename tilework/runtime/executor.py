@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from tilework import kinds
 from tilework.errors import ModuleError, TargetError
+from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.image import Image, Step
+from tilework.runtime.samples import Stopwatch
 
 Array = NDArray[Any]
 
@@ -58,10 +60,11 @@ class Context(Protocol):
     def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
         """Run once and return the seconds that each step took."""
 
-    def bind(self, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+    def bind(self, buffers: Sequence[Any], threads: int) -> Callable[[], None]:
         """The run on these buffers, ready to be repeated at the least cost.
 
-        It takes its turn by itself, and may be called from several threads.
+        Some may be what `Loaded.device_array` or `Loaded.resident` made. It takes its turn by
+        itself, and may be called from several threads.
         """
 
     def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
@@ -84,6 +87,22 @@ class Loaded(Protocol):
 
     def turn(self, threads: int) -> AbstractContextManager[object]:
         """What a run of `Context.run` or `Context.profile` holds while it lasts."""
+
+    def device_array(self, what: str, given: Any) -> DeviceArray | None:
+        """An array of another package that lies in this machine's own memory; None if it does not.
+
+        Args:
+            what: names it in messages.
+
+        Raises:
+            ModuleError: it does, but cannot be used where it lies.
+        """
+
+    def resident(self, buffers: Sequence[Array]) -> Sequence[Any]:
+        """Io buffers with the same values where kernels find them without copies."""
+
+    def stopwatch(self) -> AbstractContextManager[Stopwatch]:
+        """Times calls that `Context.bind_step` made."""
 
     def roofline(self, threads: int) -> Roofline:
         """What this machine reaches with such code; measured once per process."""

@@ -17,7 +17,8 @@ from tilework.errors import ModuleError
 from tilework.locks import Lock
 from tilework.runtime.archive import read_image, write_image
 from tilework.runtime.arrays import aligned_copy, aligned_empty, ready_copy
-from tilework.runtime.bound import BoundCall, bound_outputs, io_buffers
+from tilework.runtime.bound import BoundCall, bound_inputs, bound_outputs, io_buffers
+from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.executor import Context, Loaded, Roofline, executor_of
 from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winograd_text
 from tilework.runtime.names import in_order
@@ -109,8 +110,8 @@ class Module:
 
     def bind(
         self,
-        inputs: Mapping[str, Array] | None = None,
-        outputs: Sequence[Array] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Sequence[Any] | None = None,
         threads: int | None = None,
     ) -> BoundCall:
         """A run with its arrays fixed, to be repeated at the least cost.
@@ -125,6 +126,10 @@ class Module:
             outputs: arrays to write, all or none.
             threads: number of threads; by default `num_threads`.
 
+        A module for a GPU also takes arrays of other packages that lie in its memory, by
+        ``__cuda_array_interface__`` or DLPack, and uses them without a copy. A call waits for what
+        the default stream has been given; work on other streams must be finished before.
+
         Returns:
             A function of no arguments, with its ``inputs`` and ``outputs``.
 
@@ -133,10 +138,10 @@ class Module:
                 boundary, or overlaps another; or this CPU cannot run the code.
         """
         count = self._threads(threads)
-        buffers = io_buffers(self.image, inputs, outputs)
+        buffers = io_buffers(self.image, inputs, outputs, self._device_array)
         run = self._context().bind(buffers, count)
-        named = {v.name: buffers[v.io] for v in self.image.inputs}
-        return BoundCall(run, named, bound_outputs(self.image, buffers))
+        named, written = bound_inputs(self.image, buffers), bound_outputs(self.image, buffers)
+        return BoundCall(run, named, written)
 
     def benchmark(
         self, repeat: int = 3, min_repeat_ms: float = 500, threads: int | None = None
@@ -204,7 +209,13 @@ class Module:
             if step.symbol not in out:
                 call = context.bind_step(i, buffers, count)
                 call()
-                samples = take_samples(call, repeats=9, min_sample_s=1e-3, budget_s=0.02)
+                samples = take_samples(
+                    call,
+                    repeats=9,
+                    min_sample_s=1e-3,
+                    budget_s=0.02,
+                    stopwatch=self._loaded().stopwatch,
+                )
                 out[step.symbol] = 1e3 * samples.median
         return out
 
@@ -284,6 +295,9 @@ class Module:
             finally:
                 self._idle.append(context)
 
+    def _device_array(self, what: str, given: Any) -> DeviceArray | None:
+        return self._loaded().device_array(what, given)
+
     def _threads(self, count: int | None) -> int:
         """A number of threads for a run; by default `num_threads`."""
         if count is None:
@@ -294,10 +308,11 @@ class Module:
         return int(count)
 
     def _timed_call(self, threads: int | None) -> Callable[[], object]:
-        call = self.bind(threads=threads)
-        for mine, random in zip(call.inputs.values(), self._random_inputs(), strict=True):
+        count = self._threads(threads)
+        buffers = io_buffers(self.image, None, None)
+        for mine, random in zip(buffers, self._random_inputs(), strict=False):  # inputs first
             mine[...] = random
-        return call
+        return self._context().bind(self._loaded().resident(buffers), count)
 
     def _random_inputs(self) -> list[Array]:
         rng = np.random.default_rng(0)

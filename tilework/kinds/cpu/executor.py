@@ -21,6 +21,7 @@ from tilework.kinds.cpu.team import TEAM
 from tilework.locks import Lock
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import Image
+from tilework.runtime.samples import HostStopwatch
 from tilework.target.host import HOST_PLATFORM
 
 Array = NDArray[Any]
@@ -79,6 +80,18 @@ class LoadedNetwork:
     def turn(self, threads: int) -> AbstractContextManager[object]:
         """Runs with several threads take turns in the whole process: `tilework.kinds.cpu.team`."""
         return TEAM.turn(threads)
+
+    def device_array(self, what: str, given: Any) -> None:
+        """A CPU has no memory of its own."""
+        return None
+
+    def resident(self, buffers: Sequence[Array]) -> Sequence[Array]:
+        """They are where they must be."""
+        return buffers
+
+    def stopwatch(self) -> HostStopwatch:
+        """Wall time."""
+        return HostStopwatch()
 
     def roofline(self, threads: int) -> CpuRoofline:
         """See `tilework.runtime.executor.Loaded`."""

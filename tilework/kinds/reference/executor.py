@@ -22,6 +22,7 @@ from tilework.lower.ir import Buffer, Program
 from tilework.lower.serial import FORMAT, ProgramFormatError, program_from_json
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import Image, Step
+from tilework.runtime.samples import HostStopwatch
 
 Array = NDArray[Any]
 
@@ -94,6 +95,18 @@ class LoadedPrograms:
     def turn(self, threads: int) -> AbstractContextManager[object]:
         """Runs may meet."""
         return nullcontext()
+
+    def device_array(self, what: str, given: Any) -> None:
+        """There is no memory but the host's."""
+        return None
+
+    def resident(self, buffers: Sequence[Array]) -> Sequence[Array]:
+        """They are where they must be."""
+        return buffers
+
+    def stopwatch(self) -> HostStopwatch:
+        """Wall time: what a call of one step counted is not kept."""
+        return HostStopwatch()
 
     def roofline(self, threads: int) -> ReferenceRoofline:
         """See `tilework.runtime.executor.Loaded`."""
