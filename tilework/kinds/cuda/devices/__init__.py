@@ -1,0 +1,1 @@
+"""Where kernels of GPU targets are measured: on the device, on its emulation, or nowhere."""

@@ -1,0 +1,65 @@
+"""The least time that a kernel call can take on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilework.kinds.cuda.target import CudaTarget
+from tilework.runtime.image import Image, Step
+
+_L2_SHARE = 0.5
+"""Of the second-level cache: data of this size stays there from one kernel to the next."""
+
+
+def peak_flops(target: CudaTarget) -> float:
+    """Float32 operations per second of all multiprocessors; a multiply-add is two."""
+    device = target.device
+    return 2.0 * device.sms * target.limits.fp32_lanes * device.ghz * 1e9
+
+
+def l2_bytes_per_s(target: CudaTarget) -> float:
+    """What all multiprocessors together get from the second-level cache."""
+    device = target.device
+    return device.sms * device.l2_bytes_per_clock * device.ghz * 1e9
+
+
+@dataclass(frozen=True)
+class CudaRoofline:
+    """The figures of a target's device: those of its data sheet.
+
+    Tensor cores are left out: calls that use them may take less than is said here.
+    """
+
+    target: CudaTarget
+
+    @property
+    def wall_clock(self) -> bool:
+        """Only on a device: emulated times say nothing of one."""
+        return self.target.run == "device"
+
+    def seconds(self, step: Step, image: Image) -> float:
+        """The longer of the arithmetic at its peak and the memory traffic at its peak."""
+        values = step.nbytes - step.constant_bytes
+        return max(
+            step.flops / peak_flops(self.target),
+            self.constants_s(step, image) + self._read_s(values, values),
+        )
+
+    def constants_s(self, step: Step, image: Image) -> float:
+        """See `tilework.runtime.executor.Roofline`."""
+        return self._read_s(step.constant_bytes, image.constants.nbytes + image.arena_bytes)
+
+    def warm_constants_s(self, step: Step) -> float:
+        """See `tilework.runtime.executor.Roofline`."""
+        return self._read_s(step.constant_bytes, step.nbytes)
+
+    def level(self, nbytes: float) -> str:
+        """See `tilework.runtime.executor.Roofline`."""
+        return "the L2 cache" if self._fits(nbytes) else "the device's memory"
+
+    def _read_s(self, nbytes: float, footprint: float) -> float:
+        rate = self.target.device.dram_bytes_per_s
+        return nbytes / (l2_bytes_per_s(self.target) if self._fits(footprint) else rate)
+
+    def _fits(self, nbytes: float) -> bool:
+        return nbytes <= _L2_SHARE * self.target.device.l2_bytes
