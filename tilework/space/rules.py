@@ -53,7 +53,9 @@ def elementwise_consumer(facts: AccessAnalysis, state: State, op: Compute) -> Co
     if len(found) != 1:
         return None
     consumer = found[0]
-    if consumer.reduce_axes or state.finishes(consumer) or consumer.shape != op.shape:
+    if consumer.reduce_axes or consumer.shape != op.shape:
+        return None
+    if state.finishes(consumer) or state.hosts(consumer):
         return None
     accesses = [r for r in reads(inline_body(consumer, state.inlined)) if r.tensor.op is op]
     if all(is_elementwise_read(r, consumer) for r in accesses):

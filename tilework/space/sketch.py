@@ -132,7 +132,24 @@ class Sketch:
             total += len(kept[-1])
             if total >= n:
                 break
+        if not total and len(self.blocks) > 1:
+            return self._sample_by_block(rng, n)
         return np.concatenate(kept) if kept else np.empty((0, self.num_decisions), np.int32)
+
+    def _sample_by_block(self, rng: np.random.Generator, n: int) -> Rows:
+        """Up to ``n`` valid random rows where rows are rarely valid in all blocks at once."""
+        space, draw = space_of(self.target), (2 * n + 16) * _MAX_SAMPLING_ROUNDS
+        out = np.empty((n, self.num_decisions), np.int32)
+        for block, own in zip(self.blocks, self.by_block, strict=True):
+            rows = np.ones((draw, self.num_decisions), np.int32)
+            for d in own:
+                rows[:, d.columns] = d.choices[rng.integers(len(d.choices), size=draw)]
+            rows = rows[space.valid(BlockNest.of(block, rows, own), self.target)]
+            if not len(rows):
+                return out[:0]
+            columns = [c for d in own for c in d.columns]
+            out[:, columns] = rows[rng.integers(len(rows), size=n)][:, columns]
+        return out[self.valid(out)]
 
     def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
         """Rows with one or two decisions redrawn; an invalid child falls back to its parent."""

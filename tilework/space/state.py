@@ -121,6 +121,10 @@ class State:
         """Whether ``op`` is computed on a reduction's finished register tile."""
         return op in self.epilogues.values()
 
+    def hosts(self, op: Compute) -> bool:
+        """Whether ``op`` has a nest of its own in which other stages are computed."""
+        return op not in self.attached and any(at.reader is op for at in self.attached.values())
+
     def levels(self, op: Compute) -> Levels | None:
         """How the nest of ``op`` is tiled; None if it has none."""
         plan = self.plans.get(op)
