@@ -52,7 +52,7 @@ def lower(
         ScheduleError: the row does not fit the sketch or breaks a limit of the target, or a stage
             has levels that no code here is made for.
     """
-    nests = _nests(sketch, row)
+    nests = nests_of(sketch, row)
     for nest in nests:
         _check_levels(nest.block)
     packed: dict[Operation, Packed] = {}
@@ -61,7 +61,7 @@ def lower(
         own = packings(sketch.blocks, nest)
         packed |= own
         streamed |= {op for op, p in own.items() if tactics.streamed(nest, op, p)}
-    ctx = Context(_arguments(sketch, packed, streamed, apart or {}), packed, tactics)
+    ctx = Context(arguments(sketch, packed, streamed, apart or {}), packed, tactics)
     scattered = scattered_ops(sketch.blocks)
     for op in (b.result for b in sketch.blocks):
         if op not in ctx.buffers:
@@ -74,10 +74,15 @@ def lower(
     inputs = tuple(ctx.buffers[t.op] for t in sketch.dag.inputs)
     outputs = tuple(ctx.buffers[t.op] for t in sketch.dag.outputs)
     program = Program(inputs, outputs, tuple(ctx.temporaries), tuple(regions))
-    return Lowered(program, _weights(sketch, packed))
+    return Lowered(program, weights(sketch, packed))
 
 
-def _nests(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
+def nests_of(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
+    """The nests of one schedule.
+
+    Raises:
+        ScheduleError: the row does not fit the sketch or breaks a limit of the target.
+    """
     rows = sketch.check(np.asarray(row, dtype=np.int32))
     if not sketch.valid(rows)[0]:
         raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
@@ -119,7 +124,7 @@ def _form(block: Block) -> Form:
     return "reduction" if block.reduce else "elementwise"
 
 
-def _arguments(
+def arguments(
     sketch: Sketch,
     packed: Mapping[Operation, Packed],
     streamed: set[Operation],
@@ -136,7 +141,7 @@ def _arguments(
     return out
 
 
-def _weights(sketch: Sketch, packed: Mapping[Operation, Packed]) -> dict[int, Packing]:
+def weights(sketch: Sketch, packed: Mapping[Operation, Packed]) -> dict[int, Packing]:
     """How inputs must be rearranged before the kernel runs, by position."""
     out: dict[int, Packing] = {}
     for i, t in enumerate(sketch.dag.inputs):

@@ -171,5 +171,5 @@ def shared_bytes(nest: BlockNest) -> Ints:
     for i, operand in enumerate(operands(nest.block)):
         if operand.stageable:
             reach = box(nest, i, operand, span).reach
-            total = total + aligned(reach * operand.itemsize * nest.values["stages"])
+            total = total + aligned(reach * operand.itemsize) * nest.values["stages"]
     return total

@@ -124,7 +124,12 @@ class VectorStore:
 def is_aligned(
     buffer: Buffer, indices: Sequence[Expr], var: Axis, known: dict[Axis, str | int]
 ) -> bool:
-    """Whether an access moves by one element with ``var``, from a multiple of its extent."""
+    """Whether an access moves by one element with ``var``, from a multiple of its extent.
+
+    An argument inside a larger array may begin at any of its elements.
+    """
+    if buffer.apart is not None and buffer.scope != "block":
+        return False
     rest = {a: v for a, v in known.items() if a is not var}
     form = flat(buffer, indices, rest)
     if form.terms.get(var) != 1:

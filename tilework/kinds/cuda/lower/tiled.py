@@ -1,0 +1,252 @@
+"""Tiles of a reduction that a block of threads computes from operands in shared memory.
+
+Each thread computes a register tile for each of its virtual points, which lie a whole block of
+threads apart::
+
+    acc = 0
+    for fetches:
+      barrier; all threads fetch the boxes of the staged operands; barrier
+      for inner terms (expanded as the row says):
+        a[...], b[...] = fragments of the operands, in vectors where they are aligned
+        acc[...] += a * b
+    out = epilogue(acc), in vectors
+
+With two stages a fetch is on its way while the one before it is computed with, past the registers
+where the machine can, else in registers::
+
+    fetch 0
+    for fetches:
+      wait for what is on its way; barrier
+      send for the next one; compute; put the next one from registers to the other stage
+
+One barrier a fetch suffices: what is written then was read before that barrier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from tilework.kinds.cuda.geometry import least_blocks, registers_asked
+from tilework.kinds.cuda.lower.flat import Names, chosen, clamped, guards, named, place
+from tilework.kinds.cuda.lower.fragments import Fragment
+from tilework.kinds.cuda.lower.staged import Staged, element
+from tilework.kinds.cuda.lower.terms import (
+    add,
+    reduce_index,
+    reduce_loops,
+    reduce_vars,
+    reduction,
+    start,
+)
+from tilework.kinds.cuda.lower.thread_tile import Held, ThreadTile
+from tilework.kinds.cuda.staging import DIRECT, Operand, box, operands, spans
+from tilework.lower.common import (
+    ZERO,
+    bind,
+    const,
+    load,
+    loop_var,
+    nest,
+    var_or_zero,
+    weighted_sum,
+)
+from tilework.lower.context import Context
+from tilework.lower.epilogue import store_result
+from tilework.lower.ir import Barrier, Commit, If, Let, Load, Region, Stmt, Wait, seq
+from tilework.space.bounds import conjunction
+from tilework.space.nest import BlockNest
+from tilework.te.expr import (
+    Axis,
+    Expr,
+    IfThenElse,
+    Read,
+    binary,
+    children,
+    compare,
+)
+from tilework.te.tensor import Operation
+
+Point = Mapping[Axis, Expr]
+
+
+def lower_tiled(ctx: Context, block_nest: BlockNest, *, asynchronous: bool) -> Region:
+    """The region of a block of the form "tiled".
+
+    Args:
+        ctx: the program's context.
+        block_nest: of one row.
+        asynchronous: whether the machine copies to shared memory past the registers.
+
+    Raises:
+        ScheduleError: a staged operand is itself a reduction.
+    """
+    return _Tiled(ctx, block_nest, asynchronous).region()
+
+
+class _Tiled:
+    def __init__(self, ctx: Context, block_nest: BlockNest, asynchronous: bool) -> None:
+        self.ctx, self.nest, self.block = ctx, block_nest, block_nest.block
+        self.asynchronous = asynchronous
+        self.tile = ThreadTile(block_nest)
+        self.count = math.prod(v.extent for v in self.tile.threads.values())
+        self.thread = loop_var("tid", self.count)
+        self.inner = reduce_vars(block_nest)
+        self.fetches = {a: int(block_nest.tiles[a][0][0]) for a in self.block.reduce}
+        stages = chosen(block_nest, "stages")
+        self.stages = stages if math.prod(self.fetches.values()) > 1 else 1
+        self.staged = self._staged()
+        sizes = tuple(self.tile.size[a][n] for a in self.tile.axes for n in (1, 3))
+        op = self.block.op
+        self.acc = ctx.temporary(f"{op.name}.acc", sizes, op.dtype, "register")
+
+    def _staged(self) -> dict[Read, Staged]:
+        out, span = {}, spans(self.nest)
+        for i, operand in enumerate(operands(self.block)):
+            if operand.stageable and chosen(self.nest, f"stage{i}") != DIRECT:
+                found = box(self.nest, i, operand, span)
+                out[operand.read] = Staged(
+                    self.ctx, self.block, operand, found, self.stages, self.thread, self.count
+                )
+        return out
+
+    def region(self) -> Region:
+        """All of it."""
+        first = self.tile.held(self.tile.axes)
+        begin = first.each(start(self.acc, first.where(self.tile.axes), reduction(self.block)))
+        two = self.staged and self.stages > 1
+        body = seq(begin, self._two_stages() if two else self._one_stage(), self._finish())
+        least = least_blocks(np.array([self.count]), registers_asked(self.nest))
+        return Region(
+            self.block.result.name,
+            tuple(self.tile.grid.values()),
+            body,
+            tuple(self.tile.threads.values()),
+            self.thread,
+            int(least[0]),
+        )
+
+    # -- fetches --------------------------------------------------------------------------------
+
+    def _one_stage(self) -> Stmt:
+        variables = {a: loop_var(f"{a.name}.o", n) for a, n in self.fetches.items()}
+        point = self._fetch_point({a: var_or_zero(v) for a, v in variables.items()})
+        fills = [s.fill(ZERO, point) for s in self.staged.values()]
+        loops = [(v, v.extent, "serial") for v in variables.values() if v.extent > 1]
+        again = Barrier() if fills and loops else None
+        ready = Barrier() if fills else None
+        return nest(loops, seq(again, *fills, ready, self._compute(ZERO, point)))
+
+    def _two_stages(self) -> Stmt:
+        total = math.prod(self.fetches.values())
+        number, following = loop_var("fetch", total), loop_var("next", total)
+        stage, other = loop_var("stage", 2), loop_var("other", 2)
+        names, here = self._fetch_of(number)
+        later_names, later = self._fetch_of(following)
+        begin = self._fetch_point(dict.fromkeys(self.fetches, ZERO))
+        passing = [s for s in self.staged.values() if self.asynchronous and s.passes(later)]
+        others = [s for s in self.staged.values() if s not in passing]
+        commit = Commit() if passing else None
+        prologue = seq(
+            *(s.copy(ZERO, begin) for s in passing), commit, *(s.fill(ZERO, begin) for s in others)
+        )
+        send = seq(
+            *(s.copy(other, later) for s in passing), commit, *(s.take(later) for s in others)
+        )
+        send = Let(following, binary("+", number, const(1)), named(later_names, send))
+        more = compare("<", number, const(total - 1))
+        step = seq(
+            Wait(0) if passing else None,
+            Barrier(),
+            If(more, send),
+            named(names, self._compute(stage, here)),
+            If(more, seq(*(s.put(other) for s in others))) if others else None,
+        )
+        step = Let(other, binary("-", const(1), stage), step)
+        step = Let(stage, binary("%", number, const(2)), step)
+        return seq(prologue, nest([(number, total, "serial")], step))
+
+    def _fetch_of(self, number: Axis) -> tuple[Names, Point]:
+        """The first point of a fetch by its number."""
+        names, found = place(number, self.fetches)
+        return names, self._fetch_point(found)
+
+    def _fetch_point(self, number: Mapping[Axis, Expr]) -> Point:
+        """The first point of the block's tile and of a fetch, along each axis."""
+        out = {a: self.tile.first(a) for a in self.tile.axes}
+        for axis, n in number.items():
+            out[axis] = weighted_sum([(n, self.inner[axis].extent)])
+        return out
+
+    # -- arithmetic -----------------------------------------------------------------------------
+
+    def _compute(self, stage: Expr, first: Point) -> Stmt:
+        """All terms of one fetch."""
+        node, axes = reduction(self.block), self.tile.axes
+        eager = eager_reads(self.block.source)
+        found: dict[Read, Fragment] = {}
+        for operand in operands(self.block):
+            held = self.staged.get(operand.read)
+            if held is not None:
+                found[operand.read] = self._from_stage(operand, held, stage)
+            elif operand.stageable and operand.attached is None and operand.read in eager:
+                found[operand.read] = self._from_memory(operand, first)
+        held_all = self.tile.held(axes)
+
+        def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+            if read in found:
+                return found[read].at(held_all)
+            return element(self.ctx, self.block, op, indices)
+
+        at = {a: binary("+", first[a], x) for a, x in self._local(held_all).items()}
+        safe = at | clamped({a: at[a] for a in axes}, self.tile.covered())
+        value = bind(node.source, safe, resolve)
+        update = held_all.each(add(self.acc, held_all.where(axes), node, value))
+        fills = [f.fill() for f in found.values()]
+        return reduce_loops(self.nest, self.inner, seq(*fills, update))
+
+    def _local(self, held: Held) -> dict[Axis, Expr]:
+        """The place in the block's tile and in the fetch, along the axes that are held."""
+        out = {a: self.tile.local(a, held) for a in held.virtual}
+        return out | reduce_index(self.inner)
+
+    def _from_stage(self, operand: Operand, held: Staged, stage: Expr) -> Fragment:
+        return Fragment(operand, self.tile, lambda h: held.read(stage, self._local(h)))
+
+    def _from_memory(self, operand: Operand, first: Point) -> Fragment:
+        def load_at(held: Held) -> Load:
+            at = {a: binary("+", first[a], x) for a, x in self._local(held).items()}
+            forms = operand.forms or ()
+            indices = [
+                binary(
+                    "+",
+                    weighted_sum([(at[a], c) for a, c in f.coefficients.items()]),
+                    const(f.const),
+                )
+                for f in forms
+            ]
+            return load(self.ctx.buffers[operand.read.tensor.op], indices)
+
+        return Fragment(operand, self.tile, load_at)
+
+    # -- results --------------------------------------------------------------------------------
+
+    def _finish(self) -> Stmt:
+        """The epilogue on the register tile."""
+        axes = self.tile.axes
+        held = self.tile.held(axes, axes[-1] if axes else None)
+        at = {a: binary("+", self.tile.first(a), self.tile.local(a, held)) for a in axes}
+        done = load(self.acc, held.where(axes))
+        store = store_result(self.ctx, self.block, at, done)
+        inside = conjunction(guards(at, self.tile.covered()))
+        return held.each(store if inside is None else If(inside, store))
+
+
+def eager_reads(e: Expr) -> set[Read]:
+    """The reads that are made whatever the data are: those on no side of an `IfThenElse`."""
+    if isinstance(e, Read):
+        return {e}
+    parts = (e.cond,) if isinstance(e, IfThenElse) else children(e)
+    return {r for part in parts for r in eager_reads(part)}

@@ -1,0 +1,66 @@
+"""Schedules for GPUs as loop programs: `tilework.lower.protocol.Lowering`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tilework.errors import ScheduleError
+from tilework.kinds.cuda.lower.across import lower_across
+from tilework.kinds.cuda.lower.direct import lower_direct
+from tilework.kinds.cuda.lower.limited import lower_limited
+from tilework.kinds.cuda.lower.points import lower_points
+from tilework.kinds.cuda.lower.rows import lower_rows
+from tilework.kinds.cuda.lower.tiled import lower_tiled
+from tilework.kinds.cuda.lower.transform import lower_transform
+from tilework.kinds.cuda.target import CudaTarget
+from tilework.kinds.cuda.tiling import Form, form_of
+from tilework.lower.context import Context
+from tilework.lower.ir import Program, Region
+from tilework.lower.lower import arguments, nests_of, weights
+from tilework.lower.protocol import Lowered
+from tilework.space.nest import BlockNest
+from tilework.space.sketch import Sketch
+
+_LOWERINGS: dict[Form, Callable[[Context, BlockNest], Region]] = {
+    "across": lower_across,
+    "direct": lower_direct,
+    "limited": lower_limited,
+    "points": lower_points,
+    "rows": lower_rows,
+    "transform": lower_transform,
+}
+
+
+class CudaLowering:
+    """A kernel launch for each block of a sketch; results between them are in global memory."""
+
+    def lower(
+        self,
+        sketch: Sketch,
+        row: Sequence[int],
+        apart: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> Lowered:
+        """See `tilework.lower.protocol.Lowering`."""
+        nests = nests_of(sketch, row)
+        ctx = Context(arguments(sketch, {}, set(), apart or {}), {})
+        for op in (b.result for b in sketch.blocks):
+            if op not in ctx.buffers:
+                ctx.buffers[op] = ctx.temporary(op.name, op.shape, op.dtype, "global")
+        target = CudaTarget.of(sketch.target)
+        regions = tuple(_region(ctx, nest, target) for nest in nests)
+        inputs = tuple(ctx.buffers[t.op] for t in sketch.dag.inputs)
+        outputs = tuple(ctx.buffers[t.op] for t in sketch.dag.outputs)
+        program = Program(inputs, outputs, tuple(ctx.temporaries), regions)
+        return Lowered(program, weights(sketch, {}))
+
+
+def _region(ctx: Context, nest: BlockNest, target: CudaTarget) -> Region:
+    form = form_of(nest.block)
+    if form == "tiled":
+        return lower_tiled(ctx, nest, asynchronous=target.limits.async_copy)
+    if form not in _LOWERINGS:
+        raise ScheduleError(f"{nest.block.op.name}: no code is made for the form {form!r}")
+    return _LOWERINGS[form](ctx, nest)
+
+
+LOWERING = CudaLowering()
