@@ -129,6 +129,11 @@ def case_of(lowered: Lowered, inputs: Sequence[np.ndarray]) -> Case:
     return Case(lowered.program, packed)
 
 
+def print_schedule(sketch: Sketch, row) -> Source:
+    """CUDA C of one row."""
+    return print_program(lowering_of(sketch.target).lower(sketch, row).program)
+
+
 def run_schedule(task, sketch_id, row, checked=True, orders=(0, 1)) -> list[np.ndarray]:
     """Outputs of one schedule of a task for random inputs (`random_inputs` with seed 0)."""
     sketch = SearchSpace.of(task).sketch(sketch_id)

@@ -94,7 +94,7 @@ class Expressions:
             parts = []
         for atom, c in form.terms.items():
             value = self.atom(atom)
-            parts.append(value if c == 1 else f"{value} * {c}")
+            parts.append(value if c == 1 else f"-{value}" if c == -1 else f"{value} * {c}")
         text = " + ".join(parts).replace("+ -", "- ")
         if not parts:
             return str(form.const)

@@ -41,6 +41,7 @@ class Statements:
     def __init__(self, names: Names, texts: Expressions, lines: Lines) -> None:
         self.names, self.texts, self.lines = names, texts, lines
         self.loops = 0
+        self.expanded = 0
         self.combined = False
 
     def write(self, s: Stmt) -> None:
@@ -121,7 +122,7 @@ class Statements:
 
     def _loop(self, s: For) -> None:
         known = dict(self.names.bases)
-        if s.kind == "unroll":
+        if s.kind == "unroll" and not self.expanded:
             self._hoist(s)
         name = self.names.fresh(s.var.name)
         start = self.texts.index(s.start) if isinstance(s.start, Expr) else str(s.start)
@@ -130,7 +131,9 @@ class Statements:
         self.lines.add(f"for (int {name} = {start}; {name} < {stop}; ++{name}) {{")
         self.names.known[s.var] = name
         self.loops += 1
+        self.expanded += s.kind == "unroll"
         self._inside(s.body)
+        self.expanded -= s.kind == "unroll"
         self.loops -= 1
         self.lines.add("}")
         self.names.bases = known
@@ -174,6 +177,8 @@ class Statements:
                 inner.add(x.var)
         found: dict[Base, list[tuple[Axis, int]]] = {}
         for buffer, indices in _accesses(s):
+            if buffer.scope in ("register", "thread"):
+                continue
             form = flat(buffer, indices, self.names.known)
             terms = [(a, c) for a, c in form.terms.items() if a not in inner]
             if len(terms) < _FEWEST_TERMS or not all(isinstance(a, Axis) for a, _ in terms):

@@ -88,13 +88,23 @@ class VectorStore:
             if not is_uniform(e.cond, self.var, self.texts.names.known):
                 return
             inner = [*conditions, e.cond]
-            zero = isinstance(e.b, Const) and e.b.value == 0
-            if not (zero and isinstance(e.a, Load) and self._load(e, e.a, inner)):
+            own, load = self._guarded(e)
+            if load is None or not self._load(e, load, [*conditions, *own]):
                 self._collect(e.a, inner)
                 self._collect(e.b, [*conditions, Not("bool", e.cond)])
         else:
             for part in parts(e):
                 self._collect(part, conditions)
+
+    def _guarded(self, e: Expr) -> tuple[list[Expr], Load | None]:
+        """The conditions, all of them uniform, under which a value is loaded and not zero."""
+        conditions = []
+        while isinstance(e, IfThenElse) and isinstance(e.b, Const) and e.b.value == 0:
+            if not is_uniform(e.cond, self.var, self.texts.names.known):
+                return [], None
+            conditions.append(e.cond)
+            e = e.a
+        return conditions, e if isinstance(e, Load) else None
 
     def _load(self, node: Expr, load: Load, conditions: list[Expr]) -> bool:
         """Whether a vector was loaded, of which ``node`` is a lane; zeros where it may not be."""
