@@ -111,8 +111,11 @@ class Staged:
             while isinstance(core, IfThenElse) and _is_zero(core.b):
                 good = good and is_uniform(core.cond, turn.lane, {})
                 core = core.a
-            plain = isinstance(core, Load) and core.buffer.dtype == self.buffer.dtype
-            found.append(good and plain and is_aligned(core.buffer, core.indices, turn.lane, {}))
+            if not isinstance(core, Load) or core.buffer.dtype != self.buffer.dtype:
+                good = False
+            else:
+                good = good and is_aligned(core.buffer, core.indices, turn.lane, {})
+            found.append(good)
             return Store(self.buffer, at, value)
 
         self.shares.loop(body)
