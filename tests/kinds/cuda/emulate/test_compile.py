@@ -89,6 +89,7 @@ extern "C" __global__ void __launch_bounds__(32, 2) names(TW_IN(tw_bf16, a, 4096
   TW_SHARED(float, f_s, 1024, 4096);
   const int tid = (int)threadIdx.x;
   uint32_t r[4];
+  TW_ASSUME(tid >= 0 && tid < 32);
   TW_CP_ASYNC16(a_s, tid * 8, a, tid * 8, tid < 31);
   TW_CP_ASYNC4(a_s, 512 + tid * 2, a, tid * 2, true);
   TW_CP_ASYNC8(a_s, 640 + tid * 4, a, tid * 4, true);

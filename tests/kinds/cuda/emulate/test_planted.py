@@ -160,6 +160,10 @@ BUGS = {
         "product", "    TW_MMA_BF16(&acc[4]", "    if (lane < 31) TW_MMA_BF16(&acc[4]",
         "a warp diverges", "",
     ),
+    "assumption that does not hold": Bug(
+        "matmul", BARRIER, "    TW_ASSUME(tid < 63);\n" + BARRIER, "tid < 63 does not hold",
+        "TW_ASSUME",
+    ),
     "more shared memory than the launch gives": Bug(
         "product", "TW_BLOCK_DYNAMIC(4608)", "TW_BLOCK_DYNAMIC(8192)", "8192 bytes of shared"
     ),
@@ -234,10 +238,15 @@ def test_arguments_that_lie_on_each_other(checked):
         checked.launch("matmul", 2, 64, 0, [*pointers(x, y), x.ctypes.data])
 
 
-def test_an_address_that_no_vector_can_begin_at(checked):
-    x = aligned((257,))
-    with pytest.raises(EmulationError, match="argument 0 is not at a multiple of 16 bytes"):
-        checked.launch("in_place", 4, 64, 0, [x.ctypes.data + 4, x.ctypes.data])
+def test_addresses_that_elements_or_vectors_cannot_have(checked):
+    x, y, out = aligned((257,), fill=1.0), aligned((49 * 64,), fill=1.0), aligned((64, 32))
+    with pytest.raises(EmulationError, match="argument 0 is not at a multiple of its elements' 4"):
+        checked.launch("in_place", 4, 64, 0, [x.ctypes.data + 2, x.ctypes.data])
+    x = x[1:]
+    checked.launch("in_place", 4, 64, 0, pointers(x, x))  # an array may begin anywhere
+    assert (x == 2).all()
+    with pytest.raises(EmulationError, match=r"line 14: a\[0\] is the start of a vector and not"):
+        checked.launch("matmul", 2, 64, 0, pointers(y[1:], y, out))
 
 
 def test_launches_that_no_device_takes(checked):

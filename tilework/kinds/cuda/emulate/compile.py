@@ -72,6 +72,9 @@ def compile_text(entries: Sequence[tuple[str, str]], checked: bool = False) -> P
         TargetError: there is no compiler, or it refuses the text.
     """
     flags = _CHECKED if checked else _FAST
+    if "ziglang" in compiler():
+        # It would build the C++ library first, of which kernels need nothing.
+        flags = (*flags, "-nostdlib++")
     return _library("kernels", library_text(entries), flags)
 
 
@@ -107,10 +110,11 @@ def _granule(entries: Sequence[tuple[str, str]]) -> int:
 def _library(kind: str, text: str, flags: Sequence[str]) -> Path:
     command = [*compiler(), *_COMMON, *flags]
     path = cache_folder() / f"{kind}-{_key(command, text)}.so"
-    if path.exists():
+    try:
         os.utime(path)
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder, so that renaming the result is one step: others see all of it or nothing.
     with tempfile.TemporaryDirectory(prefix=".build-", dir=path.parent) as folder:
         source, out = Path(folder) / f"{kind}.cpp", Path(folder) / path.name

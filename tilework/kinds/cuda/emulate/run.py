@@ -88,7 +88,7 @@ class Emulated:
             grid: blocks.
             block: threads of each.
             shared: bytes of dynamic shared memory.
-            pointers: addresses of the arguments, each a multiple of 16.
+            pointers: addresses of the arguments.
             order: in which threads run: 0 ascending, 1 descending, others are seeds of a shuffle.
 
         Raises:

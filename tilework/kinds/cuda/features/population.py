@@ -11,6 +11,7 @@ from tilework.kinds.cuda.features.constants import CONSTANTS, Constants
 from tilework.kinds.cuda.features.counts import Counts
 from tilework.kinds.cuda.features.flat import flat_counts
 from tilework.kinds.cuda.features.lanes import Floats
+from tilework.kinds.cuda.features.mma import mma_counts
 from tilework.kinds.cuda.features.rows import rows_counts
 from tilework.kinds.cuda.features.terms import Kernel, combined, kernel_of
 from tilework.kinds.cuda.features.tiled import tiled_counts
@@ -98,5 +99,7 @@ def block_counts(nest: BlockNest, constants: Constants = CONSTANTS) -> Counts:
             return rows_counts(nest, constants)
         case "direct" | "transform" | "points" | "limited":
             return flat_counts(nest, constants)
+        case "mma":
+            return mma_counts(nest, constants)
         case form:
             raise NotImplementedError(form)

@@ -23,7 +23,8 @@ _ONE_UNIT = ("shared", "l1")
 """Shared memory and the first-level cache are one memory with one path to the registers."""
 TERMS = (*BUSY, "latency", "dram", "launch")
 """What a kernel may wait for; all but ``launch`` overlap."""
-_TENSOR_CYCLES = {80: 8.0, 86: 16.0, 87: 16.0, 89: 16.0, 90: 4.0}
+_PRODUCTS = 2048.0
+"""Multiply-adds of bf16 that one instruction of tensor cores takes as long as."""
 _SCHEDULERS = 4.0
 
 
@@ -139,10 +140,9 @@ def _cycles(
     )  # fmt: skip
     l1 = counts.l1_cycles + spilled * warps * WARP * 4.0 / constants.l1_bytes
     per_clock = device.l2_bytes_per_clock * constants.l2_efficiency
-    tensor = _TENSOR_CYCLES.get(target.limits.number, 8.0)
     return {
         "multiply_adds": float_work * warps * WARP / lanes,
-        "tensor": counts.hmma * warps * tensor / _SCHEDULERS,
+        "tensor": counts.hmma * warps * _PRODUCTS / device.tensor_lanes,
         "shared": counts.shared_wavefronts,
         "l1": l1,
         "l2": counts.l2_bytes / per_clock,

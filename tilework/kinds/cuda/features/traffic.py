@@ -11,6 +11,7 @@ from tilework.kinds.cuda.features.coverage import coverage
 from tilework.kinds.cuda.features.facts import Access, BlockFacts, accesses, block_facts
 from tilework.kinds.cuda.features.lanes import Floats
 from tilework.kinds.cuda.features.memory import elements
+from tilework.kinds.cuda.features.mma import wave_bytes
 from tilework.kinds.cuda.models import DeviceModel
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.blocks import Block
@@ -68,7 +69,9 @@ def reads_of(block: Block) -> tuple[Access, ...]:
 
 def _by_waves(nest: BlockNest, access: Access, blocks: Floats) -> Floats:
     """Bytes of an access if nothing of it is kept from one wave of blocks to the next."""
-    if form_of(nest.block) not in ("tiled", "mma"):
+    if form_of(nest.block) == "mma":
+        return wave_bytes(nest, access, blocks)
+    if form_of(nest.block) != "tiled":
         return np.zeros(nest.count)
     axes = nest.block.spatial
     grid = [nest.tiles[a][0] * 1.0 for a in axes]

@@ -60,6 +60,9 @@ typedef unsigned long long uint64_t;
                 #name " does not lie within the block's memory");                      \
   T* const name = (T*)(tw_block + (offset))
 
+// What the compiler may rely on and cannot see, such as how large a thread's number can be.
+#define TW_ASSUME(condition) __builtin_assume(condition)
+
 // --- storage types -----------------------------------------------------------------------------
 
 struct tw_bf16 {

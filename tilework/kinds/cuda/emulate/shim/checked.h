@@ -119,6 +119,7 @@ struct tw_in {
   static constexpr long elements = size;
   const T* p;
 
+  const T* at(long i) const { return p + i; }
   T read(long i, tw_site site) const {
     if (i >= 0 && i < size) return p[i];
     tw_note(site, i, "is read outside");
@@ -159,6 +160,7 @@ struct tw_out {
   T* p;
   tw_owner* owners;
 
+  T* at(long i) const { return p + i; }
   T read(long i, tw_site site) const {
     tw_note(site, i, "is written by this kernel and must not be read");
     return i >= 0 && i < size ? p[i] : T();
@@ -218,8 +220,11 @@ template <template <class, long...> class View, class T, long... n>
 T tw_type_of(const View<T, n...>&);
 #define TW_TYPE(buffer) decltype(tw_type_of(buffer))
 
-TW_DEVICE void tw_check_aligned(long i, int count, tw_site site) {
-  if (i % count) tw_note(site, i, "is the start of a vector and not aligned");
+// An argument may lie anywhere in a larger array: its address counts, not the index.
+template <class B>
+TW_DEVICE void tw_check_aligned(const B& b, long i, int count, tw_site site) {
+  if ((uintptr_t)b.at(i) % (count * sizeof(*b.at(i))))
+    tw_note(site, i, "is the start of a vector and not aligned");
 }
 
 template <class B>
@@ -230,14 +235,14 @@ static inline auto tw_load1(const B& b, long i, tw_site site) {
 template <class B>
 static inline auto tw_load2(const B& b, long i, tw_site site) {
   b.trace(false, i, 2, site);
-  tw_check_aligned(i, 2, site);
+  tw_check_aligned(b, i, 2, site);
   return tw_vector2<decltype(tw_value(b.read(i, site)))>{tw_value(b.read(i, site)),
                                                          tw_value(b.read(i + 1, site))};
 }
 template <class B>
 static inline auto tw_load4(const B& b, long i, tw_site site) {
   b.trace(false, i, 4, site);
-  tw_check_aligned(i, 4, site);
+  tw_check_aligned(b, i, 4, site);
   return tw_vector4<decltype(tw_value(b.read(i, site)))>{
       tw_value(b.read(i, site)), tw_value(b.read(i + 1, site)), tw_value(b.read(i + 2, site)),
       tw_value(b.read(i + 3, site))};
@@ -250,14 +255,14 @@ static inline void tw_store1(const B& b, long i, V value, tw_site site) {
 template <class B, class V>
 static inline void tw_store2(const B& b, long i, V x, V y, tw_site site) {
   b.trace(true, i, 2, site);
-  tw_check_aligned(i, 2, site);
+  tw_check_aligned(b, i, 2, site);
   const V all[2] = {x, y};
   for (int k = 0; k < 2; ++k) b.write(i + k, tw_element<TW_TYPE(b)>::of(all[k]), site);
 }
 template <class B, class V>
 static inline void tw_store4(const B& b, long i, V x, V y, V z, V w, tw_site site) {
   b.trace(true, i, 4, site);
-  tw_check_aligned(i, 4, site);
+  tw_check_aligned(b, i, 4, site);
   const V all[4] = {x, y, z, w};
   for (int k = 0; k < 4; ++k) b.write(i + k, tw_element<TW_TYPE(b)>::of(all[k]), site);
 }
@@ -278,9 +283,9 @@ static inline void tw_copy_checked(const tw_shared<T, size, offset>& to, long ti
   tw_note_traffic(TW_SHARED_STORE, site, offset + ti * (long)sizeof(T), bytes);
   if (ok) from.trace(false, fi, count, source);
   if (ti < 0 || ti + count > size) return tw_note(site, ti, "is written outside by a copy");
-  if (((long)(offset + ti * sizeof(T))) % bytes)
+  if ((uintptr_t)to.at(ti) % bytes)
     return tw_note(site, ti, "is the target of a copy and not aligned");
-  if (ok && (fi * (long)sizeof(T)) % bytes)
+  if (ok && (uintptr_t)from.at(fi) % bytes)
     return tw_note(source, fi, "is the source of a copy and not aligned");
   if (ok)
     for (int k = 0; k < count; ++k) (void)from.read(fi + k, source);
@@ -290,7 +295,7 @@ static inline void tw_copy_checked(const tw_shared<T, size, offset>& to, long ti
     cells[k].copying = tw_rt->epoch;
   }
   const bool inside = fi >= 0 && fi + count <= from.elements;
-  tw_rt->copy(to.at(ti), ok && inside ? from.p + fi : nullptr, bytes,
+  tw_rt->copy(to.at(ti), ok && inside ? from.at(fi) : nullptr, bytes,
               (int)(cells - tw_rt->cells));
 }
 #define TW_COPY(bytes, to, ti, from, fi, ok) \
@@ -302,7 +307,7 @@ static inline const void* tw_row(const tw_shared<T, size, offset>& buffer, long 
   constexpr int count = 16 / sizeof(T);
   static const uint32_t none[4] = {0, 0, 0, 0};
   buffer.trace(false, i, count, site);
-  if ((offset + i * (long)sizeof(T)) % 16) {
+  if ((uintptr_t)buffer.at(i) % 16) {
     tw_note(site, i, "is the start of a matrix row and not aligned");
     return none;
   }
@@ -311,6 +316,9 @@ static inline const void* tw_row(const tw_shared<T, size, offset>& buffer, long 
   return inside ? (const void*)buffer.at(i) : none;
 }
 #define TW_ROW(buffer, i) tw_row(buffer, i, TW_SITE(buffer))
+
+#define TW_ASSUME(condition) \
+  ((condition) ? (void)0 : tw_rt->fail(__LINE__, #condition, TW_NO_INDEX, "does not hold"))
 
 // --- arrays of a thread ------------------------------------------------------------------------
 

@@ -57,3 +57,5 @@ struct tw_bound<T*> {
   static constexpr tw_parameter parameter{TW_ROLE_IN, 0, 0};
   static inline T* argument(const tw_argument& a) { return (T*)a.pointer; }
 };
+
+#define TW_ASSUME(condition) (void)0

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#if defined(__ELF__) && (defined(__x86_64__) || defined(__aarch64__))
+#if defined(__ELF__) && (defined(__x86_64__) || defined(__aarch64__)) && !defined(TW_PORTABLE)
 #define TW_OWN_SWITCH 1
 #else
 #define TW_OWN_SWITCH 0
@@ -89,7 +89,7 @@ tw_context* begin_on(char* stack, void (*start)()) {
 }
 #endif
 
-#else  // any system with ucontext: some ten times slower, as each switch calls the system
+#else  // any system with ucontext: several times slower, as each switch calls the system
 
 struct tw_context {
   ucontext_t at;

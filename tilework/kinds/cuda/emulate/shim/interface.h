@@ -38,7 +38,7 @@ struct tw_argument {
 enum tw_role { TW_ROLE_IN, TW_ROLE_SAME, TW_ROLE_OUT };
 struct tw_parameter {
   tw_role role;
-  long elements, bytes;  // bytes of one element; 0 elements: not known
+  long elements, bytes;  // bytes of one element; 0: not known
 };
 
 // A kernel of a library, exported as NAME_entry.
@@ -72,6 +72,9 @@ struct tw_product {
   float* c;
   const uint32_t *a, *b;
 };
+
+// What is reported is no element.
+constexpr long TW_NO_INDEX = -__LONG_MAX__ - 1;
 
 enum tw_traffic { TW_GLOBAL_LOAD, TW_GLOBAL_STORE, TW_SHARED_LOAD, TW_SHARED_STORE };
 

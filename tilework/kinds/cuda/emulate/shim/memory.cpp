@@ -66,8 +66,10 @@ bool claim_arguments(const tw_entry& entry, void* const* pointers) {
   launch.owners.assign((size_t)entry.count, {});
   for (int i = 0; i < entry.count; ++i) {
     launch.arguments[i].pointer = pointers[i];
-    if ((uintptr_t)pointers[i] % 16) {
-      report_text(0, "argument " + std::to_string(i) + " is not at a multiple of 16 bytes");
+    const long bytes = entry.parameters[i].bytes;
+    if (bytes && (uintptr_t)pointers[i] % (uintptr_t)bytes) {
+      report_text(0, "argument " + std::to_string(i) + " is not at a multiple of its elements' " +
+                         std::to_string(bytes) + " bytes");
       return false;
     }
   }

@@ -93,8 +93,11 @@ TW_MAX_MIN(unsigned long long)
 TW_MAX_MIN(float)
 TW_MAX_MIN(double)
 
-TW_DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-TW_DEVICE double rsqrt(double x) { return 1.0 / sqrt(x); }
+// Newer C libraries have functions of these names.
+TW_DEVICE float tw_rsqrtf(float x) { return 1.0f / sqrtf(x); }
+TW_DEVICE double tw_rsqrt(double x) { return 1.0 / sqrt(x); }
+#define rsqrtf tw_rsqrtf
+#define rsqrt tw_rsqrt
 TW_DEVICE float __saturatef(float x) { return tw_fmaxf(0.0f, tw_fminf(x, 1.0f)); }
 TW_DEVICE float __fdividef(float a, float b) { return a / b; }
 #define __expf expf

@@ -35,8 +35,10 @@ void report_text(int line, const std::string& text) {
 
 void report(int line, const char* name, long index, const char* what, int other) {
   if (!is_new(line, name, what)) return;
-  texts += place(line) + name + "[" + std::to_string(index) + "] " + what + " (block " +
-           std::to_string(launch.shared->block.x) + ", thread " + std::to_string(launch.running);
+  texts += place(line) + name;
+  if (index != TW_NO_INDEX) texts += "[" + std::to_string(index) + "]";
+  texts += std::string(" ") + what + " (block " + std::to_string(launch.shared->block.x) +
+           ", thread " + std::to_string(launch.running);
   if (other >= 0) texts += ", other thread " + std::to_string(other);
   texts += ")\n";
 }
