@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -71,6 +72,9 @@ class Emulated:
     def __init__(self, path: Path) -> None:
         self._runtime = _runtime(runtime_library())
         self._library = ctypes.CDLL(str(path))
+        # The loader keeps libraries; a search runs thousands.
+        self._unload = weakref.finalize(self, _ctypes.dlclose, self._library._handle)
+        self._unload.atexit = False
         self._library.tw_attach(ctypes.c_void_p(self._runtime.tw_start()))
 
     def launch(
@@ -140,12 +144,7 @@ class Emulated:
 
     def close(self) -> None:
         """Take the library out of memory; nothing can be launched afterwards."""
-        library = self.__dict__.pop("_library", None)
-        if library is not None:
-            _ctypes.dlclose(library._handle)
-
-    def __del__(self) -> None:
-        self.close()
+        self._unload()
 
 
 class _Entry(ctypes.Structure):
