@@ -22,7 +22,7 @@ from tilework.te.tensor import Placeholder
 def seconds(block, rows, target):
     """The draft's prediction for a block alone."""
     nest = nest_of(block, rows, target)
-    found = kernel_of(nest, block_counts(nest), target, {block.op}, CONSTANTS)
+    found = kernel_of(nest, block_counts(nest, target.limits), target, {block.op}, CONSTANTS)
     return combined(found.parts, CONSTANTS)
 
 

@@ -17,7 +17,7 @@ from tilework.kinds.cuda.geometry import (
 )
 from tilework.kinds.cuda.mma import tile as mma
 from tilework.kinds.cuda.row_chain import MOST_HELD, chain_of, held_registers
-from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, operands
+from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, in_flight, operands
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.nest import BlockNest
@@ -75,6 +75,8 @@ def _fits_registers(nest: BlockNest, found: Geometry, target: CudaTarget) -> NDA
     needed = found.accumulators + found.fragments + _OTHER_REGISTERS
     if form_of(nest.block) in ("transform", "rows"):
         return most >= _OTHER_REGISTERS
+    if form_of(nest.block) == "tiled":
+        needed = needed + in_flight(nest, found.threads, target.limits.async_copy)
     return needed <= most
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 from tilework.space.blocks import Attached, Block
 from tilework.space.nest import BlockNest, Ints
 from tilework.te.affine import Linear, linear
-from tilework.te.expr import Axis, Read, reads
+from tilework.te.expr import Axis, Const, IfThenElse, Read, reads, walk
 
 DIRECT, ROW_ORDER, REDUCE_FIRST = 0, 1, 2
 """How an operand reaches the compute loops: straight from memory; staged as it lies in memory; or
@@ -23,6 +24,10 @@ staged with the dimensions that reduce axes alone index outermost, so that the t
 read neighbours."""
 ALIGNMENT = 16
 """Bytes; each buffer in a block's shared memory begins at a multiple of it."""
+
+
+ASYNC_BYTES = 16
+"""That an asynchronous copy moves at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,4 +177,60 @@ def shared_bytes(nest: BlockNest) -> Ints:
         if operand.stageable:
             reach = box(nest, i, operand, span).reach
             total = total + aligned(reach * operand.itemsize) * nest.values["stages"]
+    return total
+
+
+def whole_stores(shape: Box) -> NDArray[np.bool_]:
+    """Whether a fetched vector lies in shared memory as it does in memory, aligned."""
+    ok = shape.strides[-1] == 1
+    for extent, stride in zip(shape.extents[:-1], shape.strides[:-1], strict=True):
+        ok = ok & ((stride % shape.width == 0) | (extent == 1))
+    return ok
+
+
+def passes(operand: Operand, shape: Box) -> NDArray[np.bool_]:
+    """Whether asynchronous copies may bring an operand: 16 bytes at a time, as they are or 0."""
+    wide = shape.width * operand.itemsize == ASYNC_BYTES
+    return wide & whole_stores(shape) & _copied(operand)
+
+
+def _copied(operand: Operand) -> bool:
+    """Whether elements are those of a tensor, or 0 where a vector as a whole is outside of it."""
+    if operand.attached is None:
+        return True
+    if operand.attached.block is not None:
+        return False
+    last, value = operand.attached.op.axes[-1], operand.attached.body
+    while isinstance(value, IfThenElse):
+        zero = isinstance(value.b, Const) and value.b.value == 0
+        if not zero or any(n is last for n in walk(value.cond)):
+            return False
+        value = value.a
+    if not isinstance(value, Read) or value.dtype != operand.read.tensor.dtype:
+        return False
+    form = linear(value.indices[-1])
+    others = [n for i in value.indices[:-1] for n in walk(i)]
+    return form is not None and form.coefficients == {last: 1} and last not in others
+
+
+def in_flight(nest: BlockNest, threads: Ints, asynchronous: bool) -> Ints:
+    """Registers of a thread that hold a fetch on its way, in each row of a tiled block.
+
+    With two stages the next fetch is under way while its predecessor is computed with; what
+    asynchronous copies do not bring waits in registers.
+    """
+    span, total = spans(nest), np.zeros(nest.count, np.int64)
+    for i, operand in enumerate(operands(nest.block)):
+        if not operand.stageable:
+            continue
+        shape = box(nest, i, operand, span)
+        vectors = np.ones(nest.count, np.int64)
+        for extent in shape.extents:
+            vectors = vectors * extent
+        turns = -(-vectors // np.maximum(shape.width * threads, 1))
+        waits = (shape.reach > 0) & (nest.values["stages"] > 1)
+        if asynchronous:
+            waits = waits & ~passes(operand, shape)
+        words = -(-shape.width * operand.itemsize // 4)
+        total = total + np.where(waits, turns * words, 0)
     return total

@@ -15,7 +15,7 @@ from tilework.kinds.cuda.features.lanes import (
     sectors,
     wavefronts,
 )
-from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, Box, Operand
+from tilework.kinds.cuda.staging import DIRECT, Box, Operand, passes, whole_stores
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
 
@@ -27,6 +27,7 @@ def add_fetch(
     number: int,
     operand: Operand,
     shape: Box,
+    asynchronous: bool,
     constants: Constants,
 ) -> Floats:
     """The fetch of an operand, where it is staged; returns vectors of a thread in one fetch.
@@ -38,6 +39,7 @@ def add_fetch(
         number: of the operand.
         operand: what is fetched.
         shape: of its tile.
+        asynchronous: whether the machine has copies that pass registers by.
         constants: of the model.
     """
     mode = nest.values[f"stage{number}"]
@@ -59,15 +61,13 @@ def add_fetch(
     at = np.zeros((nest.count, WARP), np.int64)
     for coordinate, stride in zip(coordinates, shape.strides, strict=True):
         at += coordinate * stride[:, None]
-    whole = mode != REDUCE_FIRST
-    for extent, stride in zip(shape.extents[:-1], shape.strides[:-1], strict=True):
-        whole &= (stride % shape.width == 0) | (extent == 1)
-    store = np.where(whole, shape.width, 1)
+    store = np.where(whole_stores(shape), shape.width, 1)
     pieces = shape.width / store
     waves = wavefronts(at, store, operand.itemsize) * pieces
     moved = warps * touched * SECTOR_BYTES
     per_round = constants.fetch_instructions + constants.guard_instructions * guards
-    counts.sts += np.where(staged, rounds * fetches * pieces, 0.0)
+    passing = passes(operand, shape) & (nest.values["stages"] > 1) & asynchronous
+    counts.sts += np.where(staged & ~passing, rounds * fetches * pieces, 0.0)
     counts.ldg += np.where(staged, rounds * fetches, 0.0)
     counts.shared_wavefronts += np.where(staged, warps * waves, 0.0)
     counts.l2_bytes += np.where(staged, moved, 0.0)

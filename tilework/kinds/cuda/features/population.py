@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilework.kinds.cuda.architectures import ArchLimits
 from tilework.kinds.cuda.features.across import across_counts
 from tilework.kinds.cuda.features.constants import CONSTANTS, Constants
 from tilework.kinds.cuda.features.counts import Counts
@@ -77,10 +78,10 @@ def _counted(sketch: Sketch, rows: Rows, constants: Constants) -> list[Counted]:
     known = _last
     if known is not None and known[:2] == (sketch, constants) and np.array_equal(known[2], rows):
         return known[3]
-    found = []
+    limits, found = CudaTarget.of(sketch.target).limits, []
     for first in range(0, max(len(rows), 1), _TOGETHER):
         nests = sketch.nests(rows[first : first + _TOGETHER])
-        found.append([(nest, block_counts(nest, constants)) for nest in nests])
+        found.append([(nest, block_counts(nest, limits, constants)) for nest in nests])
     _last = (sketch, constants, np.array(rows), found)
     return found
 
@@ -88,11 +89,11 @@ def _counted(sketch: Sketch, rows: Rows, constants: Constants) -> list[Counted]:
 _last: tuple[Sketch, Constants, Rows, list[Counted]] | None = None
 
 
-def block_counts(nest: BlockNest, constants: Constants = CONSTANTS) -> Counts:
+def block_counts(nest: BlockNest, limits: ArchLimits, constants: Constants = CONSTANTS) -> Counts:
     """Counts of one block's kernel."""
     match form_of(nest.block):
         case "tiled":
-            return tiled_counts(nest, constants)
+            return tiled_counts(nest, limits, constants)
         case "across":
             return across_counts(nest, constants)
         case "rows":

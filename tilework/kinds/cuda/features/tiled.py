@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tilework.kinds.cuda.architectures import ArchLimits
 from tilework.kinds.cuda.expansion import expansion
 from tilework.kinds.cuda.features.constants import Constants
 from tilework.kinds.cuda.features.counts import Counts
@@ -21,12 +22,12 @@ from tilework.kinds.cuda.features.lanes import (
 )
 from tilework.kinds.cuda.features.memory import add_loads, block_bytes, elements, vector_width
 from tilework.kinds.cuda.geometry import geometry, held
-from tilework.kinds.cuda.staging import DIRECT, Box, box, operands, spans
+from tilework.kinds.cuda.staging import DIRECT, Box, box, in_flight, operands, spans
 from tilework.space.nest import BlockNest, Ints
 from tilework.te.expr import Axis
 
-_FETCH_REGISTERS = 2.0
-_MOST_FETCH_REGISTERS = 48.0
+_TURNS_TOGETHER = 4.0
+"""Vectors of an operand that a thread has under way at a time, when nothing else asks for it."""
 
 
 class _Tile:
@@ -60,7 +61,7 @@ class _Tile:
         return found
 
 
-def tiled_counts(nest: BlockNest, constants: Constants) -> Counts:
+def tiled_counts(nest: BlockNest, limits: ArchLimits, constants: Constants) -> Counts:
     """Counts of a tiled block."""
     counts = Counts.none(geometry(nest))
     tile, facts, g = _Tile(nest, counts), block_facts(nest.block), counts.geometry
@@ -72,24 +73,31 @@ def tiled_counts(nest: BlockNest, constants: Constants) -> Counts:
     counts.instructions += g.accumulators * 1.0
     any_staged = np.zeros(nest.count, bool)
     waits = np.zeros(nest.count)
-    fetch_registers = np.zeros(nest.count)
+    batch = np.zeros(nest.count)
     for i, (operand, access) in enumerate(zip(operands(nest.block), facts.reads, strict=True)):
         staged = nest.values[f"stage{i}"] != DIRECT
         any_staged |= staged
         if staged.any():
             shape = box(nest, i, operand, tile.span)
             _shared_loads(tile, access, shape, staged, i)
-            rounds = add_fetch(counts, tile.fetches, nest, i, operand, shape, constants)
-            fetch_registers += np.where(staged, rounds * shape.width * _FETCH_REGISTERS / 4.0, 0.0)
+            rounds = add_fetch(
+                counts, tile.fetches, nest, i, operand, shape, limits.async_copy, constants
+            )
+            loaded = np.minimum(rounds, _TURNS_TOGETHER) * shape.width * operand.itemsize / 4.0
+            batch += np.where(staged, loaded, 0.0)
         if not staged.all():
             _direct_loads(tile, access, ~staged, constants, i)
             waits = np.maximum(waits, np.where(staged, 0.0, _waits(tile, access, constants)))
     counts.barriers = 2.0 * tile.fetches * any_staged
     counts.chain = _chain(tile, any_staged, waits, constants)
     counts.rounds = tile.fetches * tile.bodies
-    staging = np.minimum(fetch_registers, _MOST_FETCH_REGISTERS)
-    counts.registers = g.accumulators + g.fragments + staging + constants.base_registers
-    counts.live = g.accumulators + g.fragments + 16.0
+    flight = in_flight(nest, g.threads, limits.async_copy)
+    computing = g.accumulators + g.fragments + flight
+    fetching = g.accumulators + np.where(nest.values["stages"] > 1, flight, batch)
+    counts.registers = np.maximum(computing, fetching) + constants.base_registers
+    counts.live = computing + 16.0
+    counts.put("in_flight", flight * 1.0)
+    counts.put("batch", batch)
     add_finish(counts, nest, tile.lanes, constants)
     return counts
 
