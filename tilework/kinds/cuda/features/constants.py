@@ -50,7 +50,7 @@ class Constants:
     shuffle_latency: float = 25.0
     l1_bytes: float = 64.0
     l1_request: float = 1.0
-    l1_missed: float = 0.1
+    l1_missed: float = 0.2
     l2_efficiency: float = 0.4
     l2_kept: float = 0.6
     dram_efficiency: float = 0.9

@@ -25,7 +25,13 @@ _OPERANDS = (
     "conflicts", "fragment_width", "coalescing", "fetch_rounds", "fetch_width", "store_waves",
     "box", "direct_sectors",
 )  # fmt: skip
-_EXTRA = (*(f"{name}_{i}" for i in range(2) for name in _OPERANDS), "store_sectors", "store_width")
+_EXTRA = (
+    *(f"{name}_{i}" for i in range(2) for name in _OPERANDS),
+    "store_sectors",
+    "store_width",
+    "in_flight",
+    "batch",
+)
 _LEVELS = (Role.virtual, Role.thread, Role.register)
 _EXTENTS = (
     *(f"s{back}_{role}" for back in range(3) for role in _LEVELS),
