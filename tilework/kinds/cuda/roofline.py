@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.runtime.image import Image, Step
 
+_TENSOR = ("bf16", "f16", "tf32")
 _L2_SHARE = 0.5
 """Of the second-level cache: data of this size stays there from one kernel to the next."""
 
@@ -17,6 +18,14 @@ def peak_flops(target: CudaTarget) -> float:
     return 2.0 * device.sms * target.limits.fp32_lanes * device.ghz * 1e9
 
 
+def tensor_flops(target: CudaTarget, precision: str) -> float:
+    """The same of tensor cores that multiply ``bf16``, ``f16`` or ``tf32``; 0 without any."""
+    if not target.limits.mma:
+        return 0.0
+    lanes = target.device.tensor_lanes / (2.0 if precision == "tf32" else 1.0)
+    return 2.0 * target.device.sms * lanes * target.device.ghz * 1e9
+
+
 def l2_bytes_per_s(target: CudaTarget) -> float:
     """What all multiprocessors together get from the second-level cache."""
     device = target.device
@@ -25,10 +34,7 @@ def l2_bytes_per_s(target: CudaTarget) -> float:
 
 @dataclass(frozen=True)
 class CudaRoofline:
-    """The figures of a target's device: those of its data sheet.
-
-    Tensor cores are left out: calls that use them may take less than is said here.
-    """
+    """The figures of a target's device: those of its data sheet."""
 
     target: CudaTarget
 
@@ -41,7 +47,7 @@ class CudaRoofline:
         """The longer of the arithmetic at its peak and the memory traffic at its peak."""
         values = step.nbytes - step.constant_bytes
         return max(
-            step.flops / peak_flops(self.target),
+            step.flops / self._peak(step.desc),
             self.constants_s(step, image) + self._read_s(values, values),
         )
 
@@ -56,6 +62,12 @@ class CudaRoofline:
     def level(self, nbytes: float) -> str:
         """See `tilework.runtime.executor.Roofline`."""
         return "the L2 cache" if self._fits(nbytes) else "the device's memory"
+
+    def _peak(self, desc: str) -> float:
+        """Operations per second for a call; its description ends with a narrow precision."""
+        word = desc.rpartition(" ")[2]
+        tensor = tensor_flops(self.target, word) if word in _TENSOR else 0.0
+        return max(tensor, peak_flops(self.target))
 
     def _read_s(self, nbytes: float, footprint: float) -> float:
         rate = self.target.device.dram_bytes_per_s
