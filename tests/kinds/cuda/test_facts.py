@@ -7,10 +7,9 @@ import pytest
 from tilework.kinds.cuda.architectures import ARCHITECTURES
 from tilework.kinds.cuda.facts import code_of, facts_of, why_unfit
 from tilework.kinds.cuda.launches import Launch
-from tilework.kinds.cuda.source import nvrtc
 from tilework.kinds.cuda.source.nvrtc import BuildError
 
-pytestmark = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
+pytestmark = pytest.mark.usefixtures("needs_nvrtc")
 LIMITS = ARCHITECTURES["sm_80"]
 
 ADD = """

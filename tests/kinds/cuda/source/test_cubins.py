@@ -21,7 +21,7 @@ from tilework.kinds.cuda.source.elf import CubinError, padded, read_cubin
 from tilework.kinds.cuda.source.nvrtc import BuildError
 from tilework.kinds.cuda.source.sass import accesses, multiply_adds, opcode_counts
 
-needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
+needs_nvrtc = pytest.mark.usefixtures("needs_nvrtc")
 
 PRODUCT = """
 extern "C" __global__ void __launch_bounds__(256) product(
