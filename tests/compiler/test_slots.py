@@ -10,7 +10,7 @@ from tilework import Target, ops, te
 from tilework import compile as compile_network
 from tilework.compiler.assemble import _assemble
 from tilework.compiler.copies import joined, sliced
-from tilework.compiler.slots import without_copies
+from tilework.compiler.slots import distances, without_copies
 from tilework.graph import Builder, plan
 from tilework.graph.ir import ValueType
 from tilework.graph.plan import Call, Plan
@@ -176,3 +176,17 @@ def test_what_the_caller_sees_is_not_shared():
     net = b.finish([b.op("concat", a, x, axis=3), a])
     bare, slots = without_copies(plan(net))
     assert not slots and len(bare.calls) == 2
+
+
+def test_a_dense_value_is_told_apart_where_it_is_not_aligned():
+    """A vector of 16 bytes must not begin at element 3, which lies dense behind the first three."""
+    steps = Steps((1, 3, 1))
+    a = steps.add(doubled, "x")
+    b = steps.add(doubled, "x")
+    both = steps.add(lambda p, q: ops.concatenate([p, q], 1), a, b)
+    last = steps.add(doubled, both)
+    planned, slots = without_copies(steps.plan([last]))
+    first, second = (distances(c, slots, planned) for c in planned.calls[:2])
+    assert (slots[a].offset, slots[b].offset) == (0, 3)
+    assert first == {}
+    assert second == {1: slots[b].strides}

@@ -19,11 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tilework import te
 from tilework.compiler.copies import joined, sliced
+from tilework.dtypes import dtype_bytes
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
     from tilework.graph.ir import ValueType
     from tilework.graph.plan import Call
+
+_ALIGNMENT = 16
+"""Bytes; of the widest vector that a machine accepts at its multiples alone."""
 
 
 class Slot(NamedTuple):
@@ -94,13 +98,19 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple[int, ...]]:
-    """Strides of those of a call's arguments (inputs, then the output) that are not dense."""
+    """Strides of those of a call's arguments that lie in another value's memory.
+
+    Arguments are inputs, then the output. A dense one is left out if it is aligned as values of
+    their own are: machines with aligned vectors ask for that.
+    """
     found = {}
     for i, value in enumerate((*call.inputs, call.output)):
         if value in slots:
-            shape, strides = plan.values[value].shape, slots[value].strides
-            dense = row_major(shape)
-            if any(s != d for n, s, d in zip(shape, strides, dense, strict=True) if n > 1):
+            kind, (_, offset, strides) = plan.values[value], slots[value]
+            dense = row_major(kind.shape)
+            pairs = zip(kind.shape, strides, dense, strict=True)
+            aligned = offset * dtype_bytes(kind.dtype) % _ALIGNMENT == 0
+            if not aligned or any(s != d for n, s, d in pairs if n > 1):
                 found[i] = strides
     return found
 
