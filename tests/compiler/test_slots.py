@@ -179,7 +179,7 @@ def test_what_the_caller_sees_is_not_shared():
 
 
 def test_a_dense_value_is_told_apart_where_it_is_not_aligned():
-    """A vector of 16 bytes must not begin at element 3, which lies dense behind the first three."""
+    """A vector of 16 bytes must not begin at element 3, dense behind the first three."""
     steps = Steps((1, 3, 1))
     a = steps.add(doubled, "x")
     b = steps.add(doubled, "x")
