@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import tilework as tw
 from tests.kinds.cuda.harness import check_all, print_schedule
-from tests.kinds.cuda.tiled_cases import CASES
+from tests.kinds.cuda.tiled_cases import CASES, conv, matmul
 from tilework.kinds.cuda.staging import shared_bytes
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space import SearchSpace
@@ -46,6 +48,68 @@ def test_many_random_rows(target):
         dag, sketch = tiled(name, target)
         wanted.append((dag, sketch, sketch.sample(np.random.default_rng(seed + 100), 24)))
     check_all(wanted)
+
+
+@st.composite
+def shapes(draw):
+    """Small convolutions and products of any shape."""
+    if draw(st.booleans()):
+        n, m, k = (draw(st.integers(1, 40)) for _ in range(3))
+        how = draw(st.sampled_from(({}, {"transposed": True}, {"batch": 2})))
+        return lambda: matmul(n, m, k, **how)
+    groups = draw(st.sampled_from((1, 1, 2)))
+    ci, co = (groups * draw(st.integers(1, 12)) for _ in range(2))
+    kernel, stride, pad = (draw(st.integers(a, b)) for a, b in ((1, 4), (1, 3), (0, 2)))
+    dilation = draw(st.integers(1, 2))
+    reach = (kernel - 1) * dilation + 1
+    h, w = (draw(st.integers(max(reach - 2 * pad, 1), 12)) for _ in range(2))
+    layout = draw(st.sampled_from(("NHWC", "NCHW")))
+    rest = draw(st.booleans())
+    return lambda: conv(h, w, ci, co, kernel, stride, pad, layout, groups, dilation, rest)
+
+
+def some_shapes(makers, seed):
+    """Random rows of every tiled block of shapes, right or with an error."""
+    wanted = []
+    for i, make in enumerate(makers):
+        dag = ComputeDAG(make())
+        for sketch in SearchSpace.derive(dag, A100).sketches:
+            if any(form_of(b) == "tiled" for b in sketch.blocks):
+                rng = np.random.default_rng(seed + i)
+                wanted.append((dag, sketch, sketch.sample(rng, 2)))
+    if wanted:
+        check_all(wanted)
+
+
+@pytest.mark.usefixtures("needs_compiler")
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(shapes(), min_size=6, max_size=6), st.integers(0, 1000))
+def test_random_shapes(makers, seed):
+    some_shapes(makers, seed)
+
+
+@pytest.mark.cuda_full
+@pytest.mark.usefixtures("needs_compiler")
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(shapes(), min_size=24, max_size=24), st.integers(0, 1000))
+def test_many_random_shapes(makers, seed):
+    some_shapes(makers, seed)
+
+
+@pytest.mark.cuda_full
+@pytest.mark.usefixtures("needs_compiler")
+@pytest.mark.parametrize("target", ["cuda -model=a100", "cuda -model=h100"])
+def test_resnet_18_at_full_size(target):
+    """Every tiled sketch of every layer; unchecked, as checks take minutes at this size."""
+    tasks, _ = tw.extract_tasks(tw.zoo.get("resnet-18"), tw.Target(target))
+    wanted = []
+    for seed, task in enumerate(tasks):
+        for sketch in SearchSpace.of(task).sketches:
+            if any(form_of(b) == "tiled" for b in sketch.blocks) and not sketch.transforms:
+                rows = sketch.sample(np.random.default_rng(seed), 2)
+                wanted.append((task.compute_dag, sketch, rows))
+    assert len(wanted) >= 20
+    check_all(wanted, checked=False, orders=(0,))
 
 
 def test_shared_memory_is_what_limits_and_features_count():
