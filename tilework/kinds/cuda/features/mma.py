@@ -22,9 +22,10 @@ _MATRICES = 4
 """That one ``ldmatrix`` brings, each in a wavefront."""
 _RESULT_LATENCY = 33.0
 """Cycles until an instruction's sums can be used by the next one."""
-_ADDRESS_REGISTERS = 44.0
-_PIECE_REGISTERS = 1.5
-"""Registers of a thread for each piece that it fetches of one stage."""
+_REGISTERS = (0.86, 1.06, 1.85, 23.0)
+"""Of a thread, for each accumulator, each register of fragments, each piece that it fetches of one
+stage, and beside these: least squares over 112 random kernels for sm_80. 45 % of them are within a
+tenth of it, 91 % within a quarter."""
 
 
 def mma_counts(nest: BlockNest, constants: Constants) -> Counts:
@@ -38,9 +39,8 @@ def mma_counts(nest: BlockNest, constants: Constants) -> Counts:
     counts.instructions = fetches * constants.loop_instructions + tiles.accumulators
     _fragments(counts, tiles, steps)
     pieces = _fetches(counts, tiles, constants)
-    counts.registers = (
-        tiles.accumulators + tiles.fragments + _ADDRESS_REGISTERS + _PIECE_REGISTERS * pieces
-    )
+    parts = (tiles.accumulators, tiles.fragments, pieces, np.ones(nest.count))
+    counts.registers = np.sum([r * p for r, p in zip(_REGISTERS, parts, strict=True)], axis=0)
     counts.live = tiles.accumulators + tiles.fragments + 32.0
     _finish(counts, nest, tiles, constants)
     counts.chain = _chain(nest, tiles, steps, constants)
