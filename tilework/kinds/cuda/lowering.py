@@ -8,6 +8,7 @@ from tilework.errors import ScheduleError
 from tilework.kinds.cuda.lower.across import lower_across
 from tilework.kinds.cuda.lower.direct import lower_direct
 from tilework.kinds.cuda.lower.limited import lower_limited
+from tilework.kinds.cuda.lower.mma import lower_mma, mma_packings
 from tilework.kinds.cuda.lower.points import lower_points
 from tilework.kinds.cuda.lower.rows import lower_rows
 from tilework.kinds.cuda.lower.tiled import lower_tiled
@@ -19,12 +20,15 @@ from tilework.lower.ir import Program, Region
 from tilework.lower.lower import arguments, nests_of, weights
 from tilework.lower.protocol import Lowered
 from tilework.space.nest import BlockNest
+from tilework.space.packing import Packed
 from tilework.space.sketch import Sketch
+from tilework.te.tensor import Operation
 
 _LOWERINGS: dict[Form, Callable[[Context, BlockNest], Region]] = {
     "across": lower_across,
     "direct": lower_direct,
     "limited": lower_limited,
+    "mma": lower_mma,
     "points": lower_points,
     "rows": lower_rows,
     "transform": lower_transform,
@@ -42,7 +46,10 @@ class CudaLowering:
     ) -> Lowered:
         """See `tilework.lower.protocol.Lowering`."""
         nests = nests_of(sketch, row)
-        ctx = Context(arguments(sketch, {}, set(), apart or {}), {})
+        packed: dict[Operation, Packed] = {}
+        for block in sketch.blocks:
+            packed |= mma_packings(block) if form_of(block) == "mma" else {}
+        ctx = Context(arguments(sketch, packed, set(), apart or {}), packed)
         for op in (b.result for b in sketch.blocks):
             if op not in ctx.buffers:
                 ctx.buffers[op] = ctx.temporary(op.name, op.shape, op.dtype, "global")
@@ -51,7 +58,7 @@ class CudaLowering:
         inputs = tuple(ctx.buffers[t.op] for t in sketch.dag.inputs)
         outputs = tuple(ctx.buffers[t.op] for t in sketch.dag.outputs)
         program = Program(inputs, outputs, tuple(ctx.temporaries), regions)
-        return Lowered(program, weights(sketch, {}))
+        return Lowered(program, weights(sketch, packed))
 
 
 def _region(ctx: Context, nest: BlockNest, target: CudaTarget) -> Region:
