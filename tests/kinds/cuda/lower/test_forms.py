@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kinds.cuda import families
-from tests.kinds.cuda.harness import Case, assert_near, case_of, check_all, run_cases
+from tests.kinds.cuda.harness import assert_near, case_of, check_all, run_cases
 from tests.ops.test_sparse import conv_dag, dense_dag, weight
 from tilework import te
 from tilework.kinds.cuda.tiling import form_of

@@ -95,7 +95,7 @@ def test_wavefronts_of_shared_memory_are_as_counted(built, name):
     traced = Traced(built[1])
     run_one(traced, case)
     nest = sketch.nests(sketch.check(row))[0]
-    counts, tiles = block_counts(nest), Tiles.of(nest)
+    counts, tiles = block_counts(nest, A100.limits), Tiles.of(nest)
     load, store = traced.traffic.shared_load, traced.traffic.shared_store
     assert load.instructions == counts.lds[0] * tiles.grid[0] * tiles.warps[0]
     assert load.units + store.units == counts.shared_wavefronts[0] * tiles.grid[0]

@@ -138,6 +138,8 @@ def _shared(used: list[Buffer], names: Names, lines: Lines) -> int:
 def _variables(region: Region, texts: Expressions, names: Names, lines: Lines) -> None:
     """The thread's number, and its place in the loops over blocks and threads."""
     lines.add(f"const int {THREAD} = (int)threadIdx.x;")
+    # so that quotients need no care for negative numbers
+    lines.add(f"TW_ASSUME({THREAD} >= 0 && {THREAD} < {max(region.block_size, 1)});")
     if region.thread is not None:
         names.known[region.thread] = THREAD
     _split("(int)blockIdx.x", region.parallel, names, lines)
