@@ -29,6 +29,19 @@ def matmul(n, m, k, transposed=False, batch=0, epilogue=""):
     return [a, b, r, d]
 
 
+def typed(n, m, k, kind="max", dtype="float32", result="float32"):
+    """A product in other types, or a reduction other than a sum."""
+    a, b = te.placeholder((n, k), "A", dtype), te.placeholder((k, m), "B", dtype)
+    kk = te.reduce_axis(k, "k")
+    reduce = {"sum": te.sum, "max": te.max, "min": te.min}[kind]
+
+    def body(i, j):
+        x, y = te.cast(result, a[i, kk]), te.cast(result, b[kk, j])
+        return reduce(x * y if kind == "sum" else x - y, axis=[kk])
+
+    return [a, b, te.compute((n, m), body, name="C")]
+
+
 def conv(h, w, ci, co, k, s=1, p=0, layout="NHWC", groups=1, dilation=1, residual=False):
     """A convolution with padding, bias and ReLU."""
     reach = (k - 1) * dilation + 1
@@ -112,5 +125,9 @@ CASES = {
     "mm 50x36x40": lambda: matmul(50, 36, 40),
     "mm 64 residual": lambda: matmul(64, 64, 64, epilogue="residual"),
     "mm nt 7x50x48": lambda: matmul(7, 50, 48, transposed=True),
+    "largest difference": lambda: typed(24, 20, 16),
+    "bytes": lambda: typed(24, 20, 16, "sum", "int8", "int32"),
+    "halves": lambda: typed(32, 32, 32, "sum", "bfloat16"),
+    "doubles": lambda: typed(16, 24, 16, "sum", "float64", "float64"),
     "mm batched 3x17x20x24": lambda: matmul(17, 20, 24, batch=3),
 }
