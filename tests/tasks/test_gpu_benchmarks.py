@@ -1,0 +1,68 @@
+"""The benchmarks of GPUs run from their first line to their last on devices that are not there."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kinds.cuda.conftest import needs_compiler, needs_nvrtc  # noqa: F401 (fixtures)
+
+SCRIPTS = Path(__file__).parents[2] / "benchmarks" / "gpu"
+
+
+def run(folder, script, *options):
+    """What a dry run prints, and the document that it writes."""
+    out = folder / "out.json"
+    done = subprocess.run(
+        [sys.executable, str(SCRIPTS / script), "--dry-run", "--json", str(out), *options],
+        cwd=folder, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(out.read_text())
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_machine_parameters(tmp_path):
+    told, found = run(tmp_path, "machine.py")
+    assert told.startswith("cuda -model=a100 -run=emulated: emulated: ")
+    assert found["run"] == "emulated"
+    assert set(found["model"]) < set(found["measured"]) and "graph_gap_us" in found["measured"]
+    assert all(value > 0 for value in found["measured"].values())
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_the_ladder(tmp_path):
+    told, found = run(tmp_path, "sgemm_ladder.py")
+    assert "pairs of the six that the draft orders as measured: " in told
+    assert len(found["rungs"]) == 7 and all(r["seconds"] for r in found["rungs"].values())
+
+
+@pytest.mark.cuda_full
+@pytest.mark.usefixtures("needs_nvrtc")
+def test_rank_correlation(tmp_path):
+    told, found = run(tmp_path, "rank_correlation.py")
+    assert "median of" in told and "(simulated)" in told
+    assert len(found["tasks"]) == 4
+
+
+@pytest.mark.cuda_full
+@pytest.mark.usefixtures("needs_nvrtc")
+def test_tuning(tmp_path):
+    told, found = run(tmp_path, "tune_resnet18.py")
+    assert "nothing is compiled, checked or timed" in told
+    assert found["trials"] == 8 and len(found["tasks"]) == 4
+
+
+@pytest.mark.cuda_full
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+@pytest.mark.usefixtures("needs_compiler")
+def test_peers(tmp_path):
+    told, found = run(tmp_path, "peers.py")
+    assert "compare nothing" in told
+    assert {row["engine"] for row in found["rows"]} > {"Tilework", "PyTorch, graph, TF32"}
+    assert all(row["difference"] < 1e-3 for row in found["rows"] if "TF32" not in row["engine"])
