@@ -1,0 +1,178 @@
+"""The search for a GPU without one: what it finds, learns and survives on a simulated device.
+
+    python benchmarks/cuda_simulated.py [--trials 480] [--target "cuda -model=a100 -run=simulated"]
+
+1. ResNet-18 is tuned by the command line; the process is killed (kill -9) on its way, and the same
+   command goes on. The table of its 24 tasks, and how the estimated latency fell.
+2. The same without a kill, in a store of its own: the same programs with the same latencies?
+3. The network for batch 4, whose workloads are all new, with and without what was learned in 1.
+4. Peak-score@5 of the draft and of a model that has seen all other tasks, on every task.
+
+Latencies are invented (see `tilework.kinds.cuda.simulate`): this measures the search, no GPU.
+Records stay in the folder of the stores, so that a second call goes on. Ten minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import _replay
+
+from flows.convergence import convergence
+from storage import RecordStore
+from tilework.record import Record
+from tilework.search.replay import Replay
+from tilework.target import Target
+from tilework.target.runs import caveat
+
+PARTS = ("killed", "whole", "unseen", "warm")
+
+
+def command(args: argparse.Namespace, store: Path, *more: str) -> list[str]:
+    """The tuning command of a part."""
+    return [
+        sys.executable, "-m", "flows.cli", "tune", args.network, "--target", args.target,
+        "--trials", str(args.trials), "--store", str(store), "--no-prefect", "--json", *more,
+    ]  # fmt: skip
+
+
+def run(words: list[str]) -> dict[str, Any]:
+    """What a command reports."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def killed(args: argparse.Namespace, store: Path) -> dict[str, Any]:
+    """Tune, die after a third of the rounds, tune on."""
+    rounds = max(2, args.trials // 24 // 3)
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command(args, store), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while process.poll() is None and len(list(store.glob("round-*.parquet"))) < rounds:
+        time.sleep(0.02)
+    died = process.poll() is None
+    if died:
+        os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = len(list(store.glob("round-*.parquet")))
+    report = run(command(args, store))
+    print_table(report)
+    print(
+        f"killed after {kept} rounds: {died}; found again: {report['resumed_rounds']}; "
+        f"{report['rounds']} rounds, {report['trials']} trials, "
+        f"{time.monotonic() - began:.0f} s in all; failures {report['failures'] or 'none'}"
+    )
+    found = RecordStore(store).read()
+    rows = [r for r in found if r.purpose == "search"]
+    assert len({(r.workload_key, r.sketch_id, r.decisions) for r in rows}) == len(rows)
+    print_convergence(found, len(report["tasks"]))
+    return {"kept": kept, "resumed": report["resumed_rounds"], "seconds": report["elapsed_s"]}
+
+
+def print_table(report: dict[str, Any]) -> None:
+    """The task table of a report."""
+    print("| ID | task | weight | latency (ms) | GFLOP/s | trials |\n|---|---|---|---|---|---|")
+    for row in report["tasks"]:
+        print(
+            f"| {row['id']} | {row['desc']} | {row['weight']:g} | {row['latency_ms']:.4f} "
+            f"| {row['gflops']:.0f} | {row['trials']} |"
+        )
+    print(f"estimated total: {report['estimated_total_ms']:.4f} ms")
+
+
+def print_convergence(records: list[Record], tasks: int) -> list[tuple[int, float]]:
+    """The sum of best latencies after doublings of the trials."""
+    weights = dict.fromkeys((r.workload_key for r in records), 1.0)
+    curve = convergence(records, weights)
+    out = []
+    for trials, total in zip(curve.trials, curve.total_s, strict=True):
+        if not out or trials >= 1.4 * out[-1][0] or trials == curve.trials[-1]:
+            out.append((trials, 1e3 * total))
+    shown = ", ".join(f"{total:.4f} ms after {trials}" for trials, total in out)
+    print(f"sum of the {tasks} tasks' best latencies: {shown}")
+    return out
+
+
+def same_programs(one: Path, other: Path) -> dict[str, Any]:
+    """Whether two stores hold the same programs with the same latencies, round by round."""
+
+    def content(path: Path) -> list[Any]:
+        rows = RecordStore(path).read()
+        return sorted((r.round, r.workload_key, r.sketch_id, r.decisions, r.latency_s or 0.0)
+                      for r in rows)  # fmt: skip
+
+    first, second = content(one), content(other)
+    equal = first == second
+    print(f"the run that was killed and the one that was not hold the same records: {equal}")
+    return {"equal": equal, "records": [len(first), len(second)]}
+
+
+def warm(args: argparse.Namespace, store: Path, cold: Path) -> dict[str, Any]:
+    """The network with another batch size, in the store with records and in an empty one."""
+    found = {}
+    for name, where in (("warm", store), ("cold", cold)):
+        report = run(command(args, where, "--batch", "4", "--seed", "1"))
+        rows = [r for r in RecordStore(where).read() if r.run_id == report["run_id"]]
+        print(f"batch 4, {name}: {report['estimated_total_ms']:.4f} ms")
+        found[name] = {
+            "total_ms": report["estimated_total_ms"],
+            "curve": print_convergence(rows, len(report["tasks"])),
+        }
+    return found
+
+
+def unseen(args: argparse.Namespace, store: Path) -> dict[str, Any]:
+    """How well the draft, and a model of the other tasks, rank what was measured of each task."""
+    found = _replay.ranking(Replay(RecordStore(store), str(Target(args.target))))
+    print("| task | draft | learned on the others |\n|---|---|---|")
+    for name, row in found.items():
+        print(f"| {name} | {row['draft']:.3f} | {row['learned']:.3f} |")
+    means = {k: statistics.fmean(row[k] for row in found.values()) for k in ("draft", "learned")}
+    print(f"mean peak-score@5 of {len(found)} tasks: {means}")
+    return {"tasks": found, "mean": means}
+
+
+def main() -> None:
+    """The parts, in order."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--network", default="resnet-18")
+    parser.add_argument("--target", default="cuda -model=a100 -run=simulated")
+    parser.add_argument("--trials", type=int, default=480, help="of each run")
+    parser.add_argument("--folder", type=Path, default=Path("simulated"), help="of the stores")
+    parser.add_argument("--parts", default=",".join(PARTS), help="some of them")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
+    args = parser.parse_args()
+    print(f"{args.target}: {caveat(args.target)}")
+    one, whole, cold = (args.folder / name for name in ("killed", "whole", "cold"))
+    found: dict[str, Any] = {}
+    for part in args.parts.split(","):
+        if part == "killed":
+            found[part] = killed(args, one)
+        elif part == "whole":
+            run(command(args, whole))
+            found[part] = same_programs(one, whole)
+        elif part == "unseen":
+            found[part] = unseen(args, one)
+        elif part == "warm":
+            found[part] = warm(args, one, cold)
+        else:
+            sys.exit(f"--parts {part}: write some of {', '.join(PARTS)}")
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1, default=str))
+
+
+if __name__ == "__main__":  # worker processes import this file
+    main()
