@@ -11,7 +11,7 @@ from flows.cli.networks import target_of
 from flows.cli.output import console, print_json, table
 from flows.numbers import gflops, milliseconds
 from tilework.errors import NetworkError
-from tilework.target.runs import caveat
+from tilework.target.runs import caveat, mark
 
 if TYPE_CHECKING:
     from tasks.explanation import Contestant, Explanation, Roofline
@@ -95,7 +95,7 @@ def _print(document: Explanation, store: str) -> None:
         typer.echo(f"  {sketch['id']}  {sketch['name']} ({sketch['decisions']} decisions)")
     measured = ", ".join(f"{n} {kind}" for kind, n in sorted(document.measured.items()))
     out.print(f"measured: {measured or 'nothing yet (tilework tune makes records)'}")
-    _print_roofline(document.roofline)
+    _print_roofline(document.roofline, document.target)
     shown = document.contestants
     title = caveat(document.target) or None
     out.print(table(["", *(c.role for c in shown)], _rows(document), title=title))
@@ -164,12 +164,13 @@ def _decision(contestant: Contestant, name: str) -> str:
     return "-" if values is None else " x ".join(map(str, values))
 
 
-def _print_roofline(roof: Roofline | None) -> None:
+def _print_roofline(roof: Roofline | None, target: str) -> None:
     if roof is None:
         typer.echo("roofline: this machine cannot run the target's code")
         return
+    known = "peak on paper" if mark(target) else "measured peak"
     typer.echo(
-        f"roofline: {milliseconds(roof.compute_s)} ms of multiply-adds at the measured peak of "
+        f"roofline: {milliseconds(roof.compute_s)} ms of multiply-adds at the {known} of "
         f"{roof.peak_gflops:.0f} GFLOPS; {milliseconds(roof.memory_s)} ms for "
         f"{roof.nbytes / 1e6:.2f} MB of arguments at {roof.gb_per_s:.0f} GB/s: "
         f"bound by {roof.bound}"

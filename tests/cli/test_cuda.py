@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+import tilework as tw
+from flows import pipeline
+from flows.cli import doctor
 from flows.settings import TuneSettings
+from storage import RecordStore
+from tasks import compare, finish
 from tilework.kinds.cuda import target as cuda_target
 from tilework.kinds.cuda.probe import Found, FoundDevice
-from tilework.measure import Measurer
+from tilework.measure import Candidate, Measured, Measurer, to_records
+from tilework.model.drafted import draft_schedule
+from tilework.record import Status
+from tilework.runtime.samples import Samples
 
+CPU = "llvm -mcpu=native -num-cores=1"
 SIMULATED = "cuda -model=a100 -run=simulated"
 EMULATED = "cuda -model=a100 -run=emulated"
 
@@ -41,9 +50,10 @@ def test_a_device_that_is_not_the_target_s(cli, monkeypatch):
     here = FoundDevice("NVIDIA A100", "sm_80", 108, 1.41, 40 << 20)
     monkeypatch.setattr(cuda_target, "look", lambda: Found((here,), (13, 0)))
     line = cli.error("tune", "mlp", "--target", "cuda -model=h100")
-    assert "a CUDA device of sm_90" in line and "\n" not in line
+    assert "there is no CUDA device of sm_90" in line and "\n" not in line
 
 
+@pytest.mark.usefixtures("needs_nvrtc")
 @pytest.mark.parametrize(
     ("state", "said"),
     [
@@ -56,10 +66,7 @@ def test_a_device_that_is_not_to_be_had(cli, monkeypatch, state, said):
     fake = "tests.kinds.cuda.fake_driver"
 
     def measurer(settings: TuneSettings) -> Measurer:
-        return Measurer(
-            settings.resolved_target(), builder=f"{fake}:BUILDER", device=f"{fake}:DEVICE",
-            build_processes=1,
-        )  # fmt: skip
+        return Measurer(settings.resolved_target(), device=f"{fake}:DEVICE", build_processes=1)
 
     monkeypatch.setattr(TuneSettings, "measurer", measurer)
     monkeypatch.setenv("FAKE_GPU", state)
@@ -94,27 +101,50 @@ def test_a_simulated_run_is_marked_everywhere_and_compiles_nothing(cli, tmp_path
         assert word in told, word
 
 
-@pytest.mark.usefixtures("needs_compiler")
-def test_one_store_holds_cpus_and_gpus(cli, tmp_path):
-    for target in ("llvm -mcpu=native -num-cores=1", EMULATED):
-        done = cli("tune", "mlp", "--target", target, "--trials", 8, "--no-prefect")
-        assert done.exit_code == 0, done.output
-        assert "maximum relative error" in done.output and "(ok)" in done.output
-    assert "rows not used: they are of target llvm" in done.output
+@pytest.fixture
+def quick(monkeypatch):
+    """Engines are timed for a moment only."""
+
+    def briefly(engines, inputs, seconds):
+        for engine in engines.values():
+            engine.bind(inputs)()
+        return {name: Samples((1e-3, 2e-3)) for name in engines}
+
+    for module in (finish, compare):
+        monkeypatch.setattr(module, "time_engines", briefly)
+    monkeypatch.setattr(pipeline, "gap_lines", lambda *_: ())
+
+
+def keep_one_of_a_cpu(path):
+    """Put the untuned schedule of the first layer into a store, as if it had been measured."""
+    task = tw.extract_tasks(tw.zoo.outline("mlp"), tw.Target(CPU))[0][0]
+    choice = draft_schedule(task)
+    found = Measured(Candidate(choice.sketch_id, choice.row, 0.0, ""), Status.ok, latency_s=1e-5)
+    RecordStore(path).append(to_records(task, [found], run_id="cpu", round=0, network="mlp"))
+
+
+@pytest.mark.usefixtures("needs_compiler", "quick")
+def test_one_store_holds_cpus_and_gpus(cli):
+    keep_one_of_a_cpu("records")
+    done = cli("tune", "mlp", "--target", EMULATED, "--trials", 4, "--no-prefect")
+    assert done.exit_code == 0, done.output
+    assert "maximum relative error" in done.output and "(ok)" in done.output
+    assert "1 rows not used: they are of target llvm" in done.output
     assert "emulated: programs run on a CPU" in done.output
     for command in ("compile", "bench"):
-        done = cli(command, "mlp", "--target", EMULATED)
-        assert done.exit_code == 0 and "tuned" in done.output, done.output
-    targets = {row["target"] for row in cli.json("records", "best")}
-    assert {t.split()[0] for t in targets} == {"llvm", "cuda"}
+        for target in (EMULATED, CPU):
+            done = cli(command, "mlp", "--target", target)
+            assert done.exit_code == 0 and "tuned" in done.output, done.output
+            assert ("emulated" in done.output) == (target == EMULATED)
+    best = cli.json("records", "best")
+    assert {row["target"].split()[0] for row in best} == {"llvm", "cuda"}
+    assert "-run=emulated are emulated" in cli("records", "best").output
     assert cli("records", "distill", "best").exit_code == 0
     assert cli("records", "merge", "records", "--store", "merged").exit_code == 0
-    assert len(cli.json("records", "best", "--store", "merged")) == len(
-        cli.json("records", "best", "--store", "best")
-    )
+    for store in ("best", "merged"):
+        assert cli.json("records", "best", "--store", store) == best
 
 
-def test_the_doctor_says_why_there_is_no_gpu(cli, monkeypatch):
+def test_the_doctor_says_why_there_is_no_gpu(monkeypatch):
     monkeypatch.setattr(cuda_target, "look", lambda: Found(why_none="there is no NVIDIA driver"))
-    found = cli.json("doctor")
-    assert "there is no NVIDIA driver" in found["GPU"]["CUDA"]
+    assert "there is no NVIDIA driver" in doctor._gpu()["CUDA"]

@@ -16,7 +16,7 @@ from tilework.space.nest import BlockNest
 _ROWS = {
     "threads": "threads of a block: {}",
     "lanes": "threads that share a point or a row: {}",
-    "groups": "of these in a block: {}",
+    "groups": "points or rows of a block at a time: {}",
     "serial": "vectors of a thread: {}",
     "unroll": "inner steps expanded: up to {}",
     "stages": "fetches under way while one is used: {}",
