@@ -10,6 +10,7 @@ from flows.cli import options
 from flows.cli.networks import target_of
 from flows.cli.output import console, print_json, table
 from flows.numbers import gflops, milliseconds
+from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,8 @@ def compile_network(
 
     weights = parse_sparse(sparse, block)
     net = load_network(network, batch, layout, tuple(shape or ()), weights)
-    module = compile_with_records(net, target_of(target, threads), store, precision)
+    where = target_of(target, threads)
+    module = compile_with_records(net, where, store, precision)
     check = check_output(module, net, precision)
     path = f"{network_label(network, weights)}.tw" if output is None else output
     if path:
@@ -52,7 +54,7 @@ def compile_network(
     if json:
         print_json({"module": path, "check": check, "tasks": list(module.report)})
     else:
-        print_task_reports(module.report)
+        print_task_reports(module.report, str(where))
         console().print(
             f"Output check against {check.reference}: maximum relative error "
             f"{check.max_rel_error:.1e}\nModule: {path or 'not kept'}"
@@ -61,7 +63,7 @@ def compile_network(
         raise typer.Exit(1)
 
 
-def print_task_reports(reports: Sequence[TaskReport]) -> None:
+def print_task_reports(reports: Sequence[TaskReport], target: str) -> None:
     """How each task was compiled, and its share of the network's time where all are measured."""
     rows = [
         (
@@ -77,7 +79,7 @@ def print_task_reports(reports: Sequence[TaskReport]) -> None:
     ]
     columns = [">ID", "Description", ">Weight", "Schedule", ">Latency (ms)", ">GFLOPS", ">Share"]
     out = console()
-    out.print(table(columns, rows))
+    out.print(table(columns, rows, title=caveat(target) or None))
     from tilework.runtime import tuned_text, winograd_text
 
     out.print(tuned_text(reports))

@@ -217,6 +217,7 @@ def _print_reproduced(found: Reproduced) -> None:
     if found.best_s is not None:
         best = (milliseconds(found.best_s), gflops(record.flops, found.best_s))
         rows.append(("best of the task", "", *best, ""))
-    out.print(table(["", "Status", ">Latency (ms)", ">GFLOPS", "Error"], rows))
+    title = caveat(record.target) or None
+    out.print(table(["", "Status", ">Latency (ms)", ">GFLOPS", "Error"], rows, title=title))
     if found.traceback:
         typer.echo(found.traceback)
