@@ -7,7 +7,17 @@ import numpy as np
 from tilework.kinds.cuda.decisions import REGISTERS
 from tilework.kinds.cuda.expansion import expanded_terms
 from tilework.kinds.cuda.geometry import geometry, least_blocks
-from tilework.kinds.cuda.staging import DIRECT, Box, Operand, box, operands, spans
+from tilework.kinds.cuda.staging import (
+    DIRECT,
+    REDUCE_FIRST,
+    ROW_ORDER,
+    Box,
+    Operand,
+    box,
+    operands,
+    spans,
+    strides_in,
+)
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.nest import BlockNest, Ints
 
@@ -15,10 +25,10 @@ from tilework.space.nest import BlockNest, Ints
 def canonical(nest: BlockNest) -> dict[str, Ints]:
     """The columns of a block without what has no effect.
 
-    Padding and width mean nothing for an operand that is read directly, nor padding behind the
-    only row of a tile; a fetch is never wider than memory's alignment allows; terms are not
-    expanded beyond the loops that there are; bounds of registers that allow as many resident
-    blocks are the same bounds.
+    Padding and width mean nothing for an operand that is read directly, nor does padding behind
+    the only row of a tile, nor another order of its only dimension. A fetch is never wider than
+    memory's alignment allows. Terms are not expanded beyond the loops that there are. Bounds of
+    registers that allow as many resident blocks are the same bounds.
     """
     out: dict[str, Ints] = {}
     if "unroll" in nest.values and nest.block.reduce:
@@ -31,12 +41,25 @@ def canonical(nest: BlockNest) -> dict[str, Ints]:
             if operand.stageable:
                 found = box(nest, i, operand, span)
                 direct = nest.values[f"stage{i}"] == DIRECT
-                out[f"pad{i}"] = np.where(direct, 0, _padding(nest, i, operand, found))
+                pad = np.where(direct, 0, _padding(nest, i, operand, found))
+                out[f"stage{i}"] = _mode(nest, i, operand, found, pad)
+                out[f"pad{i}"] = pad
                 out[f"width{i}"] = np.where(direct, 1, found.width)
             else:
                 out[f"pad{i}"] = np.zeros(nest.count, np.int64)
                 out[f"width{i}"] = np.ones(nest.count, np.int64)
     return out
+
+
+def _mode(nest: BlockNest, number: int, operand: Operand, found: Box, pad: Ints) -> Ints:
+    """How an operand is staged: as it lies in memory, where another order changes nothing."""
+    plain = strides_in(found.extents, operand.order(ROW_ORDER), pad)
+    turned = strides_in(found.extents, operand.order(REDUCE_FIRST), pad)
+    same = np.ones(nest.count, bool)
+    for extent, a, b in zip(found.extents, plain, turned, strict=True):
+        same &= (extent == 1) | (a == b)
+    mode = nest.values[f"stage{number}"]
+    return np.where((mode == REDUCE_FIRST) & same, ROW_ORDER, mode)
 
 
 def _padding(nest: BlockNest, number: int, operand: Operand, found: Box) -> Ints:

@@ -128,8 +128,8 @@ def box(nest: BlockNest, number: int, operand: Operand, span: dict[Axis, Ints]) 
         ones + sum((abs(c) * (span[a] - 1) for a, c in f.coefficients.items()), 0 * ones)
         for f in operand.forms
     )
-    plain = _strides(extents, operand.order(ROW_ORDER), pad)
-    turned = _strides(extents, operand.order(REDUCE_FIRST), pad)
+    plain = strides_in(extents, operand.order(ROW_ORDER), pad)
+    turned = strides_in(extents, operand.order(REDUCE_FIRST), pad)
     strides = tuple(
         np.where(mode == REDUCE_FIRST, t, p) for p, t in zip(plain, turned, strict=True)
     )
@@ -138,7 +138,7 @@ def box(nest: BlockNest, number: int, operand: Operand, span: dict[Axis, Ints]) 
     return Box(extents, strides, np.where(mode == DIRECT, 0, reach), width)
 
 
-def _strides(extents: tuple[Ints, ...], order: tuple[int, ...], pad: Ints) -> tuple[Ints, ...]:
+def strides_in(extents: tuple[Ints, ...], order: tuple[int, ...], pad: Ints) -> tuple[Ints, ...]:
     """Strides of dimensions that lie in this order, ``pad`` elements behind each innermost row."""
     out: dict[int, Ints] = {}
     step = np.ones_like(pad)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilework.kinds.cuda.architectures import WARP, most_registers, resident_blocks
+from tilework.kinds.cuda.architectures import WARP, resident_blocks
 from tilework.kinds.cuda.features.constants import Constants
 from tilework.kinds.cuda.features.counts import Counts
+from tilework.kinds.cuda.features.demand import expected_registers
 from tilework.kinds.cuda.features.lanes import Floats
 from tilework.kinds.cuda.features.traffic import memory_bytes
-from tilework.kinds.cuda.geometry import least_blocks, registers_asked
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.space.nest import BlockNest
 from tilework.te.tensor import Operation
@@ -73,7 +73,7 @@ def kernel_of(
     """
     limits, device, g = target.limits, target.device, counts.geometry
     if registers is None:
-        registers, expected = expected_registers(nest, counts, target)
+        registers, expected = expected_registers(nest, counts, limits)
         spills = expected if spills is None else spills
     spills = np.zeros(nest.count) if spills is None else spills
     resident = resident_blocks(limits, registers.astype(np.int64), g.threads, g.shared) * 1.0
@@ -112,17 +112,6 @@ def combined(parts: Mapping[str, Floats], constants: Constants) -> Floats:
     unit = np.maximum(longest, 1e-30)
     total = np.sum([(side / unit) ** constants.sharpness for side in sides], axis=0)
     return np.asarray(longest * total ** (1 / constants.sharpness) + parts["launch"])
-
-
-def expected_registers(
-    nest: BlockNest, counts: Counts, target: CudaTarget
-) -> tuple[Floats, Floats]:
-    """Registers of a thread, and those of them that will be spilled, as counting expects."""
-    threads = counts.geometry.threads
-    blocks = least_blocks(threads, registers_asked(nest))
-    most = np.maximum(most_registers(target.limits, np.maximum(threads, 1), blocks), 16)
-    wanted = np.maximum(counts.registers, 16.0)
-    return np.minimum(wanted, most), np.maximum(counts.live - most, 0.0)
 
 
 def _cycles(
