@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.conformance.network import network
+from tests.conformance.tune import options
+from tilework import extract_tasks
 from tilework.errors import DeviceError
 from tilework.kinds.cuda.features.terms import TERMS
 from tilework.kinds.cuda.simulate import bias, fact, jitter, latency_s
 from tilework.lower.kernel import Kernel
+from tilework.measure import Measurer
 from tilework.measure.device import device_of
+from tilework.record import MemoryHistory, Status
+from tilework.search.tune import tune
 from tilework.target import Target
 
 TARGET = Target("cuda -model=a100 -run=simulated")
@@ -62,3 +68,21 @@ def test_the_device_says_that_it_is_simulated_and_runs_nothing():
     assert seconds == [again() for _ in range(3)]
     with pytest.raises(DeviceError, match="kernel k cannot be simulated: its facts have no"):
         device.load(Kernel("k", (), "hash", (), 0, 0, {"registers": 32.0}))
+
+
+@pytest.mark.parametrize(
+    ("trials", "runs"), [(3, 1), pytest.param(9, 2, marks=pytest.mark.cuda_full)]
+)
+def test_a_search_on_it_is_marked_and_the_same_every_time(trials, runs, needs_nvrtc):
+    tasks = list(extract_tasks(network(), TARGET)[0])[: trials // 3]
+    found = []
+    for _ in range(runs):
+        history = MemoryHistory()
+        with Measurer(TARGET, build_processes=1) as measurer:
+            tune(tasks, None, options(trials), history, measurer, run_id="run")
+        records = sorted(history.read(), key=lambda r: r.record_id)
+        assert {r.device for r in records} == {"NVIDIA A100 (simulated)"}
+        assert {r.status for r in records} <= {Status.ok, Status.unfit}
+        assert all(r.max_rel_error is None for r in records)
+        found.append([(r.record_id, r.decisions, r.latency_samples) for r in records])
+    assert all(one == found[0] for one in found)
