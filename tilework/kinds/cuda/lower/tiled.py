@@ -30,46 +30,19 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilework.kinds.cuda.geometry import least_blocks, registers_asked
-from tilework.kinds.cuda.lower.flat import Names, chosen, clamped, guards, named, place
-from tilework.kinds.cuda.lower.fragments import Fragment
-from tilework.kinds.cuda.lower.staged import Staged, element
-from tilework.kinds.cuda.lower.terms import (
-    add,
-    reduce_index,
-    reduce_loops,
-    reduce_vars,
-    reduction,
-    start,
-)
-from tilework.kinds.cuda.lower.thread_tile import Held, ThreadTile
-from tilework.kinds.cuda.staging import DIRECT, Operand, box, operands, spans
-from tilework.lower.common import (
-    ZERO,
-    bind,
-    const,
-    load,
-    loop_var,
-    nest,
-    var_or_zero,
-    weighted_sum,
-)
+from tilework.kinds.cuda.lower.flat import Names, chosen, guards, named, place
+from tilework.kinds.cuda.lower.inner import Inner, Point
+from tilework.kinds.cuda.lower.staged import Staged
+from tilework.kinds.cuda.lower.terms import reduction, start
+from tilework.kinds.cuda.lower.thread_tile import ThreadTile
+from tilework.kinds.cuda.staging import DIRECT, box, operands, spans
+from tilework.lower.common import ZERO, const, load, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.context import Context
 from tilework.lower.epilogue import store_result
-from tilework.lower.ir import Barrier, Commit, If, Let, Load, Region, Stmt, Wait, seq
+from tilework.lower.ir import Barrier, Commit, If, Let, Region, Stmt, Wait, seq
 from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest
-from tilework.te.expr import (
-    Axis,
-    Expr,
-    IfThenElse,
-    Read,
-    binary,
-    children,
-    compare,
-)
-from tilework.te.tensor import Operation
-
-Point = Mapping[Axis, Expr]
+from tilework.te.expr import Axis, Expr, Read, binary, compare
 
 
 def lower_tiled(ctx: Context, block_nest: BlockNest, *, asynchronous: bool) -> Region:
@@ -93,7 +66,7 @@ class _Tiled:
         self.tile = ThreadTile(block_nest)
         self.count = math.prod(v.extent for v in self.tile.threads.values())
         self.thread = loop_var("tid", self.count)
-        self.inner = reduce_vars(block_nest)
+        self.terms = {a: int(block_nest.tiles[a][-1][0]) for a in self.block.reduce}
         self.fetches = {a: int(block_nest.tiles[a][0][0]) for a in self.block.reduce}
         stages = chosen(block_nest, "stages")
         self.stages = stages if math.prod(self.fetches.values()) > 1 else 1
@@ -101,6 +74,7 @@ class _Tiled:
         sizes = tuple(self.tile.size[a][n] for a in self.tile.axes for n in (1, 3))
         op = self.block.op
         self.acc = ctx.temporary(f"{op.name}.acc", sizes, op.dtype, "register")
+        self.inner = Inner(ctx, block_nest, self.tile, self.acc, self.staged)
 
     def _staged(self) -> dict[Read, Staged]:
         out, span = {}, spans(self.nest)
@@ -137,7 +111,7 @@ class _Tiled:
         loops = [(v, v.extent, "serial") for v in variables.values() if v.extent > 1]
         again = Barrier() if fills and loops else None
         ready = Barrier() if fills else None
-        return nest(loops, seq(again, *fills, ready, self._compute(ZERO, point)))
+        return nest(loops, seq(again, *fills, ready, self.inner.compute(ZERO, point)))
 
     def _two_stages(self) -> Stmt:
         total = math.prod(self.fetches.values())
@@ -161,7 +135,7 @@ class _Tiled:
             Wait(0) if passing else None,
             Barrier(),
             If(more, send),
-            named(names, self._compute(stage, here)),
+            named(names, self.inner.compute(stage, here)),
             If(more, seq(*(s.put(other) for s in others))) if others else None,
         )
         step = Let(other, binary("-", const(1), stage), step)
@@ -177,59 +151,8 @@ class _Tiled:
         """The first point of the block's tile and of a fetch, along each axis."""
         out = {a: self.tile.first(a) for a in self.tile.axes}
         for axis, n in number.items():
-            out[axis] = weighted_sum([(n, self.inner[axis].extent)])
+            out[axis] = weighted_sum([(n, self.terms[axis])])
         return out
-
-    # -- arithmetic -----------------------------------------------------------------------------
-
-    def _compute(self, stage: Expr, first: Point) -> Stmt:
-        """All terms of one fetch."""
-        node, axes = reduction(self.block), self.tile.axes
-        eager = eager_reads(self.block.source)
-        found: dict[Read, Fragment] = {}
-        for operand in operands(self.block):
-            held = self.staged.get(operand.read)
-            if held is not None:
-                found[operand.read] = self._from_stage(operand, held, stage)
-            elif operand.stageable and operand.attached is None and operand.read in eager:
-                found[operand.read] = self._from_memory(operand, first)
-        held_all = self.tile.held(axes)
-
-        def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
-            if read in found:
-                return found[read].at(held_all)
-            return element(self.ctx, self.block, op, indices)
-
-        at = {a: binary("+", first[a], x) for a, x in self._local(held_all).items()}
-        safe = at | clamped({a: at[a] for a in axes}, self.tile.covered())
-        value = bind(node.source, safe, resolve)
-        update = held_all.each(add(self.acc, held_all.where(axes), node, value))
-        fills = [f.fill() for f in found.values()]
-        return reduce_loops(self.nest, self.inner, seq(*fills, update))
-
-    def _local(self, held: Held) -> dict[Axis, Expr]:
-        """The place in the block's tile and in the fetch, along the axes that are held."""
-        out = {a: self.tile.local(a, held) for a in held.virtual}
-        return out | reduce_index(self.inner)
-
-    def _from_stage(self, operand: Operand, held: Staged, stage: Expr) -> Fragment:
-        return Fragment(operand, self.tile, lambda h: held.read(stage, self._local(h)))
-
-    def _from_memory(self, operand: Operand, first: Point) -> Fragment:
-        def load_at(held: Held) -> Load:
-            at = {a: binary("+", first[a], x) for a, x in self._local(held).items()}
-            forms = operand.forms or ()
-            indices = [
-                binary(
-                    "+",
-                    weighted_sum([(at[a], c) for a, c in f.coefficients.items()]),
-                    const(f.const),
-                )
-                for f in forms
-            ]
-            return load(self.ctx.buffers[operand.read.tensor.op], indices)
-
-        return Fragment(operand, self.tile, load_at)
 
     # -- results --------------------------------------------------------------------------------
 
@@ -242,11 +165,3 @@ class _Tiled:
         store = store_result(self.ctx, self.block, at, done)
         inside = conjunction(guards(at, self.tile.covered()))
         return held.each(store if inside is None else If(inside, store))
-
-
-def eager_reads(e: Expr) -> set[Read]:
-    """The reads that are made whatever the data are: those on no side of an `IfThenElse`."""
-    if isinstance(e, Read):
-        return {e}
-    parts = (e.cond,) if isinstance(e, IfThenElse) else children(e)
-    return {r for part in parts for r in eager_reads(part)}
