@@ -46,7 +46,7 @@ def split_k(state: State, op: Compute) -> list[State]:
     axis = max(op.reduce_axes, key=lambda a: a.extent)
     most = min(_MOST_PARTS, terms // _PART_TERMS)
     shares = (1.0,) if state.form else (0.5, 1.0, 2.0)
-    found = _numbers(axis, [wanted / blocks * s / 2 for s in shares], most)
+    found = _numbers(axis, [wanted / blocks * s for s in shares], most)
     return [_split(state, op, axis, parts, TILED) for parts in found]
 
 
