@@ -24,6 +24,7 @@ from tilework.te.expr import (
     Read,
     Select,
     children,
+    reads,
     replace_axes,
     walk,
 )
@@ -150,21 +151,21 @@ def block_facts(block: Block) -> BlockFacts:
 
 
 def accesses(e: Expr) -> tuple[Access, ...]:
-    """The distinct reads of an expression."""
+    """The distinct reads of an expression, in order; those that find positions are reads, too."""
     found: dict[Read, int] = {}
     for read, guards in _reads(e, 0):
         found[read] = min(found.get(read, guards), guards)
     return tuple(
         Access(r.tensor.op, r.indices, r.tensor.shape, dtype_bytes(r.tensor.dtype), guards)
-        for r, guards in found.items()
+        for r, guards in ((r, found[r]) for r in dict.fromkeys(reads(e)))
     )
 
 
 def _reads(e: Expr, guards: int) -> Iterable[tuple[Read, int]]:
     if isinstance(e, Read):
         yield e, guards
-        return
     if isinstance(e, IfThenElse):
+        yield from _reads(e.cond, guards)
         guards += comparisons(e.cond)
         yield from _reads(e.a, guards)
         yield from _reads(e.b, guards)
