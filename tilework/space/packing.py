@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.dtypes import round_tf32
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
 from tilework.space.winograd import WeightTransform
@@ -28,12 +29,15 @@ class Packing:
         order: the position of each tile axis (numbered dimension by dimension) in the packed
             array, outermost first.
         transform: applied to the tensor before it is cut; ``shape`` is the shape before it.
+        tf32: whether elements are rounded to tf32 numbers, as the products that they are for
+            declare.
     """
 
     shape: tuple[int, ...]
     tiles: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
     transform: WeightTransform | None = None
+    tf32: bool = False
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
@@ -51,6 +55,8 @@ class Packing:
             raise ValueError(f"packing expects shape {list(self.shape)}, got {list(array.shape)}")
         if self.transform is not None:
             array = self.transform.apply(array)
+        if self.tf32:
+            array = round_tf32(array)
         padded = [(0, math.prod(t) - s) for t, s in zip(self.tiles, array.shape, strict=True)]
         if any(after for _, after in padded):
             array = np.pad(array, padded)

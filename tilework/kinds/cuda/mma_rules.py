@@ -74,7 +74,7 @@ def _multiplied(facts: AccessAnalysis, state: State, op: Compute) -> tuple[State
     except ScheduleError:
         return None
     weight = product.b.read.tensor.op
-    if product.b.packed and facts.readers[weight] != (op,):
+    if product.b.constant and facts.readers[weight] != (op,):
         return None
     _, m, n, k = product.extents
     return (state, product) if min(m, n) >= _LEAST_POINTS and k >= _LEAST_TERMS else None

@@ -36,6 +36,7 @@ CASES = {
                  {"block_m": 32, "block_n": 32, "warp_m": 16, "block_k": 64}),
     "in parts, tf32": (conv("tf32", (1, 5, 5, 128), 32), 1, {"block_m": 32, "block_k": 32}),
     "NT": (matmul("bf16", 40, 24, 72, b="T", residual=True), 0, {"block_m": 32, "block_k": 32}),
+    "NT, constant": (matmul("tf32", 24, 20, 32, b="T", free=True), 0, {"stages": 2}),
     "NN": (matmul("tf32", 20, 44, 36), 0, {"block_n": 64, "warp_n": 32, "block_k": 8}),
     "TN": (matmul("tf32", 32, 20, 24, a="T", b="T"), 0, {"block_m": 32, "warp_m": 32}),
     "TN, 16 bits": (matmul("f16", 48, 40, 16, a="T", out="float32"), 0,
@@ -54,9 +55,11 @@ def built(needs_compiler):
         sketch = sketches(dag)[which]
         row = row_of(sketch, **wanted)
         case = case_of(lowering_of(A100).lower(sketch, row), random_inputs(dag))
+        found[name] = case, sketch, row
+    found[INSIDE] = inside()
+    for case, _, _ in found.values():
         case.source = print_program(case.program)
         entries |= {e.name: e.text for e in case.source.entries}
-        found[name] = case, sketch, row
     return found, Emulated(compile_text(list(entries.items()), checked=True))
 
 
@@ -69,6 +72,39 @@ def test_kernels_are_right_in_any_order_of_threads(built, name):
     (want,) = evaluate(dag, random_inputs(dag))
     bound = max(SUMS, ROUNDING[str(found.dtype)])
     assert_near(found, want, bound, f"{sketch.name}\n{case.source.text}")
+
+
+INSIDE = "inside larger arrays"
+"""Of a case whose first input and output have gaps between their rows."""
+
+
+def test_operands_and_results_may_lie_in_larger_arrays(built):
+    case, _, _ = built[0][INSIDE]
+    dag, _, _ = CASES["3x3"]
+    (want,) = evaluate(dag, random_inputs(dag))
+    (found,) = run_one(built[1], case)
+    (buffer,) = case.program.outputs
+    assert_near(_seen(found, buffer), want, SUMS, INSIDE)
+
+
+def _seen(array, buffer):
+    """The elements of a buffer with gaps."""
+    strides = [s * array.itemsize for s in buffer.strides]
+    return np.lib.stride_tricks.as_strided(array, buffer.shape, strides)
+
+
+def inside():
+    """The first case with gaps behind the rows of data and result."""
+    dag, which, wanted = CASES["3x3"]
+    sketch = sketches(dag)[which]
+    outputs = len(dag.inputs)
+    apart = {i: (81 * n, 9 * n, n, 1) for i, n in ((0, 21), (outputs, 39))}
+    lowered = lowering_of(A100).lower(sketch, row_of(sketch, **wanted), apart)
+    inputs = random_inputs(dag)
+    wide = np.zeros(lowered.program.inputs[0].reach, inputs[0].dtype)
+    _seen(wide, lowered.program.inputs[0])[...] = inputs[0]
+    found = case_of(lowered, [wide, *inputs[1:]])
+    return found, sketch, None
 
 
 def test_factors_of_tf32_are_rounded_and_float32_would_differ(built):

@@ -50,7 +50,7 @@ def test_a_convolution_is_a_product_of_positions_and_filters():
 )
 def test_operands_are_fetched_where_they_lie_together(dag, along, packed):
     found = product(dag)
-    assert ((found.a.along, found.b.along), found.b.packed) == (along, packed)
+    assert ((found.a.along, found.b.along), found.b.constant) == (along, packed)
     block = next(b for b in sketches(dag)[0].blocks if b.levels == MMA)
     assert bool(mma_packings(block)) == packed
 
@@ -118,7 +118,7 @@ def test_small_maps_are_offered_in_parts_of_their_sum():
         partial, final = sketch.blocks
         assert partial.levels == MMA and final.levels != MMA
         found = product_of(partial)
-        assert found.b.packed and points(found.batch) > 1
+        assert found.b.constant and points(found.batch) > 1
         assert points(found.batch) * found.extents[3] == 9 * 256
 
 

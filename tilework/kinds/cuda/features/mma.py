@@ -61,7 +61,7 @@ def _fragments(counts: Counts, tiles: Tiles, steps: Floats) -> None:
         counts.lds += loads
         counts.shared_wavefronts += waves * counts.warps
         counts.instructions += loads  # addresses
-        if factor.itemsize == 4:
+        if factor.itemsize == 4 and not factor.constant:
             counts.instructions += tiles.fetches * steps * groups * _MATRICES  # rounding
         counts.put(f"fragment_width_{number}", np.full(len(loads), 1.0 if words else 4.0))
 

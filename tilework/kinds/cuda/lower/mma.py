@@ -42,14 +42,17 @@ from tilework.te.tensor import Operation
 
 
 def mma_packings(block: Block) -> dict[Operation, Packed]:
-    """Layouts of the constant weights: terms of k innermost, so that 16 bytes lie along them."""
-    factor = product_of(block).b
-    if not factor.packed:
+    """Layouts of the constant weights: terms of k innermost, so that 16 bytes lie along them.
+
+    Those of tf32 are rounded, too.
+    """
+    product = product_of(block)
+    factor, rounded = product.b, product.kind == "tf32"
+    if not factor.constant or (factor.order == tuple(range(len(factor.order))) and not rounded):
         return {}
     shape = factor.read.tensor.shape
-    return {
-        factor.read.tensor.op: Packed(Packing(shape, tuple((s,) for s in shape), factor.order), ())
-    }
+    packing = Packing(shape, tuple((s,) for s in shape), factor.order, tf32=rounded)
+    return {factor.read.tensor.op: Packed(packing, ())}
 
 
 def lower_mma(ctx: Context, block_nest: BlockNest) -> Region:

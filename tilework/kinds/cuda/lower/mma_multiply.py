@@ -116,7 +116,7 @@ class Multiply:
             name = "ldmatrix_x4_trans"
         out = load(fragment, (number, const(0)))
         read = Intrinsic(name, (out,), (load(tile.buffer, tile.at(stage, row, piece)),))
-        if self.kind != "tf32":
+        if self.kind != "tf32" or tile.factor.constant:
             return read
         q = loop_var("q", REGISTERS)
         one = load(fragment, (number, q))

@@ -57,22 +57,20 @@ class Factor:
         order: dimensions of the tensor as they lie in memory: other than 0, 1, .. for constant
             weights that are packed.
         axis: whose neighbours are neighbours in memory.
+        constant: whether it is a weight that only this product reads, and that is prepared before
+            the kernel runs.
     """
 
     read: Read
     guard: Expr | None
     order: tuple[int, ...]
     axis: Axis
+    constant: bool
 
     @property
     def along(self) -> Along:
         """Which way its pieces lie."""
         return "k" if self.axis.kind == "reduce" else "outer"
-
-    @property
-    def packed(self) -> bool:
-        """Whether it is a weight that is rearranged before the kernel runs."""
-        return self.order != tuple(range(len(self.order)))
 
     @property
     def itemsize(self) -> int:
@@ -231,6 +229,7 @@ def _factor(
 ) -> Factor:
     """An operand; ``outer`` are the axes of m or n."""
     read, guard = element
+    constant = order is not None
     order = tuple(range(read.tensor.ndim)) if order is None else order
     form = position(read, order)
     piece = PIECE_BYTES // dtype_bytes(read.tensor.dtype)
@@ -248,7 +247,7 @@ def _factor(
     wide = [x for x in outer if x.extent > 1]
     if along.kind != "reduce" and (not wide or wide[-1] is not along):
         raise _no(name, f"neighbours of {read.tensor.name} are not neighbours of the result")
-    return Factor(read, guard, order, along)
+    return Factor(read, guard, order, along, constant)
 
 
 def _packed_order(
