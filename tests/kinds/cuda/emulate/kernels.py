@@ -92,6 +92,23 @@ extern "C" __global__ void __launch_bounds__(64) in_place(TW_SAME(float, a, 256)
 """  # noqa: E501
 """out = 2 a, where out may lie on a."""
 
+REUSE = """\
+extern "C" __global__ void __launch_bounds__(64) reuse(TW_IN(float, a, 64), TW_OUT(float, out, 64)) {
+  TW_BLOCK_STATIC(256);
+  TW_SHARED(float, first, 64, 0);
+  TW_SHARED(tw_f16, second, 64, 0);
+  const int tid = (int)threadIdx.x;
+  TW_ST(first, tid, TW_LD(a, tid));
+  __syncthreads();
+  const float x = TW_LD(first, 63 - tid);
+  __syncthreads();
+  TW_ST(second, tid, x);
+  __syncthreads();
+  TW_ST(out, tid, TW_LD(second, tid ^ 32) + 1.0f);
+}
+"""  # noqa: E501
+"""Two buffers, one after the other, in the same shared memory."""
+
 
 def product(name: str, element: str) -> str:
     """c (m x 16) = a (m x 64) b^T (16 x 64) on tensor cores, m = 40, by blocks of 32 rows.

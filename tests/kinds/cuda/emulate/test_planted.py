@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tests.kinds.cuda.emulate.arrays import aligned, pointers
-from tests.kinds.cuda.emulate.kernels import EXCHANGE, IN_PLACE, MATMUL, NORMALISE, product
+from tests.kinds.cuda.emulate.kernels import EXCHANGE, IN_PLACE, MATMUL, NORMALISE, REUSE, product
 from tilework.kinds.cuda.emulate.compile import compile_text
 from tilework.kinds.cuda.emulate.run import Emulated, EmulationError
 
 PRODUCT = product("product", "tw_bf16")
 KERNELS = {
     "matmul": MATMUL, "normalise": NORMALISE, "exchange": EXCHANGE, "in_place": IN_PLACE,
-    "product": PRODUCT,
+    "product": PRODUCT, "reuse": REUSE,
 }  # fmt: skip
 
 BARRIER = "    __syncthreads();\n"
@@ -129,6 +129,14 @@ BUGS = {
     "warp barrier where the block's is needed": Bug(
         "exchange", "tid ^ 1)", "tid ^ 33)", "read after another thread's write", "tid ^ 33"
     ),
+    "memory read for the buffer that was there before": Bug(
+        "reuse", "  TW_ST(second", "  if (tid < 32) TW_ST(second",
+        "another buffer was written in its place", "TW_LD(second",
+    ),
+    "memory given away without a barrier": Bug(
+        "reuse", "  __syncthreads();\n  TW_ST(second", "  TW_ST(second",
+        "written after another thread's read", "TW_ST(second",
+    ),
     "input read after it was overwritten": Bug(
         "in_place", "TW_LD(a, i))", "TW_LD(a, i ? i - 1 : 0))", "has overwritten it", "i ? i - 1"
     ),
@@ -190,7 +198,7 @@ def launch(library, kernel, name):
         x = aligned((256,), fill=1.0)
         library.launch(name, 4, 64, 0, pointers(x, x))
         return bool((x == 2).all())
-    if kernel == "exchange":
+    if kernel in ("exchange", "reuse"):
         x, out = aligned((64,), fill=1.0), aligned((64,), fill=np.nan)
         library.launch(name, 1, 64, 0, pointers(x, out))
         return bool((out == 2).all())

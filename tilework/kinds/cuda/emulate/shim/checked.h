@@ -31,13 +31,16 @@ TW_DEVICE bool tw_check_landed(tw_cell& cell, tw_site at, long i, const char* wh
   tw_note(at, i, what, cell.writer);
   return false;
 }
-static inline void tw_check_read(tw_cell& cell, tw_site at, long i) {
+static inline void tw_check_read(tw_cell& cell, int buffer, tw_site at, long i) {
   tw_runtime& rt = *tw_rt;
   if (!tw_check_landed(cell, at, i, "is read while a copy to it is under way")) return;
   if (cell.written < rt.first_epoch) {
     tw_note(at, i, "is read before it is written");
     return;
   }
+  if (cell.buffer != (short)buffer)
+    tw_note(at, i, "is read before it is written: another buffer was written in its place",
+            cell.writer);
   if (cell.written == rt.epoch && cell.writer != rt.self &&
       !tw_ordered(cell.writer, cell.written_in_warp))
     tw_note(at, i, "race: read after another thread's write, without a barrier between",
@@ -55,7 +58,7 @@ static inline void tw_check_read(tw_cell& cell, tw_site at, long i) {
   cell.read = rt.epoch;
   cell.read_in_warp = rt.warp_epoch;
 }
-static inline void tw_check_write(tw_cell& cell, tw_site at, long i) {
+static inline void tw_check_write(tw_cell& cell, int buffer, tw_site at, long i) {
   tw_runtime& rt = *tw_rt;
   if (!tw_check_landed(cell, at, i, "is written while a copy to it is under way")) return;
   if (cell.written == rt.epoch && cell.writer != rt.self &&
@@ -71,9 +74,10 @@ static inline void tw_check_write(tw_cell& cell, tw_site at, long i) {
   cell.written = rt.epoch;
   cell.written_in_warp = rt.warp_epoch;
   cell.writer = (short)rt.self;
+  cell.buffer = (short)buffer;
 }
 
-template <class T, long size, long offset>
+template <class T, long size, long offset, long declared>
 struct tw_shared {
   static_assert(sizeof(T) % TW_GRANULE == 0, "granules of shared memory are too large");
   static constexpr int cells_each = sizeof(T) / TW_GRANULE;
@@ -89,12 +93,12 @@ struct tw_shared {
   }
   T read(long i, tw_site site) const {
     if (!inside(i, site, "is read outside")) return T();
-    for (int k = 0; k < cells_each; ++k) tw_check_read(cells(i)[k], site, i);
+    for (int k = 0; k < cells_each; ++k) tw_check_read(cells(i)[k], declared, site, i);
     return *at(i);
   }
   void write(long i, T value, tw_site site) const {
     if (!inside(i, site, "is written outside")) return;
-    for (int k = 0; k < cells_each; ++k) tw_check_write(cells(i)[k], site, i);
+    for (int k = 0; k < cells_each; ++k) tw_check_write(cells(i)[k], declared, site, i);
     *at(i) = value;
   }
   void trace(bool store, long i, int count, tw_site site) const {
@@ -105,7 +109,7 @@ struct tw_shared {
 #define TW_SHARED(T, name, size, offset)                                             \
   static_assert((offset) % 16 == 0 && (offset) + (size) * sizeof(T) <= tw_block_bytes, \
                 #name " does not lie within the block's memory");                      \
-  const tw_shared<T, size, offset> name{tw_block}
+  const tw_shared<T, size, offset, __LINE__> name{tw_block}
 
 // --- arguments ---------------------------------------------------------------------------------
 
@@ -275,9 +279,10 @@ static inline void tw_store4(const B& b, long i, V x, V y, V z, V w, tw_site sit
 
 // An asynchronous copy of `bytes` bytes. It may land at once, so that what a write must not
 // overtake it must not either; and it may land late, so that nothing touches its cells till then.
-template <int bytes, class T, long size, long offset, class From>
-static inline void tw_copy_checked(const tw_shared<T, size, offset>& to, long ti, const From& from,
-                                   long fi, bool ok, tw_site site, tw_site source) {
+template <int bytes, class T, long size, long offset, long declared, class From>
+static inline void tw_copy_checked(const tw_shared<T, size, offset, declared>& to, long ti,
+                                   const From& from, long fi, bool ok, tw_site site,
+                                   tw_site source) {
   constexpr int count = bytes / sizeof(T);
   static_assert(count >= 1 && bytes % sizeof(T) == 0, "a copy of whole elements");
   tw_note_traffic(TW_SHARED_STORE, site, offset + ti * (long)sizeof(T), bytes);
@@ -291,7 +296,7 @@ static inline void tw_copy_checked(const tw_shared<T, size, offset>& to, long ti
     for (int k = 0; k < count; ++k) (void)from.read(fi + k, source);
   tw_cell* cells = to.cells(ti);
   for (int k = 0; k < bytes / TW_GRANULE; ++k) {
-    tw_check_write(cells[k], site, ti);
+    tw_check_write(cells[k], declared, site, ti);
     cells[k].copying = tw_rt->epoch;
   }
   const bool inside = fi >= 0 && fi + count <= from.elements;
@@ -302,8 +307,9 @@ static inline void tw_copy_checked(const tw_shared<T, size, offset>& to, long ti
   tw_copy_checked<bytes>(to, ti, from, fi, ok, TW_SITE(to), TW_SITE(from))
 
 // The row of a matrix, 16 bytes, that a lane names.
-template <class T, long size, long offset>
-static inline const void* tw_row(const tw_shared<T, size, offset>& buffer, long i, tw_site site) {
+template <class T, long size, long offset, long declared>
+static inline const void* tw_row(const tw_shared<T, size, offset, declared>& buffer, long i,
+                                 tw_site site) {
   constexpr int count = 16 / sizeof(T);
   static const uint32_t none[4] = {0, 0, 0, 0};
   buffer.trace(false, i, count, site);

@@ -17,6 +17,7 @@ struct tw_cell {
   int read, read_in_warp;        // epochs of the last read
   int copying;                   // epoch of an asynchronous copy that has not landed; -1: none
   short writer;                  // thread
+  short buffer;                  // through which it was written: the line that declares it
   short reader, reading_warp;    // TW_SEVERAL: more than one in this epoch
 };
 enum { TW_SEVERAL = -2 };

@@ -74,7 +74,7 @@ bool claim_arguments(const tw_entry& entry, void* const* pointers) {
     }
   }
   if (!entry.checked) return true;
-  if (cells.empty()) cells.assign((size_t)MAX_BLOCK_BYTES, {-1, -1, -1, -1, -1, -1, -1, -1});
+  if (cells.empty()) cells.assign((size_t)MAX_BLOCK_BYTES, {-1, -1, -1, -1, -1, -1, 0, -1, -1});
   launch.shared->cells = cells.data();
   for (int i = 0; i < entry.count; ++i)
     if (entry.parameters[i].role == TW_ROLE_OUT) {
