@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tests.kinds.cuda.harness import Case, run_cases
 from tilework import te
 from tilework.dtypes import finite_range, is_float, numpy_dtype
+from tilework.kinds.cuda.source import cubin, nvrtc
+from tilework.kinds.cuda.source.printer import print_program
 from tilework.lower.common import bind, const, load, weighted_sum
 from tilework.lower.ir import Buffer, If, Program, Region, Store
 from tilework.te import ComputeDAG
@@ -67,7 +69,9 @@ def declared(dtypes, body, n=70) -> tuple[ComputeDAG, list[np.ndarray]]:
 def check(found: list[tuple[ComputeDAG, list[np.ndarray]]], rtol: float = 3e-6) -> None:
     """Compare all of them; in the evaluator narrow floats are float32."""
     cases = [Case(pointwise(dag), inputs) for dag, inputs in found]
-    for (dag, inputs), outputs, case in zip(found, run_cases(cases), cases, strict=True):
+    for (dag, inputs), outputs, case in zip(
+        found, run_cases(cases, False, (0,)), cases, strict=True
+    ):
         expected = evaluate(dag, inputs)
         for a, b, t in zip(outputs, expected, dag.outputs, strict=True):
             text = f"{dag}\n{case.source.text}\n{[x.tolist() for x in inputs]}"
@@ -85,7 +89,7 @@ def operator(op):
     return lambda a, b: Binary(a.dtype, op, a, b)
 
 
-def test_arithmetic():
+def arithmetic():
     found = []
     for dtype in INTEGERS:
         for op in ("+", "-", "*", "//", "%", "quot", "rem", "max", "min", "&", "|", "^"):
@@ -98,14 +102,14 @@ def test_arithmetic():
     for dtype in ("float16", "bfloat16", "bool"):
         for op in ("max", "min"):
             found.append(declared((dtype, dtype), operator(op)))
-    check(found)
+    return found
 
 
 def logic(a, b, c):
     return te.all(te.any(a < b, b < c), te.logical_not(a < c))
 
 
-def test_comparisons_and_choices():
+def comparisons_and_choices():
     found = []
     for dtype in (*INTEGERS, *FLOATS, "float16", "bfloat16", "bool"):
         for op in ("<", "<=", ">", ">=", "==", "!="):
@@ -113,10 +117,10 @@ def test_comparisons_and_choices():
         found.append(declared((dtype, dtype), lambda a, b: te.select(a < b, a, b)))
         found.append(declared((dtype, dtype), lambda a, b: te.if_then_else(a > b, a, b)))
         found.append(declared((dtype,) * 3, logic))
-    check(found)
+    return found
 
 
-def test_casts():
+def casts():
     """Numbers that do not fit are left out: machines differ in what becomes of them."""
     every = (*INTEGERS, *FLOATS, "float16", "bfloat16", "bool")
     found = []
@@ -130,20 +134,20 @@ def test_casts():
             found.append((dag, [x]))
     big, (x,) = declared(("float64",), lambda a: te.cast("uint64", a))
     found.append((big, [np.linspace(0, 1.8e19, len(x))]))
-    check(found)
+    return found
 
 
-def test_functions():
+def functions():
     found = []
     for name in te.MATH_FUNCTIONS:
         for dtype in FLOATS if name != "round_tf32" else ("float32",):
             count = 2 if name in ("pow", "fmod") else 1
             found.append(declared((dtype,) * count, lambda *a, name=name: te.call(name, *a)))
     found.append(declared(("float32",), te.abs))
-    check(found, rtol=3e-5)
+    return found
 
 
-def test_literals():
+def literals():
     found = []
     for dtype in FLOATS:
         for value in (0.1, -0.0, float("inf"), float("-inf"), float("nan"), 1e-30, 3.0):
@@ -153,7 +157,32 @@ def test_literals():
             found.append(declared((dtype,), lambda a, v=value: te.const(v, a.dtype) - a))
     for dtype in ("float16", "bfloat16"):
         found.append(declared((dtype,), lambda a: te.maximum(a, te.const(0.1, a.dtype))))
-    check(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "make", [arithmetic, comparisons_and_choices, casts, literals], ids=lambda f: f.__name__
+)
+def test_values(make):
+    check(make())
+
+
+def test_values_of_functions():
+    check(functions(), rtol=3e-5)
+
+
+@pytest.mark.usefixtures("needs_nvrtc")
+@pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.cuda_full)])
+def test_devices_have_all_of_it(arch):
+    """One program of every expression above."""
+    texts = {}
+    for make in (arithmetic, comparisons_and_choices, casts, literals, functions):
+        for dag, _ in make():
+            texts |= {e.name: e.text for e in print_program(pointwise(dag)).entries}
+    if arch == "sm_80":
+        texts = dict(list(texts.items())[::4])
+    code = nvrtc.cubin("\n".join(texts.values()), arch, "expressions")
+    assert set(texts) <= set(cubin.resources(code))
 
 
 @st.composite
@@ -175,8 +204,8 @@ def integer_trees(draw, depth=4):
     return lambda i: tree(i, depth)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(integer_trees(), min_size=60, max_size=60))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(integer_trees(), min_size=40, max_size=40))
 def test_index_arithmetic(trees):
     found = []
     for body in trees:
