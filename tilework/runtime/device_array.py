@@ -57,8 +57,9 @@ def device_array(what: str, given: Any) -> DeviceArray | None:
     """
     if isinstance(given, np.ndarray):
         return None
-    if hasattr(type(given), "__cuda_array_interface__"):
-        return _by_interface(what, given, given.__cuda_array_interface__)
+    said = getattr(given, "__cuda_array_interface__", None)  # PyTorch's arrays of the host raise
+    if said is not None:
+        return _by_interface(what, given, said)
     lends = hasattr(given, "__dlpack_device__") and hasattr(given, "__dlpack__")
     if lends and int(given.__dlpack_device__()[0]) in (_CUDA, _CUDA_MANAGED):
         return _by_dlpack(what, given)

@@ -1,7 +1,7 @@
 """CUDA's runtime and driver as CuPy hands them on, made up over the emulation.
 
 Whoever calls a function is held to the parameters that CuPy's own documents for it, where CuPy is
-installed. A cubin is the bytes of an ELF file's beginning, and the text of its kernel.
+installed. The machine code of a cubin is its kernel's text.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import ctypes
 import importlib
 import re
+import struct
 import sys
 from types import ModuleType
 from typing import Any
 
 from tilework.kinds.cuda.emulated_driver import EmulatedDriver
+from tilework.kinds.cuda.source.elf import read_cubin
 from tilework.kinds.cuda.target import CudaTarget
 
-ELF = b"\x7fELF"
 _ENTRY = re.compile(rb"__launch_bounds__\([^)]*\) (\w+)\(")
 
 
@@ -26,8 +27,19 @@ class CudaError(RuntimeError):
         self.status = status
 
 
-def cubin(text: str) -> bytes:
-    return ELF + text.encode()
+def cubin(text: str, arch: int = 80) -> bytes:
+    """An ELF file that says it is a cubin; its function's machine code is the kernel's text."""
+    (entry,) = _ENTRY.findall(text.encode())
+    names = b"\0.shstrtab\0.text." + entry + b"\0"
+    code = text.encode()
+    table = 64 + len(names) + len(code)
+    rows = [(0,) * 10, (1, 3, 0, 0, 64, len(names), 0, 0, 1, 0)]
+    rows += [(11, 1, 6, 0, 64 + len(names), len(code), 0, 0, 1, 0)]
+    head = struct.pack(
+        "<4sBBBBB7xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 51, 7, 2, 190, 1, 0, 0, table, arch, 64, 0,
+        0, 64, len(rows), 1,
+    )  # fmt: skip
+    return head + names + code + b"".join(struct.pack("<IIQQQQIIQQ", *row) for row in rows)
 
 
 class FakeCuda:
@@ -161,10 +173,9 @@ class FakeCuda:
     # --- driver ------------------------------------------------------------------------------
 
     def _moduleLoadData(self, image):
-        assert image.startswith(ELF)
-        (entry,) = _ENTRY.findall(image)
+        (code,) = (s for s in read_cubin(image).sections if s.name.startswith(".text."))
         number = len(self._modules) + 1
-        self._modules[number] = self.host.load({entry.decode(): image.removeprefix(ELF)})
+        self._modules[number] = self.host.load({code.name.removeprefix(".text."): code.data})
         return number
 
     def _moduleUnload(self, module):

@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.kinds.cuda.cuda_api import FakeCuda
-from tests.kinds.cuda.images import N, X, Y, Z, image
-from tilework import load_module
+from tests.kinds.cuda.cuda_api import FakeCuda, cubin
+from tests.kinds.cuda.images import MINUS, N, X, Y, Z, image
+from tilework import compile, load_module, zoo
 from tilework.errors import ModuleError
 from tilework.kinds.cuda import executor
 from tilework.kinds.cuda.images import code_piece, plan_piece
 from tilework.kinds.cuda.probe import Found, FoundDevice
 from tilework.kinds.cuda.target import CudaTarget
+from tilework.record import MemoryHistory
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.runtime.module import Module
 
@@ -164,7 +165,7 @@ def test_damaged_modules_are_refused(cuda, target):
     cases = [
         (_without(whole.code, plan), "has no kernel sum"),
         (_without(whole.code, piece), "has no code of minus"),
-        (whole.code | {piece: b"garbage"}, "the code of minus in module tiny is damaged"),
+        (whole.code | {piece: b"garbage"}, "module tiny: the code of minus is damaged"),
         (whole.code | {plan: good[:-3]}, "kernel sum of module tiny is damaged"),
         (
             whole.code | {plan: good.replace(b"cuda-launches-1", b"cuda-launches-9")},
@@ -178,6 +179,17 @@ def test_damaged_modules_are_refused(cuda, target):
     for code, said in cases:
         with pytest.raises(ModuleError, match=said):
             Module(replace(whole, code=code)).run(X)
+
+
+def test_code_for_another_device_is_no_code(cuda):
+    whole = image(REAL)
+    piece = code_piece("minus", "device")
+    other = whole.code | {piece: cubin(MINUS, arch=90)}
+    with pytest.raises(ModuleError, match="the code of minus is for sm_90, not sm_80"):
+        Module(replace(whole, code=other)).run(X)
+    other = whole.code | {piece: whole.code[code_piece("copy_on", "device")]}
+    with pytest.raises(ModuleError, match="there is no function minus in its code"):
+        Module(replace(whole, code=other)).run(X)
 
 
 def test_modules_that_cannot_run_here(cuda, monkeypatch):
@@ -229,3 +241,21 @@ def test_what_was_taken_is_given_back(cuda):
     executor._driver.cache_clear()
     free, total = cuda.host.memory()
     assert free == total and not cuda.host._graphs and not cuda._modules
+
+
+def test_a_compiled_network_is_whole_and_of_its_architecture(needs_nvrtc, tmp_path, monkeypatch):
+    monkeypatch.setattr(executor, "look", lambda: Found(why_none="there is no NVIDIA driver"))
+    net = zoo.get("mlp")
+    whole = compile(net, REAL, MemoryHistory())
+    executor.EXECUTOR.check_code(whole.image)
+    with pytest.raises(ModuleError, match=r"is for sm_80, not sm_90"):
+        executor.EXECUTOR.check_code(replace(whole.image, target="cuda -model=h100"))
+    whole.save(tmp_path / "mlp.tw")
+    with pytest.raises(ModuleError, match=r"mlp.tw was compiled for sm_80, and no CUDA"):
+        load_module(tmp_path / "mlp.tw")
+    text = {n: c for n, c in whole.image.code.items() if n.endswith(".cubin")}
+    for name, code in list(text.items())[:1]:
+        for damaged in (code[: len(code) // 2], code[:100], b"", b"\x7fELF" + bytes(60)):
+            broken = {**whole.image.code, name: damaged}
+            with pytest.raises(ModuleError, match="is damaged"):
+                executor.EXECUTOR.check_code(replace(whole.image, code=broken))

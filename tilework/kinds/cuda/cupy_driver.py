@@ -14,6 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilework.errors import DeviceError, DeviceLost, LaunchError
+from tilework.kinds.cuda.code_check import check_cubin
 from tilework.kinds.cuda.driver import DeviceFacts
 from tilework.kinds.cuda.driver_errors import OUT_OF_MEMORY, device_error, no_memory_text
 
@@ -43,6 +44,7 @@ class CupyDriver:
         self._driver, self._runtime = driver, runtime
         self._errors = (runtime.CUDARuntimeError, driver.CUDADriverError)
         self._ready = threading.local()
+        self.arch = arch
         self._number = self._find(arch)
 
     def facts(self) -> DeviceFacts:
@@ -52,7 +54,7 @@ class CupyDriver:
         name = properties["name"]
         return DeviceFacts(
             name=name.decode(errors="replace") if isinstance(name, bytes) else str(name),
-            arch=self._arch(self._number),
+            arch=self.arch,
             sms=self._attribute(_SMS),
             ghz=self._attribute(_CLOCK_KHZ) / 1e6,
             dram_bytes_per_s=2e3 * self._attribute(_MEMORY_KHZ) * self._attribute(_BUS_BITS) / 8,
@@ -248,8 +250,7 @@ class CupyCode:
         self._functions: dict[str, int] = {}
         load, get = driver._driver.moduleLoadData, driver._driver.moduleGetFunction
         for entry, cubin in code.items():
-            if cubin[:4] != b"\x7fELF":  # CUDA may end the process over it
-                raise LaunchError(f"the code of {entry} is no cubin")
+            check_cubin(entry, cubin, driver.arch)
             module = driver._call(f"loading {entry}", load, cubin)
             self._modules.append(module)
             function = driver._call(f"finding {entry}", get, module, entry)

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilework.errors import LaunchError, ModuleError
+from tilework.kinds.cuda.code_check import check_cubin
 from tilework.kinds.cuda.launches import Launch, LaunchFormatError, launches_from_json
 from tilework.kinds.cuda.program import check_places
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.runtime.image import Image
-
-_ELF = b"\x7fELF"
 
 
 def plan_piece(symbol: str) -> str:
@@ -65,6 +64,17 @@ def check_steps(image: Image, kernels: Mapping[str, ImageKernel]) -> None:
             raise ModuleError(f"module {image.name}: {e}") from e
 
 
+def _check_code(image: Image, entry: str, code: bytes) -> None:
+    target = CudaTarget(image.target)
+    try:
+        if target.run == "device":
+            check_cubin(entry, code, target.arch)
+        elif not code.isascii() or entry.encode() not in code:
+            raise LaunchError(f"the code of {entry} is damaged")
+    except LaunchError as e:
+        raise ModuleError(f"module {image.name}: {e}") from e
+
+
 def _kernel(image: Image, symbol: str, run: str) -> ImageKernel:
     try:
         launches = launches_from_json(image.code[plan_piece(symbol)])
@@ -77,8 +87,6 @@ def _kernel(image: Image, symbol: str, run: str) -> ImageKernel:
         text = image.code.get(code_piece(entry, run))
         if text is None:
             raise ModuleError(f"module {image.name} has no code of {entry}")
-        whole = text[:4] == _ELF if run == "device" else text.isascii()
-        if not whole or entry.encode() not in text:
-            raise ModuleError(f"the code of {entry} in module {image.name} is damaged")
+        _check_code(image, entry, text)
         code[entry] = text
     return ImageKernel(launches, code)
