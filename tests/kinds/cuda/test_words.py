@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilework as tw
+from tests.kinds.cuda.mma.declared import conv, row_of, sketches
 from tests.te.workloads import matmul, softmax
 from tilework.space import SearchSpace
 from tilework.target import Target
@@ -49,3 +50,15 @@ def test_every_sketch_of_a_small_network_has_words():
 def test_a_chain_of_rows_names_its_members():
     text, _ = told(tw.ComputeDAG(softmax(8, 64)))
     assert "kernel: rows" in text and "threads that share a point or a row" in text
+
+
+def test_products_on_tensor_cores_tell_their_rows_columns_and_terms():
+    sketch = sketches(conv("bf16", (1, 28, 28, 64), 64))[0]
+    row = row_of(sketch, block_m=64, block_n=32, block_k=32, stages=4)
+    text = sketch.describe(row)
+    for line in (
+        "kernel: mma", "tensor cores multiply bf16", "rows: nn yy xx (784 points)",
+        "terms: ry rx rc (576 points)", "tile of a block: 64 rows",
+        "fetches under way while one is used: 3", "shared memory of a block: 24576 bytes",
+    ):  # fmt: skip
+        assert line in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tilework.kinds.cuda.mma.product import points
+from tilework.kinds.cuda.mma.tile import Tiles
 from tilework.kinds.cuda.staging import (
     DIRECT,
     REDUCE_FIRST,
@@ -32,7 +34,7 @@ _ROWS = {
 def words(nest: BlockNest) -> list[str]:
     """Lines about one row, in the order of its columns."""
     form = form_of(nest.block)
-    staged = _staged(nest) if form == "tiled" else []
+    staged = _staged(nest) if form == "tiled" else _product(nest) if form == "mma" else []
     out = [f"kernel: {form}", *staged]
     for kind, text in _ROWS.items():
         if kind in nest.values:
@@ -43,8 +45,20 @@ def words(nest: BlockNest) -> list[str]:
                 if staged and value > 1:
                     out.append("double buffer: the next fetch comes while one is used")
                 continue
-            out.append(text.format(value))
+            out.append(text.format(value - (kind == "stages")))
     return out
+
+
+def _product(nest: BlockNest) -> list[str]:
+    """What tensor cores multiply, and the memory of its tiles."""
+    tiles = Tiles.of(nest)
+    product, out = tiles.product, []
+    parts = {"rows": product.m, "columns": product.n, "terms": product.k, "batch": product.batch}
+    for what, axes in parts.items():
+        if axes:
+            out.append(f"{what}: {' '.join(a.name for a in axes)} ({points(axes)} points)")
+    shared = f"shared memory of a block: {int(tiles.shared[0])} bytes"
+    return [f"tensor cores multiply {product.kind}", *out, shared]
 
 
 def _staged(nest: BlockNest) -> list[str]:
