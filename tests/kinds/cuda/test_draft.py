@@ -10,11 +10,13 @@ import pytest
 
 import tilework as tw
 from tests.kinds.cuda.nests import A100, columns, matmul, nest_of, rows_of
+from tilework.kinds.cuda.decisions import REGISTERS, UNROLL
 from tilework.kinds.cuda.draft import DRAFT, terms
 from tilework.kinds.cuda.features.constants import CONSTANTS
 from tilework.kinds.cuda.features.population import block_counts
 from tilework.kinds.cuda.features.terms import combined, kernel_of
 from tilework.kinds.cuda.limits import valid
+from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, ROW_ORDER
 from tilework.space import SearchSpace
 from tilework.te.tensor import Placeholder
 
@@ -26,26 +28,33 @@ def seconds(block, rows, target):
     return combined(found.parts, CONSTANTS)
 
 
-# (virtual, thread, register) of i and j; inner k; (staged, padding, width) of A and B; unroll,
-# stages, registers; GFLOP/s on an RTX A6000 as published with the kernels ("How to optimize a CUDA
-# matmul kernel for cuBLAS-like performance", 2022), 4092 cubed
+# (virtual, thread, register) of i and j; terms a fetch; how A and B are staged, and their width;
+# GFLOP/s on an RTX A6000 of 4092 cubed, as published with the kernels ("How to optimize a CUDA
+# matmul kernel for cuBLAS-like performance", 2022)
 LADDER = {
-    "coalesced": ([1, 32, 1, 1, 32, 1, 32, 0, 0, 1, 0, 0, 1, 4, 1, 0], 1986.5),
-    "shared memory": ([1, 32, 1, 1, 32, 1, 32, 1, 0, 1, 1, 0, 1, 64, 1, 0], 2980.3),
-    "64x64x8, 8x1": ([1, 8, 8, 1, 64, 1, 8, 1, 0, 1, 1, 0, 1, 16, 1, 0], 8474.7),
-    "128x128x8, 8x8": ([1, 16, 8, 1, 16, 8, 8, 1, 0, 1, 1, 0, 1, 16, 1, 0], 15971.7),
-    "vectors": ([1, 16, 8, 1, 16, 8, 8, 2, 0, 4, 1, 0, 4, 16, 1, 0], 18237.3),
-    "warp tiles": ([2, 16, 4, 2, 16, 4, 16, 2, 0, 4, 1, 0, 4, 16, 1, 0], 21779.3),
+    "coalesced": ((1, 32, 1), (1, 32, 1), 8, (DIRECT, DIRECT), 1, 1986.5),
+    "shared memory": ((1, 32, 1), (1, 32, 1), 32, (ROW_ORDER, ROW_ORDER), 1, 2980.3),
+    "8 points a thread": ((1, 8, 8), (1, 64, 1), 8, (ROW_ORDER, ROW_ORDER), 1, 8474.7),
+    "8x8 points a thread": ((1, 16, 8), (1, 16, 8), 8, (ROW_ORDER, ROW_ORDER), 1, 15971.7),
+    "vectors": ((1, 16, 8), (1, 16, 8), 8, (REDUCE_FIRST, ROW_ORDER), 4, 18237.3),
+    "tiles of warps": ((1, 16, 8), (4, 8, 4), 16, (REDUCE_FIRST, ROW_ORDER), 4, 21779.3),
 }
 
 
 def test_the_steps_to_a_fast_matrix_product_are_ordered_as_measured():
-    block = matmul(4096, 4096, 4096)
-    rows = np.array([row for row, _ in LADDER.values()], np.int32)
-    predicted = seconds(block, rows, tw.Target("cuda -model=a6000"))
-    measured = [2 * 4092**3 / gflops for _, gflops in LADDER.values()]
+    """What the published kernels leave open is as the draft likes it best."""
+    block, target = matmul(4096, 4096, 4096), tw.Target("cuda -model=a6000")
+    predicted, measured = [], []
+    for i, j, k, (a, b), width, gflops in LADDER.values():
+        rest = itertools.product((0, 1, 4), (0, 1, 4), UNROLL, REGISTERS)
+        rows = np.array(
+            [(*i, *j, k, a, p, width, b, q, width, u, 1, r) for p, q, u, r in rest], np.int32
+        )
+        rows = rows[valid(nest_of(block, rows, target), target)]
+        predicted.append(seconds(block, rows, target).min())
+        measured.append(2 * 4092**3 / gflops)
     pairs = list(itertools.combinations(range(len(LADDER)), 2))
-    right = sum((predicted[a] < predicted[b]) == (measured[a] < measured[b]) for a, b in pairs)
+    right = sum((predicted[m] < predicted[n]) == (measured[m] < measured[n]) for m, n in pairs)
     assert right >= 14, f"{right} of {len(pairs)} pairs"
 
 
@@ -67,7 +76,7 @@ def best_rows(block, target, rng):
     return rows[np.argsort(seconds(block, rows, target))]
 
 
-@pytest.mark.parametrize(("model", "near"), [("a100", 1.0), ("rtx4090", 1.03)])
+@pytest.mark.parametrize(("model", "near"), [("a100", 1.01), ("h100", 1.01)])
 def test_the_best_tile_of_a_large_product_is_one_that_libraries_use(model, near):
     """128..256 x 64..256 points a block, 8..32 terms a fetch, 4x4 to 8x16 points a thread."""
     block, target = matmul(4096, 4096, 4096), tw.Target(f"cuda -model={model}")

@@ -50,15 +50,29 @@ def _x(*shape: int, name: str = "x") -> te.Tensor:
 
 
 def _conv(
-    size: int, ci: int, co: int, kernel: int, stride: int, first: bool = False
+    size: int,
+    ci: int,
+    co: int,
+    kernel: int,
+    stride: int,
+    *,
+    first: bool = False,
+    constant: bool = False,
+    dtype: str = "float32",
 ) -> list[te.Tensor]:
-    pad, b = kernel // 2, _x(co, name="b")
+    """A convolution with bias and ReLU, channels last unless ``first``.
+
+    With constant weights its Winograd forms are there; narrow elements go to tensor cores.
+    """
+    pad, b = kernel // 2, te.placeholder((co,), "b")
+    strides, pads = (stride, stride), (pad, pad, pad, pad)
     if first:
-        x, w, at = _x(1, ci, size, size), _x(co, ci, kernel, kernel, name="w"), 1
-        y = ops.conv2d_nchw(x, w, (stride, stride), (pad, pad, pad, pad))
+        x, w = _x(1, ci, size, size), _x(co, ci, kernel, kernel, name="w")
+        y, at = ops.conv2d_nchw(x, w, strides, pads), 1
     else:
-        x, w, at = _x(1, size, size, ci), _x(kernel, kernel, ci, co, name="w"), 3
-        y = ops.conv2d_nhwc(x, w, (stride, stride), (pad, pad, pad, pad))
+        x = te.placeholder((1, size, size, ci), "x", dtype)
+        w = te.placeholder((kernel, kernel, ci, co), "w", dtype)
+        y, at = ops.conv2d_nhwc(x, w, strides, pads, layout_free=constant), 3
     z = te.compute(y.shape, lambda *i: te.relu(y[i] + b[i[at]]), name="z")
     return [x, w, b, z]
 
@@ -95,6 +109,10 @@ DECLARATIONS: dict[str, Callable[[], list[te.Tensor]]] = {
     "1x1 strided 56x56x64": lambda: _conv(56, 64, 128, 1, 2),
     "3x3 channels first 28x28x128": lambda: _conv(28, 128, 128, 3, 1, first=True),
     "1x1 channels first 14x14x512": lambda: _conv(14, 512, 256, 1, 1, first=True),
+    "3x3 constant 56x56x64": lambda: _conv(56, 64, 64, 3, 1, constant=True),
+    "3x3 constant 14x14x128": lambda: _conv(14, 128, 128, 3, 1, constant=True),
+    "3x3 bf16 28x28x128": lambda: _conv(28, 128, 128, 3, 1, dtype="bfloat16"),
+    "1x1 f16 14x14x256": lambda: _conv(14, 256, 512, 1, 1, dtype="float16"),
     "product 1024": lambda: _product(1024, 1024, 1024),
     "product 128x768x3072": lambda: _product(128, 768, 3072),
     "product transposed 100x1000x512": lambda: _product(100, 1000, 512, transposed=True),

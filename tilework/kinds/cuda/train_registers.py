@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tilework.kinds.cuda.register_samples import Sample, samples
+from tilework.kinds.cuda.register_samples import USUAL_TARGETS, Sample, samples
 from tilework.kinds.cuda.registers import FILE, INPUTS, Trees, to_json
 from tilework.kinds.cuda.source.nvrtc import compiler_name
 
@@ -92,10 +92,41 @@ def held_out(found: Sequence[Sample]) -> tuple[float, float]:
     )
 
 
+def learn(
+    found: Sequence[Sample],
+    out: Path = FILE,
+    seed: int = 0,
+    targets: Sequence[str] = USUAL_TARGETS,
+) -> str:
+    """Learn from compiled kernels and write what `tilework.kinds.cuda.registers` reads.
+
+    Args:
+        found: the kernels.
+        out: the file, which is replaced as a whole.
+        seed: of the choices that training makes.
+        targets: that the kernels were compiled for, for the note.
+
+    Returns:
+        A line that says how well it went, which the file holds, too.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    before, after = held_out(found)
+    note = (
+        f"{len(found)} kernels by {compiler_name()} for {', '.join(targets)}; correlation with "
+        f"registers on unseen tasks {after:.2f}, of the count alone {before:.2f}"
+    )
+    part = out.with_name(f".{out.name}.{os.getpid()}")
+    part.write_text(to_json(fit(found, seed), note), encoding="utf-8")
+    part.replace(out)
+    return note
+
+
 def main(argv: Sequence[str] | None = None) -> None:
-    """Compile, learn, say how well, and write."""
+    """Compile, learn, and say how well."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=600, help="kernels to compile")
+    parser.add_argument("--count", type=int, default=900, help="kernels to compile")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=FILE)
     args = parser.parse_args(argv)
@@ -104,15 +135,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         found.append(sample)
         if len(found) % 50 == 0:
             sys.stderr.write(f"{len(found)} kernels\n")
-    before, after = held_out(found)
-    note = (
-        f"{len(found)} kernels by {compiler_name()}; correlation with registers on unseen tasks "
-        f"{after:.2f}, of the count alone {before:.2f}"
-    )
-    sys.stdout.write(f"{note}\n")
-    part = args.out.with_name(f".{args.out.name}.{os.getpid()}")
-    part.write_text(to_json(fit(found, args.seed), note), encoding="utf-8")
-    part.replace(args.out)
+    sys.stdout.write(f"{learn(found, args.out, args.seed)}\n")
 
 
 if __name__ == "__main__":

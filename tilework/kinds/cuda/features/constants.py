@@ -11,6 +11,8 @@ class Constants:
 
     Attributes:
         not_hidden: share of what an SM does beside its slowest work that adds to its time.
+        l2_not_hidden: the same of its traffic with the second-level cache, whose load makes
+            every fetch later.
         sharpness: exponent of the norm that joins work, latencies and memory: how well they hide
             each other.
         launch_seconds: from the end of a kernel to the beginning of the next one.
@@ -37,7 +39,8 @@ class Constants:
         spill_instructions: loads and stores of a spilled register in one round of its loop.
     """
 
-    not_hidden: float = 0.15
+    not_hidden: float = 0.12
+    l2_not_hidden: float = 0.3
     sharpness: float = 6.0
     launch_seconds: float = 2.0e-6
     start: float = 600.0

@@ -103,10 +103,12 @@ def combined(parts: Mapping[str, Floats], constants: Constants) -> Floats:
     What keeps an SM busy takes as long as the slowest part and a share of the others. That,
     latencies and memory hide each other but where they are about as long.
     """
-    busy = [parts[name] for name in BUSY if name not in _ONE_UNIT]
-    busy.append(parts["shared"] + parts["l1"])
-    slowest = np.maximum.reduce(busy)
-    throughput = slowest + constants.not_hidden * (np.sum(busy, axis=0) - slowest)
+    busy = {name: parts[name] for name in BUSY if name not in _ONE_UNIT}
+    busy["shared"] = parts["shared"] + parts["l1"]
+    share = {name: constants.not_hidden for name in busy} | {"l2": constants.l2_not_hidden}
+    slowest = np.maximum.reduce(list(busy.values()))
+    added = np.sum([share[name] * np.minimum(t, slowest) for name, t in busy.items()], axis=0)
+    throughput = slowest + added - constants.not_hidden * slowest
     sides = [throughput, parts["latency"], parts["dram"]]
     longest = np.maximum.reduce(sides)
     unit = np.maximum(longest, 1e-30)
