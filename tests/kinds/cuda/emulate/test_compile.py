@@ -9,10 +9,12 @@ import sys
 
 import pytest
 
+from tests.kinds.cuda.emulate.arrays import aligned, pointers
 from tests.kinds.cuda.emulate.kernels import IN_PLACE, MATMUL, product
 from tilework.errors import TargetError
 from tilework.kinds.cuda.emulate import compile as compilation
 from tilework.kinds.cuda.emulate.compile import compile_text, compiler, library_text
+from tilework.kinds.cuda.emulate.run import Emulated
 from tilework.kinds.cuda.source.nvrtc import compile_text as compile_for_device
 
 
@@ -109,3 +111,16 @@ extern "C" __global__ void __launch_bounds__(32, 2) names(TW_IN(tw_bf16, a, 4096
   TW_ST(c, tid, TW_SHFL_XOR(TW_LD(a, tid), 1) + fmaxf(TW_LD(h, tid), -TW_INF) + TW_ROUND_F16(v.y) + rsqrtf(v.z) + __uint_as_float(TW_ROUND_TF32(v.w)));
 }
 """  # noqa: E501
+
+
+@pytest.mark.cuda_full
+def test_kernels_by_a_wheel_run(monkeypatch):
+    """The first time it builds a C++ library, for a minute or more."""
+    pytest.importorskip("ziglang")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert "ziglang" in compiler()
+    for checked in (False, True):
+        x = aligned((256,), fill=1.0)
+        kernels = Emulated(compile_text([("in_place", IN_PLACE)], checked))
+        kernels.launch("in_place", 4, 64, 0, pointers(x, x))
+        assert (x == 2).all()

@@ -9,7 +9,7 @@ import pytest
 from tests.kinds.cuda.emulate.arrays import aligned, pointers
 from tests.kinds.cuda.emulate.kernels import EXCHANGE, IN_PLACE, MATMUL, NORMALISE, product
 from tilework.kinds.cuda.emulate.compile import compile_text
-from tilework.kinds.cuda.emulate.run import Emulated, Requests
+from tilework.kinds.cuda.emulate.run import Emulated, EmulationError, Requests
 
 PRODUCTS = {"bf16": "tw_bf16", "f16": "tw_f16", "tf32": "float"}
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "tf32": np.float32}
@@ -188,3 +188,11 @@ def test_traffic_is_counted_by_warp(libraries):
     # a stride of 33 words meets all banks, 32 only one; 16 lanes with 16 bytes are two quarters
     assert found.shared_store == Requests(3, 1 + 32 + 2, 32 + 32 + 16)
     assert found.shared_load == Requests(2, 2, 64)
+
+
+def test_a_closed_library_runs_nothing():
+    library = Emulated(compile_text([("in_place", IN_PLACE)]))
+    library.close()
+    library.close()
+    with pytest.raises(EmulationError, match="kernel in_place: its library was closed"):
+        library.launch("in_place", 4, 64, 0, [0, 0])

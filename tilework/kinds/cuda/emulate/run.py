@@ -129,6 +129,8 @@ class Emulated:
             raise EmulationError(
                 entry, [f"a block has 1 to {MAX_THREADS} threads, not {block}"], 1
             )
+        if not self._unload.alive:
+            raise EmulationError(entry, ["its library was closed"], 1)
         found = _Entry.in_dll(self._library, f"{entry}_entry")
         if found.count != len(pointers):
             wrong = f"it has {found.count} arguments, the launch gives {len(pointers)}"
