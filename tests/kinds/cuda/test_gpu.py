@@ -116,7 +116,7 @@ def test_candidates_of_a_layer_are_right_and_calibration_is_steady():
     assert any(m.status == Status.ok for m in found)
 
 
-@pytest.mark.parametrize("precision", ["f32", "bf16"])
+@pytest.mark.parametrize("precision", ["f32", "bf16", "f16", "tf32"])
 def test_a_network_on_the_device_equals_the_emulation(precision):
     target = Target("cuda")
     if precision != "f32" and not target.limits.mma:
