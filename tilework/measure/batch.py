@@ -3,8 +3,8 @@
 A candidate whose generated code was measured before, in this batch or an earlier one, is not
 measured again: it gets the result of its equal.
 
-With a limit all candidates are built before any runs, and of each few neighbours in the order of
-promise the best by its code goes on: so what runs keeps the mixture that was chosen.
+With a limit all candidates are built before any runs. The first ones run, so that the mixture that
+was chosen is kept; but the others stand by for the places of those that their code condemns.
 
 `Batch` decides; it starts no process and waits for nothing. `Measurer` tells it which workers are
 idle and what workers did.
@@ -70,7 +70,7 @@ class Batch:
             codes: results of codes that were measured before.
             calibrations: of earlier batches, seconds.
             duel: time all candidates in turns once they are built, instead of one by one.
-            limit: how many candidates to run at most; None: all.
+            limit: how many candidates to run; those behind the first so many stand by. None: all.
         """
         self._settings = settings
         self._task = task
@@ -219,15 +219,23 @@ class Batch:
             self._equal[reply.code_hash] = []
 
     def _choose(self, limit: int) -> None:
-        """Leave behind what is not to run; all that can be built is."""
+        """Leave behind what is not to run; all that can be built is.
+
+        Places of candidates that were refused are free; one whose code is worse than its schedule
+        promised gives way to a better one.
+        """
         self._limit = None
-        group = -(-len(self._candidates) // max(1, limit))
+        taken = {i for i, r in self._results.items() if i < limit and r.status != Status.unfit}
+        taken.update(i for i in self._waiting if i < limit)
         ranked = sorted(self._to_run, key=lambda i: (-self._promise(i), i))
-        leaders: dict[int, int] = {}
-        for index in ranked:
-            leaders.setdefault(index // group, index)
-        others = [index for index in ranked if leaders[index // group] != index]
-        for index in [*leaders.values(), *others][limit:]:
+        run = [i for i in ranked if i < limit]
+        others = [i for i in ranked if i >= limit]
+        free = max(0, limit - len(taken) - len(run))
+        run, others = run + others[:free], others[free:]
+        for weak in [i for i in reversed(run) if self._to_run[i].outlook < 1]:
+            if others and self._promise(others[0]) > self._promise(weak):
+                run[run.index(weak)] = others.pop(0)
+        for index in [i for i in ranked if i not in run]:
             reply = self._to_run.pop(index)
             equals = self._equal.pop(reply.code_hash, [])
             self._left_behind.update((index, *equals))

@@ -103,11 +103,12 @@ class Measurer:
             best_latency_s: the best latency known; candidates plainly slower get a short look
                 only. It falls as the batch goes on.
             progress: called with each result as soon as it is known, in any order.
-            limit: how many to run; the others are only built. None runs all.
+            limit: how many to run. All are built before; those behind the first so many stand by
+                for the places of candidates that their code condemns. None runs all.
 
         Returns:
             One result per candidate, in their order, whatever a candidate does; with a `limit`
-            without those that others left behind when all were built.
+            without those that were built only.
 
         Raises:
             MeasureError: worker processes cannot be started at all, or there is no device to be

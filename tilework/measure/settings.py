@@ -11,8 +11,8 @@ class Settings:
 
     Attributes:
         build_processes: None: the cores; with `overlap`, those that the device leaves.
-        build_factor: candidates that a search builds for each one that it measures: those go on
-            whose code is the most promising (`tilework.lower.kernel.Kernel.outlook`).
+        build_factor: candidates that a search builds for each one that it measures, to replace
+            those whose code is worse than their schedule (`tilework.lower.kernel.Kernel`).
         build_timeout_s: limit for building one candidate, in seconds.
         run_timeout_s: limit for verifying and timing one, in seconds.
         reference_timeout_s: limit for computing a task's reference output.

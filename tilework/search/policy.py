@@ -124,7 +124,9 @@ class SketchPolicy:
 
     # --- proposals ---------------------------------------------------------------------------
 
-    def propose(self, history: History, count: int, *, descend: bool = False) -> list[Candidate]:
+    def propose(
+        self, history: History, count: int, *, descend: bool = False, reserves: int = 0
+    ) -> list[Candidate]:
         """Up to ``count`` candidates, most promising first, none with a record already.
 
         Fewer (or none) when the space holds no more.
@@ -134,6 +136,7 @@ class SketchPolicy:
             count: size of the batch.
             descend: take a step of a coordinate descent: only candidates that differ in one
                 decision from the fastest measured one, as long as there are new ones.
+            reserves: so many more stand behind them, if they do not suffice: the next best.
         """
         known = self.known(history)
         rng = self._generator("propose", len(known))
@@ -143,7 +146,8 @@ class SketchPolicy:
         if descend and known.num_ok and self.params.neighbours:
             centre = self._measured(known, known.fastest(1))
             around = self.space.neighbours(centre, ALL_STEPS, rng)
-            steps = self._scored(around, known, trust).without(known.keys).best(count)
+            steps = self._scored(around, known, trust).without(known.keys)
+            steps = steps.best(count + reserves)
             if len(steps):
                 return self._candidates(steps, model_id)
         found = self._search(rng, known, trust, near).without(known.keys)
@@ -156,7 +160,8 @@ class SketchPolicy:
         else:
             certain = self.space.empty()
         batch = self._batch(found, near, certain, count, trust if len(known) else 0.0)
-        return self._candidates(batch, model_id)
+        others = found.without(batch.key).best(reserves if len(batch) == count else 0)
+        return self._candidates(concatenate([batch, others]), model_id)
 
     def _draft_trust(self, known: Known) -> float:
         """Weight of the draft model in the score, 0 to 1: falls as records of the task come."""

@@ -57,7 +57,7 @@ class MeasurerLike(Protocol):
     ) -> list[Measured]:
         """One result per candidate, in order; never raises for a candidate.
 
-        With a `limit`, which sessions that build more than they measure ask for, so many run.
+        Sessions that build more than they measure say with `limit` how many should run.
         """
 
 
@@ -119,7 +119,7 @@ class TuningSession:
         ]
         drafts = [policy.untuned_s for policy in self._policies]
         self.scheduler = TaskScheduler(weights, drafts, options)
-        self._rounds = self._refused = 0
+        self._rounds = self._refused = self._size = 0
         self._stopped = ""
         self._failures: dict[int, TaskFailure] = {}
         self._learnt = [0] * len(self.tasks)
@@ -153,9 +153,12 @@ class TuningSession:
         self.budget.begin_step()
         first = self.scheduler.states[index].rounds == 0
         size = self.budget.round_size(first, self.scheduler.negligible(index))
-        size *= self._build_factor
         descend = not first and self.budget.closing
-        candidates = self._policies[index].propose(self.history, size, descend=descend)
+        reserves = size * (self._build_factor - 1)
+        candidates = self._policies[index].propose(
+            self.history, size, descend=descend, reserves=reserves
+        )
+        self._size = size
         if not candidates:
             self.scheduler.retire(index, "every schedule found is measured")
         return candidates
@@ -168,8 +171,7 @@ class TuningSession:
         known = best if math.isfinite(best) else None
         if self._build_factor == 1:
             return measurer.measure(self.tasks[index], candidates, known)
-        limit = -(-len(candidates) // self._build_factor)
-        return measurer.measure(self.tasks[index], candidates, known, limit=limit)
+        return measurer.measure(self.tasks[index], candidates, known, limit=self._size)
 
     def commit(self, index: int, measured: Sequence[Measured]) -> Round:
         """Keep a round: first its records in the history, then the run's counters.
