@@ -1,6 +1,6 @@
 """One layer for an NVIDIA GPU: tune it, check it, read its schedule and CUDA C, search on.
 
-    python examples/tune_conv2d_layer_cuda.py [--trials 32] [--target "cuda -model=a100"]
+    python examples/tune_conv2d_layer_cuda.py [--trials 16] [--target "cuda -model=a100"]
 
 The last convolution of ResNet-50 with bias and ReLU, channels first, as one would write it in
 index notation. There is no template: the space of schedules follows from the declaration.
@@ -108,7 +108,7 @@ def search(task: tw.SearchTask, records: RecordStore, trials: int, run_id: str) 
 def main() -> None:
     """Create the task, search, check, show schedule and code, rebuild from its record, resume."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=32, help="schedules to measure, twice")
+    parser.add_argument("--trials", type=int, default=16, help="schedules to measure, twice")
     parser.add_argument("--target", default="", help="such as 'cuda -model=h100'")
     parser.add_argument("--store", default="conv2d-cuda", help="folder of the records")
     args = parser.parse_args()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kinds.cuda.conftest import needs_nvrtc  # noqa: F401 (fixture)
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -28,6 +30,21 @@ def test_the_flow_tunes_and_leaves_artifacts(prefect_server, tiny):
     summary = kept["summary-mlp"].data
     assert "data:image/png;base64," in summary
     assert report.run_id in summary
+
+
+@pytest.mark.usefixtures("needs_nvrtc")
+def test_a_simulated_run_is_marked_in_artifacts(prefect_server, tiny):
+    from prefect.client.orchestration import get_client
+
+    from flows.tune import tune_network
+
+    simulated = "cuda -model=a100 -run=simulated"
+    report = tune_network(tiny.model_copy(update={"target": simulated, "trials": 4}))
+    assert report.check is None and report.before is None and report.module == ""
+    with get_client(sync_client=True) as client:
+        (kept,) = [a for a in client.read_artifacts() if simulated in (a.description or "")]
+    assert "(simulated)" in kept.description and "no program is run" in kept.data
+    assert "| target | `cuda -model=a100 -run=simulated` |" in kept.data
 
 
 def test_tasks_are_stages_never_candidates():
