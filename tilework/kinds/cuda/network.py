@@ -137,7 +137,7 @@ class CudaContext:
         with told(self._image):
             places = [b.address if isinstance(b, DeviceArray) else own for b, own in pairs]
             graph, image, lock = self._captured(places), self._image, self._lock
-        foreign = any(isinstance(b, DeviceArray) for b in buffers)
+        foreign = any(isinstance(b, DeviceArray) and not _ours(b) for b in buffers)
 
         def call() -> None:
             with lock, told(image):
@@ -216,6 +216,11 @@ class CudaContext:
             return io[ref.at]
         base = self._arena if ref.space == "arena" else self._loaded.constants.address
         return base + ref.at
+
+
+def _ours(array: DeviceArray) -> bool:
+    """Whether nobody else writes to it: `LoadedNetwork.resident` made it."""
+    return isinstance(array.keep, Memory)
 
 
 class _Graph:
