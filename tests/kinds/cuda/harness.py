@@ -58,14 +58,23 @@ def run_cases(
     return out
 
 
-def run_one(library: Emulated, case: Case, order: int = 0) -> list[np.ndarray]:
-    """Outputs of one program, whose buffers are poisoned before."""
+def run_one(
+    library: Emulated, case: Case, order: int = 0, over: int | None = None
+) -> list[np.ndarray]:
+    """Outputs of one program, whose buffers are poisoned before.
+
+    Args:
+        over: an input whose place the only output takes.
+    """
     source, program = case.source, case.program
     assert source is not None
     arguments = [aligned_copy(np.ascontiguousarray(a)) for a in case.inputs]
     for b, array in zip(program.inputs, arguments, strict=True):
         assert (array.size, array.dtype) == (b.reach, numpy_dtype(b.dtype)), b.name
-    arguments += [poisoned((b.reach,), b.dtype) for b in program.outputs]
+    if over is None:
+        arguments += [poisoned((b.reach,), b.dtype) for b in program.outputs]
+    else:
+        arguments.append(arguments[over].reshape(-1))
     workspace = poisoned((max(source.workspace_bytes, 1),), "uint8")
     for launch in source.launches:
         places = [_address(where, arguments, workspace) for where in launch.args]

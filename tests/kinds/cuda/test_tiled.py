@@ -8,11 +8,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tilework as tw
-from tests.kinds.cuda.harness import check_all, print_schedule
+from tests.kinds.cuda.harness import case_of, check_all, print_schedule, random_inputs, run_one
 from tests.kinds.cuda.tiled_cases import CASES, conv, matmul
+from tilework.kinds.cuda.emulate.compile import compile_text
+from tilework.kinds.cuda.emulate.run import Emulated
 from tilework.kinds.cuda.source import cubin, nvrtc
+from tilework.kinds.cuda.source.printer import print_program
 from tilework.kinds.cuda.staging import shared_bytes
 from tilework.kinds.cuda.tiling import form_of
+from tilework.lower.inplace import replaceable
+from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace
 from tilework.te import ComputeDAG
 
@@ -111,6 +116,26 @@ def test_resnet_18_at_full_size(target):
                 wanted.append((task.compute_dag, sketch, rows))
     assert len(wanted) >= 20
     check_all(wanted, checked=False, orders=(0,))
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_the_output_may_take_the_place_of_the_residual():
+    cases, over = [], []
+    for name in ("mm 64 residual", "conv 1x1"):
+        dag, sketch = tiled(name)
+        inputs = random_inputs(dag)
+        for row in sketch.sample(np.random.default_rng(1), 2):
+            cases.append(case_of(lowering_of(A100).lower(sketch, row), inputs))
+            (place,) = replaceable(cases[-1].program)
+            assert dag.inputs[place].name == "R"
+            over.append(place)
+            cases[-1].source = print_program(cases[-1].program)
+    entries = {e.name: e.text for c in cases for e in c.source.entries}
+    library = Emulated(compile_text(list(entries.items())))
+    for case, place in zip(cases, over, strict=True):
+        assert "TW_SAME(float, R" in case.source.text
+        apart, together = run_one(library, case), run_one(library, case, over=place)
+        np.testing.assert_array_equal(apart[0], together[0])
 
 
 def test_shared_memory_is_what_limits_and_features_count():
