@@ -8,7 +8,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tilework as tw
-from tests.kinds.cuda.harness import case_of, check_all, print_schedule, random_inputs, run_one
+from tests.kinds.cuda.harness import (
+    Case,
+    assert_near,
+    case_of,
+    check_all,
+    poisoned,
+    print_schedule,
+    random_inputs,
+    run_cases,
+    run_one,
+)
 from tests.kinds.cuda.tiled_cases import CASES, conv, matmul
 from tilework.kinds.cuda.emulate.compile import compile_text
 from tilework.kinds.cuda.emulate.run import Emulated
@@ -20,6 +30,7 @@ from tilework.lower.inplace import replaceable
 from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace
 from tilework.te import ComputeDAG
+from tilework.te.evaluate import evaluate
 
 A100 = tw.Target("cuda -model=a100 -run=emulated")
 OLD = tw.Target("cuda -arch=sm_75 -run=emulated")
@@ -136,6 +147,45 @@ def test_the_output_may_take_the_place_of_the_residual():
         assert "TW_SAME(float, R" in case.source.text
         apart, together = run_one(library, case), run_one(library, case, over=place)
         np.testing.assert_array_equal(apart[0], together[0])
+
+
+def spread(array, gap):
+    """An array inside a larger one whose rows are longer, as flat memory; and its strides."""
+    strides = [1]
+    for extent in reversed(array.shape[1:]):
+        strides.append(strides[-1] * extent + (gap if len(strides) == 1 else 0))
+    strides = tuple(reversed(strides))
+    size = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
+    memory = poisoned((size,), str(array.dtype))
+    seen(memory, array.shape, strides)[...] = array
+    return memory, strides
+
+
+def seen(memory, shape, strides):
+    """The array that lies in flat memory."""
+    return np.lib.stride_tricks.as_strided(memory, shape, [4 * s for s in strides])
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_arguments_inside_larger_arrays():
+    """All inputs and the output have gaps behind their rows; gaps stay as they were."""
+    cases, wanted = [], []
+    for name in ("conv 14x14x32->32 k3 residual", "mm 50x36x40"):
+        dag, sketch = tiled(name)
+        inputs = random_inputs(dag)
+        (truth,) = evaluate(dag, inputs)
+        for gap in (3, 4):
+            found = [spread(a, gap) for a in (*inputs, truth)]
+            apart = {i: strides for i, (_, strides) in enumerate(found)}
+            for row in sketch.sample(np.random.default_rng(gap), 2):
+                program = lowering_of(A100).lower(sketch, row, apart).program
+                cases.append(Case(program, [memory for memory, _ in found[:-1]]))
+                wanted.append(found[-1])
+    for (memory, strides), (out,), case in zip(wanted, run_cases(cases), cases, strict=True):
+        shape = case.program.outputs[0].shape
+        assert_near(seen(out, shape, strides), seen(memory, shape, strides), 2e-5, "spread")
+        seen(out, shape, strides)[...] = seen(memory, shape, strides)
+        np.testing.assert_array_equal(out, memory)
 
 
 def test_shared_memory_is_what_limits_and_features_count():
