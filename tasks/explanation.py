@@ -203,7 +203,8 @@ def roofline(task: SearchTask) -> Roofline | None:
 
     nbytes = _argument_bytes(task)
     try:
-        peak, speed = hardware_of(task.target).reach(task.target, nbytes)
+        precision = task.desc.rpartition(" ")[2]  # of calls in float32 it is some other word
+        peak, speed = hardware_of(task.target).reach(task.target, nbytes, precision)
     except (TileworkError, OSError):
         return None
     return Roofline(peak, speed, nbytes, task.real_flops / peak / 1e9, nbytes / speed / 1e9)

@@ -42,8 +42,11 @@ class Hardware(Protocol):
     def in_one_line(self, figures: Mapping[str, Any]) -> str:
         """Figures, for people."""
 
-    def reach(self, target: Any, nbytes: int) -> Reach:
-        """Peaks of the target's threads, measured now; data of ``nbytes`` is used repeatedly."""
+    def reach(self, target: Any, nbytes: int, precision: str = "f32") -> Reach:
+        """Peaks of the target's threads, measured now; data of ``nbytes`` is used repeatedly.
+
+        ``precision`` is that of products, where a machine multiplies some numbers faster.
+        """
 
 
 def hardware_of(target: Target) -> Hardware:

@@ -27,6 +27,8 @@ def test_a_data_sheet_stands_in_for_the_device_and_it_is_said(monkeypatch):
     assert line.startswith("float32 peak 19492 GFLOP/s; reads L2 ") and "data sheet" in line
     assert room.reach(TARGET, 1 << 30).gb_per_s == pytest.approx(1555)
     assert room.reach(TARGET, 1 << 20).gb_per_s > 5000
+    peaks = [room.reach(TARGET, 1, p).gflops for p in ("f32", "tf32", "bf16", "f16", "512")]
+    assert [round(p / 1000) for p in peaks] == [19, 156, 312, 312, 19]
 
 
 def test_a_device_that_is_here_is_named(monkeypatch):

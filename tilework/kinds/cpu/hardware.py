@@ -89,8 +89,8 @@ class CpuHardware:
             text += f"; core to core {figures['core_to_core_ns']:.0f} ns"
         return text
 
-    def reach(self, target: CpuTarget, nbytes: int) -> Reach:
-        """See `tilework.target.hardware.Hardware`."""
+    def reach(self, target: CpuTarget, nbytes: int, precision: str = "f32") -> Reach:
+        """See `tilework.target.hardware.Hardware`; the peak is that of float32."""
         threads = target.num_cores
         peak = fma_peak_gflops(target, threads=threads)
         return Reach(peak, read_bandwidth(target, threads, repeats=3).of(nbytes, target, threads))

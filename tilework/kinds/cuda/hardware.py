@@ -13,7 +13,7 @@ from tilework.kinds.cuda.architectures import KIB
 from tilework.kinds.cuda.devices.gpu import described
 from tilework.kinds.cuda.emulate.compile import compiler
 from tilework.kinds.cuda.probe import Found, look
-from tilework.kinds.cuda.roofline import l2_bytes_per_s, peak_flops
+from tilework.kinds.cuda.roofline import flops_of, l2_bytes_per_s, peak_flops
 from tilework.kinds.cuda.source.nvrtc import available, compiler_name
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.target.hardware import Reach
@@ -75,11 +75,11 @@ class CudaHardware:
             f"memory {read['dram']:.0f} GB/s ({figures['source']})"
         )
 
-    def reach(self, target: CudaTarget, nbytes: int) -> Reach:
+    def reach(self, target: CudaTarget, nbytes: int, precision: str = "f32") -> Reach:
         """See `tilework.target.hardware.Hardware`; on paper, not measured."""
         near = nbytes <= target.device.l2_bytes // 2
         rate = l2_bytes_per_s(target) if near else target.device.dram_bytes_per_s
-        return Reach(peak_flops(target) * 1e-9, rate * 1e-9)
+        return Reach(flops_of(target, precision) * 1e-9, rate * 1e-9)
 
 
 def _here(found: Found, target: CudaTarget) -> str:

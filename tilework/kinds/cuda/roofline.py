@@ -26,6 +26,12 @@ def tensor_flops(target: CudaTarget, precision: str) -> float:
     return 2.0 * target.device.sms * lanes * target.device.ghz * 1e9
 
 
+def flops_of(target: CudaTarget, precision: str) -> float:
+    """Operations per second of products in a precision: on tensor cores, where that is faster."""
+    tensor = tensor_flops(target, precision) if precision in _TENSOR else 0.0
+    return max(tensor, peak_flops(target))
+
+
 def l2_bytes_per_s(target: CudaTarget) -> float:
     """What all multiprocessors together get from the second-level cache."""
     device = target.device
@@ -65,9 +71,7 @@ class CudaRoofline:
 
     def _peak(self, desc: str) -> float:
         """Operations per second for a call; its description ends with a narrow precision."""
-        word = desc.rpartition(" ")[2]
-        tensor = tensor_flops(self.target, word) if word in _TENSOR else 0.0
-        return max(tensor, peak_flops(self.target))
+        return flops_of(self.target, desc.rpartition(" ")[2])
 
     def _read_s(self, nbytes: float, footprint: float) -> float:
         rate = self.target.device.dram_bytes_per_s
