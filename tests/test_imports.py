@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -51,10 +52,14 @@ FOREIGN = ("onnx", "onnxruntime", "xgboost", "pandas", "pyarrow", "prefect", "sc
            "matplotlib", "typer", "rich", "storage", "tasks", "flows")  # fmt: skip
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-def test_modules_run_without_the_compiler(cores, tmp_path):
+@pytest.mark.parametrize(
+    "target", ["llvm -num-cores=1", "llvm -num-cores=2", "cuda -model=a100 -run=emulated"]
+)
+def test_modules_run_without_the_compiler(target, tmp_path):
+    if target.startswith("cuda") and not any(map(shutil.which, ("c++", "g++", "clang++"))):
+        pytest.skip("there is no C++ compiler")
     path = tmp_path / "mlp.tw"
-    compile_network(zoo.get("mlp", batch=2), f"llvm -num-cores={cores}").save(path)
+    compile_network(zoo.get("mlp", batch=2), target).save(path)
     blocked = [*(f"tilework.{name}" for name in COMPILER), *FOREIGN]
     code = f"""
         import sys
@@ -86,5 +91,5 @@ def test_modules_run_without_the_compiler(cores, tmp_path):
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("mlp for llvm")
+    assert done.stdout.startswith(f"mlp for {target.split()[0]} ")
     assert (tmp_path / "again.tw").exists()

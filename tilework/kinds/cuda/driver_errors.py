@@ -50,7 +50,8 @@ _BROKEN = frozenset(
 """Every later call in this process fails, too: CUDA wants it "terminated and relaunched"."""
 
 _LOST = {
-    3: "the driver cannot be initialised",
+    3: "the driver cannot be initialised; a process cannot use it whose parent has, before it "
+    "forked: start workers anew (spawn)",
     35: "the NVIDIA driver is too old for this CuPy: update the driver, or install "
     "tilework[cuda12] instead of tilework[cuda13]",
     46: "another program has the device for itself: end it, or set the device's compute mode to "

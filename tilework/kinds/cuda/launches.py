@@ -60,7 +60,7 @@ def launches_from_json(text: bytes) -> tuple[Launch, ...]:
         return tuple(_launch(*row) for row in document["launches"])
     except LaunchFormatError:
         raise
-    except (ValueError, TypeError, KeyError) as e:
+    except (ValueError, TypeError, KeyError, RecursionError) as e:
         raise LaunchFormatError(f"it cannot be read ({type(e).__name__}: {e})") from e
 
 
