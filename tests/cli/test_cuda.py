@@ -12,6 +12,7 @@ from storage import RecordStore
 from tasks import compare, finish
 from tilework.kinds.cuda import target as cuda_target
 from tilework.kinds.cuda.probe import Found, FoundDevice
+from tilework.kinds.cuda.source import nvrtc
 from tilework.measure import Candidate, Measured, Measurer, to_records
 from tilework.model.drafted import draft_schedule
 from tilework.record import Status
@@ -72,6 +73,23 @@ def test_a_device_that_is_not_to_be_had(cli, monkeypatch, state, said):
     monkeypatch.setenv("FAKE_GPU", state)
     line = cli.error("tune", "mlp", "--target", "cuda -model=a100", "--trials", 4)
     assert said in line and "\n" not in line
+
+
+@pytest.mark.usefixtures("needs_nvrtc")
+def test_an_architecture_that_the_compiler_does_not_know(cli, monkeypatch, tmp_path):
+    monkeypatch.setattr("cupy_backends.cuda.libs.nvrtc.getSupportedArchs", lambda: [75, 80])
+    for command in ("tune", "compile"):
+        run = " -run=simulated" if command == "tune" else ""
+        line = cli.error(command, "mlp", "--target", f"cuda -arch=sm_120{run}")
+        assert "makes no code for sm_120 (it knows sm_75 to sm_80)" in line and "\n" not in line
+    assert not list(tmp_path.glob("records/round-*"))
+
+
+def test_a_compiler_that_is_not_installed(cli, monkeypatch):
+    monkeypatch.setattr(nvrtc, "_available", lambda: "compiling for CUDA needs CuPy: pip install")
+    for target in (SIMULATED, "cuda -model=a100"):
+        command = "tune" if target == SIMULATED else "compile"
+        assert "needs CuPy: pip install" in cli.error(command, "mlp", "--target", target)
 
 
 def test_a_precision_that_the_tensor_cores_lack(cli):

@@ -13,6 +13,7 @@ from tilework.kinds.cuda.devices.loaded import LoadedLaunches
 from tilework.kinds.cuda.driver import Driver
 from tilework.kinds.cuda.memory import Memory
 from tilework.kinds.cuda.probe import look
+from tilework.kinds.cuda.source import nvrtc
 from tilework.kinds.cuda.stream import GraphStopwatch, Stream
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel
@@ -61,6 +62,7 @@ class CudaDevice:
                 f"target '{target}' cannot be measured here: there is no CUDA device of "
                 f"{target.arch} ({why}); add -run=emulated or -run=simulated to try it out"
             )
+        nvrtc.require(target.arch)
 
     def name(self, target: CudaTarget) -> str:
         """What the driver calls it; without a device, what its model is called."""

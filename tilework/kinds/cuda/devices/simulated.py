@@ -15,6 +15,7 @@ from tilework.dtypes import numpy_dtype
 from tilework.errors import DeviceError
 from tilework.kinds.cuda.devices.gpu import described
 from tilework.kinds.cuda.simulate import jitter, latency_s
+from tilework.kinds.cuda.source import nvrtc
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel
 from tilework.measure.settings import Settings
@@ -41,7 +42,8 @@ class SimulatedDevice:
         return self
 
     def require(self, target: CudaTarget) -> None:
-        """It needs nothing."""
+        """Code is compiled as for a device."""
+        nvrtc.require(target.arch)
 
     def name(self, target: CudaTarget) -> str:
         """What is simulated, and that it is."""

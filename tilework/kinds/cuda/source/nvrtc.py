@@ -56,6 +56,18 @@ def available() -> str | None:
     return _available()
 
 
+def require(arch: str) -> None:
+    """Refuse to begin where no code can be made.
+
+    Raises:
+        TargetError: the compiler is not there, or does not know the architecture.
+    """
+    missing = available()
+    if missing:
+        raise TargetError(missing)
+    _check_arch(_nvrtc(), arch)
+
+
 def cubin(text: str, arch: str, name: str) -> bytes:
     """Machine code of kernels; see `compile_text`."""
     return compile_text(text, arch, name).cubin
