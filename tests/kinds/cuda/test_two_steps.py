@@ -1,0 +1,50 @@
+"""More candidates are built than run, and none that spills runs: the whole way, on a device that
+is simulated, whose kernels are real code."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.te import workloads
+from tilework import te
+from tilework.measure import Measurer, to_records
+from tilework.record import MemoryHistory, Purpose, Status
+from tilework.search import SketchPolicy
+from tilework.target import Target
+from tilework.task import SearchTask
+
+pytestmark = pytest.mark.usefixtures("needs_nvrtc")
+
+
+def measured(count: int, limit: int, size: int):
+    dag = te.ComputeDAG(workloads.conv2d_relu(1, size, size, 64, 64))
+    task = SearchTask(dag, Target("cuda -model=a100 -run=simulated"), "conv")
+    candidates = SketchPolicy(task, seed=0).propose(MemoryHistory(), limit, reserves=count - limit)
+    with Measurer(task.target, build_timeout_s=120.0) as measurer:
+        assert measurer.build_factor == 2
+        found = measurer.measure(task, candidates, limit=limit)
+    return candidates, found, to_records(task, found, run_id="run", round=0)
+
+
+def check(count: int, limit: int, size: int) -> int:
+    """How many were refused."""
+    candidates, found, records = measured(count, limit, size)
+    ok = [m for m in found if m.status == Status.ok]
+    unfit = [m for m in found if m.status == Status.unfit]
+    assert len(candidates) == count and len(found) == len(ok) + len(unfit)
+    assert len(ok) == min(limit, count - len(unfit))
+    assert all(m.facts["spill_bytes"] == 0 < m.facts["registers"] for m in ok)
+    assert all(m.facts["spill_bytes"] > 0 and m.latency_s is None for m in unfit)
+    for record in records:
+        assert record.registers and record.blocks_per_sm
+        assert (record.purpose == Purpose.refused) == bool(record.spill_bytes)
+    return len(unfit)
+
+
+def test_what_runs_does_not_spill():
+    check(6, 3, 14)
+
+
+@pytest.mark.cuda_full
+def test_of_many_candidates_some_are_refused():
+    assert check(64, 32, 56) > 0
