@@ -17,15 +17,17 @@ from tilework.kinds.cuda.geometry import (
 )
 from tilework.kinds.cuda.mma import tile as mma
 from tilework.kinds.cuda.row_chain import MOST_HELD, chain_of, held_registers
-from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, in_flight, operands
+from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, fetched, operands
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.nest import BlockNest
 
 MOST_VIRTUAL = 8
 """Virtual threads of a thread, over all axes."""
-MOST_EXPANDED = 768
-"""Multiply-adds in a thread's text: the compiler then needs less than half a second."""
+MOST_EXPANDED = 512
+"""Multiply-adds in a thread's text: the compiler then needs less than a third of a second."""
+MOST_FETCHED = 64
+"""Elements that a thread stages in one fetch, each of which stands in its text."""
 MOST_OVERHANG = 1.34
 """Points of the tiles of an axis for each point that there is."""
 _MOST_GRID = 2**31 - 1
@@ -76,7 +78,8 @@ def _fits_registers(nest: BlockNest, found: Geometry, target: CudaTarget) -> NDA
     if form_of(nest.block) in ("transform", "rows"):
         return most >= _OTHER_REGISTERS
     if form_of(nest.block) == "tiled":
-        needed = needed + in_flight(nest, found.threads, target.limits.async_copy)
+        staged = fetched(nest, found.threads, target.limits.async_copy)
+        return (needed + staged.in_flight <= most) & (staged.elements <= MOST_FETCHED)
     return needed <= most
 
 

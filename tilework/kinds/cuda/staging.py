@@ -213,24 +213,38 @@ def _copied(operand: Operand) -> bool:
     return form is not None and form.coefficients == {last: 1} and last not in others
 
 
-def in_flight(nest: BlockNest, threads: Ints, asynchronous: bool) -> Ints:
-    """Registers of a thread that hold a fetch on its way, in each row of a tiled block.
+@dataclass(frozen=True, eq=False)
+class Fetched:
+    """What a thread of a tiled block stages in one fetch, for P rows.
 
-    With two stages the next fetch is under way while its predecessor is computed with; what
-    asynchronous copies do not bring waits in registers.
+    Attributes:
+        elements: of all operands.
+        in_flight: registers that hold a fetch on its way. With two stages the next one is under
+            way while its predecessor is computed with; what asynchronous copies do not bring
+            waits in registers.
     """
-    span, total = spans(nest), np.zeros(nest.count, np.int64)
+
+    elements: Ints
+    in_flight: Ints
+
+
+def fetched(nest: BlockNest, threads: Ints, asynchronous: bool) -> Fetched:
+    """What each of a block's threads stages, with asynchronous copies or without."""
+    span = spans(nest)
+    elements, in_flight = np.zeros(nest.count, np.int64), np.zeros(nest.count, np.int64)
     for i, operand in enumerate(operands(nest.block)):
         if not operand.stageable:
             continue
         shape = box(nest, i, operand, span)
-        vectors = np.ones(nest.count, np.int64)
+        points = np.ones(nest.count, np.int64)
         for extent in shape.extents:
-            vectors = vectors * extent
-        turns = -(-vectors // np.maximum(shape.width * threads, 1))
-        waits = (shape.reach > 0) & (nest.values["stages"] > 1)
+            points = points * extent
+        turns = -(-points // np.maximum(shape.width * threads, 1))
+        staged = shape.reach > 0
+        waits = staged & (nest.values["stages"] > 1)
         if asynchronous:
             waits = waits & ~passes(operand, shape)
         words = -(-shape.width * operand.itemsize // 4)
-        total = total + np.where(waits, turns * words, 0)
-    return total
+        elements = elements + np.where(staged, turns * shape.width, 0)
+        in_flight = in_flight + np.where(waits, turns * words, 0)
+    return Fetched(elements, in_flight)

@@ -22,7 +22,7 @@ from tilework.kinds.cuda.features.lanes import (
 )
 from tilework.kinds.cuda.features.memory import add_loads, block_bytes, elements, vector_width
 from tilework.kinds.cuda.geometry import geometry, held
-from tilework.kinds.cuda.staging import DIRECT, Box, box, in_flight, operands, spans
+from tilework.kinds.cuda.staging import DIRECT, Box, box, fetched, operands, spans
 from tilework.space.nest import BlockNest, Ints
 from tilework.te.expr import Axis
 
@@ -91,7 +91,7 @@ def tiled_counts(nest: BlockNest, limits: ArchLimits, constants: Constants) -> C
     counts.barriers = 2.0 * tile.fetches * any_staged
     counts.chain = _chain(tile, any_staged, waits, constants)
     counts.rounds = tile.fetches * tile.bodies
-    flight = in_flight(nest, g.threads, limits.async_copy)
+    flight = fetched(nest, g.threads, limits.async_copy).in_flight
     computing = g.accumulators + g.fragments + flight
     fetching = g.accumulators + np.where(nest.values["stages"] > 1, flight, batch)
     counts.registers = np.maximum(computing, fetching) + constants.base_registers
