@@ -3,32 +3,39 @@ is simulated, whose kernels are real code."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.te import workloads
 from tilework import te
-from tilework.measure import Measurer, to_records
+from tilework.measure import Candidate, Measurer, to_records
 from tilework.record import MemoryHistory, Purpose, Status
 from tilework.search import SketchPolicy
+from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
 pytestmark = pytest.mark.usefixtures("needs_nvrtc")
 
 
-def measured(count: int, limit: int, size: int):
+def measured(count: int, limit: int, size: int, searched: bool):
     dag = te.ComputeDAG(workloads.conv2d_relu(1, size, size, 64, 64))
     task = SearchTask(dag, Target("cuda -model=a100 -run=simulated"), "conv")
-    candidates = SketchPolicy(task, seed=0).propose(MemoryHistory(), limit, reserves=count - limit)
+    if searched:
+        policy = SketchPolicy(task, seed=0)
+        candidates = policy.propose(MemoryHistory(), limit, reserves=count - limit)
+    else:
+        rows = SearchSpace.of(task).sketches[0].sample(np.random.default_rng(0), count)
+        candidates = [Candidate(0, tuple(int(v) for v in row), 1.0, "test") for row in rows]
     with Measurer(task.target, build_timeout_s=120.0) as measurer:
         assert measurer.build_factor == 2
         found = measurer.measure(task, candidates, limit=limit)
     return candidates, found, to_records(task, found, run_id="run", round=0)
 
 
-def check(count: int, limit: int, size: int) -> int:
+def check(count: int, limit: int, size: int, searched: bool) -> int:
     """How many were refused."""
-    candidates, found, records = measured(count, limit, size)
+    candidates, found, records = measured(count, limit, size, searched)
     ok = [m for m in found if m.status == Status.ok]
     unfit = [m for m in found if m.status == Status.unfit]
     assert len(candidates) == count and len(found) == len(ok) + len(unfit)
@@ -42,9 +49,9 @@ def check(count: int, limit: int, size: int) -> int:
 
 
 def test_what_runs_does_not_spill():
-    check(6, 3, 14)
+    check(6, 3, 14, searched=False)
 
 
 @pytest.mark.cuda_full
 def test_of_many_candidates_some_are_refused():
-    assert check(64, 32, 56) > 0
+    assert check(64, 32, 56, searched=True) > 0
