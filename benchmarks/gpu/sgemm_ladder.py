@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
 from _common import arguments, begin, finish
 from _ladder import RUNGS, product, row_of
 
@@ -69,7 +70,8 @@ def main() -> None:
     print("| schedule | measured TFLOP/s | draft | published, A6000 |\n|---|---|---|---|")
     found: dict[str, dict[str, Any]] = {}
     for (name, (sketch, row)), one in zip(rows.items(), measured, strict=True):
-        draft = float(draft_of(target).seconds(space.sketch(sketch), [row])[0])
+        rows_of_one = np.array([row], np.int32)
+        draft = float(draft_of(target).seconds(space.sketch(sketch), rows_of_one)[0])
         found[name] = {"seconds": one.latency_s, "draft_s": draft, "error": one.error}
         speed = one.error or "-" if one.latency_s is None else _speed(task.flops, one.latency_s)
         print(f"| {name} | {speed} | {_speed(task.flops, draft)} | {published.get(name, '')} |")

@@ -32,6 +32,7 @@ def test_the_flow_tunes_and_leaves_artifacts(prefect_server, tiny):
     assert report.run_id in summary
 
 
+@pytest.mark.cuda_full
 @pytest.mark.usefixtures("needs_nvrtc")
 def test_a_simulated_run_is_marked_in_artifacts(prefect_server, tiny):
     from prefect.client.orchestration import get_client
