@@ -23,6 +23,8 @@ from tilework.te import ComputeDAG
 from tilework.te.tensor import Compute
 
 _MAX_SAMPLING_ROUNDS = 12
+_RARE_DRAWS = 8192
+"""Rows drawn of each block where valid ones are very rare."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +134,13 @@ class Sketch:
             total += len(kept[-1])
             if total >= n:
                 break
-        if not total and len(self.blocks) > 1:
+        if not total:
             return self._sample_by_block(rng, n)
         return np.concatenate(kept) if kept else np.empty((0, self.num_decisions), np.int32)
 
     def _sample_by_block(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` valid random rows where rows are rarely valid in all blocks at once."""
-        space, draw = space_of(self.target), (2 * n + 16) * _MAX_SAMPLING_ROUNDS
+        space, draw = space_of(self.target), max(2 * n, _RARE_DRAWS)
         out = np.empty((n, self.num_decisions), np.int32)
         for block, own in zip(self.blocks, self.by_block, strict=True):
             rows = np.ones((draw, self.num_decisions), np.int32)

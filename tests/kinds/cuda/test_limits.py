@@ -98,3 +98,9 @@ def test_points_need_no_more_than_their_vectors():
     ok = valid(nest, A100)
     assert ok.any()
     assert (geometry(nest).threads[ok] % 32 == 0).all()
+
+
+@pytest.mark.parametrize("shape", [(17, 17), (17, 33), (9, 35), (35, 11), (23, 23), (257, 1)])
+def test_shapes_of_odd_sizes_have_valid_rows(shape):
+    block = matmul(*shape, 16)
+    assert valid(nest_of(block, rows_of(block, 4000)), A100).any()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.mma import tile as mma
 from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, ROW_ORDER, Operand, operands
 from tilework.kinds.cuda.tiling import form_of
@@ -52,6 +54,17 @@ def decisions(block: Block, target: Any) -> list[Open]:
             return mma.decisions(block)
         case form:
             raise NotImplementedError(form)
+
+
+@lru_cache(maxsize=1024)
+def makes_whole_warps(block: Block) -> bool:
+    """Whether some tiles of a block have a multiple of 32 threads: not those of 17 x 17 points."""
+    threads = 1
+    for choice in _tiled(block) if form_of(block) == "tiled" else _limited(block):
+        if choice.axis is not None and choice.axis.kind == "spatial":
+            counts = choice.choices[:, -2]
+            threads *= int(np.max(counts & -counts))
+    return threads % WARP == 0
 
 
 def _tiled(block: Block) -> list[Open]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cuda.architectures import WARP, most_registers
+from tilework.kinds.cuda.decisions import makes_whole_warps
 from tilework.kinds.cuda.geometry import (
     Geometry,
     geometry,
@@ -33,6 +34,8 @@ MOST_OVERHANG = 1.34
 _MOST_GRID = 2**31 - 1
 _OTHER_REGISTERS = 16
 """Registers for addresses and counters, beside accumulators and operands."""
+_MOSTLY_USED = 2 / 3
+"""Threads of a block's warps that there are at least, where tiles make no whole warps."""
 _TINY = 8 * WARP
 """Points of a nest that so few threads compute that warps need not be whole."""
 
@@ -62,7 +65,11 @@ def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
     points = math.prod(a.extent for a in block.spatial)
     ok &= (found.threads <= limits.max_threads) & (found.grid <= _MOST_GRID)
     if points >= _TINY or form_of(block) in ("across", "rows"):
-        ok &= (found.threads % WARP == 0) & (found.threads >= WARP)
+        ok &= found.threads >= WARP
+        if form_of(block) in ("tiled", "limited") and not makes_whole_warps(block):
+            ok &= found.threads >= _MOSTLY_USED * WARP * -(-found.threads // WARP)
+        else:
+            ok &= found.threads % WARP == 0
     ok &= found.shared <= limits.shared_per_block
     ok &= _fits_registers(nest, found, target)
     if form_of(block) != "transform":
