@@ -231,14 +231,14 @@ def _as_dict(record: Record) -> dict[str, Any]:
 
 
 def _code(record: Record) -> str:
-    """What is known of a GPU's kernel, such as ``128 regs, 16.0 KiB shared, 2 blocks/SM``."""
+    """What is known of a GPU's kernel, such as ``128 regs, 16 KiB shared, 2 blocks/SM``."""
     parts = []
     if record.registers is not None:
         parts.append(f"{record.registers} regs")
     if record.spill_bytes:
         parts.append(f"{record.spill_bytes} B spilled")
     if record.shared_bytes:
-        parts.append(f"{record.shared_bytes / 1024:.1f} KiB shared")
+        parts.append(f"{-(-record.shared_bytes // 1024)} KiB shared")
     if record.blocks_per_sm is not None:
         parts.append(f"{record.blocks_per_sm} blocks/SM")
     return ", ".join(parts)

@@ -77,12 +77,15 @@ def _of_code(source: Source, target: CudaTarget) -> dict[str, str]:
     return {
         "registers": _joined(_registers(code) for _, code in pairs),
         "shared memory": _joined(
-            f"{(code.resources.shared_bytes + launch.shared) / 1024:.1f} KiB"
-            for launch, code in pairs
+            _size(code.resources.shared_bytes + launch.shared) for launch, code in pairs
         ),
         "occupancy": _joined(_occupancy(launch, code, target) for launch, code in pairs),
-        "machine code": _joined(f"{code.resources.code_bytes} bytes" for _, code in pairs),
+        "machine code": _joined(_size(code.resources.code_bytes) for _, code in pairs),
     }
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 1024:.1f} KiB" if nbytes >= 1024 else f"{nbytes} bytes"
 
 
 def _registers(code: Code) -> str:
