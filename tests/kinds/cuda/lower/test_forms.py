@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kinds.cuda import families
-from tests.kinds.cuda.harness import assert_near, case_of, check_all, run_cases
+from tests.kinds.cuda.harness import assert_near, case_of, check_all, random_inputs, run_cases
 from tests.ops.test_sparse import conv_dag, dense_dag, weight
 from tilework import te
 from tilework.kinds.cuda.tiling import form_of
@@ -95,3 +95,40 @@ def test_block_sparse_products():
                     wanted.append(te.evaluate(dag, inputs)[0])
     for case, (got,), want in zip(cases, run_cases(cases), wanted, strict=True):
         assert_near(got, want, 2e-5, case.source.text)
+
+
+def test_arguments_inside_larger_arrays():
+    """A concatenation's parts are computed where they belong, slices are read where they lie."""
+    rng, cases, wanted = np.random.default_rng(0), [], []
+    chosen = (families.softmax(5, 12), families.elementwise("float32", 6, 8),
+              families.reduction(te.sum, 3, 5, 64), families.depthwise(h=5))  # fmt: skip
+    for tensors in chosen:
+        dag, found = sketches(tensors)
+        inputs = random_inputs(dag)
+        for number in (0, len(dag.inputs)):  # the first input, or the output
+            shape = dag.tensors[number].shape
+            wide = tuple(int(np.prod(shape[d + 1 :]) * 3) for d in range(len(shape) - 1))
+            apart = {number: (*wide, 1)}
+            for s in found[:1]:
+                (row,) = s.sample(rng, 1)
+                lowered = lowering_of(A100).lower(s, row, apart)
+                own = [a.copy() for a in inputs]
+                if number == 0:
+                    own[0] = spread(own[0], apart[0])
+                cases.append(case_of(lowered, own))
+                strides = apart[number] if number else None
+                wanted.append((te.evaluate(dag, inputs)[0], strides))
+    for case, (got,), (want, strides) in zip(cases, run_cases(cases), wanted, strict=True):
+        if strides is not None:
+            steps = [s * got.itemsize for s in strides]
+            got = np.lib.stride_tricks.as_strided(got, want.shape, steps)
+        assert_near(got, want, 2e-5, case.source.text)
+
+
+def spread(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
+    """The elements with these strides, junk between them."""
+    reach = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
+    out = np.full(reach, 1e30, array.dtype)
+    steps = [s * array.itemsize for s in strides]
+    np.lib.stride_tricks.as_strided(out, array.shape, steps)[...] = array
+    return out

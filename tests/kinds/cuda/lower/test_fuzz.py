@@ -36,7 +36,7 @@ TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2}
 
 
 def right(got: np.ndarray, want: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Which elements are right: near the value in double precision, or equal to the evaluator's."""
+    """Which elements are near the value in double precision, or equal to the evaluator's."""
     if not is_float(str(got.dtype)):
         return got == want
     a, b = got.astype(np.float64), np.asarray(exact, np.float64)
