@@ -24,8 +24,8 @@ _RESULT_LATENCY = 33.0
 """Cycles until an instruction's sums can be used by the next one."""
 _REGISTERS = (1.03, 3.7, 26.0)
 """Of a thread, for each accumulator, each piece that it fetches of one stage, and beside these:
-least squares over 252 kernels for sm_80 and sm_90, random ones and those that the draft likes. Half
-of them are within a tenth of it, four in five within a fifth. Fragments add nothing to the fit."""
+least squares over 252 kernels for sm_80 and sm_90, random ones and those that the draft likes.
+Half of them are within a tenth of it, four in five within a fifth. Fragments add nothing to it."""
 
 
 def mma_counts(nest: BlockNest, constants: Constants) -> Counts:
