@@ -45,6 +45,8 @@ _ACROSS_SHARE = 4
 """Most points for each of its terms there."""
 _WINDOW = 256
 """Most terms of a window."""
+_LONG_ROW, _MANY_ROWS = 8192, 64
+"""Terms of a row, and number of rows, at which a kernel for each stage may be faster."""
 _MOST_READS = 8
 """Places that an inlined stage is read in."""
 _OCCUPIED = 2048
@@ -54,7 +56,8 @@ _OCCUPIED = 2048
 def row_chain(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Softmax, norms: all stages on a row in one kernel, which holds the row in registers.
 
-    Offered beside the later rules where neighbouring columns are not neighbours in memory.
+    Offered beside the later rules where neighbouring columns are not neighbours in memory, and
+    where few blocks would do all the work.
     """
 
     def special(stage: Compute) -> bool:
@@ -75,7 +78,7 @@ def row_chain(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     plans = {c: StagePlan(At(anchor, 1)) for c in reversed(others)}
     text = f"rows of {', '.join(c.name for c in chain.stages)}"
     found = [state.step(text, {**plans, anchor: StagePlan(Root(), ROWS)})]
-    return found if _last(chain) else Branch(found)
+    return found if _last(chain) and _spread(chain) else Branch(found)
 
 
 def _fits(chain: RowChain) -> bool:
@@ -89,6 +92,11 @@ def _last(chain: RowChain) -> bool:
         return contiguous_axis(chain.reductions[0]) is not None
     wide = [a for a in chain.anchor.axes if a.extent > 1]
     return wide[-len(chain.columns) :] == list(chain.columns)
+
+
+def _spread(chain: RowChain) -> bool:
+    """Whether rows are many enough, or short enough, for a block to do one alone."""
+    return chain.terms <= _LONG_ROW or chain.count >= _MANY_ROWS
 
 
 def inline_or_stage(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
