@@ -27,6 +27,7 @@ INPUTS = (
 )  # fmt: skip
 """What the trees look at; see `tilework.kinds.cuda.features.demand`."""
 _LEAST = 8.0
+_TOGETHER = 256
 
 
 class RegistersFormatError(ValueError):
@@ -51,19 +52,28 @@ class Trees:
 
     def __call__(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
         """Predictions for P x F inputs."""
-        count, trees = len(inputs), len(self.features)
-        inner = self.features.shape[1]
-        offsets = np.arange(trees) * inner
-        node = np.zeros((count, trees), np.intp)
-        flat_features, flat_thresholds = self.features.ravel(), self.thresholds.ravel()
-        rows = np.arange(count)[:, None] * inputs.shape[1]
-        values = inputs.ravel()
+        found = [
+            self._few(inputs[first : first + _TOGETHER])
+            for first in range(0, len(inputs), _TOGETHER)
+        ]
+        return np.concatenate(found) if found else np.zeros(0)
+
+    def _few(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Predictions for so few rows that what is looked up stays in the processor's caches."""
+        trees, inner = self.features.shape
+        number = np.arange(trees, dtype=np.int32)
+        features, thresholds = self.features.astype(np.int32).ravel(), self.thresholds.ravel()
+        rows = (np.arange(len(inputs), dtype=np.int32) * inputs.shape[1])[:, None]
+        values = np.ascontiguousarray(inputs).ravel()
+        node = np.zeros((len(inputs), trees), np.int32)
         for _ in range((inner + 1).bit_length() - 1):
-            at = offsets + node
-            right = values[rows + flat_features[at]] >= flat_thresholds[at]
-            node = 2 * node + 1 + right
-        leaf = node - inner + np.arange(trees) * (inner + 1)
-        return np.asarray(self.base + self.leaves.ravel()[leaf].sum(axis=1), np.float64)
+            at = node + number * inner
+            right = values.take(features.take(at) + rows) >= thresholds.take(at)
+            node *= 2
+            node += 1
+            node += right
+        node += number * (inner + 1) - inner
+        return np.asarray(self.base + self.leaves.ravel().take(node).sum(axis=1), np.float64)
 
 
 def demand(inputs: Mapping[str, Any], count: int) -> NDArray[np.float64]:

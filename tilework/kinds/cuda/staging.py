@@ -8,6 +8,7 @@ read it for all rows of a population: shared memory is predicted exactly since i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +78,7 @@ class Operand:
         return (*first, *(d for d in dims if d not in first))
 
 
+@lru_cache(maxsize=512)
 def operands(block: Block) -> tuple[Operand, ...]:
     """The distinct reads of a block's source, in order; columns of a row go by their number."""
     by_op = {a.op: a for a in block.attached}

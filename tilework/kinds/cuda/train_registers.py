@@ -21,7 +21,7 @@ from tilework.kinds.cuda.register_samples import USUAL_TARGETS, Sample, samples
 from tilework.kinds.cuda.registers import FILE, INPUTS, Trees, to_json
 from tilework.kinds.cuda.source.nvrtc import compiler_name
 
-DEPTH, ROUNDS = 4, 48
+DEPTH, ROUNDS = 4, 32
 
 
 def fit(found: Sequence[Sample], seed: int = 0) -> Trees:
@@ -33,7 +33,7 @@ def fit(found: Sequence[Sample], seed: int = 0) -> Trees:
     ratio = np.log2([s.demand for s in found]) - np.log2(np.maximum(counted, 8.0))
     data = xgboost.DMatrix(inputs, label=ratio, feature_names=list(INPUTS))
     options = {
-        "max_depth": DEPTH, "eta": 0.12, "lambda": 2.0, "min_child_weight": 3.0, "subsample": 0.8,
+        "max_depth": DEPTH, "eta": 0.17, "lambda": 2.0, "min_child_weight": 3.0, "subsample": 0.8,
         "colsample_bytree": 0.7, "base_score": 0.0, "seed": seed, "nthread": 1,
         "objective": "reg:squarederror",
     }  # fmt: skip

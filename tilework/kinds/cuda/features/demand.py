@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilework.kinds.cuda.architectures import ArchLimits, most_registers
 from tilework.kinds.cuda.features.counts import Counts
-from tilework.kinds.cuda.features.facts import accesses, block_facts
+from tilework.kinds.cuda.features.facts import block_facts
 from tilework.kinds.cuda.geometry import least_blocks, level_product, registers_asked
 from tilework.kinds.cuda.registers import demand
 from tilework.kinds.cuda.tiling import form_of
@@ -27,8 +27,6 @@ _FURTHER = (
 def register_inputs(nest: BlockNest, counts: Counts, limits: ArchLimits) -> dict[str, Any]:
     """Numbers by the names of `tilework.kinds.cuda.registers.INPUTS`."""
     facts, g, block = block_facts(nest.block), counts.geometry, nest.block
-    attached = [a for p in block.attached for a in accesses(p.source)]
-    guards = [a.guards for a in (*facts.reads, *attached)]
     staged = sum((nest.values[f"stage{i}"] > 0) * 1 for i in range(len(facts.reads))
                  if f"stage{i}" in nest.values)  # fmt: skip
     found: dict[str, Any] = {
@@ -46,7 +44,7 @@ def register_inputs(nest: BlockNest, counts: Counts, limits: ArchLimits) -> dict
         "staged": staged,
         "reads": len(facts.reads),
         "finish_reads": len(facts.finish_reads),
-        "guards": sum(guards),
+        "guards": facts.guards,
         "dimensions": len(facts.write.shape),
         "calls": facts.term_calls + facts.finish_calls,
         "hmma": counts.hmma / np.maximum(counts.fetches, 1.0),

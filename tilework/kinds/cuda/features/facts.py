@@ -120,6 +120,7 @@ class BlockFacts:
         term: floating-point instructions of a term; a multiply-add is one.
         finish: those of the epilogue, for each point.
         term_calls, finish_calls: expensive functions among them.
+        guards: comparisons that guard reads, those of attached producers included.
     """
 
     reads: tuple[Access, ...]
@@ -129,6 +130,7 @@ class BlockFacts:
     finish: float
     term_calls: float
     finish_calls: float
+    guards: int
 
 
 @lru_cache(maxsize=512)
@@ -143,10 +145,11 @@ def block_facts(block: Block) -> BlockFacts:
         ops, calls = float_operations(body), float_calls(body)
     out = block.result
     write = Access(out, tuple(block.spatial), out.shape, dtype_bytes(out.dtype))
-    own = float_operations(block.source)
+    own, read = float_operations(block.source), accesses(block.source)
+    guarded = [*read, *(a for p in block.attached for a in accesses(p.source))]
     return BlockFacts(
-        accesses(block.source), finish, write, max(own, 1.0) if block.reduce else own, ops,
-        float_calls(block.source), calls,
+        read, finish, write, max(own, 1.0) if block.reduce else own, ops,
+        float_calls(block.source), calls, sum(a.guards for a in guarded),
     )  # fmt: skip
 
 

@@ -52,13 +52,13 @@ _DIGITS = _digit_table()
 
 def distinct(values: Lanes) -> Floats:
     """How many different values each row has."""
-    ordered = np.sort(values, axis=1)
+    ordered = np.sort(values.astype(np.int32), axis=1)
     return 1.0 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
 
 
 def sectors(addresses: Lanes, itemsize: int) -> Floats:
     """Sectors that one access of a warp touches; its vectors are aligned."""
-    return distinct(addresses * itemsize // SECTOR_BYTES)
+    return distinct(addresses * itemsize >> SECTOR_BYTES.bit_length() - 1)
 
 
 def wavefronts(addresses: Lanes, width: Ints, itemsize: int) -> Floats:
@@ -74,7 +74,7 @@ def wavefronts(addresses: Lanes, width: Ints, itemsize: int) -> Floats:
 def _wavefronts(addresses: Lanes, nbytes: int, itemsize: int) -> Floats:
     unit = max(nbytes, BANK_BYTES)
     together = WARP * BANK_BYTES // unit
-    chunks = (addresses * itemsize // unit).astype(np.int64)
+    chunks = (addresses * itemsize >> unit.bit_length() - 1).astype(np.int32)
     total = np.zeros(len(addresses))
     for first in range(0, WARP, together):
         total += _most_in_a_bank(np.sort(chunks[:, first : first + together], axis=1), unit)
@@ -86,6 +86,6 @@ def _most_in_a_bank(ordered: Lanes, unit: int) -> Floats:
     banks = BANKS * BANK_BYTES // unit
     new = np.ones(ordered.shape, bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    keys = ordered % banks + np.arange(len(ordered))[:, None] * banks
+    keys = (ordered & (banks - 1)) + (np.arange(len(ordered), dtype=np.int32) * banks)[:, None]
     counts = np.bincount(keys[new], minlength=len(ordered) * banks)
     return np.asarray(counts.reshape(-1, banks).max(axis=1), np.float64)

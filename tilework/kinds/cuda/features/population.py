@@ -55,38 +55,58 @@ def costs(
         spills: registers that did not fit (P x S), where they are known.
         constants: of the model.
     """
-    target = CudaTarget.of(sketch.target)
-    outputs = {t.op for t in sketch.dag.outputs}
+    known = _population(sketch, rows, constants)
+    if registers is None and spills is None:
+        if known.costs is None:
+            known.costs = _scored(known, None, None)
+        return known.costs
+    return _scored(known, registers, spills)
+
+
+@dataclass(eq=False)
+class _Population:
+    """Rows of a sketch, what has been counted of them, and what that costs."""
+
+    sketch: Sketch
+    constants: Constants
+    rows: Rows
+    counted: list[list[tuple[BlockNest, Counts]]]
+    costs: list[list[Cost]] | None = None
+
+
+def _scored(
+    known: _Population, registers: Floats | None, spills: Floats | None
+) -> list[list[Cost]]:
+    target = CudaTarget.of(known.sketch.target)
+    outputs = {t.op for t in known.sketch.dag.outputs}
     out, at = [], 0
-    for counted in _counted(sketch, rows, constants):
+    for counted in known.counted:
         found, here = [], slice(at, at + counted[0][0].count)
         for s, (nest, counts) in enumerate(counted):
-            known = None if registers is None else np.asarray(registers[here, s], np.float64)
+            own = None if registers is None else np.asarray(registers[here, s], np.float64)
             lost = None if spills is None else np.asarray(spills[here, s], np.float64)
-            kernel = kernel_of(nest, counts, target, outputs, constants, known, lost)
-            found.append(Cost(nest, counts, kernel, combined(kernel.parts, constants)))
+            kernel = kernel_of(nest, counts, target, outputs, known.constants, own, lost)
+            found.append(Cost(nest, counts, kernel, combined(kernel.parts, known.constants)))
         out.append(found)
         at = here.stop
     return out
 
 
-Counted = list[tuple[BlockNest, Counts]]
-
-
-def _counted(sketch: Sketch, rows: Rows, constants: Constants) -> list[Counted]:
+def _population(sketch: Sketch, rows: Rows, constants: Constants) -> _Population:
     global _last
     known = _last
-    if known is not None and known[:2] == (sketch, constants) and np.array_equal(known[2], rows):
-        return known[3]
-    limits, found = CudaTarget.of(sketch.target).limits, []
+    same = known is not None and known.sketch is sketch and known.constants == constants
+    if known is not None and same and np.array_equal(known.rows, rows):
+        return known
+    limits, counted = CudaTarget.of(sketch.target).limits, []
     for first in range(0, max(len(rows), 1), _TOGETHER):
         nests = sketch.nests(rows[first : first + _TOGETHER])
-        found.append([(nest, block_counts(nest, limits, constants)) for nest in nests])
-    _last = (sketch, constants, np.array(rows), found)
-    return found
+        counted.append([(nest, block_counts(nest, limits, constants)) for nest in nests])
+    _last = _Population(sketch, constants, np.array(rows), counted)
+    return _last
 
 
-_last: tuple[Sketch, Constants, Rows, list[Counted]] | None = None
+_last: _Population | None = None
 
 
 def block_counts(nest: BlockNest, limits: ArchLimits, constants: Constants = CONSTANTS) -> Counts:
