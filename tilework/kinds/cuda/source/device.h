@@ -230,8 +230,27 @@ TW_DEVICE uint32_t tw_round_tf32(float x) {
 }
 TW_DEVICE uint32_t tw_round_tf32(uint32_t bits) { return tw_round_tf32(__uint_as_float(bits)); }
 
+// --- places in buffers: what several accesses have in common --------------------------------------
+
+#define TW_AT(at, buffer, i) auto* const at = (buffer) + (i)
+#define TW_LD_AT(buffer, at, i) TW_LD(at, i)
+#define TW_LD2_AT(buffer, at, i) TW_LD2(at, i)
+#define TW_LD4_AT(buffer, at, i) TW_LD4(at, i)
+#define TW_ST_AT(buffer, at, i, value) TW_ST(at, i, value)
+#define TW_ST2_AT(buffer, at, i, x, y) TW_ST2(at, i, x, y)
+#define TW_ST4_AT(buffer, at, i, x, y, z, w) TW_ST4(at, i, x, y, z, w)
+
 #else
 #include "shim.h"
+
+// Here a place is a number, so that accesses know whose it is.
+#define TW_AT(at, buffer, i) const int at = (i)
+#define TW_LD_AT(buffer, at, i) TW_LD(buffer, (at) + (i))
+#define TW_LD2_AT(buffer, at, i) TW_LD2(buffer, (at) + (i))
+#define TW_LD4_AT(buffer, at, i) TW_LD4(buffer, (at) + (i))
+#define TW_ST_AT(buffer, at, i, value) TW_ST(buffer, (at) + (i), value)
+#define TW_ST2_AT(buffer, at, i, x, y) TW_ST2(buffer, (at) + (i), x, y)
+#define TW_ST4_AT(buffer, at, i, x, y, z, w) TW_ST4(buffer, (at) + (i), x, y, z, w)
 #endif
 
 // --- the same everywhere -----------------------------------------------------------------------

@@ -72,32 +72,41 @@ class Expressions:
         """The number of an element, as an index."""
         return self.sum(flat(buffer, indices, self.names.known))
 
-    def load(self, buffer: Buffer, at: str) -> str:
-        """An element by its position."""
-        name = self.names.buffer(buffer)
-        return f"{name}[{at}]" if buffer.scope in _REGISTERS else f"TW_LD({name}, {at})"
+    def access(self, what: str, buffer: Buffer, indices: Sequence[Expr], *values: str) -> str:
+        """An access to memory, from the nearest place that is known.
 
-    def store(self, buffer: Buffer, at: str, value: str) -> str:
-        """The statement that stores a value."""
-        name = self.names.buffer(buffer)
+        Args:
+            what: the name of the access: ``LD``, ``ST4``.
+            values: what is stored.
+        """
+        name, form = self.names.buffer(buffer), flat(buffer, indices, self.names.known)
+        found = self.names.base(buffer, form)
+        if found is None:
+            return f"TW_{what}({', '.join((name, self.sum(form), *values))})"
+        base, rest = found
+        return f"TW_{what}_AT({', '.join((name, base, self.sum(rest), *values))})"
+
+    def load(self, buffer: Buffer, indices: Sequence[Expr]) -> str:
+        """An element."""
         if buffer.scope in _REGISTERS:
-            return f"{name}[{at}] = {value};"
-        return f"TW_ST({name}, {at}, {value});"
+            return f"{self.names.buffer(buffer)}[{self.position(buffer, indices)}]"
+        return self.access("LD", buffer, indices)
+
+    def store(self, buffer: Buffer, indices: Sequence[Expr], value: str) -> str:
+        """The statement that stores a value."""
+        if buffer.scope in _REGISTERS:
+            return f"{self.names.buffer(buffer)}[{self.position(buffer, indices)}] = {value};"
+        return f"{self.access('ST', buffer, indices, value)};"
 
     def sum(self, form: Sum) -> str:
         """A sum, without parentheses around it."""
-        first = self.names.base(form)
-        if first is not None:
-            base, form = first
-            parts = [base]
-        else:
-            parts = []
+        parts = []
         for atom, c in form.terms.items():
             value = self.atom(atom)
             parts.append(value if c == 1 else f"-{value}" if c == -1 else f"{value} * {c}")
-        text = " + ".join(parts).replace("+ -", "- ")
         if not parts:
             return str(form.const)
+        text = " + ".join(parts).replace("+ -", "- ")
         if form.const:
             text += f" + {form.const}" if form.const > 0 else f" - {-form.const}"
         return text
@@ -127,7 +136,7 @@ class Expressions:
             case Axis():
                 return str(self.names.known[e])
             case Load():
-                return self.load(e.buffer, self.position(e.buffer, e.indices))
+                return self.load(e.buffer, e.indices)
             case Binary():
                 return self._binary(e)
             case Compare():

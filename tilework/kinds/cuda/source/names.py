@@ -6,10 +6,10 @@ import re
 
 from tilework.kinds.cuda.source.indices import Sum
 from tilework.lower.ir import Buffer
-from tilework.te.expr import Axis, Expr, Lookup
+from tilework.te.expr import Axis, Lookup
 
-Base = frozenset[tuple[int, int]]
-"""Terms of an index that are computed once, as (identity of the atom, its factor)."""
+Terms = frozenset[tuple[int, int]]
+"""Terms of an index, as (identity of the atom, its factor)."""
 
 
 class Names:
@@ -17,13 +17,13 @@ class Names:
 
     Attributes:
         known: what stands for each variable, its name or its value in an expanded loop.
-        bases: sums of terms that were computed before, by those terms.
+        bases: places in buffers that were computed before, by the terms of their index.
         tables: constant matrices that are indexed by variables.
     """
 
     def __init__(self) -> None:
         self.known: dict[Axis, str | int] = {}
-        self.bases: dict[Base, str] = {}
+        self.bases: dict[tuple[Buffer, Terms], str] = {}
         self.tables: dict[str, Lookup] = {}
         self._buffers: dict[Buffer, str] = {}
         self._count = 0
@@ -41,19 +41,18 @@ class Names:
         word = word if word[:1].isalpha() else f"x{word}"
         return f"{word}_{self._count - 1}"
 
-    def base(self, form: Sum) -> tuple[str, Sum] | None:
-        """A sum as what was computed before and the rest; None where nothing was."""
-        if not self.bases:
-            return None
-        found: Base | None = None
-        own = {(id(a), c) for a, c in form.terms.items()}
-        for base in self.bases:
-            if base <= own and (found is None or len(base) > len(found)):
-                found = base
+    def base(self, buffer: Buffer, form: Sum) -> tuple[str, Sum] | None:
+        """The place in a buffer from which an access has least to go, and the way from there."""
+        found: tuple[Terms, str] | None = None
+        own = {(id(a), c) for a, c in form.terms.items()} if self.bases else set()
+        for (where, terms), name in self.bases.items():
+            longer = found is None or len(terms) > len(found[0])
+            if where is buffer and longer and terms <= own:
+                found = terms, name
         if found is None:
             return None
-        rest = {a: c for a, c in form.terms.items() if (id(a), c) not in found}
-        return self.bases[found], Sum(rest, form.const)
+        rest = {a: c for a, c in form.terms.items() if (id(a), c) not in found[0]}
+        return found[1], Sum(rest, form.const)
 
     def table(self, e: Lookup) -> str:
         """The name of an array that holds a constant matrix."""
@@ -63,8 +62,3 @@ class Names:
         name = self.fresh(e.name)
         self.tables[name] = e
         return name
-
-
-def base_of(form: Sum, inner: set[Expr]) -> Base:
-    """The terms of a sum that do not vary with variables ``inner``."""
-    return frozenset((id(a), c) for a, c in form.terms.items() if a not in inner)

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from tilework.errors import ScheduleError
 from tilework.kinds.cuda.source.expressions import Expressions
-from tilework.kinds.cuda.source.indices import flat, mentions, parts
+from tilework.kinds.cuda.source.indices import Sum, flat, mentions, parts
 from tilework.kinds.cuda.source.lines import Lines
-from tilework.kinds.cuda.source.names import Base, Names, base_of
+from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.threads import print_combine, print_copy, print_intrinsic
 from tilework.kinds.cuda.source.vectors import LANES, VectorStore, is_uniform
 from tilework.lower.ir import (
@@ -82,9 +82,8 @@ class Statements:
                 raise ScheduleError(f"no CUDA C is known for {type(s).__name__}")
 
     def _store(self, s: Store) -> None:
-        at = self.texts.position(s.buffer, s.indices)
         value = self.texts.accumulated(s.buffer, s.indices, s.value)
-        self.lines.add(self.texts.store(s.buffer, at, value))
+        self.lines.add(self.texts.store(s.buffer, s.indices, value))
 
     def _if(self, s: If) -> None:
         self.lines.add(f"if ({_bare(self.texts.text(s.cond))}) {{")
@@ -168,34 +167,21 @@ class Statements:
         self.lines.add("}")
 
     def _hoist(self, s: For) -> None:
-        """Compute what indices inside expanded loops have in common with all their copies."""
+        """Name the places in buffers that all copies of an expanded loop begin from."""
         if any(isinstance(x, For) and x.kind == "serial" for x in walk_stmts(s)):
             return  # the innermost loops are the ones that are expanded most
-        inner: set[Expr] = set()
-        for x in walk_stmts(s):
-            if isinstance(x, For | Let):
-                inner.add(x.var)
-        found: dict[Base, list[tuple[Axis, int]]] = {}
+        inner: set[Expr] = {x.var for x in walk_stmts(s) if isinstance(x, For | Let)}
         for buffer, indices in _accesses(s):
-            if buffer.scope in ("register", "thread"):
-                continue
             form = flat(buffer, indices, self.names.known)
-            terms = [(a, c) for a, c in form.terms.items() if a not in inner]
-            if len(terms) < _FEWEST_TERMS or not all(isinstance(a, Axis) for a, _ in terms):
+            outer = {a: c for a, c in form.terms.items() if a not in inner}
+            key = buffer, frozenset((id(a), c) for a, c in outer.items())
+            known = key in self.names.bases or not all(isinstance(a, Axis) for a in outer)
+            if known or len(outer) < _FEWEST_TERMS or buffer.scope in ("register", "thread"):
                 continue
-            base = base_of(form, inner)
-            found[base] = [(a, c) for a, c in terms if isinstance(a, Axis)]
-        for base, own in found.items():
-            if base in self.names.bases:
-                continue
+            text = self.texts.sum(Sum(outer, 0))
             name = self.names.fresh("at")
-            terms_text = [
-                f"{self.names.known[a]}" if c == 1 else f"{self.names.known[a]} * {c}"
-                for a, c in own
-            ]
-            text = " + ".join(terms_text).replace("+ -", "- ")
-            self.lines.add(f"const int {name} = {text};")
-            self.names.bases[base] = name
+            self.lines.add(f"TW_AT({name}, {self.names.buffer(buffer)}, {text});")
+            self.names.bases[key] = name
 
 
 def _accesses(s: Stmt) -> list[tuple[Buffer, Sequence[Expr]]]:

@@ -108,8 +108,8 @@ def print_intrinsic(s: Intrinsic, texts: Expressions, lines: Lines) -> None:
     """
     if s.name == "round_tf32":
         (out,), (value,) = s.outs, s.ins
-        at = texts.position(out.buffer, out.indices)
-        lines.add(texts.store(out.buffer, at, f"TW_ROUND_TF32({texts.text(value)})"))
+        rounded = f"TW_ROUND_TF32({texts.text(value)})"
+        lines.add(texts.store(out.buffer, out.indices, rounded))
         return
     if s.name not in _INTRINSICS:
         raise ScheduleError(f"no instruction is known by the name of {s.name}")

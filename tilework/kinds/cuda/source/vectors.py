@@ -54,16 +54,13 @@ class VectorStore:
         buffer, indices = self.store.buffer, self.store.indices
         if self.is_vector(buffer, indices):
             known[self.var] = 0
-            at = self.texts.position(buffer, indices)
-            name = self.texts.names.buffer(buffer)
-            self.lines.add(f"TW_ST{self.count}({name}, {at}, {', '.join(value)});")
+            self.lines.add(f"{self.texts.access(f'ST{self.count}', buffer, indices, *value)};")
         else:
             if buffer.scope in _ADDRESSED:  # all values first: one may be what another overwrites
                 value = [self._named(v) for v in value]
             for lane in range(self.count):
                 known[self.var] = lane
-                at = self.texts.position(buffer, indices)
-                self.lines.add(self.texts.store(buffer, at, value[lane]))
+                self.lines.add(self.texts.store(buffer, indices, value[lane]))
         del known[self.var]
 
     def _named(self, value: str) -> str:
@@ -114,15 +111,13 @@ class VectorStore:
             return False
         texts, n = self.texts, self.count
         texts.names.known[self.var] = 0
-        at = texts.position(load.buffer, load.indices)
+        value = texts.access(f"LD{n}", load.buffer, load.indices)
         where = " && ".join(texts.text(c) for c in conditions)
         del texts.names.known[self.var]
-        name = texts.names.buffer(load.buffer)
-        key = (name, at, where)
+        key = (value, where)
         if key not in self._made:
             self._made[key] = texts.names.fresh("v")
             kind = _TYPES[load.buffer.dtype]
-            value = f"TW_LD{n}({name}, {at})"
             if where:
                 zero = f"TW_ZERO{n}" if kind == "float" else f"make_int{n}({', '.join('0' * n)})"
                 value = f"({where}) ? {value} : {zero}"
