@@ -26,17 +26,17 @@ def across_counts(nest: BlockNest, constants: Constants) -> Counts:
     counts, facts = Counts.none(geometry(nest)), block_facts(block)
     lanes, groups = nest.values["lanes"], nest.values["groups"]
     total = math.prod(a.extent for a in block.reduce)
-    own = np.ceil(total / lanes)
+    own, mean = np.ceil(total / lanes), total / lanes  # some lanes may have nothing to do
     copies = expanded_terms(nest)
     bodies = np.ceil(own / copies)
-    counts.multiply_adds = own * facts.term
-    counts.calls = own * facts.term_calls
+    counts.multiply_adds = mean * facts.term
+    counts.calls = mean * facts.term_calls
     counts.instructions = bodies * constants.loop_instructions
     where = coordinates(nest, lanes)
     covered = _covered(nest, groups * 1.0)
     for number, access in enumerate(facts.reads):
         varies = any(a in access.axes for a in block.reduce)
-        loads = own if varies else np.ones(count)
+        loads = mean if varies else np.ones(count)
         unique = np.maximum(elements(access, covered, count) * access.itemsize, 32.0)
         width = np.ones(count, np.int64)
         addresses = access.addresses(where, count)
@@ -50,7 +50,7 @@ def across_counts(nest: BlockNest, constants: Constants) -> Counts:
     add_combine(counts, lanes, np.ones(count), constants)
     counts.registers = copies * len(facts.reads) + constants.base_registers
     counts.live = copies * 1.0 + 16.0
-    add_finish(counts, nest, where, constants, 1.0 / lanes)
+    add_finish(counts, nest, where, constants, np.minimum(WARP / lanes, 1.0))
     return counts
 
 

@@ -28,8 +28,8 @@ def rows_counts(nest: BlockNest, constants: Constants) -> Counts:
     """Counts of a row chain."""
     chain, count = chain_of(nest.block), nest.count
     counts = Counts.none(geometry(nest))
-    own, together = per_thread(nest) * 1.0, width(nest)
-    lanes, groups = nest.values["lanes"], nest.values["groups"]
+    lanes, groups, together = nest.values["lanes"], nest.values["groups"], width(nest)
+    own = np.minimum(per_thread(nest), chain.terms / lanes)  # some lanes may have nothing to do
     where = _coordinates(nest, chain, lanes, together)
     loaded: set[object] = set()
     held = chain.held()
@@ -80,7 +80,8 @@ def _finish(
     places = chain.places[anchor]
     at = {a: where[p] for a in anchor.axes if (p := places[a]) is not None}
     write = Access(anchor, anchor.axes, anchor.shape, dtype_bytes(anchor.dtype))
-    stores = own / together if chain.wide(anchor) else 1.0 / nest.values["lanes"]
+    once = np.minimum(WARP / nest.values["lanes"], 1.0)
+    stores = own / together if chain.wide(anchor) else once
     add_stores(counts, write, write.addresses(at, nest.count), stores, together)
 
 
