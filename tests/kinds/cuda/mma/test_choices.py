@@ -12,6 +12,7 @@ from tilework.kinds.cuda.mma.tile import Tiles
 from tilework.kinds.cuda.source import cubin, nvrtc, sass
 from tilework.kinds.cuda.source.printer import print_program
 from tilework.lower.protocol import lowering_of
+from tilework.target import Target
 
 TASKS = {
     "56x56x64": conv("bf16", (1, 56, 56, 64), 64),
@@ -41,7 +42,13 @@ def built(sketch, row, arch):
     return tiles, entry, found, counts, compiled.spilled[entry.name]
 
 
-@pytest.mark.parametrize("target", [A100, H100], ids=["sm_80", "sm_90"])
+OTHERS = [
+    pytest.param(Target(f"cuda -arch={arch}"), marks=pytest.mark.cuda_full)
+    for arch in ("sm_86", "sm_89", "sm_100", "sm_120")
+]
+
+
+@pytest.mark.parametrize("target", [A100, H100, *OTHERS], ids=lambda target: target.arch)
 def test_choices_do_not_spill_and_have_the_instructions_that_were_counted(needs_nvrtc, target):
     for name, dag in TASKS.items():
         sketch = min(sketches(dag, target), key=lambda s: best(s, 500)[1])
