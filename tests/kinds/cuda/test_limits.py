@@ -14,6 +14,7 @@ from tilework.kinds.cuda.geometry import geometry, least_blocks
 from tilework.kinds.cuda.limits import MOST_EXPANDED, MOST_OVERHANG, MOST_VIRTUAL, valid
 from tilework.kinds.cuda.staging import box, operands, shared_bytes, spans
 from tilework.kinds.cuda.tiling import DIRECT, POINTS
+from tilework.space import SearchSpace
 
 BLOCKS = {
     "matmul": matmul(1000, 512, 256),
@@ -104,3 +105,17 @@ def test_points_need_no_more_than_their_vectors():
 def test_shapes_of_odd_sizes_have_valid_rows(shape):
     block = matmul(*shape, 16)
     assert valid(nest_of(block, rows_of(block, 4000)), A100).any()
+
+
+def test_random_rows_are_often_valid():
+    """Sampling draws until rows are valid: tables must not ask for what limits refuse."""
+    tasks, _ = tw.extract_tasks(tw.zoo.get("resnet-18", batch=1), A100)
+    shares = []
+    for task in tasks[::2]:
+        for sketch in SearchSpace.of(task).sketches:
+            assert all(len(d.choices) < 20_000 for d in sketch.decisions)
+            rng, rows = np.random.default_rng(0), np.empty((500, sketch.num_decisions), np.int32)
+            for d in sketch.decisions:
+                rows[:, d.columns] = d.choices[rng.integers(len(d.choices), size=len(rows))]
+            shares.append(sketch.valid(rows).mean())
+    assert min(shares) > 0.05 and np.median(shares) > 0.15, sorted(shares)[:5]
