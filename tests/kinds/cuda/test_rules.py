@@ -61,6 +61,7 @@ def test_softmax_is_one_kernel_that_holds_its_powers():
     assert (chain.count, chain.terms) == (8, 1000)
     held = [op.name for op, _ in chain.held()]
     assert held == ["x", "T_softmax_exp"]
+    assert chain.live == 1  # the powers take the elements' registers
 
 
 def test_columns_that_lie_apart_have_another_form_beside():
@@ -95,3 +96,29 @@ def test_reductions_across_threads():
     k = te.reduce_axis(1 << 20, "k")
     total = te.compute((), lambda: te.sum(x[k], axis=[k]), name="total")
     assert forms([x, total]) == ["across", "across direct"]
+
+
+def test_a_stage_that_hosts_a_row_is_no_epilogue():
+    """Both its operands are reductions: of a product, which reads an operand again, and a row."""
+    a, b = te.placeholder((8, 64), "a"), te.placeholder((64, 40), "b")
+    k, r = te.reduce_axis(64, "k"), te.reduce_axis(40, "r")
+    c = te.placeholder((8, 40), "c")
+    product = te.compute((8, 40), lambda i, j: te.sum(a[i, k] * b[k, j], axis=[k]), name="p")
+    rows = te.compute((8,), lambda i: te.sum(c[i, r], axis=[r]), name="rows")
+    y = te.compute((8, 40), lambda i, j: product[i, j] + rows[i], name="y")
+    for found in forms([a, b, c, y]):
+        assert found.split()[-1] == "rows"
+
+
+def test_stages_that_are_read_everywhere_are_not_inlined():
+    """A scan in steps that double: its text would double with each."""
+    x = te.placeholder((64,), "x")
+    y = x
+    for step in (1, 2, 4, 8, 16, 32):
+        y = te.compute(
+            (64,),
+            lambda i, y=y, step=step: te.if_then_else(i >= step, y[i] + y[i - step], y[i]),
+            name=f"by{step}",
+        )
+    (found,) = forms([x, y])
+    assert 2 <= len(found.split()) <= 3

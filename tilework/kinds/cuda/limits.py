@@ -18,6 +18,7 @@ from tilework.kinds.cuda.geometry import (
 )
 from tilework.kinds.cuda.mma import tile as mma
 from tilework.kinds.cuda.row_chain import MOST_HELD, chain_of, held_registers
+from tilework.kinds.cuda.row_chain import OTHER_REGISTERS as ROW_REGISTERS
 from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, fetched, operands
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import form_of
@@ -82,7 +83,9 @@ def _fits_registers(nest: BlockNest, found: Geometry, target: CudaTarget) -> NDA
     blocks = least_blocks(found.threads, registers_asked(nest))
     most = most_registers(target.limits, np.maximum(found.threads, 1), blocks)
     needed = found.accumulators + found.fragments + _OTHER_REGISTERS
-    if form_of(nest.block) in ("transform", "rows"):
+    if form_of(nest.block) == "rows":
+        return held_registers(nest) + ROW_REGISTERS <= most
+    if form_of(nest.block) == "transform":
         return most >= _OTHER_REGISTERS
     if form_of(nest.block) == "tiled":
         staged = fetched(nest, found.threads, target.limits.async_copy)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -27,7 +27,10 @@ from tilework.te.tensor import Compute, Operation
 
 MOST_HELD = 96
 """Elements of a row that a thread may hold in registers, over all arrays that are held."""
-MOST_LANES = 1024
+ROW_LANES = 512
+"""Threads that can hold as many elements each in what registers there are for a block."""
+OTHER_REGISTERS = 24
+"""Of a thread, beside elements of its row."""
 
 Place = tuple[Axis | None, ...]
 """By dimension, the row or column that its index is; None for a dimension of one element."""
@@ -83,6 +86,22 @@ class RowChain:
 
         Stages by themselves, and elements of memory that are read at the same place.
         """
+        return tuple(self._uses)
+
+    @cached_property
+    def live(self) -> int:
+        """Most arrays of a row that are held from one loop over the columns to the next."""
+        number = {stage: i for i, stage in enumerate(self.stages)}
+        spans = [
+            (number.get(op, -1) if isinstance(op, Compute) else -1, max(number[s] for s in loops))
+            for (op, _), loops in self._uses.items()
+        ]
+        between = range(-1, len(self.stages))
+        return max((sum(i <= n < j for i, j in spans) for n in between), default=0)
+
+    @cached_property
+    def _uses(self) -> dict[tuple[Operation, Place], set[Compute]]:
+        """By what is held: the stages whose loops read it."""
         seen: dict[tuple[Operation, Place], set[Compute]] = {}
         for stage in self.stages:
             for read in dict.fromkeys(reads(self.bodies[stage])):
@@ -94,7 +113,7 @@ class RowChain:
                 )
                 if inside:
                     seen.setdefault((read.tensor.op, at), set()).update(self._loops(stage))
-        return tuple(key for key, loops in seen.items() if len(loops) > 1)
+        return {key: loops for key, loops in seen.items() if len(loops) > 1}
 
     def _loops(self, stage: Compute) -> set[Compute]:
         """The stages whose loops over columns evaluate ``stage``: itself if it has one."""
@@ -207,5 +226,4 @@ def width(nest: BlockNest) -> Ints:
 
 def held_registers(nest: BlockNest) -> Ints:
     """Registers of a thread that hold elements of its row."""
-    arrays = len(chain_of(nest.block).held())
-    return per_thread(nest) * max(arrays, 1)
+    return per_thread(nest) * max(chain_of(nest.block).live, 1)

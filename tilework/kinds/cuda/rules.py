@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tilework.kinds.cuda.mma_rules import tensor_cores
-from tilework.kinds.cuda.row_chain import MOST_HELD, MOST_LANES, RowChain, find
+from tilework.kinds.cuda.row_chain import MOST_HELD, ROW_LANES, RowChain, find
 from tilework.kinds.cuda.split import split_k, split_sum
 from tilework.kinds.cuda.tiling import ACROSS, DIRECT, POINTS, ROWS, STAGED_DEPTH, TILED
 from tilework.space.blocks import inline_body
@@ -83,7 +83,7 @@ def row_chain(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
 
 def _fits(chain: RowChain) -> bool:
     """Whether the threads of a block hold a row."""
-    return -(-chain.terms // MOST_LANES) * max(len(chain.held()), 1) <= MOST_HELD
+    return -(-chain.terms // ROW_LANES) * max(chain.live, 1) <= MOST_HELD
 
 
 def _last(chain: RowChain) -> bool:
