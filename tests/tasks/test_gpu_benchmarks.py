@@ -66,3 +66,21 @@ def test_peers(tmp_path):
     assert "compare nothing" in told
     assert {row["engine"] for row in found["rows"]} > {"Tilework", "PyTorch, graph, TF32"}
     assert all(row["difference"] < 1e-3 for row in found["rows"] if "TF32" not in row["engine"])
+
+
+@pytest.mark.cuda_full
+@pytest.mark.usefixtures("needs_nvrtc")
+def test_a_search_on_a_simulated_device(tmp_path):
+    """Killed and resumed it finds what it finds in one go; another batch size starts warm."""
+    out = tmp_path / "out.json"
+    options = ["--network", "mlp", "--trials", "24", "--json", str(out)]
+    done = subprocess.run(
+        [sys.executable, str(SCRIPTS.parent / "cuda_simulated.py"), *options,
+         "--parts", "killed,whole,warm"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+    assert found["killed"]["resumed"] == found["killed"]["kept"] >= 1
+    assert found["whole"]["equal"] and found["whole"]["records"][0] >= 24
+    assert found["warm"]["warm"]["total_ms"] <= 1.05 * found["warm"]["cold"]["total_ms"]
