@@ -70,11 +70,14 @@ def lower_limited(ctx: Context, block_nest: BlockNest) -> Region:
         body = steps(after, mine)
         if limit is None:
             whole = int(copies[axis][0]) >= axis.extent
-            return nest([(var, axis.extent, "unroll" if whole else "serial")], body)
+            if axis.extent == 1 or whole:
+                return nest([(var, axis.extent, "unroll")], body)
+            return For(var, axis.extent, "serial", body, expand=int(copies[axis][0]))
         if not any(a in block.limits.ends for a in after):
             body = let(found.late, lambda e: bind(e, base | mine, read), body)
         end = binary("min", const(axis.extent), bind(limit, base, read))
-        return For(var, binary("max", ZERO, end), "serial", body)
+        end = binary("max", ZERO, end)
+        return For(var, end, "serial", body, expand=int(copies[axis][0]))
 
     limited = tuple(a for a in block.reduce if a in block.limits.ends)
     others = tuple(a for a in block.reduce if a not in block.limits.ends)
