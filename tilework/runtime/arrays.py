@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
+from tilework.runtime.device_array import device_array
 
 ALIGN = 64
 """Bytes at whose multiples every buffer begins: a cache line, and the widest vector."""
@@ -100,8 +101,13 @@ def ready_copy(what: str, given: Any, shape: Sequence[int], dtype: str) -> NDArr
     """``given`` as an array that a kernel can take; itself where it is one already.
 
     Raises:
-        ModuleError: it has another shape or type.
+        ModuleError: it has another shape or type, or lies in a GPU's memory.
     """
+    if not isinstance(given, np.ndarray) and device_array(what, given) is not None:
+        raise ModuleError(
+            f"{what}: the array lies in a GPU's memory; bind it with module.bind, or copy it to "
+            "the host"
+        )
     array = np.asarray(given)
     check_array(what, array, shape, dtype)
     return array if is_ready(array) else aligned_copy(array)

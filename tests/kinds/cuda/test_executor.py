@@ -148,6 +148,8 @@ def test_arrays_of_a_device_that_cannot_be_used(module):
     for inputs, outputs, said in cases:
         with pytest.raises(ModuleError, match=said):
             module.bind(inputs, outputs)
+    with pytest.raises(ModuleError, match=r"input x: the array lies in a GPU.s memory; bind it"):
+        module.run(OnDevice(y))
 
 
 def _without(whole, name):
