@@ -43,6 +43,14 @@ def test_the_ladder(tmp_path):
 
 
 @pytest.mark.cuda_full
+@pytest.mark.usefixtures("needs_compiler")
+def test_products_on_tensor_cores(tmp_path):
+    told, found = run(tmp_path, "tensor_cores.py")
+    assert "| 64 cubed | bf16 |" in told and len(found["products"]) == 6
+    assert all(one["ok"] == one["of"] == 2 for one in found["products"].values())
+
+
+@pytest.mark.cuda_full
 @pytest.mark.usefixtures("needs_nvrtc")
 def test_rank_correlation(tmp_path):
     told, found = run(tmp_path, "rank_correlation.py")
