@@ -134,7 +134,7 @@ def test_no_prediction_beats_the_roofline():
     rng, total = np.random.default_rng(0), 0
     device, limits = A100.device, A100.limits
     peak = 2 * limits.fp32_lanes * device.sms * device.ghz * 1e9
-    for task in network_tasks("resnet-18"):
+    for task in network_tasks("resnet-18")[::2]:
         for sketch in SearchSpace.of(task).sketches:
             if sketch.transforms:
                 continue  # of Winograd: fewer operations than the task has
@@ -144,11 +144,12 @@ def test_no_prediction_beats_the_roofline():
             found = DRAFT.seconds(sketch, rows)
             assert np.isfinite(found).all()
             assert (found >= max(task.flops / peak, moved / device.dram_bytes_per_s)).all()
-    assert total >= 50_000
+    assert total >= 20_000
     block = matmul(512, 768, 256)
-    rows = rows_of(block, 200_000)
+    rows = rows_of(block, 400_000)
     rows = rows[valid(nest_of(block, rows), A100)][: 100_000 - total]
     bound = max(2 * 512 * 768 * 256 / peak, 4 * (512 * 768 + 256 * 1280) / device.dram_bytes_per_s)
+    assert total + len(rows) == 100_000
     assert (seconds(block, rows, A100) >= bound).all()
 
 

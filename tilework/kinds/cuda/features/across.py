@@ -14,7 +14,7 @@ from tilework.kinds.cuda.features.coverage import coverage
 from tilework.kinds.cuda.features.facts import block_facts
 from tilework.kinds.cuda.features.finish import add_finish
 from tilework.kinds.cuda.features.lanes import Floats, Lanes, digits
-from tilework.kinds.cuda.features.memory import add_loads, elements
+from tilework.kinds.cuda.features.memory import add_loads, unique_bytes
 from tilework.kinds.cuda.geometry import geometry
 from tilework.space.nest import BlockNest, Ints
 from tilework.te.expr import Axis
@@ -37,10 +37,9 @@ def across_counts(nest: BlockNest, constants: Constants) -> Counts:
     for number, access in enumerate(facts.reads):
         varies = any(a in access.axes for a in block.reduce)
         loads = mean if varies else np.ones(count)
-        unique = np.maximum(elements(access, covered, count) * access.itemsize, 32.0)
-        width = np.ones(count, np.int64)
+        unique = unique_bytes(access, covered, count)
         addresses = access.addresses(where, count)
-        touched = add_loads(counts, access, addresses, loads, width, unique, constants)
+        touched = add_loads(counts, access, addresses, loads, unique, constants)
         counts.instructions += loads * constants.address_instructions
         counts.put(f"direct_sectors_{number}", touched)
     counts.fetches, counts.terms = bodies, own / bodies

@@ -46,7 +46,7 @@ def add_finish(
         loads = elements(access, own, nest.count) * share / width
         addresses = access.addresses(lanes, nest.count)
         unique = loads * width * access.itemsize * counts.geometry.threads
-        add_loads(counts, access, addresses, loads, width, unique, constants)
+        add_loads(counts, access, addresses, loads, unique, constants)
     if facts.finish_reads:
         counts.chain += constants.memory_latency
     width = vector_width(facts.write, last, registers, nest.count)

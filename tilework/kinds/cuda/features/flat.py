@@ -11,7 +11,12 @@ from tilework.kinds.cuda.features.coverage import coverage
 from tilework.kinds.cuda.features.facts import accesses, block_facts
 from tilework.kinds.cuda.features.finish import add_finish, register_extent
 from tilework.kinds.cuda.features.lanes import Floats, Lanes, digits
-from tilework.kinds.cuda.features.memory import add_loads, elements, vector_width
+from tilework.kinds.cuda.features.memory import (
+    add_loads,
+    elements,
+    unique_bytes,
+    vector_width,
+)
 from tilework.kinds.cuda.geometry import geometry
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.nest import BlockNest, Ints
@@ -63,9 +68,9 @@ def flat_counts(nest: BlockNest, constants: Constants) -> Counts:
         loads = loads * serial / width
         requests = requests + loads
         whole = covered | {a: np.full(count, a.extent) for a in block.reduce}
-        unique = np.maximum(elements(access, whole, count) * access.itemsize, 32.0)
+        unique = unique_bytes(access, whole, count)
         addresses = access.addresses(lanes, count)
-        touched = add_loads(counts, access, addresses, loads, width, unique, constants)
+        touched = add_loads(counts, access, addresses, loads, unique, constants)
         counts.instructions += loads * constants.address_instructions
         counts.put(f"direct_sectors_{number}", touched)
     counts.fetches, counts.terms = bodies, terms / bodies

@@ -12,7 +12,7 @@ from tilework.kinds.cuda.features.constants import Constants
 from tilework.kinds.cuda.features.counts import Counts
 from tilework.kinds.cuda.features.facts import Access
 from tilework.kinds.cuda.features.lanes import SECTOR_BYTES, Floats, Lanes, distinct, sectors
-from tilework.space.nest import BlockNest, Ints
+from tilework.space.nest import Ints
 from tilework.te.expr import Axis, Expr, walk
 
 LINE_BYTES = 128
@@ -72,8 +72,7 @@ def add_loads(
     access: Access,
     lanes: Lanes,
     loads: Floats,
-    width: Ints,
-    unique_bytes: Floats,
+    unique: Floats,
     constants: Constants,
     rows: Any = None,
 ) -> Floats:
@@ -84,8 +83,7 @@ def add_loads(
         access: what is read.
         lanes: addresses of a warp's threads.
         loads: of a thread.
-        width: elements of each.
-        unique_bytes: that a block needs at least.
+        unique: bytes that a block needs at least.
         constants: of the model.
         rows: where they are made; everywhere by default.
     """
@@ -95,7 +93,7 @@ def add_loads(
     moved = np.maximum(touched * SECTOR_BYTES, 32.0)
     cycles = requests * (constants.l1_request * lines + moved / constants.l1_bytes)
     read = requests * touched * SECTOR_BYTES
-    least = np.minimum(unique_bytes, read)
+    least = np.minimum(unique, read)
     from_l2 = least + constants.l1_missed * (read - least)
     mask = 1.0 if rows is None else rows
     counts.ldg += mask * loads
@@ -116,10 +114,9 @@ def add_stores(counts: Counts, access: Access, lanes: Lanes, stores: Floats, wid
     counts.put("store_width", width.astype(np.float64))
 
 
-def block_bytes(access: Access, nest: BlockNest, extents: Extents, constants: Constants) -> Floats:
-    """Bytes of the elements that a block's points need, whole sectors at least."""
-    found = elements(access, extents, nest.count) * access.itemsize
-    return np.maximum(found, SECTOR_BYTES)
+def unique_bytes(access: Access, extents: Extents, count: int) -> Floats:
+    """Bytes of the different elements of an access over such loops, a sector at least."""
+    return np.maximum(elements(access, extents, count) * access.itemsize, SECTOR_BYTES)
 
 
 def _axes(index: Expr) -> set[Axis]:

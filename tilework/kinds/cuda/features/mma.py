@@ -111,7 +111,7 @@ def _finish(counts: Counts, nest: BlockNest, tiles: Tiles, constants: Constants)
         rows = tiles.block_m if any(a in access.axes for a in product.m) else 1
         unique = rows * tiles.block_n * access.itemsize * 1.0
         addresses = _within(access, where, nest.count)
-        add_loads(counts, access, addresses, done / width, width, unique, constants)
+        add_loads(counts, access, addresses, done / width, unique, constants)
     addresses = _within(facts.write, where, nest.count)
     add_stores(counts, facts.write, addresses, done / width, width)
 

@@ -54,7 +54,7 @@ def rows_counts(nest: BlockNest, constants: Constants) -> Counts:
             loads = own / together if wide else np.ones(count)
             unique = groups * (chain.terms if wide else 1.0) * access.itemsize
             addresses = access.addresses(at, count)
-            add_loads(counts, access, addresses, loads, together, unique * 1.0, constants)
+            add_loads(counts, access, addresses, loads, unique * 1.0, constants)
         if reduces:
             add_combine(counts, lanes, np.ones(count), constants)
             dependent = own / together * constants.multiply_add_latency

@@ -20,7 +20,7 @@ from tilework.kinds.cuda.features.lanes import (
     digits,
     wavefronts,
 )
-from tilework.kinds.cuda.features.memory import add_loads, block_bytes, elements, vector_width
+from tilework.kinds.cuda.features.memory import add_loads, elements, unique_bytes, vector_width
 from tilework.kinds.cuda.geometry import geometry, held
 from tilework.kinds.cuda.staging import DIRECT, Box, box, fetched, operands, spans
 from tilework.space.nest import BlockNest, Ints
@@ -165,9 +165,9 @@ def _direct_loads(
     width = vector_width(access, last, registers, nest.count)
     loads = tile.loads(access) * tile.fetches / width
     where: Mapping[Axis, Lanes] = tile.lanes
-    unique = block_bytes(access, nest, tile.span, constants) * tile.fetches
+    unique = unique_bytes(access, tile.span, nest.count) * tile.fetches
     addresses = access.addresses(where, nest.count)
-    touched = add_loads(counts, access, addresses, loads, width, unique, constants, direct)
+    touched = add_loads(counts, access, addresses, loads, unique, constants, direct)
     counts.put(f"direct_sectors_{number}", np.where(direct, touched, 0.0))
     counts.instructions += np.where(direct, loads * constants.address_instructions / 4.0, 0.0)
 
