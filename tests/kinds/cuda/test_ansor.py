@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from tests.kinds.cuda.harness import check_all
 from tests.te.workloads import conv_bn_relu, matmul, max_pool
 from tilework import ops, te
 from tilework.kinds.cuda.ansor import ANSOR_RULES
@@ -51,3 +55,17 @@ def test_small_products_are_shared_among_threads_too():
 def test_softmax_is_one_kernel():
     x = te.placeholder((16, 1024), "x")
     assert forms([x, ops.softmax(x)]) == ["rows"]
+
+
+@pytest.mark.cuda_full
+@pytest.mark.usefixtures("needs_compiler")
+def test_its_sketches_run():
+    x, rng, wanted = te.placeholder((3, 64), "x"), np.random.default_rng(0), []
+    for tensors in (
+        matmul(8, 8, 128), conv_bn_relu(1, 9, 9, 4, 8, 3, 1, 1), smallest(5, 70),
+        [x, ops.softmax(x)],
+    ):  # fmt: skip
+        dag = te.ComputeDAG(tensors)
+        for s in SearchSpace.derive(dag, A100, ANSOR_RULES).sketches:
+            wanted.append((dag, s, s.sample(rng, 1)))
+    assert check_all(wanted) == 6
