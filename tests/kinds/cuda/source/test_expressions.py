@@ -167,6 +167,17 @@ def test_values(make):
     check(make())
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_the_least_number_has_a_sign_for_every_compiler(dtype):
+    """Its magnitude alone is a literal without sign, or of a type that devices lack."""
+    low, high = (int(v) for v in finite_range(dtype))
+    dag, inputs = declared((dtype,), lambda a: te.cast("int32", a >= te.const(low, dtype)))
+    case = Case(pointwise(dag), inputs)
+    ((found,),) = run_cases([case], False, (0,))
+    assert found.all()
+    assert f"{high + 1}" not in case.source.text
+
+
 def test_values_of_functions():
     check(functions(), rtol=3e-5)
 

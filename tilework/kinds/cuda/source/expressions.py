@@ -128,10 +128,10 @@ class Expressions:
         hit = self.values.get(id(e))
         if hit is not None:
             return hit
-        if is_integer(e.dtype) and is_index(e):
+        if is_integer(e.dtype) and is_index(e) and not isinstance(e, Const):
             return self._index(e)
         match e:
-            case Const():
+            case Const():  # an integer of the type's own: one past the literals of C has no sign
                 return literal(e)
             case Axis():
                 return str(self.names.known[e])
