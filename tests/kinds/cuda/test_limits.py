@@ -57,7 +57,15 @@ def test_shared_memory_that_an_older_architecture_lacks_is_refused():
 
 @pytest.mark.parametrize(
     ("threads", "registers", "blocks"),
-    [(256, 0, 0), (256, 64, 4), (256, 96, 2), (256, 128, 2), (256, 168, 0), (64, 128, 8)],
+    [
+        (256, 0, 0),
+        (256, 64, 4),
+        (256, 96, 2),
+        (256, 128, 2),
+        (256, 168, 0),
+        (64, 128, 8),
+        (32, 64, 16),
+    ],
 )
 def test_registers_are_asked_for_by_launch_bounds(threads, registers, blocks):
     assert least_blocks(np.array([threads]), np.array([registers]))[0] == blocks

@@ -24,6 +24,8 @@ from tilework.te.expr import Axis
 
 REGISTERS_PER_SM = 65536
 """Of every architecture that is supported."""
+LEAST_BLOCKS_PER_SM = 16
+"""Resident blocks that every architecture allows; compilers ignore bounds that ask for more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,7 @@ def least_blocks(threads: Ints, registers: Ints) -> Ints:
     """The launch bound that leaves a thread at least so many registers; 0 where none is needed."""
     warps = -(-threads // WARP)
     blocks = REGISTERS_PER_SM // np.maximum(warps * WARP * registers, 1)
+    blocks = np.minimum(blocks, LEAST_BLOCKS_PER_SM)
     return np.where((registers > 0) & (blocks > 1), blocks, 0)
 
 
