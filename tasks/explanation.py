@@ -22,10 +22,11 @@ class Roofline:
     """The least time that a task can take on this machine, by two bounds; see `roofline`.
 
     Attributes:
-        peak_gflops: measured multiply-add peak of the task's threads.
-        gb_per_s: measured bandwidth of the memory level that holds all arguments.
+        peak_gflops: multiply-add peak of the task's threads.
+        gb_per_s: bandwidth of the memory level that holds all arguments.
         nbytes: size of the arguments: each is read or written once at least.
         compute_s, memory_s: operations / peak, and bytes / bandwidth.
+        measured: whether peak and bandwidth are; else they are a data sheet's.
     """
 
     peak_gflops: float
@@ -33,6 +34,7 @@ class Roofline:
     nbytes: int
     compute_s: float
     memory_s: float
+    measured: bool = True
 
     @property
     def bound_s(self) -> float:
@@ -204,10 +206,12 @@ def roofline(task: SearchTask) -> Roofline | None:
     nbytes = _argument_bytes(task)
     try:
         precision = task.desc.rpartition(" ")[2]  # of calls in float32 it is some other word
-        peak, speed = hardware_of(task.target).reach(task.target, nbytes, precision)
+        found = hardware_of(task.target).reach(task.target, nbytes, precision)
     except (TileworkError, OSError):
         return None
-    return Roofline(peak, speed, nbytes, task.real_flops / peak / 1e9, nbytes / speed / 1e9)
+    peak, speed = found.gflops, found.gb_per_s
+    compute_s, memory_s = task.real_flops / peak / 1e9, nbytes / speed / 1e9
+    return Roofline(peak, speed, nbytes, compute_s, memory_s, found.measured)
 
 
 def _argument_bytes(task: SearchTask) -> int:

@@ -11,7 +11,7 @@ from flows.cli.networks import target_of
 from flows.cli.output import console, print_json, table
 from flows.numbers import gflops, milliseconds
 from tilework.errors import NetworkError
-from tilework.target.runs import caveat, mark
+from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
     from tasks.explanation import Contestant, Explanation, Roofline
@@ -95,7 +95,7 @@ def _print(document: Explanation, store: str) -> None:
         typer.echo(f"  {sketch['id']}  {sketch['name']} ({sketch['decisions']} decisions)")
     measured = ", ".join(f"{n} {kind}" for kind, n in sorted(document.measured.items()))
     out.print(f"measured: {measured or 'nothing yet (tilework tune makes records)'}")
-    _print_roofline(document.roofline, document.target)
+    _print_roofline(document.roofline)
     shown = document.contestants
     title = caveat(document.target) or None
     out.print(table(["", *(c.role for c in shown)], _rows(document), title=title))
@@ -164,11 +164,11 @@ def _decision(contestant: Contestant, name: str) -> str:
     return "-" if values is None else " x ".join(map(str, values))
 
 
-def _print_roofline(roof: Roofline | None, target: str) -> None:
+def _print_roofline(roof: Roofline | None) -> None:
     if roof is None:
         typer.echo("roofline: this machine cannot run the target's code")
         return
-    known = "peak on paper" if mark(target) else "measured peak"
+    known = "measured peak" if roof.measured else "peak on paper"
     typer.echo(
         f"roofline: {milliseconds(roof.compute_s)} ms of multiply-adds at the {known} of "
         f"{roof.peak_gflops:.0f} GFLOPS; {milliseconds(roof.memory_s)} ms for "

@@ -10,6 +10,7 @@ from flows.cli import doctor
 from flows.settings import TuneSettings
 from storage import RecordStore
 from tasks import compare, finish
+from tilework.errors import ModuleError
 from tilework.kinds.cuda import target as cuda_target
 from tilework.kinds.cuda.probe import Found, FoundDevice
 from tilework.kinds.cuda.source import nvrtc
@@ -90,6 +91,16 @@ def test_a_compiler_that_is_not_installed(cli, monkeypatch):
     for target in (SIMULATED, "cuda -model=a100"):
         command = "tune" if target == SIMULATED else "compile"
         assert "needs CuPy: pip install" in cli.error(command, "mlp", "--target", target)
+
+
+@pytest.mark.usefixtures("needs_nvrtc")
+def test_a_module_is_made_where_there_is_no_device(cli, tmp_path):
+    done = cli("compile", "mlp", "--target", "cuda -model=h100", "--output", "mlp.tw")
+    assert done.exit_code == 0, done.output
+    assert "Output not checked: this machine lacks a CUDA device of sm_90" in done.output
+    with pytest.raises(ModuleError, match="compiled for sm_90, and no CUDA device is"):
+        tw.load_module(tmp_path / "mlp.tw")
+    assert "peak on paper" in cli("explain", "mlp:0", "--target", "cuda -model=h100").output
 
 
 def test_a_precision_that_the_tensor_cores_lack(cli):

@@ -15,10 +15,12 @@ class Reach(NamedTuple):
     Attributes:
         gflops: 1e9 float32 operations per second, multiply-adds counted twice.
         gb_per_s: 1e9 bytes per second, from the level of memory that holds the data.
+        measured: here and now; else they are a data sheet's.
     """
 
     gflops: float
     gb_per_s: float
+    measured: bool = True
 
 
 class Hardware(Protocol):

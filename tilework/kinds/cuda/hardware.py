@@ -79,7 +79,7 @@ class CudaHardware:
         """See `tilework.target.hardware.Hardware`; on paper, not measured."""
         near = nbytes <= target.device.l2_bytes // 2
         rate = l2_bytes_per_s(target) if near else target.device.dram_bytes_per_s
-        return Reach(flops_of(target, precision) * 1e-9, rate * 1e-9)
+        return Reach(flops_of(target, precision) * 1e-9, rate * 1e-9, measured=False)
 
 
 def _here(found: Found, target: CudaTarget) -> str:
