@@ -12,6 +12,7 @@ from typing import Any
 from tilework.target import Target, available_cores
 from tilework.target.hardware import hardware_of
 from tilework.target.host import processor_name
+from tilework.target.runs import caveat
 
 _PACKAGES = ("tilework", "numpy", "llvmlite", "onnx", "onnxruntime", "openvino", "torch")
 
@@ -38,8 +39,9 @@ def measure_machine(target: Target) -> dict[str, Any]:
 
 
 def machine_line(target: Target, found: dict[str, Any]) -> str:
-    """One line of the figures of `measure_machine`."""
-    return hardware_of(target).in_one_line(found)
+    """One line of the figures of `measure_machine`; a second one if the target is not run here."""
+    said = caveat(str(target))
+    return hardware_of(target).in_one_line(found) + (f"\n{said}" if said else "")
 
 
 def _clock_mhz() -> float | None:
