@@ -163,11 +163,11 @@ def across_threads(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
 
     Alone where threads for the points would be few, or would read far apart.
     """
-    if not op.reduce_axes or has_limits(op) or by_constants(op) or op in state.prepared:
+    if not op.reduce_axes or has_limits(op) or by_constants(op):
         return []
     points = math.prod(a.extent for a in op.axes)
     terms = math.prod(a.extent for a in op.reduce_axes)
-    if terms < _WARP:
+    if terms < _WARP or (op in state.prepared and points > _WARP):
         return []
     if needs_tiling(facts, op):
         few = points <= min(_ACROSS_POINTS, _ACROSS_SHARE * terms)
