@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import tilework as tw
-from tilework.kinds.cuda.driver import Driver
+from tilework.kinds.cuda.drivers.driver import Driver
 from tilework.target.runs import caveat
 
 _PACKAGES = ("tilework", "numpy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-cuda-nvrtc", "torch")
@@ -57,10 +57,10 @@ def open_driver(target: Any) -> Driver:
     """The device of a target, or the emulated one."""
     try:
         if target.run == "device":
-            from tilework.kinds.cuda.cupy_driver import CupyDriver
+            from tilework.kinds.cuda.drivers.cupy_driver import CupyDriver
 
             return CupyDriver(target.arch)
-        from tilework.kinds.cuda.emulated_driver import EmulatedDriver
+        from tilework.kinds.cuda.drivers.emulated_driver import EmulatedDriver
 
         return EmulatedDriver(target)
     except tw.TileworkError as error:

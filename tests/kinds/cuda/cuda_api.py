@@ -14,7 +14,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from tilework.kinds.cuda.emulated_driver import EmulatedDriver
+from tilework.kinds.cuda.drivers.emulated_driver import EmulatedDriver
 from tilework.kinds.cuda.source.elf import read_cubin
 from tilework.kinds.cuda.target import CudaTarget
 

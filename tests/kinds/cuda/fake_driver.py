@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from tilework.kinds.cuda.devices.gpu import CudaDevice
-from tilework.kinds.cuda.driver_errors import device_error
-from tilework.kinds.cuda.host_driver import HostDriver
+from tilework.kinds.cuda.drivers.errors import device_error
+from tilework.kinds.cuda.drivers.host_driver import HostDriver
 from tilework.kinds.cuda.launches import Launch, launches_to_json
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel, KernelArg

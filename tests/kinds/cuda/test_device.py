@@ -13,8 +13,8 @@ from tilework.kinds.cuda import target as targets
 from tilework.kinds.cuda.devices import gpu
 from tilework.kinds.cuda.devices.buffer import ZONE
 from tilework.kinds.cuda.devices.calibration import ENTRY, TEXT
-from tilework.kinds.cuda.emulated_driver import EmulatedDriver
-from tilework.kinds.cuda.memory import Memory
+from tilework.kinds.cuda.drivers.emulated_driver import EmulatedDriver
+from tilework.kinds.cuda.drivers.memory import Memory
 from tilework.kinds.cuda.probe import Found, FoundDevice
 from tilework.kinds.cuda.source.cubin import resources
 from tilework.kinds.cuda.source.nvrtc import cubin

@@ -10,10 +10,10 @@ import pytest
 
 from tilework import Target, compile, extract_tasks, zoo
 from tilework.errors import DeviceError, LaunchError
-from tilework.kinds.cuda.cupy_driver import CupyDriver
-from tilework.kinds.cuda.memory import Memory
+from tilework.kinds.cuda.drivers.cupy_driver import CupyDriver
+from tilework.kinds.cuda.drivers.memory import Memory
+from tilework.kinds.cuda.drivers.stream import GraphStopwatch, Stream
 from tilework.kinds.cuda.source.nvrtc import cubin
-from tilework.kinds.cuda.stream import GraphStopwatch, Stream
 from tilework.measure import Candidate, Measurer
 from tilework.measure.device import device_of
 from tilework.record import MemoryHistory, Status

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from tilework.kinds.cuda.cupy_driver import CupyDriver
 from tilework.kinds.cuda.devices.emulated import EmulatedDevice
 from tilework.kinds.cuda.devices.gpu import CudaDevice
 from tilework.kinds.cuda.devices.simulated import SimulatedDevice
+from tilework.kinds.cuda.drivers.cupy_driver import CupyDriver
 from tilework.kinds.cuda.target import CudaTarget
 
 

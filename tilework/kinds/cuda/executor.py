@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilework.errors import DeviceLost, ModuleError, TargetError
-from tilework.kinds.cuda.cupy_driver import CupyDriver
-from tilework.kinds.cuda.driver import Driver
+from tilework.kinds.cuda.drivers.cupy_driver import CupyDriver
+from tilework.kinds.cuda.drivers.driver import Driver
+from tilework.kinds.cuda.drivers.emulated_driver import EmulatedDriver
 from tilework.kinds.cuda.emulate.compile import compiler
-from tilework.kinds.cuda.emulated_driver import EmulatedDriver
 from tilework.kinds.cuda.images import check_steps, kernels_of
 from tilework.kinds.cuda.launches import FORMAT
 from tilework.kinds.cuda.network import LoadedNetwork

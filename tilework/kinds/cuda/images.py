@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilework.errors import LaunchError, ModuleError
-from tilework.kinds.cuda.code_check import check_cubin
+from tilework.kinds.cuda.drivers.code_check import check_cubin
+from tilework.kinds.cuda.drivers.program import check_places
 from tilework.kinds.cuda.launches import Launch, LaunchFormatError, launches_from_json
-from tilework.kinds.cuda.program import check_places
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.runtime.image import Image
 

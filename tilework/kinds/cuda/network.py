@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import DeviceError, ModuleError
-from tilework.kinds.cuda.driver import Driver
+from tilework.kinds.cuda.drivers.driver import Driver
+from tilework.kinds.cuda.drivers.memory import Memory
+from tilework.kinds.cuda.drivers.program import Launcher, Resolved
+from tilework.kinds.cuda.drivers.stream import GraphStopwatch, Stream
 from tilework.kinds.cuda.images import kernels_of
-from tilework.kinds.cuda.memory import Memory
-from tilework.kinds.cuda.program import Launcher, Resolved
 from tilework.kinds.cuda.roofline import CudaRoofline
-from tilework.kinds.cuda.stream import GraphStopwatch, Stream
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.locks import Lock
 from tilework.runtime.device_array import DeviceArray, device_array

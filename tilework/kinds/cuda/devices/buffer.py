@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import DeviceError
-from tilework.kinds.cuda.driver import Driver
-from tilework.kinds.cuda.memory import Memory
+from tilework.kinds.cuda.drivers.driver import Driver
+from tilework.kinds.cuda.drivers.memory import Memory
 
 ZONE = 4096
 """Bytes before and behind an array that no kernel may write to."""

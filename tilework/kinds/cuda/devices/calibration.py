@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilework.kinds.cuda.driver import Driver
-from tilework.kinds.cuda.memory import Memory
+from tilework.kinds.cuda.drivers.driver import Driver
+from tilework.kinds.cuda.drivers.memory import Memory
+from tilework.kinds.cuda.drivers.stream import GraphStopwatch, Stream
 from tilework.kinds.cuda.source.nvrtc import cubin
-from tilework.kinds.cuda.stream import GraphStopwatch, Stream
 
 ENTRY = "tw_calibration"
 STEPS = 2048

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilework.kinds.cuda.devices.gpu import CudaDevice, described
+from tilework.kinds.cuda.drivers.emulated_driver import EmulatedDriver
 from tilework.kinds.cuda.emulate.compile import compiler
-from tilework.kinds.cuda.emulated_driver import EmulatedDriver
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.measure.host_speed import host_calibration_s
 from tilework.measure.settings import Settings

@@ -10,11 +10,11 @@ from tilework.errors import TargetError
 from tilework.kinds.cuda.devices.buffer import CudaBuffer, footprint
 from tilework.kinds.cuda.devices.calibration import Calibration
 from tilework.kinds.cuda.devices.loaded import LoadedLaunches
-from tilework.kinds.cuda.driver import Driver
-from tilework.kinds.cuda.memory import Memory
+from tilework.kinds.cuda.drivers.driver import Driver
+from tilework.kinds.cuda.drivers.memory import Memory
+from tilework.kinds.cuda.drivers.stream import GraphStopwatch, Stream
 from tilework.kinds.cuda.probe import look
 from tilework.kinds.cuda.source import nvrtc
-from tilework.kinds.cuda.stream import GraphStopwatch, Stream
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel
 from tilework.measure.settings import Settings

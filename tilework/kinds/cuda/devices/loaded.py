@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from tilework.dtypes import numpy_dtype
 from tilework.errors import LaunchError, ModuleError
 from tilework.kinds.cuda.devices.buffer import CudaBuffer
-from tilework.kinds.cuda.driver import Driver
+from tilework.kinds.cuda.drivers.driver import Driver
+from tilework.kinds.cuda.drivers.program import Launcher
+from tilework.kinds.cuda.drivers.stream import Stream
 from tilework.kinds.cuda.launches import LaunchFormatError, launches_from_json
-from tilework.kinds.cuda.program import Launcher
-from tilework.kinds.cuda.stream import Stream
 from tilework.lower.kernel import Kernel
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from tilework.kinds.cuda.driver import Driver
+from tilework.kinds.cuda.drivers.driver import Driver
 
 
 class Memory:

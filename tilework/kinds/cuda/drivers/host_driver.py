@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from tilework.errors import DeviceError, LaunchError
 from tilework.kinds.cuda.architectures import STATIC_SHARED
-from tilework.kinds.cuda.driver import DeviceFacts
-from tilework.kinds.cuda.driver_errors import no_memory_text
+from tilework.kinds.cuda.drivers.driver import DeviceFacts
+from tilework.kinds.cuda.drivers.errors import no_memory_text
 from tilework.kinds.cuda.target import CudaTarget
 
 _ALIGN = 256
@@ -43,7 +43,7 @@ class HostFunction(Protocol):
 
 
 class HostDriver:
-    """`tilework.kinds.cuda.driver.Driver` but for loading code: `functions_of` does that.
+    """`tilework.kinds.cuda.drivers.driver.Driver` but for loading code: `functions_of` does that.
 
     Args:
         target: the device that is described here.
@@ -79,15 +79,15 @@ class HostDriver:
         raise NotImplementedError
 
     def facts(self) -> DeviceFacts:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return self._facts
 
     def memory(self) -> tuple[int, int]:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return self._facts.memory_bytes - self._used, self._facts.memory_bytes
 
     def allocate(self, nbytes: int) -> int:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         free, total = self.memory()
         if nbytes > free:
             raise DeviceError(no_memory_text(nbytes, free, total))
@@ -101,27 +101,27 @@ class HostDriver:
         return address
 
     def free(self, address: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._used -= self._memory.pop(address).nbytes
 
     def write(self, address: int, array: NDArray[Any], stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._do(stream, partial(ctypes.memmove, address, array.ctypes.data, array.nbytes))
 
     def read(self, array: NDArray[Any], address: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._do(stream, partial(ctypes.memmove, array.ctypes.data, address, array.nbytes))
 
     def fill(self, address: int, byte: int, nbytes: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._do(stream, partial(ctypes.memset, address, byte, nbytes))
 
     def copy(self, to: int, start: int, nbytes: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._do(stream, partial(ctypes.memmove, to, start, nbytes))
 
     def load(self, code: Mapping[str, bytes]) -> HostCode:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         numbers = {}
         for entry, function in self.functions_of(code).items():
             numbers[entry] = next(self._numbers)
@@ -129,7 +129,7 @@ class HostDriver:
         return HostCode(self._functions, numbers)
 
     def allow_shared(self, function: int, nbytes: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         if nbytes > self._limits.shared_per_block:
             raise LaunchError(
                 f"{nbytes} bytes of shared memory are more than the "
@@ -146,7 +146,7 @@ class HostDriver:
         pointers: Sequence[int],
         stream: int,
     ) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         found = self._functions[function]
         if shared > self._allowed.get(function, STATIC_SHARED):
             raise LaunchError(f"{found.entry} may not have {shared} bytes of shared memory")
@@ -155,51 +155,51 @@ class HostDriver:
         self._do(stream, partial(found.run, grid, block, shared, tuple(pointers)))
 
     def stream(self) -> int:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return next(self._numbers)
 
     def drop_stream(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
 
     def after_others(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`; nothing is ever under way."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`; nothing is ever under way."""
 
     def synchronize(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
 
     def begin_capture(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._captures[stream] = []
 
     def end_capture(self, stream: int) -> int:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         graph = next(self._numbers)
         self._graphs[graph] = self._captures.pop(stream)
         return graph
 
     def replay(self, graph: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         for step in self._graphs[graph]:
             step()
 
     def drop_graph(self, graph: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._graphs.pop(graph, None)
 
     def event(self) -> int:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return next(self._numbers)
 
     def record(self, event: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._marks[event] = time.perf_counter()
 
     def elapsed_s(self, first: int, last: int) -> float:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return self._marks[last] - self._marks[first]
 
     def drop_event(self, event: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._marks.pop(event, None)
 
     def _do(self, stream: int, work: Callable[[], object]) -> None:
@@ -210,13 +210,13 @@ class HostDriver:
 
 
 class HostCode:
-    """Kernels of this process: `tilework.kinds.cuda.driver.Code`."""
+    """Kernels of this process: `tilework.kinds.cuda.drivers.driver.Code`."""
 
     def __init__(self, functions: dict[int, HostFunction], numbers: Mapping[str, int]) -> None:
         self._functions, self._numbers = functions, numbers
 
     def function(self, entry: str) -> int:
-        """See `tilework.kinds.cuda.driver.Code`."""
+        """See `tilework.kinds.cuda.drivers.driver.Code`."""
         if entry not in self._numbers:
             raise LaunchError(f"there is no function {entry}")
         return self._numbers[entry]

@@ -14,9 +14,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilework.errors import DeviceError, DeviceLost, LaunchError
-from tilework.kinds.cuda.code_check import check_cubin
-from tilework.kinds.cuda.driver import DeviceFacts
-from tilework.kinds.cuda.driver_errors import OUT_OF_MEMORY, device_error, no_memory_text
+from tilework.kinds.cuda.drivers.code_check import check_cubin
+from tilework.kinds.cuda.drivers.driver import DeviceFacts
+from tilework.kinds.cuda.drivers.errors import OUT_OF_MEMORY, device_error, no_memory_text
 
 # numbers of cudaDeviceAttr
 _CLOCK_KHZ, _SMS, _MEMORY_KHZ, _BUS_BITS, _L2, _MAJOR, _MINOR = 13, 16, 36, 37, 38, 75, 76
@@ -48,7 +48,7 @@ class CupyDriver:
         self._number = self._find(arch)
 
     def facts(self) -> DeviceFacts:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         ask = self._runtime.getDeviceProperties
         properties = self._call("asking for the device", ask, self._number)
         name = properties["name"]
@@ -64,12 +64,12 @@ class CupyDriver:
         )
 
     def memory(self) -> tuple[int, int]:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         free, total = self._call("asking for memory", self._runtime.memGetInfo)
         return int(free), int(total)
 
     def allocate(self, nbytes: int) -> int:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         try:
             return int(self._call("allocating", self._runtime.malloc, max(nbytes, 1)))
         except DeviceError as e:
@@ -79,37 +79,37 @@ class CupyDriver:
             raise DeviceError(no_memory_text(nbytes, free, total)) from e
 
     def free(self, address: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("freeing memory", self._runtime.free, address)
 
     def write(self, address: int, array: NDArray[Any], stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         kind = self._runtime.memcpyHostToDevice
         self._copy(address, array.ctypes.data, array.nbytes, kind, stream)
         # From memory that may be moved CUDA copies before it returns; of other memory, wait.
         self.synchronize(stream)
 
     def read(self, array: NDArray[Any], address: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         kind = self._runtime.memcpyDeviceToHost
         self._copy(array.ctypes.data, address, array.nbytes, kind, stream)
         self.synchronize(stream)
 
     def copy(self, to: int, start: int, nbytes: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._copy(to, start, nbytes, self._runtime.memcpyDeviceToDevice, stream)
 
     def fill(self, address: int, byte: int, nbytes: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         if nbytes:
             self._call("filling", self._runtime.memsetAsync, address, byte, nbytes, stream)
 
     def load(self, code: Mapping[str, bytes]) -> CupyCode:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return CupyCode(self, code)
 
     def allow_shared(self, function: int, nbytes: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         which = self._driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         doing = f"allowing {nbytes} bytes of shared memory"
         self._call(doing, self._driver.funcSetAttribute, function, which, nbytes)
@@ -123,7 +123,7 @@ class CupyDriver:
         pointers: Sequence[int],
         stream: int,
     ) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`; CUDA copies the parameters at once."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`; CUDA copies the parameters at once."""
         values = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
         first, size = ctypes.addressof(values), ctypes.sizeof(ctypes.c_void_p)
         places = (ctypes.c_void_p * max(len(pointers), 1))(
@@ -135,16 +135,16 @@ class CupyDriver:
         )  # fmt: skip
 
     def stream(self) -> int:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         flag = self._runtime.streamNonBlocking  # others cannot be captured beside the default one
         return int(self._call("making a stream", self._runtime.streamCreateWithFlags, flag))
 
     def drop_stream(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("dropping a stream", self._runtime.streamDestroy, stream)
 
     def after_others(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         mark = self._call("marking the default stream", self._event_without_time)
         try:
             legacy = self._runtime.streamLegacy
@@ -154,16 +154,16 @@ class CupyDriver:
             self.drop_event(mark)
 
     def synchronize(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("running", self._runtime.streamSynchronize, stream)
 
     def begin_capture(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         mode = self._runtime.streamCaptureModeThreadLocal
         self._call("beginning a graph", self._runtime.streamBeginCapture, stream, mode)
 
     def end_capture(self, stream: int) -> int:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         graph = self._call("ending a graph", self._runtime.streamEndCapture, stream)
         try:
             ready = self._call("making a graph ready", self._runtime.graphInstantiate, graph)
@@ -173,29 +173,29 @@ class CupyDriver:
         return int(ready)
 
     def replay(self, graph: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("launching a graph", self._runtime.graphLaunch, graph, stream)
 
     def drop_graph(self, graph: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("dropping a graph", self._runtime.graphExecDestroy, graph)
 
     def event(self) -> int:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return int(self._call("making an event", self._runtime.eventCreate))
 
     def record(self, event: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("recording an event", self._runtime.eventRecord, event, stream)
 
     def elapsed_s(self, first: int, last: int) -> float:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return 1e-3 * float(
             self._call("reading the time", self._runtime.eventElapsedTime, first, last)
         )
 
     def drop_event(self, event: int) -> None:
-        """See `tilework.kinds.cuda.driver.Driver`."""
+        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("dropping an event", self._runtime.eventDestroy, event)
 
     def _find(self, arch: str) -> int:
@@ -260,7 +260,7 @@ class CupyCode:
             self._functions[entry] = function
 
     def function(self, entry: str) -> int:
-        """See `tilework.kinds.cuda.driver.Code`."""
+        """See `tilework.kinds.cuda.drivers.driver.Code`."""
         if entry not in self._functions:
             raise LaunchError(f"there is no function {entry}")
         return self._functions[entry]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilework.errors import LaunchError
 from tilework.kinds.cuda.architectures import STATIC_SHARED
-from tilework.kinds.cuda.driver import Code, Driver
+from tilework.kinds.cuda.drivers.driver import Code, Driver
 from tilework.kinds.cuda.launches import Launch
 
 Resolved = tuple[int, int, int, int, tuple[int, ...]]

@@ -1,4 +1,4 @@
-"""A GPU that is this machine's processor: `tilework.kinds.cuda.driver.Driver` over the fibre shim.
+"""A GPU that is this machine's processor: a driver over the fibre shim.
 
 Its code is the text of kernels. The threads of a kernel run in ascending and in descending order
 by turns, so that a result which depends on the order shows.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilework.errors import DeviceError, DeviceLost, LaunchError, TargetError
+from tilework.kinds.cuda.drivers.host_driver import HostDriver
 from tilework.kinds.cuda.emulate.compile import compile_text, compiler
 from tilework.kinds.cuda.emulate.run import Emulated, EmulationError
-from tilework.kinds.cuda.host_driver import HostDriver
 from tilework.kinds.cuda.target import CudaTarget
 
 
@@ -47,7 +47,7 @@ class EmulatedDriver(HostDriver):
 
 
 class EmulatedFunction:
-    """A kernel of a library: `tilework.kinds.cuda.host_driver.HostFunction`."""
+    """A kernel of a library: `tilework.kinds.cuda.drivers.host_driver.HostFunction`."""
 
     def __init__(self, library: Emulated, entry: str) -> None:
         self.entry = entry

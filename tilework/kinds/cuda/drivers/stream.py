@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from tilework.errors import DeviceError
-from tilework.kinds.cuda.driver import Driver
+from tilework.kinds.cuda.drivers.driver import Driver
 from tilework.runtime.samples import Call, Lap
 
 _NODES = 256
