@@ -10,13 +10,44 @@ from hypothesis import strategies as st
 from tests.kinds.cuda.harness import case_of, run_cases
 from tests.lower import computations, element_types, gathers
 from tests.lower.check import random_inputs
-from tilework import te
+from tilework import ops, te
 from tilework.dtypes import is_float
 from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace
 from tilework.target import Target
 
 A100 = Target("cuda -model=a100")
+
+
+@st.composite
+def row_chains(draw):
+    """Reductions along any axes of any shape, with what is made of them."""
+    sizes = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 12, 16, 33, 64])
+    shape = tuple(draw(st.lists(sizes, min_size=1, max_size=4)))
+    places = st.integers(0, len(shape) - 1)
+    x, axis, axes = te.placeholder(shape, "x"), draw(places), sorted({draw(places), draw(places)})
+    match draw(st.sampled_from(["softmax", "log", "hard", "norm", "rms", "arg", "mean", "lse"])):
+        case "softmax":
+            mask = te.placeholder(tuple(draw(st.sampled_from([1, n])) for n in shape), "mask")
+            return te.ComputeDAG([x, mask, ops.softmax(ops.relu(ops.add(x, mask)), axis)])
+        case "log":
+            y = ops.log_softmax(x, axis)
+        case "hard":
+            y = ops.hardmax(x, axis)
+        case "norm":
+            y = ops.normalize(x, axes, 1e-5)
+        case "rms":
+            y = ops.normalize(x, axes, 1e-5, center=False)
+        case "arg":
+            kind, last = draw(st.sampled_from(["max", "min"])), draw(st.booleans())
+            y = ops.arg_extremum(x, kind, axis, draw(st.booleans()), last)
+        case "mean":
+            y = ops.subtract(x, ops.reduce(x, "mean", axes, True))
+        case _:
+            y = ops.reduce(x, "log_sum_exp", axes, draw(st.booleans()))
+    return te.ComputeDAG([x, y])
+
+
 FAMILIES = {
     **{
         name: (getattr(computations, name), random_inputs)
@@ -25,6 +56,7 @@ FAMILIES = {
             "products", "pools", "reductions", "softmaxes", "elementwise", "integers", "networks",
         )
     },
+    "row_chains": (row_chains, random_inputs),
     "gathers": (gathers.gathers, lambda dag, rng: gathers.index_inputs(dag, 1)),
     "typed": (element_types.typed, lambda dag, rng: element_types.typed_inputs(dag, 1)),
     "typed_reductions": (
