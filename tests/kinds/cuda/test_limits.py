@@ -9,6 +9,7 @@ import pytest
 
 import tilework as tw
 from tests.kinds.cuda.nests import A100, canonical_rows, conv, matmul, nest_of, rows_of
+from tilework import ops, te
 from tilework.kinds.cuda.architectures import ARCHITECTURES
 from tilework.kinds.cuda.geometry import geometry, least_blocks
 from tilework.kinds.cuda.limits import MOST_EXPANDED, MOST_OVERHANG, MOST_VIRTUAL, valid
@@ -88,6 +89,15 @@ def test_canonical_rows_are_the_same_programs(name):
         assert np.array_equal(one.reach, two.reach)
         assert np.array_equal(one.width[staged], two.width[staged])
     assert (plain != rows).any()
+
+
+@pytest.mark.parametrize(("batch", "n", "m"), [(49, 2, 8), (121, 9, 4), (169, 1, 3), (300, 5, 1)])
+def test_many_small_products_have_schedules(batch, n, m):
+    """Also where no block of theirs fills a warp, or even most of one."""
+    a, b = te.placeholder((batch, n, 3), "a"), te.placeholder((batch, 3, m), "b")
+    dag = te.ComputeDAG([a, b, ops.einsum("bik,bkj->bij", a, b)])
+    for sketch in SearchSpace.derive(dag, A100).sketches:
+        assert len(sketch.sample(np.random.default_rng(0), 4)) == 4
 
 
 def test_direct_kernels_are_whole_warps():

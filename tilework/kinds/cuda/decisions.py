@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.mma import tile as mma
 from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, ROW_ORDER, Operand, operands
 from tilework.kinds.cuda.tiling import form_of
@@ -21,6 +20,8 @@ _VIRTUAL = (1, 2, 4, 8)
 _POWERS = tuple(2**n for n in range(9))
 _LARGEST_ODD = 64
 _BATCH_THREADS = (1, 2, 4)
+_LARGEST_BATCH = 8
+"""Threads along a batch axis of an odd extent."""
 _REGISTER = (1, 2, 3, 4, 5, 6, 7, 8, 14, 16)
 _LAST_REGISTER = (1, 2, 4, 8)
 _MOST_HELD = 16
@@ -57,14 +58,14 @@ def decisions(block: Block, target: Any) -> list[Open]:
 
 
 @lru_cache(maxsize=1024)
-def makes_whole_warps(block: Block) -> bool:
-    """Whether some tiles of a block have a multiple of 32 threads: not those of 17 x 17 points."""
-    threads = 1
-    for choice in _tiled(block) if form_of(block) == "tiled" else _limited(block):
+def thread_counts(block: Block) -> Rows:
+    """The numbers of threads that tiles of a block may have, whatever their other extents."""
+    found = _tiled(block) if form_of(block) == "tiled" else _limited(block)
+    out = np.ones(1, np.int32)
+    for choice in found:
         if choice.axis is not None and choice.axis.kind == "spatial":
-            counts = choice.choices[:, -2]
-            threads *= int(np.max(counts & -counts))
-    return threads % WARP == 0
+            out = np.unique(np.multiply.outer(out, np.unique(choice.choices[:, -2])))
+    return out
 
 
 def _tiled(block: Block) -> list[Open]:
@@ -115,7 +116,8 @@ def _spatial(axis: Axis, last: bool) -> Rows:
 
 def _batch(axis: Axis) -> Rows:
     """(1, thread, 1) of an axis that every operand varies with: nothing is reused along it."""
-    threads = [t for t in _BATCH_THREADS if axis.extent % t == 0]
+    even = [t for t in _BATCH_THREADS if axis.extent % t == 0]
+    threads = even if len(even) > 1 else [d for d in divisors(axis.extent) if d <= _LARGEST_BATCH]
     return np.array([(1, t, 1) for t in threads], np.int32).reshape(-1, 3)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cuda.architectures import WARP, most_registers
-from tilework.kinds.cuda.decisions import makes_whole_warps
+from tilework.kinds.cuda.decisions import thread_counts
 from tilework.kinds.cuda.geometry import (
     Geometry,
     geometry,
@@ -22,7 +22,8 @@ from tilework.kinds.cuda.row_chain import OTHER_REGISTERS as ROW_REGISTERS
 from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, fetched, operands
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import form_of
-from tilework.space.nest import BlockNest
+from tilework.space.blocks import Block
+from tilework.space.nest import BlockNest, Ints
 
 MOST_VIRTUAL = 8
 """Virtual threads of a thread, over all axes."""
@@ -65,17 +66,37 @@ def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
     found = geometry(nest)
     points = math.prod(a.extent for a in block.spatial)
     ok &= (found.threads <= limits.max_threads) & (found.grid <= _MOST_GRID)
-    if points >= _TINY or form_of(block) in ("across", "rows"):
-        ok &= found.threads >= WARP
-        if form_of(block) in ("tiled", "limited") and not makes_whole_warps(block):
-            ok &= found.threads >= _MOSTLY_USED * WARP * -(-found.threads // WARP)
-        else:
-            ok &= found.threads % WARP == 0
+    if form_of(block) in ("tiled", "limited"):
+        ok &= (points < _TINY) | _uses_warps(block, found.threads, limits.max_threads)
+    elif points >= _TINY or form_of(block) in ("across", "rows"):
+        ok &= (found.threads >= WARP) & (found.threads % WARP == 0)
     ok &= found.shared <= limits.shared_per_block
     ok &= _fits_registers(nest, found, target)
     if form_of(block) != "transform":
         ok &= found.expanded <= MOST_EXPANDED
     return ok & _within_form(nest, target)
+
+
+def _uses_warps(block: Block, threads: Ints, most: int) -> NDArray[np.bool_]:
+    """Rows whose blocks have whole warps, or what comes nearest among the tiles that there are.
+
+    Tiles of 17 x 17 points make no whole warps, but warps that are mostly used; many products of
+    2 x 3 points, of which a block computes one, make neither.
+    """
+    counts = thread_counts(block).astype(np.int64)
+    counts = counts[counts <= most]
+    for used in (_whole, _mostly_used):
+        if used(counts).any():
+            return used(threads)
+    return np.ones(len(threads), bool)
+
+
+def _whole(threads: Ints) -> NDArray[np.bool_]:
+    return (threads >= WARP) & (threads % WARP == 0)
+
+
+def _mostly_used(threads: Ints) -> NDArray[np.bool_]:
+    return (threads >= WARP) & (threads >= _MOSTLY_USED * WARP * -(-threads // WARP))
 
 
 def _fits_registers(nest: BlockNest, found: Geometry, target: CudaTarget) -> NDArray[np.bool_]:
