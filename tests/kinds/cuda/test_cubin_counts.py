@@ -17,7 +17,6 @@ from tests.kinds.cuda.harness import (
 )
 from tests.kinds.cuda.nests import A100
 from tests.kinds.cuda.tiled_cases import conv, matmul
-from tilework.kinds.cuda.expansion import expansion
 from tilework.kinds.cuda.features.population import block_counts
 from tilework.kinds.cuda.geometry import geometry
 from tilework.kinds.cuda.source.cubin import resources
@@ -52,10 +51,7 @@ def test_shared_memory_and_multiply_adds_are_those_of_the_cubin():
         rows = sketch.sample(np.random.default_rng(seed), 400)
         nest = sketch.nests(rows)[0]
         found, counts = geometry(nest), block_counts(nest, A100.limits)
-        even = found.expanded <= 256  # what is left of a loop is expanded, too
-        for axis, copies in expansion(nest).items():
-            even &= nest.tiles[axis][-1] % copies == 0
-        for i in np.flatnonzero(even)[:4]:
+        for i in np.flatnonzero(found.expanded <= 256)[:4]:
             source = print_schedule(sketch, rows[i])
             (entry,), (launch,) = source.entries, source.launches
             code = cubin(entry.text, A100.arch, entry.name)
@@ -65,7 +61,7 @@ def test_shared_memory_and_multiply_adds_are_those_of_the_cubin():
             equal.append(multiply_adds(instructions) == found.expanded[i])
             if counts.lds[i]:
                 loads.append(accesses(instructions, "LDS") * counts.rounds[i] / counts.lds[i])
-    assert len(equal) >= 20 and sum(equal) >= max(17, 0.9 * len(equal)), equal
+    assert len(equal) >= 20 and all(equal), equal
     assert 0.75 <= np.median(loads) <= 1.1, loads
 
 
