@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -52,10 +51,10 @@ class Program:
 
 
 def programs(tasks: Sequence[SearchTask], count: int, at_random: bool) -> list[Program]:
-    """``count`` candidates, of every task about as many."""
-    share = -(-count // len(tasks))
-    found = [list(_of_task(task, share, at_random)) for task in tasks]
-    return [p for p in chain.from_iterable(zip_longest(*found)) if p is not None][:count]
+    """``count`` candidates, of every task about as many, one task after the other."""
+    shares = [count // len(tasks) + (i < count % len(tasks)) for i in range(len(tasks))]
+    pairs = zip(tasks, shares, strict=True)
+    return [p for task, share in pairs for p in _of_task(task, share, at_random)]
 
 
 def _of_task(task: SearchTask, count: int, at_random: bool) -> list[Program]:
@@ -87,9 +86,11 @@ def warm_up(target: str) -> None:
     nvrtc.cubin("", Target(target).arch, "empty")  # type: ignore[attr-defined]
 
 
-def built(settings: Settings, program: Program) -> BuildReply:
-    """One candidate, as a search's worker builds it."""
-    return build(program.task, settings, program.sketch_id, program.row)
+def built(settings: Settings, program: Program) -> tuple[BuildReply, float]:
+    """One candidate, as a search's worker builds it, and seconds of a processor."""
+    began = time.process_time()
+    reply = build(program.task, settings, program.sketch_id, program.row)
+    return reply, time.process_time() - began
 
 
 def summary(found: Sequence[Program], replies: Sequence[BuildReply], wall_s: float) -> dict:
@@ -120,9 +121,11 @@ def measured(target: str, network: str, count: int, processes: int, at_random: b
     with ProcessPoolExecutor(processes, context, warm_up, (target,)) as pool:
         list(pool.map(abs, range(4 * processes)))  # the processes are there
         began = time.perf_counter()
-        replies = list(pool.map(partial(built, Settings()), found))
+        pairs = list(pool.map(partial(built, Settings()), found))
         wall_s = time.perf_counter() - began
-    return {"target": target, "network": network, **summary(found, replies, wall_s)}
+    replies, seconds = zip(*pairs, strict=True)
+    cpu = {"cpu_s": sum(seconds), "target": target, "network": network}
+    return {**cpu, **summary(found, replies, wall_s)}
 
 
 def main() -> None:
@@ -145,7 +148,8 @@ def main() -> None:
         registers = result["registers"] or [0]
         print(
             f"{target}: {result['candidates']} candidates of {args.network} in "
-            f"{result['wall_s']:.2f} s on {args.processes} processes "
+            f"{result['wall_s']:.2f} s on {args.processes} processes, "
+            f"{result['cpu_s']:.1f} s of processors "
             f"(median, most ms: {result['median_ms'] or 0:.0f}, {result['slowest_ms'] or 0:.0f}); "
             f"registers {registers[0]:.0f} to {registers[-1]:.0f}, {result['spilled']} spill"
         )
