@@ -74,6 +74,13 @@ def test_spilled_registers_are_why_a_kernel_is_refused():
     assert "spills spills registers: its threads store and load" in why_unfit(codes)
 
 
+def test_without_the_compilers_word_the_stack_tells(monkeypatch):
+    silent = nvrtc.Compiled(nvrtc.cubin(SPILLS, "sm_86", "spills"), {})
+    monkeypatch.setattr(nvrtc, "compile_text", lambda *_: silent)
+    found = code_of("spills", SPILLS, "sm_86")
+    assert found.spilled == found.resources.stack_bytes > 0
+
+
 def test_what_does_not_fit_an_sm_is_no_kernel():
     codes = {"moved": code_of("moved", DYNAMIC, "sm_80")}
     with pytest.raises(BuildError, match=r"moved does not fit an SM of sm_80: 256 threads of"):

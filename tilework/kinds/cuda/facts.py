@@ -53,8 +53,9 @@ def _compiled(name: str, text: str, arch: str) -> Code:
     found = resources_of(cubin)
     if set(found) != {name}:
         raise BuildError(f"{name} for {arch}: the code holds {', '.join(found) or 'nothing'}")
-    spilled, opcodes = compiled.spilled.get(name, 0), opcode_counts_of(cubin)[name]
-    return Code(name, compiled.cubin, found[name], spilled, opcodes)
+    # a compiler that words its log in another way leaves the stack, which holds little else
+    spilled = compiled.spilled.get(name, found[name].stack_bytes)
+    return Code(name, compiled.cubin, found[name], spilled, opcode_counts_of(cubin)[name])
 
 
 def blocks_per_sm(launch: Launch, code: Code, limits: ArchLimits) -> int:
