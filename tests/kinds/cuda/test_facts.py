@@ -7,6 +7,7 @@ import pytest
 from tilework.kinds.cuda.architectures import ARCHITECTURES
 from tilework.kinds.cuda.facts import code_of, facts_of, why_unfit
 from tilework.kinds.cuda.launches import Launch
+from tilework.kinds.cuda.source import nvrtc
 from tilework.kinds.cuda.source.nvrtc import BuildError
 
 pytestmark = pytest.mark.usefixtures("needs_nvrtc")
