@@ -13,6 +13,8 @@ from tests.backend.exclusions import EXCLUDED, FAILING
 from tilework.errors import TileworkError
 
 Case = Callable[[object], None]
+_OPTIONS: dict[str, str] = {}
+"""What the backend is asked for while a test runs: the package does not pass options on."""
 
 
 @cache
@@ -27,7 +29,7 @@ def cases() -> dict[str, Case]:
 
         @classmethod
         def prepare(cls, model, device="CPU", rtol=None, **kwargs):
-            return super().prepare(model, device, **kwargs)
+            return super().prepare(model, device, **_OPTIONS, **kwargs)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the package overflows on purpose where it makes its data
@@ -57,15 +59,23 @@ def included() -> list[str]:
     return sorted(set(cases()) - set(excluded()) - set(FAILING))
 
 
-def run(name: str) -> None:
+def run(name: str, **options: str) -> None:
     """Run a test of the package.
+
+    Args:
+        name: of the test.
+        options: of `tilework.backend.prepare`, such as a target.
 
     Raises:
         Exception: whatever the backend raises, or AssertionError for a wrong output.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cases()[name](None)
+        _OPTIONS.update(options)
+        try:
+            cases()[name](None)
+        finally:
+            _OPTIONS.clear()
 
 
 def refused(name: str) -> str:
