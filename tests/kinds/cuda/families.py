@@ -114,7 +114,7 @@ def product(n=24, m=40, k=512):
 
 
 WINDOWS = [
-    depthwise(), depthwise(h=7, c=5, s=2), depthwise(h=12, c=16, k=5, p=2, d=2), max_pool(),
+    depthwise(), depthwise(h=7, c=5, s=2), depthwise(h=8, c=4, p=2, d=2), max_pool(),
     max_pool(h=8, c=5, k=2, p=0), avg_pool(),
 ]  # fmt: skip
 ROWS = [
@@ -134,5 +134,5 @@ POINTS = [
     elementwise("uint8", 6, 4), elementwise("int64", 5, 6), elementwise("bool", 40),
     elementwise("float64", 3, 3), elementwise("int32", 1024),
 ]  # fmt: skip
-WINOGRAD = [conv(ci=16), conv(h=7, ci=17, co=20), conv(h=9, ci=16, k=5, p=2)]
+WINOGRAD = [conv(ci=16), conv(h=7, ci=17, co=20), conv(h=6, ci=16)]
 SPLIT = [product(), conv(h=7, ci=64, co=32)]
