@@ -59,6 +59,14 @@ def test_odd_channels_stay_wide():
     assert {t.dtype for c in planned.calls for t in c.dag.tensors} == {"float32"}
 
 
+@pytest.mark.parametrize("precision", ["bf16", "f16", "tf32"])
+def test_a_sum_of_one_operand_is_no_product(precision):
+    b = Builder("sum")
+    x = b.op("relu", b.input("data", (4, 16)))
+    planned = plan(b.finish([b.op("einsum", x, equation="ij->i")]), precision)
+    assert {t.dtype for c in planned.calls for t in c.dag.tensors} == {"float32"}
+
+
 def test_targets_without_the_instructions_are_refused():
     net = small_network()
     old = "llvm -mcpu=core-avx2 -num-cores=1"

@@ -129,9 +129,9 @@ def _multiplies(net: Network, node: Node) -> bool:
 
 def _pairs(net: Network, node: Node) -> bool:
     """Whether the node sums products of constant weights over an even number of channels."""
-    if not _multiplies(net, node) or node.inputs[1] not in net.constants:
+    if not _multiplies(net, node) or node.op == "einsum":  # which may have a single operand
         return False
-    if node.op == "einsum" or node.attrs.get("transpose_a"):
+    if node.inputs[1] not in net.constants or node.attrs.get("transpose_a"):
         return False
     if any(net.types[v].dtype != "float32" for v in node.inputs):
         return False
