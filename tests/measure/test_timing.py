@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 
 import pytest
 
 from tilework.runtime import samples as timing
-from tilework.runtime.samples import RunDelay, Samples, interleave, paired_ratio, take_samples
+from tilework.runtime.samples import Lap, RunDelay, Samples, interleave, paired_ratio, take_samples
 
 
 def busy(seconds):
@@ -193,3 +194,18 @@ def test_paired_ratio_and_budget(delays):
     assert paired_ratio(samples["a"], samples["b"]) == pytest.approx(4, rel=0.5)
     assert len(interleave({"a": busy(1e-3)}, 99, budget_s=0)["a"].seconds) == 1
     assert paired_ratio(Samples((1.0, 3.0, 8.0)), Samples((1.0, 1.0, 2.0))) == 3
+
+
+class NeverAlone:
+    """A stopwatch of a machine whose cores are always taken."""
+
+    def time(self, call, number):
+        return Lap(1e-3, waited=0.9e-3)
+
+
+def test_a_machine_that_is_busy_for_good_ends_the_wait():
+    watch = lambda: nullcontext(NeverAlone())  # noqa: E731
+    found = take_samples(
+        lambda: None, repeats=3, min_sample_s=0, budget_s=math.inf, stopwatch=watch
+    )
+    assert found.seconds and found.discarded == 10 * 3 - len(found.seconds)

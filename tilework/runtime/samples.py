@@ -28,6 +28,9 @@ ENOUGH = 0.7
 PATIENCE = 4
 """How many time budgets a short look may take where most samples are disturbed."""
 
+MOST_DISTURBED = 10
+"""Disturbed samples, for each that is wanted, after which a machine counts as busy for good."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -188,8 +191,9 @@ def take_samples(
         repeats: undisturbed samples wanted.
         min_sample_s: a sample repeats the call until it lasts about this long.
         budget_s: no further sample is begun after this long; on a busy machine it may take
-            `PATIENCE` times as long to get a short look of undisturbed samples. If there is none
-            at all by then, the least disturbed ones are returned.
+            `PATIENCE` times as long to get a short look of undisturbed samples, but no more than
+            `MOST_DISTURBED` disturbed ones are taken for each that is wanted. If all are
+            disturbed by then, the least disturbed ones are returned.
         short_look: number of samples that are wanted in any case.
         best_s: the best latency known, as it would be measured now.
         extra: samples beyond `repeats`, and as large a share of `budget_s` more, for a function
@@ -223,7 +227,7 @@ def take_samples(
             wanted, patience = repeats, budget_s
             if extra and len(kept) >= short_look and quantile(kept, 0.5) < best_s < math.inf:
                 wanted, patience = repeats + extra, budget_s * (1 + extra / repeats)
-            if len(kept) >= wanted:
+            if len(kept) >= wanted or len(disturbed) >= MOST_DISTURBED * wanted:
                 break
             if spent >= (patience if len(kept) >= short_look else PATIENCE * budget_s):
                 break
