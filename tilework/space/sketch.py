@@ -134,8 +134,8 @@ class Sketch:
             total += len(kept[-1])
             if total >= n:
                 break
-        if not total:
-            return self._sample_by_block(rng, n)
+        if total < n:
+            kept.append(self._sample_by_block(rng, n - total))
         return np.concatenate(kept) if kept else np.empty((0, self.num_decisions), np.int32)
 
     def _sample_by_block(self, rng: np.random.Generator, n: int) -> Rows:

@@ -100,6 +100,16 @@ def test_many_small_products_have_schedules(batch, n, m):
         assert len(sketch.sample(np.random.default_rng(0), 4)) == 4
 
 
+def test_sketches_of_several_kernels_are_sampled_in_full():
+    """Rows that are valid in each of three kernels are one in hundreds."""
+    q, k, v = (te.placeholder((2, 2, n, 16), name) for n, name in ((33, "q"), (8, "k"), (8, "v")))
+    weights = ops.softmax(ops.einsum("bhik,bhjk->bhij", q, k), 3)
+    dag = te.ComputeDAG([q, k, v, ops.einsum("bhij,bhjk->bhik", weights, v)])
+    for sketch in SearchSpace.derive(dag, A100).sketches:
+        rows = sketch.sample(np.random.default_rng(0), 48)
+        assert len(rows) == 48 and sketch.valid(rows).all()
+
+
 def test_direct_kernels_are_whole_warps():
     block = conv(28, 28, 64, 64, 3, 1, 1, levels=DIRECT)
     rows = rows_of(block, 1000)
