@@ -196,6 +196,16 @@ def test_devices_have_all_of_it(arch):
     assert set(texts) <= set(cubin.resources(code))
 
 
+@pytest.mark.usefixtures("needs_nvrtc")
+def test_roundings_of_narrow_types_need_no_instructions_of_tensor_cores():
+    texts = {}
+    for dtype in ("float16", "bfloat16"):
+        dag, _ = declared(("float32",), lambda a, d=dtype: te.cast(d, te.round_tf32(a)))
+        texts |= {e.name: e.text for e in print_program(pointwise(dag)).entries}
+    code = nvrtc.cubin("\n".join(texts.values()), "sm_75", "roundings")
+    assert set(texts) <= set(cubin.resources(code))
+
+
 @st.composite
 def integer_trees(draw, depth=4):
     """Index arithmetic over a thread's number."""

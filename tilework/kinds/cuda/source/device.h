@@ -225,7 +225,12 @@ TW_MMA(tw_mma_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32")
 // The nearest tf32 number as a register of mma, ties away from zero; of a float or of its bits.
 TW_DEVICE uint32_t tw_round_tf32(float x) {
   uint32_t out;
+#if __CUDA_ARCH__ >= 800
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(out) : "f"(x));
+#else
+  const unsigned bits = __float_as_uint(x);
+  out = (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
+#endif
   return out;
 }
 TW_DEVICE uint32_t tw_round_tf32(uint32_t bits) { return tw_round_tf32(__uint_as_float(bits)); }
