@@ -15,7 +15,7 @@ TargetText = Annotated[
     str,
     typer.Option(
         "--target",
-        help="Machine to tune for, such as 'llvm -mcpu=native' or 'llvm -mcpu=core-avx2'.",
+        help="Machine to tune for, such as 'llvm -mcpu=native' or 'cuda -model=a100'.",
     ),
 ]
 Threads = Annotated[

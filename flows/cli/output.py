@@ -39,14 +39,24 @@ def _plain(value: Any) -> Any:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None
 ) -> Table:
-    """A table; a column whose name starts with ``>`` is right-aligned."""
+    """A table; a column whose name starts with ``>`` is right-aligned.
+
+    Cells are plain text: what looks like markup in them is printed as it stands. A cell that has
+    a style is a `rich.text.Text`.
+    """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
         right = name.startswith(">")
         made.add_column(name.lstrip(">"), justify="right" if right else "left", no_wrap=right)
     for row in rows:
-        made.add_row(*("" if cell is None else str(cell) for cell in row))
+        made.add_row(
+            *(
+                cell if isinstance(cell, Text) else Text("" if cell is None else str(cell))
+                for cell in row
+            )
+        )
     return made

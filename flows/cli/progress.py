@@ -147,12 +147,14 @@ class LiveReporter(Reporter):
 
 def task_table(progress: Progress, rows: tuple[TaskRow, ...] | None = None) -> RenderableType:
     """The task table of the auto-scheduler's users: ID, description, latency, speed, trials."""
+    from rich.text import Text
+
     shown = progress.rows if rows is None else rows
     return table(
         [">ID", "Description", ">Weight", ">Latency (ms)", ">Speed (GFLOPS)", ">Trials"],
         [
             (
-                f"[bold]{row.id}[/]" if row.id == progress.current else row.id,
+                Text(str(row.id), "bold") if row.id == progress.current else row.id,
                 row.desc,
                 f"{row.weight:g}",
                 show_ms(row.latency_ms),

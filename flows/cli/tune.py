@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from flows.cli import options
+from flows.cli.hints import network_options, print_commands, store_option
 from flows.cli.output import console, print_json, table
 from flows.numbers import milliseconds, show_ms
 from tilework.target.runs import caveat, mark
@@ -109,14 +109,25 @@ def tune(
         block=block,
         output=f"{label}.tw" if output is None else output,
     )
-    settings.resolved_target()  # a bad target ends here, before anything is loaded
+    resolved = settings.resolved_target()  # a bad target ends here, before anything is loaded
+    given = network_options(
+        target=target,
+        threads=threads,
+        store=store,
+        batch=batch,
+        layout=layout,
+        shape=shape or (),
+        precision=precision,
+        sparse=sparse,
+        block=block,
+    )
     try:
         report = _run(settings, reporter_for(json), prefect)
     except KeyboardInterrupt:
+        usable = f", and `tilework compile {network}{given}` uses what there is"
         typer.secho(
-            f"\nstopped: the finished rounds are in {store}; "
-            "the same command goes on from there, and `tilework compile "
-            f"{network}` uses what there is",
+            f"\nstopped: the finished rounds are in {store}; the same command goes on from there"
+            + (usable if resolved.run != "simulated" else ""),
             fg="yellow",
             err=True,
         )
@@ -124,11 +135,7 @@ def tune(
     if json:
         print_json(_document(report))
     else:
-        given = f" --target {shlex.quote(target)}" if target != options.DEFAULT_TARGET else ""
-        given += "".join(f" --shape {text}" for text in shape or ())
-        given += f" --precision {precision}" if precision != "f32" else ""
-        given += f" --sparse {sparse}" if sparse else ""
-        print_report(report, given + (f" --block {block}" if block else ""))
+        print_report(report, given)
     if report.check is not None and not report.check.passed:
         raise typer.Exit(1)
 
@@ -218,9 +225,12 @@ def print_report(report: TuneReport, options: str = "") -> None:
             "more than 5 % off its usual speed:[/] latencies of different rounds are less "
             "comparable than those of finals"
         )
-    if report.failures:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.failures.items()))
+    failed = {kind: count for kind, count in report.failures.items() if kind != "unfit"}
+    if failed:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(failed.items()))
         out.print(f"Failed measurements, kept as records: {kinds}")
+    if unfit := report.failures.get("unfit", 0):
+        out.print(f"Built and refused without a measurement, kept as records: {unfit}")
     _print_latency(report)
     if report.check is not None:
         verdict = "ok" if report.check.passed else "[red]WRONG[/]"
@@ -232,14 +242,15 @@ def print_report(report: TuneReport, options: str = "") -> None:
     if report.module:
         out.print(f"Module:  {report.module}")
     out.print("\nNext:")
-    bench = f"tilework bench {report.network}{options} --compare onnxruntime"
-    for command, why in (
-        *([(bench, "against another engine")] if report.check is not None else []),
+    commands = [
         (f"tilework explain {report.network}:0{options}", "what was chosen for a task, and why"),
         (f"tilework tune {report.network}{options} --extend", "search on"),
-        ("tilework records best", "the best schedule of each task"),
-    ):
-        out.print(f"  {command:54s} {why}")
+        (f"tilework records best{store_option(report.store)}", "the best schedule of each task"),
+    ]
+    if report.check is not None:
+        bench = f"tilework bench {report.network}{options} --compare onnxruntime"
+        commands.insert(0, (bench, "against another engine"))
+    print_commands(commands)
 
 
 def _print_latency(report: TuneReport) -> None:

@@ -109,3 +109,15 @@ def test_learning_again(tmp_path):
     note = train_registers.learn(found, tmp_path / "learnt.json")
     assert "correlation" in note
     assert from_json((tmp_path / "learnt.json").read_text()).features.shape[0] > 0
+
+
+def test_few_kernels_do_not_replace_the_installed_model(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        train_registers.main(["--count", "20"])
+    assert stopped.value.code == 2
+    assert "name another file with --out" in capsys.readouterr().err
+
+
+def test_kernels_of_a_single_task_teach_nothing(tmp_path):
+    with pytest.raises(ValueError, match="at least two"):
+        train_registers.learn([], tmp_path / "learnt.json")

@@ -17,11 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from tilework.errors import TileworkError
 from tilework.kinds.cuda.register_samples import USUAL_TARGETS, Sample, samples
 from tilework.kinds.cuda.registers import FILE, INPUTS, Trees, to_json
 from tilework.kinds.cuda.source.nvrtc import compiler_name
 
 DEPTH, ROUNDS = 4, 32
+
+FEWEST = 500
+"""Kernels that a model which replaces the installed one has to be learnt from."""
 
 
 def fit(found: Sequence[Sample], seed: int = 0) -> Trees:
@@ -77,12 +81,19 @@ def predicted(trees: Trees, found: Sequence[Sample]) -> np.ndarray[Any, Any]:
 
 
 def held_out(found: Sequence[Sample]) -> tuple[float, float]:
-    """Correlation of registers with their count, and with the prediction for unseen tasks."""
+    """Correlation of registers with their count, and with the prediction for unseen tasks.
+
+    Raises:
+        ValueError: the kernels are those of a single task.
+    """
     names = sorted({s.task for s in found})
+    if len(names) < 2:
+        raise ValueError(f"kernels of {len(names)} tasks: at least two are needed")
     truth, guess, counted = [], [], []
-    for fold in range(4):
-        test = [s for s in found if names.index(s.task) % 4 == fold]
-        trees = fit([s for s in found if names.index(s.task) % 4 != fold])
+    folds = min(4, len(names))
+    for fold in range(folds):
+        test = [s for s in found if names.index(s.task) % folds == fold]
+        trees = fit([s for s in found if names.index(s.task) % folds != fold])
         truth += [s.registers for s in test]
         guess += predicted(trees, test).tolist()
         counted += [min(s.inputs[INPUTS.index("counted")], s.most) for s in test]
@@ -110,6 +121,7 @@ def learn(
         A line that says how well it went, which the file holds, too.
 
     Raises:
+        ValueError: the kernels are those of a single task.
         OSError: the file cannot be written.
     """
     before, after = held_out(found)
@@ -125,17 +137,27 @@ def learn(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Compile, learn, and say how well."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=900, help="kernels to compile")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=FILE)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--count", type=int, default=900, help="kernels to compile (900)")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of schedules")
+    parser.add_argument(
+        "--out", type=Path, default=FILE, help="file to write; default: what Tilework reads"
+    )
     args = parser.parse_args(argv)
+    if args.out == FILE and args.count < FEWEST:
+        parser.error(
+            f"--count {args.count}: below {FEWEST}, kernels teach worse than what is installed; "
+            "name another file with --out to try"
+        )
     found = []
-    for sample in samples(count=args.count, seed=args.seed):
-        found.append(sample)
-        if len(found) % 50 == 0:
-            sys.stderr.write(f"{len(found)} kernels\n")
-    sys.stdout.write(f"{learn(found, args.out, args.seed)}\n")
+    try:
+        for sample in samples(count=args.count, seed=args.seed):
+            found.append(sample)
+            if len(found) % 50 == 0:
+                sys.stderr.write(f"{len(found)} kernels\n")
+        sys.stdout.write(f"{learn(found, args.out, args.seed)}\n")
+    except (TileworkError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ from tilework.space.nest import BlockNest
 _FORMS = ("tiled", "mma", "across", "rows", "direct", "transform", "limited", "points")
 
 _FURTHER = (
-    "in_flight", "batch", "store_width",
+    "in_flight",
+    "batch",
+    "store_width",
     *(f"{n}_{i}" for n in ("fetch_rounds", "fetch_width", "fragment_width") for i in (0, 1)),
-)  # fmt: skip
+)
 
 
 def register_inputs(nest: BlockNest, counts: Counts, limits: ArchLimits) -> dict[str, Any]:
@@ -51,13 +53,7 @@ def register_inputs(nest: BlockNest, counts: Counts, limits: ArchLimits) -> dict
         "form": _FORMS.index(form_of(block)),
         "arch": limits.number,
     }
-    names = ("fetch_rounds", "fetch_width", "fragment_width")
-    for name in (
-        "in_flight",
-        "batch",
-        "store_width",
-        *(f"{n}_{i}" for n in names for i in (0, 1)),
-    ):
+    for name in _FURTHER:
         found[name] = counts.extra.get(name, 0.0)
     return found
 
