@@ -224,3 +224,31 @@ def test_temporaries_are_places_in_the_workspace():
     }  # fmt: skip
     assert "TW_TEMP(float, x" in source.entries[0].text
     assert "TW_IN(float, x" in source.entries[1].text
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_lanes_of_a_maximum_are_an_instruction_each():
+    """A register that holds the most so far is never NaN; every other maximum keeps a NaN."""
+    thread, lane, again = var("t", 1), var("v", 4), var("w", 4)
+    a = Buffer("a", (8,), "float32", "input")
+    out = Buffer("out", (4,), "float32", "output")
+    most = Buffer("most", (4,), "float32", "register")
+    low = Const("float32", float("-inf"))
+    steps = []
+    for first in (0, 4):
+        v = var("v", 4)
+        larger = binary("max", load(most, (v,)), load(a, (v + first,)))
+        steps.append(For(v, 4, "vector", Store(most, (v,), larger)))
+    kept = binary("max", load(most, (again,)), Const("float32", 1.0))
+    body = seq(
+        For(lane, 4, "vector", Store(most, (lane,), low)),
+        *steps,
+        For(again, 4, "vector", Store(out, (again,), kept)),
+    )
+    program = Program((a,), (out,), (), (Region("r", (), body, (thread,)),))
+    found = text(program)
+    assert (found.count("fmaxf("), found.count("TW_LD4")) == (8, 2)
+    nan = np.nan
+    x = np.array([2, nan, nan, 0, nan, 3, nan, -1], np.float32)
+    ((result,),) = run_cases([Case(program, [x])])
+    np.testing.assert_array_equal(result, [2, 3, 1, 1])

@@ -43,15 +43,15 @@ class VectorStore:
         """Print it."""
         self._collect(self.store.value, [])
         known = self.texts.names.known
+        buffer, indices = self.store.buffer, self.store.indices
         value: list[str] = []
         for lane in range(self.count):
             known[self.var] = lane
             for node, name in self._vectors.items():
                 self.texts.values[node] = f"{name}.{'xyzw'[lane]}"
-            value.append(self.texts.text(self.store.value))
+            value.append(self.texts.accumulated(buffer, indices, self.store.value))
         for node in self._vectors:
             del self.texts.values[node]
-        buffer, indices = self.store.buffer, self.store.indices
         if self.is_vector(buffer, indices):
             known[self.var] = 0
             self.lines.add(f"{self.texts.access(f'ST{self.count}', buffer, indices, *value)};")
