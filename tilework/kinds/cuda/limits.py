@@ -27,7 +27,7 @@ from tilework.space.nest import BlockNest, Ints
 
 MOST_VIRTUAL = 8
 """Virtual threads of a thread, over all axes."""
-MOST_EXPANDED = 512
+MOST_EXPANDED = 384
 """Multiply-adds in a thread's text: the compiler then needs less than a third of a second."""
 MOST_FETCHED = 64
 """Elements that a thread stages in one fetch, each of which stands in its text."""

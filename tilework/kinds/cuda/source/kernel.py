@@ -72,8 +72,9 @@ def print_region(region: Region, same: frozenset[Buffer]) -> Entry:
     Raises:
         ScheduleError: a buffer is too large for 32-bit positions, or there is no CUDA C for it.
     """
-    used = used_buffers(region)
-    written = _written(region)
+    touched = list(_accesses(region))
+    used = list(dict.fromkeys(b for b, _ in touched))
+    written = {b for b, writes in touched if writes}
     for b in used:
         if b.reach > MOST_ELEMENTS:
             raise ScheduleError(
@@ -209,12 +210,3 @@ def _accesses(region: Region) -> Iterator[tuple[Buffer, bool]]:
                 for x in (*s.outs, *s.ins):
                     yield from loads(*x.indices)
                     yield x.buffer, x in s.outs
-
-
-def used_buffers(region: Region) -> list[Buffer]:
-    """The buffers that a region touches: what it reads and writes, in order of the text."""
-    return list(dict.fromkeys(b for b, _ in _accesses(region)))
-
-
-def _written(region: Region) -> set[Buffer]:
-    return {b for b, writes in _accesses(region) if writes}
