@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def decisions(block: Block, target: Any) -> list[Open]:
         case "mma":
             return mma.decisions(block)
         case form:
-            raise NotImplementedError(form)
+            assert_never(form)
 
 
 @lru_cache(maxsize=1024)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
@@ -123,4 +124,4 @@ def block_counts(nest: BlockNest, limits: ArchLimits, constants: Constants = CON
         case "mma":
             return mma_counts(nest, constants)
         case form:
-            raise NotImplementedError(form)
+            assert_never(form)
