@@ -47,13 +47,18 @@ _COLUMNS: tuple[tuple[str, pa.DataType], ...] = (
     ("model_id", _TEXT),
     ("purpose", _TEXT),
     *((name, pa.int32()) for name in FACTS),
+    ("device_id", _TEXT),
+    ("device_calibration_s", pa.float64()),
 )
-_ADDED: dict[str, str | None] = {"purpose": Purpose.search.value, **dict.fromkeys(FACTS)}
+_ADDED: dict[str, str | None] = {
+    "purpose": Purpose.search.value, **dict.fromkeys(FACTS), "device_id": "",
+    "device_calibration_s": None,
+}  # fmt: skip
 """Columns that older files lack, and what they mean there."""
 _NULLABLE = frozenset(
     (
         "latency_s", "latency_spread", "calibration_s", "build_s", "max_rel_error",
-        "predicted_score", *FACTS,
+        "predicted_score", *FACTS, "device_calibration_s",
     )
 )  # fmt: skip
 _DISTINCT_TEXT = frozenset(("record_id", "code_hash"))

@@ -20,10 +20,12 @@ from storage.models import ModelFiles
 from storage.schema import NotRecords, check_schema, from_table, to_table
 from storage.workloads import WorkloadFiles
 from tilework.errors import StoreError
-from tilework.record import Record, best_of
+from tilework.record import Record, best_elsewhere, best_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tilework.target.identity import DeviceIdentity
 
 ROUND = "round-"
 """Files of whole rounds begin with this; others, such as a distilled one, hold parts of rounds."""
@@ -138,8 +140,12 @@ class RecordStore:
             self._refresh()
             return (run_id, round) in self._rounds
 
-    def best(self, workload_key: str, target: str) -> Record | None:
+    def best(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> Record | None:
         """See `tilework.record.History.best`."""
+        if device is not None:
+            return best_of(self.of(workload_key, target, device))
         with self._lock:
             self._refresh()
             key = (workload_key, target)
@@ -147,11 +153,18 @@ class RecordStore:
                 self._best[key] = best_of(self._index.get(key, {}).values())
             return self._best[key]
 
-    def of(self, workload_key: str, target: str) -> list[Record]:
+    def of(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> list[Record]:
         """See `tilework.record.History.of`."""
         with self._lock:
             self._refresh()
-            return sorted(self._index.get((workload_key, target), {}).values(), key=_order)
+            found = self._index.get((workload_key, target), {}).values()
+            return sorted((r for r in found if device is None or device.owns(r)), key=_order)
+
+    def hints(self, workload_key: str, target: str, device: DeviceIdentity) -> list[Record]:
+        """See `tilework.record.History.hints`."""
+        return best_elsewhere(self.of(workload_key, target), device)
 
     def keep_workload(self, workload_key: str, document: str) -> None:
         """See `tilework.record.WorkloadLog.keep_workload`.

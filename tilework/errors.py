@@ -19,8 +19,23 @@ class ScheduleError(TileworkError):
     """A schedule (sketch and decision row) that does not belong to its task."""
 
 
+class Passing(TileworkError):
+    """What may pass by itself: a full disk, a network that is away. Worth trying again.
+
+    A base beside another one, so that a caller can ask for either: `StoreBusy` is a `StoreError`.
+    """
+
+
 class StoreError(TileworkError):
     """A record store that cannot be read or written."""
+
+
+class StoreBusy(StoreError, Passing):
+    """A record store that cannot be read or written now, and may be in a while."""
+
+
+class RunFailed(TileworkError):
+    """A run that did all its work, and whose outcome must not be used; the message says why."""
 
 
 class ModuleError(TileworkError):

@@ -11,12 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-SCHEMA_VERSION = 3
+if TYPE_CHECKING:
+    from tilework.target.identity import DeviceIdentity
+
+SCHEMA_VERSION = 4
 """Version of the record's columns. Columns are only ever added, with a new version.
 
 1: all columns but those named below. 2: `purpose`. 3: `FACTS`.
+4: `device_id`, `device_calibration_s`.
 """
 
 FACTS = (
@@ -36,6 +40,9 @@ class Purpose(StrEnum):
     """To find out how fast it is, on its own."""
     final = "final"
     """To choose among the fastest: finalists of one round were timed in turns, and verified."""
+    canary = "canary"
+    """To see whether machine or kernels became slower: the same few programs, now and then. No
+    trial, and never the best."""
     refused = "refused"
     """For none: its code, once built, was refused (`Status.unfit`). Such a record is no trial."""
 
@@ -123,6 +130,9 @@ class Record:
     shared_bytes: int | None = None
     blocks_per_sm: int | None = None
     code_bytes: int | None = None
+    # schema version 4: which device it was, see `tilework.target.identity`
+    device_id: str = ""
+    device_calibration_s: float | None = None
 
     @property
     def facts(self) -> dict[str, float]:
@@ -141,14 +151,26 @@ class Record:
 class History(Protocol):
     """What the search and the compiler read: the measurements of a workload on a target.
 
-    `target` is the canonical target text (`str(target)`); only equal text matches.
+    `target` is the canonical target text (`str(target)`); only equal text matches. With a
+    `device`, only records that were measured on it count (`DeviceIdentity.owns`); without one all
+    do, as for code that is made for another machine.
     """
 
-    def best(self, workload_key: str, target: str) -> Record | None:
+    def best(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> Record | None:
         """The usable record that counts as the best, see `best_of`, or None."""
 
-    def of(self, workload_key: str, target: str) -> list[Record]:
+    def of(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> list[Record]:
         """All records, failures included, in the order in which they were made."""
+
+    def hints(self, workload_key: str, target: str, device: DeviceIdentity) -> list[Record]:
+        """The best record of each other device, the most recent first.
+
+        Their schedules are worth trying; their latencies say nothing here.
+        """
 
 
 @runtime_checkable
@@ -192,22 +214,37 @@ def best_of(records: Iterable[Record]) -> Record | None:
 
 def contenders(records: Iterable[Record]) -> list[Record]:
     """The usable records that `best_of` compares: those of the last finals, and later ones."""
-    usable = [record for record in records if record.usable]
+    usable = [r for r in records if r.usable and r.purpose != Purpose.canary]
     last: dict[str, Record] = {}
     for record in usable:
         if record.purpose == Purpose.final:
-            known = last.get(record.host)
+            known = last.get(_machine(record))
             if known is None or record.created_at > known.created_at:
-                last[record.host] = record
+                last[_machine(record)] = record
     if not last:
         return usable
     kept = []
     for record in usable:
-        verdict = last.get(record.host)
+        verdict = last.get(_machine(record))
         later = verdict is None or record.created_at > verdict.created_at
         if later or (record.purpose == Purpose.final and _round(record) == _round(verdict)):
             kept.append(record)
     return kept
+
+
+def best_elsewhere(records: Iterable[Record], device: DeviceIdentity) -> list[Record]:
+    """The best record of each device but this one, the most recent first: see `History.hints`."""
+    others: dict[str, list[Record]] = {}
+    for record in records:
+        if not device.owns(record):
+            others.setdefault(_machine(record), []).append(record)
+    found = [best for rows in others.values() if (best := best_of(rows)) is not None]
+    return sorted(found, key=lambda record: (record.created_at, record.record_id), reverse=True)
+
+
+def _machine(record: Record) -> str:
+    """What the latencies of a record are comparable within; hosts stood for devices once."""
+    return record.device_id or record.host
 
 
 def _round(record: Record | None) -> tuple[str, int] | None:
@@ -238,13 +275,22 @@ class MemoryHistory:
         """Whether any record of this round of this run was appended."""
         return (run_id, round) in self._rounds
 
-    def best(self, workload_key: str, target: str) -> Record | None:
+    def best(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> Record | None:
         """See `History.best`."""
-        return best_of(self.of(workload_key, target))
+        return best_of(self.of(workload_key, target, device))
 
-    def of(self, workload_key: str, target: str) -> list[Record]:
+    def of(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> list[Record]:
         """See `History.of`."""
-        return list(self._by_key.get((workload_key, target), {}).values())
+        found = self._by_key.get((workload_key, target), {}).values()
+        return [record for record in found if device is None or device.owns(record)]
+
+    def hints(self, workload_key: str, target: str, device: DeviceIdentity) -> list[Record]:
+        """See `History.hints`."""
+        return best_elsewhere(self.of(workload_key, target), device)
 
     def keep_workload(self, workload_key: str, document: str) -> None:
         """See `WorkloadLog.keep_workload`."""

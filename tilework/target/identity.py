@@ -1,0 +1,63 @@
+"""Which device a latency was measured on: what decides whether it may be compared with another.
+
+Two machines whose code is the same (one `-mcpu`) need not be equally fast. A latency is worth
+something on its own device only; on any other the record is a hint: a candidate to try, never a
+latency to beat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+SAME_SPEED = 1.25
+"""Devices with equal facts whose calibrations differ by less than this factor are the same.
+
+The calibration of one machine at rest moves by a few percent from day to day; machines that differ
+by less than this rank schedules alike.
+"""
+
+
+@dataclass(frozen=True)
+class DeviceIdentity:
+    """A device as records know it. The host's name is no part of it: equal machines are equal.
+
+    Attributes:
+        name: as its maker writes it, such as ``AMD EPYC 9B14``.
+        facts: what is known without measuring, such as cores, caches, the class of memory and
+            clocks, in a fixed order; what changes from start to start must not be here.
+        calibration_s: seconds that the kind's fixed piece of work takes at rest
+            (`tilework.measure.device.Device.calibration_s`); None where speed says nothing, as on
+            a device that is interpreted or simulated.
+    """
+
+    name: str
+    facts: tuple[tuple[str, str], ...] = ()
+    calibration_s: float | None = None
+
+    @property
+    def id(self) -> str:
+        """Text for columns, run ids and file names: a readable part and a hash of the facts."""
+        slug = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")[:32].strip("-")
+        text = json.dumps([self.name, *self.facts])
+        return f"{slug or 'device'}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+    def owns(self, record: Any) -> bool:
+        """Whether a record (`tilework.record.Record`) was measured on this device."""
+        calibration = record.device_calibration_s if record.device_id else record.calibration_s
+        return self.matches(record.device_id, calibration, record.device)
+
+    def matches(self, device_id: str, calibration_s: float | None, name: str = "") -> bool:
+        """Whether a record with these columns was measured on this device.
+
+        Records from before devices had an id (`device_id` empty) are told by the device's name
+        and by the calibration of their own batch.
+        """
+        if device_id != self.id and (device_id or name != self.name):
+            return False
+        if calibration_s is None or self.calibration_s is None:
+            return True
+        return 1 / SAME_SPEED < calibration_s / self.calibration_s < SAME_SPEED
