@@ -1,28 +1,61 @@
-"""Numbers as people read them: in tables of the command line and of Prefect's UI."""
+"""Numbers as people read them: in the terminal, in Prefect's UI and in plots.
+
+Latencies are written by `tilework.latency`, and by nothing else.
+"""
 
 from __future__ import annotations
 
+from tilework.latency import digits, latency, milliseconds, show_ms, unit_of
 
-def show_ms(milliseconds: float | None) -> str:
-    """A latency in milliseconds, or a dash when unknown; microseconds keep two digits."""
-    if milliseconds is None:
-        return "-"
-    return f"{milliseconds:.3f}" if milliseconds >= 0.01 else f"{milliseconds:.5f}"
-
-
-def milliseconds(seconds: float | None) -> str:
-    """``seconds`` in milliseconds; see `show_ms`."""
-    return show_ms(None if seconds is None else seconds * 1e3)
+__all__ = [
+    "change", "digits", "gflops", "latency", "milliseconds", "number", "percent", "plural",
+    "show_ms", "size", "speed", "unit_of",
+]  # fmt: skip
 
 
 def gflops(flops: float, seconds: float | None) -> str:
     """Speed in GFLOP/s, or a dash when the latency is unknown."""
-    return "-" if not seconds else f"{flops / seconds / 1e9:.1f}"
+    return "-" if not seconds else speed(flops / seconds / 1e9)
+
+
+def speed(value: float | None) -> str:
+    """A speed in GFLOP/s with one decimal, more if it is small; a dash when unknown."""
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if abs(value) >= 0.995 else digits(value)
 
 
 def number(value: float | None, decimals: int) -> str:
     """``value`` with so many decimals, or a dash when unknown."""
     return "-" if value is None else f"{value:.{decimals}f}"
+
+
+def percent(share: float | None, *, signed: bool = False) -> str:
+    """A share as ``12 %``, with one decimal below ten; a dash when unknown.
+
+    ``signed``: a change; what grows is written with a plus.
+    """
+    if share is None:
+        return "-"
+    value = 100.0 * share
+    text = f"{value:.1f}" if abs(value) < 9.95 else f"{value:.0f}"
+    if float(text) == 0.0:
+        text = "0"
+    return f"{'+' if signed and float(text) > 0 else ''}{text} %"
+
+
+def change(before: float | None, after: float | None) -> str:
+    """How a quantity changed, such as ``-3.1 %``; a dash when either is unknown or was zero."""
+    return "-" if not before or after is None else percent(after / before - 1.0, signed=True)
+
+
+def size(nbytes: float) -> str:
+    """A number of bytes, such as ``80 B`` or ``2.31 MB``; steps are thousands."""
+    for unit in ("B", "kB", "MB"):
+        if round(nbytes) < 1000:
+            return f"{nbytes:.0f} B" if unit == "B" else f"{nbytes:.2f} {unit}"
+        nbytes /= 1000.0
+    return f"{nbytes:.2f} GB"
 
 
 def plural(count: int) -> str:

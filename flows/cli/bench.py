@@ -8,7 +8,7 @@ import typer
 
 from flows.cli import options
 from flows.cli.output import console, print_json, table
-from flows.numbers import show_ms
+from flows.numbers import show_ms, speed
 from tilework.errors import TileworkError
 from tilework.target.runs import caveat
 
@@ -112,7 +112,7 @@ def _print(comparison: Comparison) -> None:
     ]  # fmt: skip
     out.print(
         table(
-            ["Engine", ">median ms", ">mean", ">min", ">std", ">ratio", ">difference"],
+            ["Engine", ".median ms", ".mean", ".min", ".std", ">ratio", ">difference"],
             rows,
             title=f"{comparison.network}, {precision}{where}, {comparison.schedules}",
         )
@@ -134,12 +134,12 @@ def _profile_table(rows: Sequence[KernelTime]) -> Table:
     """A row per kernel call, in the order in which they run."""
     cells = [
         (
-            row.desc, show_ms(row.time_ms), f"{row.share:.1%}", f"{row.gflops:.1f}",
+            row.desc, show_ms(row.time_ms), f"{row.share:.1%}", speed(row.gflops),
             f"{row.gb_per_s:.1f}", f"{row.roofline:.0%}", row.symbol,
         )
         for row in rows
     ]  # fmt: skip
     total = sum(row.time_ms for row in rows)
     cells.append(("all kernels", show_ms(total), "", "", "", "", ""))
-    columns = ["Kernel", ">ms", ">share", ">GFLOPS", ">GB/s", ">of peak", "function"]
+    columns = ["Kernel", ".ms", ">share", ".GFLOPS", ">GB/s", ">of peak", "function"]
     return table(columns, cells)

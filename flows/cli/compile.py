@@ -80,7 +80,7 @@ def print_task_reports(reports: Sequence[TaskReport], target: str) -> None:
         )
         for place, report in enumerate(reports)
     ]
-    columns = [">ID", "Description", ">Weight", "Schedule", ">Latency (ms)", ">GFLOPS", ">Share"]
+    columns = [">ID", "Description", ">Weight", "Schedule", ".Latency (ms)", ".GFLOPS", ">Share"]
     out = console()
     out.print(table(columns, rows, title=caveat(target) or None))
     from tilework.runtime import tuned_text, winograd_text

@@ -9,7 +9,7 @@ import typer
 from flows.cli import options
 from flows.cli.networks import target_of
 from flows.cli.output import console, print_json, table
-from flows.numbers import gflops, milliseconds
+from flows.numbers import gflops, latency, milliseconds, size
 from tilework.errors import NetworkError
 from tilework.target.runs import caveat
 
@@ -170,9 +170,9 @@ def _print_roofline(roof: Roofline | None) -> None:
         return
     known = "measured peak" if roof.measured else "peak on paper"
     typer.echo(
-        f"roofline: {milliseconds(roof.compute_s)} ms of multiply-adds at the {known} of "
-        f"{roof.peak_gflops:.0f} GFLOPS; {milliseconds(roof.memory_s)} ms for "
-        f"{roof.nbytes / 1e6:.2f} MB of arguments at {roof.gb_per_s:.0f} GB/s: "
+        f"roofline: {latency(roof.compute_s)} of multiply-adds at the {known} of "
+        f"{roof.peak_gflops:.0f} GFLOPS; {latency(roof.memory_s)} for "
+        f"{size(roof.nbytes)} of arguments at {roof.gb_per_s:.0f} GB/s: "
         f"bound by {roof.bound}"
     )
 
@@ -218,6 +218,6 @@ def _print_reproduced(found: Reproduced) -> None:
         best = (milliseconds(found.best_s), gflops(record.flops, found.best_s))
         rows.append(("best of the task", "", *best, ""))
     title = caveat(record.target) or None
-    out.print(table(["", "Status", ">Latency (ms)", ">GFLOPS", "Error"], rows, title=title))
+    out.print(table(["", "Status", ".Latency (ms)", ".GFLOPS", "Error"], rows, title=title))
     if found.traceback:
         typer.echo(found.traceback)

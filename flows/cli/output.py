@@ -39,7 +39,7 @@ def _plain(value: Any) -> Any:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None
 ) -> Table:
-    """A table; a column whose name starts with ``>`` is right-aligned.
+    """A table; a column whose name starts with ``>`` is right-aligned, with ``.`` at its points.
 
     Cells are plain text: what looks like markup in them is printed as it stands. A cell that has
     a style is a `rich.text.Text`.
@@ -50,9 +50,15 @@ def table(
 
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
-        right = name.startswith(">")
-        made.add_column(name.lstrip(">"), justify="right" if right else "left", no_wrap=right)
-    for row in rows:
+        right = name[:1] in (">", ".")
+        made.add_column(name.lstrip(">."), justify="right" if right else "left", no_wrap=right)
+    cells = [list(row) for row in rows]
+    for place, name in enumerate(columns):
+        if name.startswith("."):
+            aligned = at_points(["" if row[place] is None else str(row[place]) for row in cells])
+            for row, text in zip(cells, aligned, strict=True):
+                row[place] = text
+    for row in cells:
         made.add_row(
             *(
                 cell if isinstance(cell, Text) else Text("" if cell is None else str(cell))
@@ -60,3 +66,12 @@ def table(
             )
         )
     return made
+
+
+def at_points(texts: Sequence[str]) -> list[str]:
+    """``texts`` with spaces behind them, so that right-aligned their decimal points line up.
+
+    A text without a point is a whole number, or no number: its end counts as the point.
+    """
+    tails = [len(text) - text.find(".") if "." in text else 0 for text in texts]
+    return [text + " " * (max(tails) - tail) for text, tail in zip(texts, tails, strict=True)]

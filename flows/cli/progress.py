@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from flows.cli.output import console, table
-from flows.numbers import milliseconds, number, show_ms
+from flows.numbers import latency, show_ms, speed
 from flows.reporting import Reporter
 from tilework.target.runs import caveat, mark
 
@@ -45,8 +45,8 @@ def budget_text(progress: Progress) -> str:
 
 def total_text(progress: Progress) -> str:
     """The estimated total latency, and how many tasks' share of it is measured."""
-    total = milliseconds(progress.estimated_total_s)
-    text = f"estimated total latency {total} ms{mark(progress.target)}"
+    total = latency(progress.estimated_total_s)
+    text = f"estimated total latency {total}{mark(progress.target)}"
     if progress.measured_tasks < len(progress.rows):
         text += f", {progress.measured_tasks} of {len(progress.rows)} tasks measured"
     return text
@@ -80,7 +80,7 @@ class LineReporter(Reporter):
         kind = "final" if progress.final else "round"
         typer.echo(
             f"{kind} {progress.rounds:3d}  task {row.id:2d} {row.desc[:28]:28s} "
-            f"{show_ms(row.latency_ms):>9s} ms {number(row.gflops, 1):>7s} GFLOPS  "
+            f"{show_ms(row.latency_ms):>9s} ms {speed(row.gflops):>7s} GFLOPS  "
             f"{total_text(progress)}  ({budget_text(progress)}){drift_text(progress.drift)}"
         )
 
@@ -151,14 +151,14 @@ def task_table(progress: Progress, rows: tuple[TaskRow, ...] | None = None) -> R
 
     shown = progress.rows if rows is None else rows
     return table(
-        [">ID", "Description", ">Weight", ">Latency (ms)", ">Speed (GFLOPS)", ">Trials"],
+        [">ID", "Description", ">Weight", ".Latency (ms)", ".Speed (GFLOPS)", ">Trials"],
         [
             (
                 Text(str(row.id), "bold") if row.id == progress.current else row.id,
                 row.desc,
                 f"{row.weight:g}",
                 show_ms(row.latency_ms),
-                number(row.gflops, 1),
+                speed(row.gflops),
                 row.trials,
             )
             for row in shown

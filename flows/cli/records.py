@@ -104,7 +104,7 @@ def best(
     code = ["Code"] if any(r.facts for r in found) else []
     console().print(
         table(
-            ["Workload", "Target", ">Latency (ms)", ">GFLOPS", ">Sketch", ">Spread", *code],
+            ["Workload", "Target", ".Latency (ms)", ".GFLOPS", ">Sketch", ">Spread", *code],
             [
                 (
                     r.workload, r.target, milliseconds(r.latency_s),

@@ -9,7 +9,7 @@ import typer
 from flows.cli import options
 from flows.cli.hints import network_options, print_commands, store_option
 from flows.cli.output import console, print_json, table
-from flows.numbers import milliseconds, show_ms
+from flows.numbers import latency, show_ms
 from tilework.target.runs import caveat, mark
 
 if TYPE_CHECKING:
@@ -210,10 +210,8 @@ def print_report(report: TuneReport, options: str = "") -> None:
     out = console()
     progress = report.progress
     out.print(task_table(progress))
-    total = milliseconds(progress.estimated_total_s)
-    out.print(
-        f"Estimated total latency: {total} ms{mark(report.target)} ({budget_text(progress)})"
-    )
+    total = latency(progress.estimated_total_s)
+    out.print(f"Estimated total latency: {total}{mark(report.target)} ({budget_text(progress)})")
     if progress.settled:
         out.print(
             f"Best schedules chosen by finals, timed in turns: {progress.settled} of "
@@ -264,7 +262,7 @@ def _print_latency(report: TuneReport) -> None:
     out = console()
     out.print(
         table(
-            ["End to end", ">median ms", ">mean", ">min", ">max"],
+            ["End to end", ".median ms", ".mean", ".min", ".max"],
             rows,
             title=caveat(report.target) or None,
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilework.latency import latency
 from tilework.runtime.executor import Roofline
 from tilework.runtime.image import Image, Step
 from tilework.runtime.module import Module
@@ -77,19 +78,23 @@ class Gap:
         """The gap in words: a line for the network, and one per kernel that matters."""
         side = "above" if self.gap_ms > 0 else "below"
         out = [
-            f"end to end {self.end_to_end_ms:.3f} ms is {abs(self.share):.0%} {side} the sum of "
-            f"the tasks, {self.tasks_ms:.3f} ms"
+            f"end to end {_text(self.end_to_end_ms)} is {abs(self.share):.0%} {side} the sum of "
+            f"the tasks, {_text(self.tasks_ms)}"
         ]
         if self.gap_ms <= 0:
             return out
         matter = [r for r in self.rows if r.extra_ms > 0.02 * self.gap_ms]
         for row in matter[:most]:
             times = f" x{row.calls}" if row.calls > 1 else ""
-            out.append(f"{row.extra_ms:+.3f} ms {row.desc}{times}: {row.why}")
+            out.append(f"{_text(row.extra_ms, signed=True)} {row.desc}{times}: {row.why}")
         rest = self.gap_ms - sum(r.extra_ms for r in matter[:most])
         if len(out) > 1 and abs(rest) > 0.1 * abs(self.gap_ms):
-            out.append(f"{rest:+.3f} ms all other kernels, and the way between them")
+            out.append(f"{_text(rest, signed=True)} all other kernels, and the way between them")
         return out
+
+
+def _text(milliseconds: float, *, signed: bool = False) -> str:
+    return latency(milliseconds / 1e3, signed=signed)
 
 
 def explain_gap(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError
+from tilework.latency import latency
 from tilework.locks import Lock
 from tilework.runtime.archive import read_image, write_image
 from tilework.runtime.arrays import aligned_copy, aligned_empty, ready_copy
@@ -241,7 +242,7 @@ class Module:
             lines.append(f"  {winograd}")
         if tuned == len(self.report):
             total = sum((r.latency_s or 0) * r.weight for r in self.report)
-            lines.append(f"  recorded time of all tasks {1e3 * total:.3f} ms")
+            lines.append(f"  recorded time of all tasks {latency(total)}")
         return "\n".join(lines)
 
     def save(self, path: str | PathLike[str], *, private_key: Key | None = None) -> None:
