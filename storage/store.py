@@ -162,7 +162,7 @@ class RecordStore:
             found = self._index.get((workload_key, target), {}).values()
             return sorted((r for r in found if device is None or device.owns(r)), key=_order)
 
-    def hints(self, workload_key: str, target: str, device: DeviceIdentity) -> list[Record]:
+    def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
         """See `tilework.record.History.hints`."""
         return best_elsewhere(self.of(workload_key, target), device)
 

@@ -7,14 +7,14 @@ them, `tilework.search` and `tilework.runtime` read them through `History`. No p
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from tilework.target.identity import DeviceIdentity
+from tilework.target.identity import SAME_SPEED, DeviceIdentity
 
 SCHEMA_VERSION = 4
 """Version of the record's columns. Columns are only ever added, with a new version.
@@ -147,6 +147,25 @@ class Record:
         return self.status == Status.ok and latency is not None and 0 < latency < math.inf
 
 
+def new_writer() -> str:
+    """A short random name for a session that writes records.
+
+    Two machines that are alike may work on one run at once: their rounds have equal numbers.
+    """
+    return secrets.token_hex(4)
+
+
+def record_id(run_id: str, round: int, writer: str, position: int) -> str:
+    """Identity of a record: its run, its round, who wrote that (may be empty), its place in it."""
+    return "-".join(filter(None, (run_id, f"{round:06d}", writer, f"{position:04d}")))
+
+
+def writer_of(record: Record) -> str:
+    """Who wrote a record, by its id; empty for records from before writers had names."""
+    middle = record.record_id.removeprefix(f"{record.run_id}-{record.round:06d}-")
+    return middle.rpartition("-")[0] if middle != record.record_id else ""
+
+
 @runtime_checkable
 class History(Protocol):
     """What the search and the compiler read: the measurements of a workload on a target.
@@ -166,8 +185,8 @@ class History(Protocol):
     ) -> list[Record]:
         """All records, failures included, in the order in which they were made."""
 
-    def hints(self, workload_key: str, target: str, device: DeviceIdentity) -> list[Record]:
-        """The best record of each other device, the most recent first.
+    def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
+        """The best record of each device but this one, the most recent first; None: of each.
 
         Their schedules are worth trying; their latencies say nothing here.
         """
@@ -232,14 +251,30 @@ def contenders(records: Iterable[Record]) -> list[Record]:
     return kept
 
 
-def best_elsewhere(records: Iterable[Record], device: DeviceIdentity) -> list[Record]:
+def best_elsewhere(records: Iterable[Record], device: DeviceIdentity | None) -> list[Record]:
     """The best record of each device but this one, the most recent first: see `History.hints`."""
     others: dict[str, list[Record]] = {}
     for record in records:
-        if not device.owns(record):
+        if device is None or not device.owns(record):
             others.setdefault(_machine(record), []).append(record)
-    found = [best for rows in others.values() if (best := best_of(rows)) is not None]
+    groups = [rows for found in others.values() for rows in _by_speed(found)]
+    found = [best for rows in groups if (best := best_of(rows)) is not None]
     return sorted(found, key=lambda record: (record.created_at, record.record_id), reverse=True)
+
+
+def _by_speed(records: list[Record]) -> list[list[Record]]:
+    """Records of devices with equal facts, those of each speed apart; see `SAME_SPEED`."""
+
+    def speed(record: Record) -> float:
+        return record.device_calibration_s or 0.0
+
+    groups: list[list[Record]] = []
+    for record in sorted(records, key=speed):
+        slowest = SAME_SPEED * speed(groups[-1][0]) if groups else -1.0
+        if speed(record) >= slowest and (slowest or speed(record)):
+            groups.append([])
+        groups[-1].append(record)
+    return groups
 
 
 def _machine(record: Record) -> str:
@@ -288,7 +323,7 @@ class MemoryHistory:
         found = self._by_key.get((workload_key, target), {}).values()
         return [record for record in found if device is None or device.owns(record)]
 
-    def hints(self, workload_key: str, target: str, device: DeviceIdentity) -> list[Record]:
+    def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
         """See `History.hints`."""
         return best_elsewhere(self.of(workload_key, target), device)
 

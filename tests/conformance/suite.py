@@ -288,12 +288,12 @@ class CountedConformance(KindConformance):
 
 
 def _results(history: MemoryHistory) -> list[tuple[Any, ...]]:
-    """What a run found, without times of day and of building."""
+    """What a run found, without times of day and of building, and without who wrote it."""
 
     def key(r: Record) -> tuple[Any, ...]:
         return (
-            r.record_id, r.workload_key, r.sketch_id, r.decisions, r.status, r.latency_s,
-            r.latency_samples, r.code_hash, r.max_rel_error, r.predicted_score,
+            r.run_id, r.round, r.record_id[-4:], r.workload_key, r.sketch_id, r.decisions,
+            r.status, r.latency_s, r.latency_samples, r.code_hash, r.max_rel_error, r.predicted_score,
         )  # fmt: skip
 
     return sorted(map(key, history.read()))

@@ -12,6 +12,7 @@ from tilework import kinds
 from tilework.measure.settings import Settings
 from tilework.runtime.samples import Stopwatch
 from tilework.target import Target
+from tilework.target.identity import DeviceIdentity
 
 
 class Buffer(Protocol):
@@ -74,7 +75,10 @@ class Device(Protocol):
         """
 
     def name(self, target: Any) -> str:
-        """What the latencies of records were measured on; records of other names do not count."""
+        """What the latencies of records were measured on, for people."""
+
+    def identity(self, target: Any) -> DeviceIdentity:
+        """What they were measured on, for telling whose records count; costly at most once."""
 
     def settings(self) -> Settings:
         """How to measure, where the caller does not say."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.device import device_of
-from tilework.record import FACTS, SCHEMA_VERSION, Purpose, Record, Status
+from tilework.record import FACTS, SCHEMA_VERSION, Purpose, Record, Status, record_id
 from tilework.space.protocol import space_of
 from tilework.target import Target
+from tilework.target.identity import DeviceIdentity, identity_of
 from tilework.version import __version__
 
 
@@ -24,19 +25,24 @@ def to_records(
     network: str = "",
     purpose: Purpose = Purpose.search,
     created_at: datetime | None = None,
+    writer: str = "",
+    device: DeviceIdentity | None = None,
 ) -> list[Record]:
     """The records of one round of one task, in the order of `measured`.
 
-    Record ids are made of the run, the round and the position, so that a round measured again
-    under the same name has the same ids.
+    Record ids are made of the run, the round, the writer and the position; see `record_id`.
+
+    Args:
+        writer: who measured, where several may measure rounds of one run; see `new_writer`.
+        device: what was measured on; the target's device on this machine if None.
     """
-    device = device_of(task.target).name(task.target)
+    device = device or identity_of(task.target)
     rules_version = space_of(task.target).version
     now = created_at or datetime.now(UTC)
     return [
         Record(
             schema_version=SCHEMA_VERSION,
-            record_id=f"{run_id}-{round:06d}-{position:04d}",
+            record_id=record_id(run_id, round, writer, position),
             run_id=run_id,
             round=round,
             created_at=now,
@@ -45,7 +51,7 @@ def to_records(
             network=network,
             flops=float(task.flops),
             target=str(task.target),
-            device=device,
+            device=device_of(task.target).name(task.target),
             host=platform.node(),
             num_cores=task.target.num_cores,
             engine_version=__version__,
@@ -64,6 +70,8 @@ def to_records(
             predicted_score=one.candidate.predicted_score,
             model_id=one.candidate.model_id,
             purpose=Purpose.refused if one.status == Status.unfit else purpose,
+            device_id=device.id,
+            device_calibration_s=device.calibration_s,
             **{name: int(one.facts[name]) for name in FACTS if name in one.facts},
         )
         for position, one in enumerate(measured)
@@ -71,8 +79,8 @@ def to_records(
 
 
 def from_records(records: Iterable[Record], target: Target) -> list[Measured]:
-    """The measurements behind records of the target's device, finals left out."""
-    device = device_of(target).name(target)
+    """The measurements behind records of this machine's device, finals left out."""
+    device = identity_of(target)
     return [
         Measured(
             Candidate(r.sketch_id, r.decisions, r.predicted_score or 0.0, r.model_id),
@@ -80,5 +88,5 @@ def from_records(records: Iterable[Record], target: Target) -> list[Measured]:
             r.build_s, r.max_rel_error, r.code_hash, r.facts,
         )
         for r in records
-        if r.purpose == Purpose.search and r.device == device
+        if r.purpose == Purpose.search and device.owns(r)
     ]  # fmt: skip

@@ -27,7 +27,7 @@ from tilework.measure.drift import drift, drifted
 from tilework.measure.records import to_records
 from tilework.model import CostModel, Observation, XGBModel
 from tilework.model.metrics import ranking_metrics
-from tilework.record import Purpose, Record, RecordLog, best_of
+from tilework.record import Purpose, Record, RecordLog, best_of, new_writer, writer_of
 from tilework.search.budget import Budget
 from tilework.search.failures import TaskFailure, frequent_causes
 from tilework.search.finals import FINAL_SHARE, Judge, as_candidates, finalists
@@ -112,6 +112,7 @@ class TuningSession:
         self.model: CostModel = XGBModel(seed) if model is None else model
         self._build_factor = build_factor
         self._network = network
+        self._writer = new_writer()
         self._reproduce = reproduce
         self._policies = [
             SketchPolicy(task, self.model, seed=seed, params=options.policy, space=space_of(task))
@@ -181,7 +182,12 @@ class TuningSession:
         """
         number = self._rounds
         records = to_records(
-            self.tasks[index], measured, run_id=self.run_id, round=number, network=self._network
+            self.tasks[index],
+            measured,
+            run_id=self.run_id,
+            round=number,
+            network=self._network,
+            writer=self._writer,
         )
         before = self.scheduler.states[index].best_s
         keep_workloads(self.history, [self.tasks[index]])
@@ -230,6 +236,7 @@ class TuningSession:
             run_id=self.run_id,
             round=number,
             network=self._network,
+            writer=self._writer,
             purpose=Purpose.final,
         )
         self.history.append(records)
@@ -337,19 +344,20 @@ class TuningSession:
 
     def _restore(self) -> None:
         """Take over what the history knows: every run's latencies, this run's spending."""
-        own: dict[int, tuple[int, list[Record]]] = {}
+        own: dict[tuple[int, str], tuple[int, list[Record]]] = {}
         for index, policy in enumerate(self._policies):
-            rounds: dict[tuple[str, int], list[Record]] = {}
+            rounds: dict[tuple[str, int, str], list[Record]] = {}
             known = policy.known(self.history)
             for record in (*known.records, *known.refused):
-                rounds.setdefault((record.run_id, record.round), []).append(record)
-            for (run_id, number), records in rounds.items():
+                part = (record.run_id, record.round, writer_of(record))
+                rounds.setdefault(part, []).append(record)
+            for (run_id, number, writer), records in rounds.items():
                 if run_id == self.run_id:
-                    own[number] = (index, records)
+                    own[number, writer] = (index, records)
                 else:
                     trials, ok = len(_trials(records)), _num_ok(records)
                     self.scheduler.credit(index, trials, ok, _best_s(records))
-        for number, (index, records) in sorted(own.items()):
+        for (number, _), (index, records) in sorted(own.items()):
             self._count(index, number, records)
             readings = [r.calibration_s for r in records if r.calibration_s is not None]
             self._calibrations += readings[:1]

@@ -11,7 +11,11 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+from tilework import kinds
+from tilework.target.base import Target
 
 SAME_SPEED = 1.25
 """Devices with equal facts whose calibrations differ by less than this factor are the same.
@@ -61,3 +65,19 @@ class DeviceIdentity:
         if calibration_s is None or self.calibration_s is None:
             return True
         return 1 / SAME_SPEED < calibration_s / self.calibration_s < SAME_SPEED
+
+
+@lru_cache(maxsize=64)
+def identity_of(target: Target) -> DeviceIdentity:
+    """The device of this machine that a target's kernels are measured on; found once a process.
+
+    A machine that is asked for the first time is calibrated, which takes part of a second. Where
+    the target is another machine's, it is what would measure it: see `device_here`.
+    """
+    found: DeviceIdentity = kinds.room(target.kind, "device").for_target(target).identity(target)
+    return found
+
+
+def device_here(target: Target) -> DeviceIdentity | None:
+    """As `identity_of`; None for a target whose programs cannot run on this machine."""
+    return None if target.missing_on_host() else identity_of(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -161,9 +162,12 @@ def test_the_usage_names_the_options():
 
 
 def test_an_answer_of_the_driver():
-    answer = json.dumps([0, 13010, [["NVIDIA H200", 9, 0, 132, 1980000, 60 << 20]]])
+    answer = json.dumps(
+        [0, 13010, [["NVIDIA H200", 141 << 30, 9, 0, 132, 1980000, 60 << 20, 3201000, 6016]]]
+    )
     found = probe.ask([sys.executable, "-c", f"print({answer!r})"])
-    assert found == Found((H200,), (13, 1), "")
+    h200 = replace(H200, memory_bytes=141 << 30, memory_ghz=3.201, memory_bits=6016)
+    assert found == Found((h200,), (13, 1), "")
 
 
 @pytest.mark.parametrize(

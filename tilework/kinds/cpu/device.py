@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.kinds.cpu.identity import identity
 from tilework.kinds.cpu.kernel_call import BoundKernel, LoadedKernel, load_kernel
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.kernel import Kernel
@@ -16,6 +17,7 @@ from tilework.measure.host_speed import host_calibration_s
 from tilework.measure.settings import Settings
 from tilework.runtime.samples import HostStopwatch
 from tilework.target.host import processor_name
+from tilework.target.identity import DeviceIdentity
 
 _PAGE = 4096
 _POOL_STEP = 128 << 20
@@ -41,6 +43,10 @@ class CpuDevice:
     def name(self, target: CpuTarget) -> str:
         """The processor, as its maker writes it."""
         return processor_name()
+
+    def identity(self, target: CpuTarget) -> DeviceIdentity:
+        """This machine, whatever code it runs; see `tilework.kinds.cpu.identity`."""
+        return identity()
 
     def settings(self) -> Settings:
         """As `Settings` stands."""

@@ -83,7 +83,7 @@ class CpuTarget(Target):
         bits = 512 if "avx512f" in features else 256 if "avx" in features else 128
         put(self, "vector_bits", bits)
         put(self, "num_vector_registers", 32 if bits == 512 or "neon" in features else 16)
-        l1, l2, l3 = _cache_sizes() if native else (32 << 10, 1 << 20, 16 << 20)
+        l1, l2, l3 = cache_sizes() if native else (32 << 10, 1 << 20, 16 << 20)
         put(self, "l1_bytes", l1)
         put(self, "l2_bytes", l2)
         put(self, "l3_bytes", l3)
@@ -226,7 +226,8 @@ def _apply_mattr(features: frozenset[str], mattr: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def _cache_sizes() -> tuple[int, int, int]:
+def cache_sizes() -> tuple[int, int, int]:
+    """Bytes of this machine's L1 (of data), L2 and L3; typical ones where it does not tell."""
     sizes = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     for index in sorted(_CACHE_DIR.glob("index*")):

@@ -28,12 +28,15 @@ for number in range(count.value if code == 0 else 0):
     device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
     if cuda.cuDeviceGet(ctypes.byref(device), number) or cuda.cuDeviceGetName(name, 256, device):
         continue
-    found.append([name.value.decode(errors="replace")] + [attribute(a, device) for a in {wanted}])
+    nbytes = ctypes.c_size_t()
+    cuda.cuDeviceTotalMem_v2(ctypes.byref(nbytes), device)
+    facts = [attribute(a, device) for a in {wanted}]
+    found.append([name.value.decode(errors="replace"), nbytes.value] + facts)
 print(json.dumps([code, version.value, found]))
 """
 # numbers of CUdevice_attribute in cuda.h: compute capability (major, minor), multiprocessors,
-# clock in kHz, bytes of the L2 cache
-_WANTED = (75, 76, 16, 13, 38)
+# clock in kHz, bytes of the L2 cache; clock in kHz and width in bits of the memory
+_WANTED = (75, 76, 16, 13, 38, 36, 37)
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class FoundDevice:
         sms: its multiprocessors.
         ghz: its highest clock; 0 where the driver does not tell.
         l2_bytes: size of its second-level cache.
+        memory_bytes: of its own memory, or of its share of it; 0 where the driver does not tell.
+        memory_ghz, memory_bits: clock and width of that memory; 0 likewise.
     """
 
     name: str
@@ -53,6 +58,22 @@ class FoundDevice:
     sms: int
     ghz: float
     l2_bytes: int
+    memory_bytes: int = 0
+    memory_ghz: float = 0.0
+    memory_bits: int = 0
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What tells this device from others of its name; for `DeviceIdentity`."""
+        known = {
+            "arch": self.arch,
+            "multiprocessors": str(self.sms),
+            "clock": f"{1e3 * self.ghz:.0f} MHz",
+            "L2": f"{self.l2_bytes >> 10} KiB",
+            "memory": f"{round(self.memory_bytes / 2**30)} GiB",
+            "memory clock": f"{1e3 * self.memory_ghz:.0f} MHz",
+            "memory width": f"{self.memory_bits} bits",
+        }
+        return tuple((name, text) for name, text in known.items() if not text.startswith("0 "))
 
 
 @dataclass(frozen=True)
@@ -98,7 +119,7 @@ def ask(command: list[str]) -> Found:
     if code:
         return Found((), driver, f"the NVIDIA driver reports error {code} (100: no device)")
     devices = tuple(
-        FoundDevice(name, f"sm_{major}{minor}", sms, khz / 1e6, l2)
-        for name, major, minor, sms, khz, l2 in rows
+        FoundDevice(name, f"sm_{major}{minor}", sms, khz / 1e6, l2, nbytes, m_khz / 1e6, bits)
+        for name, nbytes, major, minor, sms, khz, l2, m_khz, bits in rows
     )
     return Found(devices, driver, "" if devices else "the NVIDIA driver finds no device")

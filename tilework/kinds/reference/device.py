@@ -16,6 +16,7 @@ from tilework.measure.host_buffer import HostBuffer
 from tilework.measure.settings import Settings
 from tilework.runtime.arrays import check_ready
 from tilework.runtime.samples import Call, Lap
+from tilework.target.identity import DeviceIdentity
 
 NAME = "reference interpreter"
 
@@ -35,6 +36,10 @@ class ReferenceDevice:
     def name(self, target: ReferenceTarget) -> str:
         """The same on every machine."""
         return NAME
+
+    def identity(self, target: ReferenceTarget) -> DeviceIdentity:
+        """One for all machines: what is counted is the same everywhere."""
+        return DeviceIdentity(NAME)
 
     def settings(self) -> Settings:
         """One sample of one call: another would say the same."""

@@ -10,6 +10,8 @@ from tilework.kinds.cuda.emulate.compile import compiler
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.measure.host_speed import host_calibration_s
 from tilework.measure.settings import Settings
+from tilework.target.host import processor_name
+from tilework.target.identity import DeviceIdentity
 
 
 class EmulatedDevice(CudaDevice):
@@ -27,6 +29,10 @@ class EmulatedDevice(CudaDevice):
     def name(self, target: CudaTarget) -> str:
         """What is emulated, and that it is."""
         return f"{described(target)} (emulated)"
+
+    def identity(self, target: CudaTarget) -> DeviceIdentity:
+        """The model, and the processor that stands in for it."""
+        return DeviceIdentity(self.name(target), (("on", processor_name()),))
 
     def settings(self) -> Settings:
         """A few single calls: each takes long, and says little."""

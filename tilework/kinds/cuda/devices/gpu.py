@@ -13,11 +13,12 @@ from tilework.kinds.cuda.devices.loaded import LoadedLaunches
 from tilework.kinds.cuda.drivers.driver import Driver
 from tilework.kinds.cuda.drivers.memory import Memory
 from tilework.kinds.cuda.drivers.stream import GraphStopwatch, Stream
-from tilework.kinds.cuda.probe import look
+from tilework.kinds.cuda.probe import FoundDevice, look
 from tilework.kinds.cuda.source import nvrtc
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel
 from tilework.measure.settings import Settings
+from tilework.target.identity import DeviceIdentity
 
 _POOL_STEP = 64 << 20
 
@@ -66,8 +67,13 @@ class CudaDevice:
 
     def name(self, target: CudaTarget) -> str:
         """What the driver calls it; without a device, what its model is called."""
-        here = (found.name for found in look().devices if found.arch == target.arch)
-        return next(here, described(target))
+        here = _here(target)
+        return described(target) if here is None else here.name
+
+    def identity(self, target: CudaTarget) -> DeviceIdentity:
+        """What the driver says of it; its clocks tell boards of one name apart."""
+        here = _here(target)
+        return DeviceIdentity(self.name(target), () if here is None else here.facts())
 
     def settings(self) -> Settings:
         """Weights come from memory: their copies fill twice the second-level cache."""
@@ -133,6 +139,11 @@ class CudaDevice:
             self._pool = None  # first, so that both need not fit
             self._pool = Memory(self.driver, -(-size // _POOL_STEP) * _POOL_STEP)
         return self._pool
+
+
+def _here(target: CudaTarget) -> FoundDevice | None:
+    """The first device of the target's architecture, if there is one."""
+    return next((found for found in look().devices if found.arch == target.arch), None)
 
 
 def described(target: CudaTarget) -> str:

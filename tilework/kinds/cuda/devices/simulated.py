@@ -20,6 +20,7 @@ from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel
 from tilework.measure.settings import Settings
 from tilework.runtime.samples import Call, Lap
+from tilework.target.identity import DeviceIdentity
 
 _SAMPLES = 3
 _CALIBRATION_S = 1e-4
@@ -48,6 +49,10 @@ class SimulatedDevice:
     def name(self, target: CudaTarget) -> str:
         """What is simulated, and that it is."""
         return f"{described(target)} (simulated)"
+
+    def identity(self, target: CudaTarget) -> DeviceIdentity:
+        """The model: its latencies are the same wherever they are invented."""
+        return DeviceIdentity(self.name(target))
 
     def settings(self) -> Settings:
         """A few samples; there are no outputs to verify."""
