@@ -5,136 +5,162 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from flows.reporting import current_reporter
 from tasks.finish import gap_lines
-from tasks.network import network_label
-from tasks.report import CheckResult, Timing, TuneReport
-from tasks.run import TuningRun
+from tasks.report import Finished, TuneReport
+from tasks.run import SearchPlan
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_targets
-from tilework.errors import ModuleError
+from tilework.errors import ModuleError, RunFailed
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from flows.settings import TuneSettings
+    from storage import RecordStore
     from tasks.network import Extracted
+    from tasks.report import CheckResult, Standing
+    from tasks.run import TuningRun
     from tilework.record import Record
     from tilework.target import Target
 
 
-def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> TuneReport:
-    """Tune a network: extract, rounds until the budget is spent, distill, compile, check, time.
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What a tuning run came to.
+
+    Attributes:
+        report: the outcome.
+        records: all that is known of the network's tasks on this target, of earlier runs too.
+    """
+
+    report: TuneReport
+    records: list[Record]
+
+
+class TuneFailed(RunFailed):
+    """A run whose module must not be used and was not kept; ``tuned`` is what it came to."""
+
+    def __init__(self, tuned: Tuned) -> None:
+        super().__init__(tuned.report.failed)
+        self.tuned = tuned
+
+
+def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
+    """Tune a network: extract, prepare, rounds until the budget is spent, finals; then `finish`.
 
     May be killed at any moment and called again with equal settings: finished rounds are found in
     the store and count towards the budget.
 
     Raises:
+        TuneFailed: the module is wrong or slower than the one that it would replace. The records
+            are kept, and the old module stays as it was.
         TileworkError: the network, target or store is unusable, or every measurement fails.
     """
-    report, _ = tune_with_records(settings, stages)
-    return report
-
-
-def tune_with_records(
-    settings: TuneSettings, stages: Stages = PLAIN
-) -> tuple[TuneReport, dict[str, float]]:
-    """As `tune_pipeline`, with the weight of each workload beside the report."""
     reporter = current_reporter()
-    target = settings.resolved_target()
-    sparse = settings.sparse_weights()
+    target, spec = settings.resolved_target(), settings.spec()
     store = open_store(settings.store)
     store.check_writable()
-    _check_output(settings.output)
+    check_output_place(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
-    found = stages.extract(
-        settings.network,
-        target,
-        settings.batch,
-        settings.layout,
-        settings.precision,
-        settings.shapes,
-        sparse,
-    )
+    found = stages.extract(spec, target)
     with settings.measurer() as measurer:
-        run = TuningRun(
-            found,
+        plan = SearchPlan(
+            found.tasks,
+            found.weights,
             settings.tuning_options(),
-            store,
-            measurer,
             run_id=settings.run_id(found.fingerprint),
             seed=settings.seed,
-            label=network_label(settings.network, sparse),
+            label=spec.label,
             extend=settings.extend,
             reproduce=f"tilework reproduce {{record_id}} --store {shlex.quote(settings.store)}",
         )
+        run = stages.prepare(plan, store, measurer, reporter.warn)
         for problem in store.problems:
-            reporter.note(f"warning: {problem}")
+            reporter.warn(problem)
         for other, count in other_targets(store, found.tasks).items():
             reporter.note(f"{settings.store}: {count} rows not used: they are of target {other}")
-        _introduce(run)
-        reporter.stage("searching")
-        _search(run, stages)
-        stopped = run.session.result().stopped
-        reporter.stage(f"search over: {stopped}; timing the fastest candidates in turns")
-        _finals(run, stages)
-        progress = run.progress()
-    stages.distill(store)
-    module = _Finished()
+        stopped = search(run, stages)
+    stages.distill(run)
+    finished = Finished()
     if target.run == "simulated":
         reporter.note(f"nothing is compiled, checked or timed: {target} is {caveat(str(target))}")
     else:
-        module = _finish(settings, target, found, stages)
-    report = TuneReport(
-        run_id=run.session.run_id,
-        network=settings.network,
-        target=str(target),
-        store=settings.store,
-        module=module.path,
-        progress=progress,
-        before=module.before,
-        after=module.after,
-        check=module.check,
-        stopped=stopped,
-        resumed_rounds=run.resumed_rounds,
-        gap=module.gap,
-        failures=_failures(r for r in store.read() if r.run_id == run.session.run_id),
-    )
-    weights = zip(found.tasks, found.weights, strict=True)
-    return report, {task.workload_key: weight for task, weight in weights}
+        finished = finish(found, target, store, settings.output, stages)
+    tuned = _tuned(settings, run, found, stopped, finished)
+    if finished.failed:
+        raise TuneFailed(tuned)
+    return tuned
 
 
-class _Finished(NamedTuple):
-    """What follows the search: see `tasks.report.TuneReport`; nothing for a simulated target."""
+def search(run: TuningRun, stages: Stages = PLAIN) -> str:
+    """Rounds until the session says that the run is over, then finals; why the rounds ended."""
+    reporter = current_reporter()
+    _introduce(run)
+    reporter.stage("searching")
+    told = 0
+    while (index := run.next_task()) is not None:
+        finished = stages.round(run, index)
+        if finished is None:
+            continue
+        reporter.progress(run.progress(finished))
+        for failure in run.session.failures[told:]:
+            reporter.warn(str(failure))
+        told = len(run.session.failures)
+    stopped = run.session.result().stopped
+    reporter.stage(f"search over: {stopped}; timing the fastest candidates in turns")
+    while (index := run.next_final()) is not None:
+        finished = stages.final(run, index)
+        if finished is not None:
+            reporter.progress(run.progress(finished))
+    return stopped
 
-    path: str = ""
-    before: Timing | None = None
-    after: Timing | None = None
-    check: CheckResult | None = None
-    gap: tuple[str, ...] = ()
 
+def finish(
+    found: Extracted, target: Target, store: RecordStore, output: str, stages: Stages = PLAIN
+) -> Finished:
+    """Compile with what the store knows, check, time, and keep the module if it is good.
 
-def _finish(settings: TuneSettings, target: Target, found: Extracted, stages: Stages) -> _Finished:
-    """Compile with what was found, check, time."""
+    ``failed`` of what is returned says why it was not kept, and the old file is as it was.
+
+    Raises:
+        TileworkError: it cannot be compiled, or not written.
+    """
     reporter = current_reporter()
     reporter.stage("compiling")
-    compiled = stages.compile(
-        found.network, target, settings.store, settings.output, settings.precision
-    )
-    reporter.stage("checking the output")
-    checked = stages.check(compiled)
-    reporter.stage("timing the network, untuned and tuned in turns")
-    before, after = stages.benchmark(compiled)
-    gap = gap_lines(compiled.tuned, after.median_ms)
-    return _Finished(settings.output, before, after, checked, gap)
+    compiled = stages.compile(found, target, store, output)
+    checked: CheckResult | None = None
+    standing: Standing | None = None
+    gap: tuple[str, ...] = ()
+    try:
+        for note in compiled.notes:
+            reporter.note(note)
+        reporter.stage("checking the output")
+        checked = stages.check(compiled)
+        if checked is not None and checked.passed:
+            reporter.stage("timing the network in turns with what it replaces")
+            standing = stages.compare(compiled)
+        if standing is not None:
+            gap = gap_lines(compiled.tuned, standing.tuned.median_ms)
+        path = stages.keep(compiled, checked, standing)
+    except RunFailed as error:
+        return Finished("", checked, standing, gap, failed=str(error))
+    finally:
+        compiled.discard()
+    return Finished(path, checked, standing, gap)
 
 
-def _check_output(output: str) -> None:
-    """Fail before the search, not after it, if the module cannot be written."""
+def check_output_place(output: str) -> None:
+    """Fail before the search, not after it, if the module cannot be written.
+
+    Raises:
+        ModuleError: ``output`` is no place for a file.
+    """
     if not output:
         return
     path = Path(output)
@@ -144,10 +170,35 @@ def _check_output(output: str) -> None:
         )
 
 
+def _tuned(
+    settings: TuneSettings, run: TuningRun, found: Extracted, stopped: str, finished: Finished
+) -> Tuned:
+    target = str(run.target)
+    records = [r for task in found.tasks for r in run.store.of(task.workload_key, target)]
+    weights = zip(found.tasks, found.weights, strict=True)
+    report = TuneReport(
+        run_id=run.session.run_id,
+        network=settings.network,
+        target=target,
+        store=settings.store,
+        module=finished.module,
+        progress=run.progress(),
+        check=finished.check,
+        standing=finished.standing,
+        failed=finished.failed,
+        stopped=stopped,
+        resumed_rounds=run.resumed_rounds,
+        failures=_failures(r for r in records if r.run_id == run.session.run_id),
+        gap=finished.gap,
+        weights={task.workload_key: float(weight) for task, weight in weights},
+    )
+    return Tuned(report, records)
+
+
 def _introduce(run: TuningRun) -> None:
     reporter = current_reporter()
-    tasks = run.extracted
-    reporter.note(f"{len(tasks.tasks)} distinct tasks, {sum(tasks.weights)} calls")
+    plan = run.plan
+    reporter.note(f"{len(plan.tasks)} distinct tasks, {sum(plan.weights)} calls")
     if run.resumed_rounds:
         budget = run.session.budget
         reporter.note(
@@ -155,32 +206,6 @@ def _introduce(run: TuningRun) -> None:
             f"({budget.trials} trials, {budget.elapsed_s:.0f} s): going on from there"
         )
     reporter.progress(run.progress())
-
-
-def _search(run: TuningRun, stages: Stages) -> None:
-    """Rounds until the session says that the run is over."""
-    reporter = current_reporter()
-    told = 0
-    while (index := run.next_task()) is not None:
-        number = run.session.rounds
-        if not stages.propose(run, index, number):
-            continue
-        stages.measure(run, index, number)
-        finished = stages.store(run, index, number)
-        reporter.progress(run.progress(finished))
-        for failure in run.session.failures[told:]:
-            reporter.note(f"warning: {failure}")
-        told = len(run.session.failures)
-        stages.refit(run, index, number)
-
-
-def _finals(run: TuningRun, stages: Stages) -> None:
-    """Choose the best of each task among its fastest candidates."""
-    reporter = current_reporter()
-    while (index := run.next_final()) is not None:
-        finished = stages.judge(run, index, run.session.rounds)
-        if finished is not None:
-            reporter.progress(run.progress(finished))
 
 
 def _failures(records: Iterable[Record]) -> dict[str, int]:

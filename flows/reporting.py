@@ -18,6 +18,10 @@ class Reporter:
     def note(self, text: str) -> None:
         """Something worth one line, for instance that finished rounds were found."""
 
+    def warn(self, text: str) -> None:
+        """Something that should not be and that the run lives with, such as a full disk."""
+        self.note(f"warning: {text}")
+
     def progress(self, progress: Progress) -> None:
         """A round is finished and stored (or was found finished)."""
 

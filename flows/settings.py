@@ -13,7 +13,7 @@ from tilework.dtypes import Precision
 from tilework.target import Target
 
 if TYPE_CHECKING:
-    from tasks.network import Sparse
+    from tasks.network import NetworkSpec
     from tilework.measure import Measurer
     from tilework.search import TuningOptions
 
@@ -62,15 +62,18 @@ class TuneSettings(BaseModel):
         target = Target(self.target)
         return target if self.threads is None else target.with_cores(self.threads)
 
-    def sparse_weights(self) -> Sparse | None:
-        """How weights become block-sparse, if they do.
+    def spec(self) -> NetworkSpec:
+        """Which network, and in which form.
 
         Raises:
             NetworkError: ``sparse`` or ``block`` cannot be read.
         """
-        from tasks.network import parse_sparse
+        from tasks.network import NetworkSpec, parse_sparse
 
-        return parse_sparse(self.sparse, self.block)
+        sparse = parse_sparse(self.sparse, self.block)
+        return NetworkSpec(
+            self.network, self.batch, self.layout, self.precision, self.shapes, sparse
+        )
 
     def tuning_options(self) -> TuningOptions:
         """The search options of ``effort``, with the budgets replaced if any is given."""

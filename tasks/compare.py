@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tasks.check import check_output
 from tasks.engines import max_rel_error, random_inputs, time_engines, timing_of
-from tasks.finish import check_output, compile_with_records, gap_lines
+from tasks.finish import gap_lines
 from tasks.peers import load_peer
 from tasks.report import CheckResult, Timing
+from tasks.stores import open_store
 
 if TYPE_CHECKING:
     from tasks.peers import Engine
@@ -79,10 +81,11 @@ def compare_engines(
     Raises:
         TileworkError: a peer is unknown or not installed, or the network cannot be exported.
     """
+    import tilework as tw
     from tilework.runtime.samples import paired_ratio
 
     inputs = random_inputs(net)
-    module = compile_with_records(net, target, store, precision)
+    module = tw.compile(net, target, records=open_store(store), precision=precision)
     engines: dict[str, Engine] = {"tilework": module}
     with tempfile.TemporaryDirectory() as folder:
         if peers:

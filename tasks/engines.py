@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import comb
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,25 @@ def timing_of(samples: Samples) -> Timing:
     """Statistics of samples, in milliseconds."""
     values = [1e3 * s for s in samples.seconds]
     return Timing(1e3 * samples.median, fmean(values), min(values), max(values), pstdev(values))
+
+
+MARGIN = 1.03
+"""What is slower by less is not called slower: two loads of one module differ by as much, because
+their weights lie elsewhere."""
+
+_DOUBT = 0.005
+"""Chance that a module which is no slower than `MARGIN` allows is called slower."""
+
+
+def slower(new: Samples, old: Samples) -> bool:
+    """Whether ``new`` takes more than `MARGIN` times as long as ``old`` beyond doubt.
+
+    By the sign test on pairs of samples taken in turns: it asks nothing of how they are
+    distributed, and a few that were disturbed decide nothing.
+    """
+    ratios = [a / b for a, b in zip(new.seconds, old.seconds, strict=True)]
+    count, above = len(ratios), sum(ratio > MARGIN for ratio in ratios)
+    return sum(comb(count, k) for k in range(above, count + 1)) <= _DOUBT * 2**count
 
 
 def time_engines(

@@ -1,118 +1,243 @@
-"""What follows the search: compile with the best records, check the output, time it."""
+"""What follows a search: compile, check, compare with what is there, and only then keep.
+
+A compiled network goes to a temporary file beside its place first. What is checked and timed is
+that file, opened again. It takes its name if its output is right and it is not slower than the
+module that has the name now; else the old file stays as it is, byte for byte.
+"""
 
 from __future__ import annotations
 
+import os
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tasks.engines import max_rel_error, random_inputs, time_engines, timing_of
-from tasks.peers import Engine, load_peer
-from tasks.report import TOLERANCES, CheckResult, Timing
-from tasks.stores import open_store
-from tilework.errors import TileworkError
+from tasks.check import check_output
+from tasks.engines import random_inputs, slower, time_engines, timing_of
+from tasks.peers import Engine
+from tasks.report import CheckResult, Standing, Timing
+from tilework.errors import ModuleError, RunFailed
+from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
-    from tilework.graph import Network
-    from tilework.graph.precision import Precision
+    from storage import RecordStore
+    from tasks.network import Extracted
     from tilework.runtime import Module
+    from tilework.runtime.samples import Samples
     from tilework.target import Target
+
+_STALE_S = 86400.0
+"""Temporary modules this old belong to no run that is still alive."""
 
 
 class Compiled:
-    """A network compiled twice: with the best records, and without any (what untuned users get).
+    """A network compiled with the best records, and where it would be kept.
 
-    Not a dataclass, see `tasks.run.TuningRun`.
+    Attributes:
+        found: the network.
+        target: what it is compiled for.
+        tuned: the new module, as it was opened from its temporary file if there is one.
+        untuned: compiled without any record (what untuned users get); None where this machine
+            cannot run the code.
+        old: the module that has the place now, if it computes the same; else None.
+        output: the place; empty if the module is not kept.
+        notes: lines on the old file, if it is replaced without a comparison.
     """
 
     def __init__(
-        self, network: Network, tuned: Module, untuned: Module, precision: Precision = "f32"
+        self,
+        found: Extracted,
+        target: Target,
+        tuned: Module,
+        untuned: Module | None,
+        old: Module | None = None,
+        output: str = "",
+        draft: Path | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        self.network = network
-        self.precision = precision
+        self.found = found
+        self.target = target
         self.tuned = tuned
         self.untuned = untuned
+        self.old = old
+        self.output = output
+        self.notes = notes
+        self._draft = draft
 
-
-def compile_with_records(
-    network: Network, target: Target, store: str, precision: Precision = "f32"
-) -> Module:
-    """Compile a network with the best records of a store."""
-    import tilework as tw
-
-    return tw.compile(network, target, records=open_store(store), precision=precision)
-
-
-def compile_modules(
-    network: Network,
-    target: Target,
-    store: str,
-    output: str = "",
-    precision: Precision = "f32",
-) -> Compiled:
-    """Compile with the best records and without; save the tuned module to ``output`` if given."""
-    import tilework as tw
-
-    tuned = compile_with_records(network, target, store, precision)
-    if output:
-        tuned.save(output)
-    untuned = tw.compile(network, target, records=None, precision=precision)
-    return Compiled(network, tuned, untuned, precision)
-
-
-def check(compiled: Compiled) -> CheckResult:
-    """Compare the tuned module's output with a reference's; see `check_output`."""
-    return check_output(compiled.tuned, compiled.network, compiled.precision)
-
-
-def check_output(module: Module, network: Network, precision: Precision = "f32") -> CheckResult:
-    """Compare a module's output on random input with ONNX Runtime's, or with NumPy's.
-
-    The reference is in float32, whatever the module's precision: what differs is its accuracy.
-
-    ONNX Runtime is used where it is installed; otherwise the network's calls are evaluated one by
-    one from their compute definitions, which is slower and shares the graph passes.
-    """
-    inputs = random_inputs(network)
-    outputs = [np.array(o) for o in module.run(inputs)]
-    tolerance = TOLERANCES[precision]
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "network.onnx")
-        network.to_onnx(path)
+    def keep(self) -> str:
+        """Give the temporary file its name; where it is, empty if it is not kept."""
+        if self._draft is None:
+            return ""
         try:
-            peer = load_peer("onnxruntime", path, threads=1)
-        except TileworkError:
-            expected = _evaluate(network, inputs)
-            return CheckResult("NumPy", max_rel_error(outputs, expected), tolerance)
-        return CheckResult(peer.name, max_rel_error(outputs, peer.run(inputs)), tolerance)
+            os.replace(self._draft, self.output)
+        except OSError as error:
+            raise ModuleError(
+                f"cannot write the module to {self.output}: {error.strerror or error}"
+            ) from error
+        self._draft = None
+        return self.output
+
+    def discard(self) -> None:
+        """Remove the temporary file, unless it was kept."""
+        if self._draft is not None:
+            self._draft.unlink(missing_ok=True)
+            self._draft = None
 
 
-def _evaluate(network: Network, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Run the network's plan call by call with the NumPy reference of tensor expressions."""
-    from tilework.graph import plan
-    from tilework.te import evaluate
+def compile_network(
+    found: Extracted, target: Target, store: RecordStore, output: str = ""
+) -> Compiled:
+    """Compile with the best records and without; the former goes to a temporary file.
 
-    planned = plan(network)
-    values = {**planned.constants, **inputs}
+    Args:
+        output: where the module is to be kept; empty if it is not. Nothing there is touched.
 
-    def value(name: str) -> np.ndarray:
-        if name in planned.views:
-            return values[planned.views[name]].reshape(planned.values[name].shape)
-        return values[name]
+    Raises:
+        ModuleError: the temporary file cannot be written beside it.
+    """
+    import tilework as tw
 
-    for call in planned.calls:
-        (values[call.output],) = evaluate(call.dag, [value(name) for name in call.inputs])
-    return [value(name) for name in planned.outputs]
+    net, precision = found.network, found.spec.precision
+    tuned = tw.compile(net, target, records=store, precision=precision)
+    if target.missing_on_host():
+        return Compiled(found, target, tuned, None, None, output, _draft_of(tuned, output))
+    untuned = tw.compile(net, target, records=None, precision=precision)
+    draft = _draft_of(tuned, output)
+    if draft is None:
+        return Compiled(found, target, tuned, untuned)
+    try:
+        tuned = tw.load_module(draft)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    old, notes = _replaced(tuned, output)
+    return Compiled(found, target, tuned, untuned, old, output, draft, notes)
 
 
-def benchmark(compiled: Compiled, seconds: float = 1.5) -> tuple[Timing, Timing]:
-    """Time the untuned and the tuned network interleaved: (before, after)."""
-    inputs = random_inputs(compiled.network)
+def _draft_of(module: Module, output: str) -> Path | None:
+    """Save a module beside its place, under a name that is its own."""
+    if not output:
+        return None
+    place = Path(output)
+    for left in place.parent.glob(f".{place.name}.*.new"):  # of runs that were killed
+        if time.time() - left.stat().st_mtime > _STALE_S:
+            left.unlink(missing_ok=True)
+    try:
+        number, name = tempfile.mkstemp(".new", f".{place.name}.", place.parent)
+    except OSError as error:
+        raise ModuleError(
+            f"cannot write the module to {output}: {error.strerror or error}"
+        ) from error
+    os.close(number)
+    draft = Path(name)
+    try:
+        module.save(draft)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return draft
+
+
+def _replaced(new: Module, output: str) -> tuple[Module | None, tuple[str, ...]]:
+    """The module that ``new`` would replace, if the two can be compared; else why not."""
+    import tilework as tw
+
+    if not Path(output).exists():
+        return None, ()
+    try:
+        old = tw.load_module(output)
+    except ModuleError as error:
+        return None, (f"the old module is replaced unseen: {error}",)
+    for word in ("name", "target", "inputs", "outputs"):
+        ours, theirs = getattr(new.image, word), getattr(old.image, word)
+        if ours != theirs:
+            what = f"{word} {theirs}, not {ours}" if word in ("name", "target") else f"{word}"
+            return None, (f"the old module {output} is replaced unseen: it has another {what}",)
+    return old, ()
+
+
+def check(compiled: Compiled) -> CheckResult | None:
+    """Compare the module's output with a reference's; None where this machine cannot run it."""
+    if compiled.untuned is None:
+        return None
+    return check_output(compiled.tuned, compiled.found.network, compiled.found.spec.precision)
+
+
+def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
+    """Time the module in turns with the untuned network and with the module it would replace.
+
+    A module that looks slower is timed again, for longer, before it is said to be; nothing is said
+    where times are not a device's (an emulation, an interpreter).
+
+    Args:
+        seconds: measured time of each; the second look takes four times as long.
+    """
+    from tilework.runtime.samples import paired_ratio
+
+    if compiled.untuned is None:
+        return None
     engines: dict[str, Engine] = {"untuned": compiled.untuned, "tuned": compiled.tuned}
+    if compiled.old is not None:
+        engines["old"] = compiled.old
+    inputs = random_inputs(compiled.found.network)
     samples = time_engines(engines, inputs, seconds)
-    return timing_of(samples["untuned"]), timing_of(samples["tuned"])
+    suspects = _slower_than(samples, compiled.target)
+    if suspects:
+        samples = time_engines(engines, inputs, 4 * seconds)
+        suspects = [name for name in _slower_than(samples, compiled.target) if name in suspects]
+    tuned, untuned, old = samples["tuned"], samples["untuned"], samples.get("old")
+    return Standing(
+        untuned=timing_of(untuned),
+        tuned=timing_of(tuned),
+        over_untuned=paired_ratio(tuned, untuned),
+        old=None if old is None else timing_of(old),
+        over_old=None if old is None else paired_ratio(tuned, old),
+        slower_than=suspects[0] if suspects else "",
+    )
+
+
+def _slower_than(samples: dict[str, Samples], target: Target) -> list[str]:
+    """What the tuned network is slower than, the old module first."""
+    if caveat(str(target)):
+        return []
+    names = [name for name in ("old", "untuned") if name in samples]
+    return [name for name in names if slower(samples["tuned"], samples[name])]
+
+
+def keep(compiled: Compiled, check: CheckResult | None, standing: Standing | None) -> str:
+    """Give the module its name; where it is, empty if it is not kept.
+
+    Raises:
+        RunFailed: its output is wrong, or it is slower than what it would replace; what is there
+            stays as it is.
+    """
+    reason = _objection(check, standing)
+    if reason:
+        kept = ""
+        if compiled.output:
+            there = Path(compiled.output).exists()
+            kept = f"; {compiled.output} {'stays as it was' if there else 'is not written'}"
+        raise RunFailed(f"{compiled.found.network.name}: {reason}{kept}")
+    return compiled.keep()
+
+
+def _objection(check: CheckResult | None, standing: Standing | None) -> str:
+    if check is not None and not check.passed:
+        return (
+            f"the output is wrong: maximum relative error {check.max_rel_error:.1e} against "
+            f"{check.reference}, where {check.tolerance:.0e} is allowed"
+        )
+    if standing is None or not standing.slower_than:
+        return ""
+    if standing.slower_than == "old" and standing.old is not None:
+        return _slower_text("the module that it would replace", standing.over_old, standing.old)
+    return _slower_text("the untuned network", standing.over_untuned, standing.untuned)
+
+
+def _slower_text(what: str, over: float | None, other: Timing) -> str:
+    times = "" if over is None else f"{over:.2f} times as long as "
+    return f"the tuned network takes {times}{what} ({other.median_ms:.4g} ms)"
 
 
 def gap_lines(module: Module, end_to_end_ms: float | None = None) -> tuple[str, ...]:

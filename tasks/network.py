@@ -11,10 +11,35 @@ from typing import TYPE_CHECKING
 from tilework.errors import NetworkError
 
 if TYPE_CHECKING:
+    from tilework.dtypes import Precision
     from tilework.graph import Network
-    from tilework.graph.precision import Precision
     from tilework.target import Target
     from tilework.task import SearchTask
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Which network, and in which form: what `extract` needs to find it.
+
+    Attributes:
+        network: a built-in network's name, or an ONNX file.
+        batch, layout: of a built-in network.
+        precision: of weights and of values between kernels.
+        shapes: texts such as ``"input=1,3,224,224"`` or ``"batch=4"`` for an ONNX file.
+        sparse: give it block-sparse weights.
+    """
+
+    network: str
+    batch: int = 1
+    layout: str = "NHWC"
+    precision: Precision = "f32"
+    shapes: tuple[str, ...] = ()
+    sparse: Sparse | None = None
+
+    @property
+    def label(self) -> str:
+        """A short name for file names and records."""
+        return network_label(self.network, self.sparse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +50,7 @@ class Extracted:
     precision.
     """
 
+    spec: NetworkSpec
     network: Network
     fingerprint: str
     tasks: list[SearchTask]
@@ -148,28 +174,20 @@ def fingerprint(network: str, batch: int, layout: str, shapes: Sequence[str] = (
     return digest.hexdigest()[:16]
 
 
-def extract(
-    network: str,
-    target: Target,
-    batch: int = 1,
-    layout: str = "NHWC",
-    precision: Precision = "f32",
-    shapes: Sequence[str] = (),
-    sparse: Sparse | None = None,
-) -> Extracted:
-    """Load ``network`` and list its distinct tasks, in the order in which they first run.
+def extract(spec: NetworkSpec, target: Target) -> Extracted:
+    """Load a network and list its distinct tasks, in the order in which they first run.
 
     Raises:
         NetworkError: see `load_network`.
-        TargetError: the target lacks what ``precision`` needs.
+        TargetError: the target lacks what the precision needs.
     """
     import tilework as tw
 
-    net = load_network(network, batch, layout, shapes, sparse)
-    tasks, weights = tw.extract_tasks(net, target, precision=precision)
-    identity = fingerprint(network, batch, layout, shapes)
-    if precision != "f32":
-        identity += f"-{precision}"
-    if sparse is not None:
-        identity += f"-sparse-{sparse.identity}"
-    return Extracted(net, identity, tasks, weights)
+    net = load_network(spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse)
+    tasks, weights = tw.extract_tasks(net, target, precision=spec.precision)
+    identity = fingerprint(spec.network, spec.batch, spec.layout, spec.shapes)
+    if spec.precision != "f32":
+        identity += f"-{spec.precision}"
+    if spec.sparse is not None:
+        identity += f"-sparse-{spec.sparse.identity}"
+    return Extracted(spec, net, identity, tasks, weights)

@@ -19,6 +19,8 @@ class Progress:
             measurement counts as the draft model predicts it.
         trials_budget, seconds_budget: what may be spent in all; None is no limit.
         current: ID of the task that was just measured, None before the first round.
+    before_s, after_s: its best latency before that round and after it; None if there is none.
+    measured: candidates of that round.
         failed: measurements of that round that did not end in status ``ok``.
         final: whether that round were finals: known candidates, timed in turns.
         drift: how much slower than usual the machine was in that round; 0.1 is 10 %.
@@ -35,6 +37,9 @@ class Progress:
     trials_budget: int | None
     seconds_budget: float | None
     current: int | None = None
+    before_s: float | None = None
+    after_s: float | None = None
+    measured: int = 0
     failed: int = 0
     final: bool = False
     drift: float = 0.0
@@ -86,11 +91,52 @@ class CheckResult:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """A compiled network beside what it would replace, timed in turns.
+
+    Attributes:
+        untuned: the network compiled without any record.
+        tuned: with the best records.
+        old: the module that the new one would replace; None where there is none to compare with.
+        over_untuned, over_old: the tuned network's time over the other's, pair by pair.
+        slower_than: which of the two it is slower than beyond doubt; empty if none.
+    """
+
+    untuned: Timing
+    tuned: Timing
+    over_untuned: float
+    old: Timing | None = None
+    over_old: float | None = None
+    slower_than: str = ""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What follows a search: module, check, times; empty for a simulated target.
+
+    Attributes:
+        module: where it was kept; empty if it was not.
+        check: of its output; None where this machine cannot run it.
+        standing: its time beside the untuned network's and the old module's.
+        gap: where the network loses time against its tasks' records; see `TuneReport`.
+        failed: why the module must not be used and was not kept; empty if it may be.
+    """
+
+    module: str = ""
+    check: CheckResult | None = None
+    standing: Standing | None = None
+    gap: tuple[str, ...] = ()
+    failed: str = ""
+
+
+@dataclass(frozen=True)
 class TuneReport:
     """The outcome of a tuning run.
 
-    ``before`` and ``after`` are measured interleaved in one go: the network compiled without any
-    record and with the best ones. ``stopped`` says why the search ended; ``resumed_rounds`` were
+    ``standing`` has the network compiled without any record, with the best ones, and the module
+    that was there before, measured interleaved in one go. ``failed`` says why the module must not
+    be used and was not kept, and is empty if all is well. ``weights`` are the calls of each
+    workload. ``stopped`` says why the search ended; ``resumed_rounds`` were
     found in the store and not measured again; ``failures`` counts measurements by status. ``gap``
     says, where the network takes over a tenth longer than its tasks on record, which kernels do.
     For a simulated target there is no module, no check and no timing.
@@ -102,17 +148,28 @@ class TuneReport:
     store: str
     module: str
     progress: Progress
-    before: Timing | None
-    after: Timing | None
-    check: CheckResult | None
+    check: CheckResult | None = None
+    standing: Standing | None = None
+    failed: str = ""
     stopped: str = ""
     resumed_rounds: int = 0
     failures: dict[str, int] = field(default_factory=dict)
     gap: tuple[str, ...] = ()
+    weights: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def before(self) -> Timing | None:
+        """End-to-end latency of the untuned network."""
+        return None if self.standing is None else self.standing.untuned
+
+    @property
+    def after(self) -> Timing | None:
+        """End-to-end latency of the tuned network."""
+        return None if self.standing is None else self.standing.tuned
 
     @property
     def speedup(self) -> float | None:
         """Median latency before tuning divided by the median after."""
-        if self.before is None or self.after is None:
+        if self.standing is None:
             return None
-        return self.before.median_ms / self.after.median_ms
+        return self.standing.untuned.median_ms / self.standing.tuned.median_ms

@@ -1,108 +1,116 @@
-"""The live state of a tuning run, and the stages of one round as plain functions.
+"""The live state of a tuning run, and its stages as plain functions.
 
-The functions take the run and return small values; whatever is large stays in the run. So the same
-functions serve the plain pipeline and Prefect tasks (`tasks.shells`), whose parameters are looked
-into and logged.
+A stage takes values and returns values: what is proposed, measured and learnt in a round is handed
+on inside `run_round`. Appending to the store is done with patience (`tasks.patience`), so that a
+disk that is full for a moment costs neither the run nor what it has measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tasks.patience import patiently
 from tasks.report import Progress
 
 if TYPE_CHECKING:
     from storage import RecordStore
-    from tasks.network import Extracted
     from tilework.measure import Measurer
-    from tilework.measure.candidates import Candidate, Measured
     from tilework.record import Record
     from tilework.search import TuningOptions, TuningSession
     from tilework.search.report import Round
+    from tilework.task import SearchTask
+
+Tell = Callable[[str], None]
+"""Gets a line for whoever watches."""
+
+
+@dataclass(frozen=True, eq=False)
+class SearchPlan:
+    """What is searched, and how long.
+
+    Attributes:
+        tasks: all of one target.
+        weights: what each counts, for instance its calls in a network.
+        options: budgets, and the effort of a proposal.
+        run_id: the same id finds its finished rounds again.
+        seed: of every random choice.
+        label: the network's name in the records.
+        extend: spend the budget on top of what the run has spent before.
+        reproduce: command line that measures a record again, for messages.
+    """
+
+    tasks: Sequence[SearchTask]
+    weights: Sequence[float]
+    options: TuningOptions
+    run_id: str
+    seed: int = 0
+    label: str = ""
+    extend: bool = False
+    reproduce: str = ""
 
 
 class TuningRun:
-    """A network being tuned: its tasks, its store, the search session and the measurer.
+    """Tasks being tuned: their plan, the store, the search session and the measurer.
 
-    Deliberately not a dataclass: Prefect walks through the fields of those that it is passed.
+    Attributes:
+        resumed_rounds: rounds of this run that the store held when it was opened.
     """
 
     def __init__(
-        self,
-        extracted: Extracted,
-        options: TuningOptions,
-        store: RecordStore,
-        measurer: Measurer,
-        *,
-        run_id: str,
-        seed: int,
-        label: str,
-        extend: bool = False,
-        reproduce: str = "",
+        self, plan: SearchPlan, store: RecordStore, measurer: Measurer, tell: Tell
     ) -> None:
-        """Open the run; rounds of ``run_id`` that the store holds are taken as done.
+        """Open the run; rounds of its id that the store holds are taken as done.
 
         Args:
-            label: the network's name in the records.
-            extend: spend the budget of ``options`` on top of what the run has spent before.
-            reproduce: command line that measures a record again, for messages.
+            tell: gets a warning each time that something has to be tried again.
         """
-        from dataclasses import replace
-
         from tilework.measure.records import from_records
         from tilework.search import TuningSession
 
-        self.extracted = extracted
+        self.plan = plan
         self.target = measurer.target
         self.store = store
         self.measurer = measurer
+        self.tell = tell
         self.session: TuningSession = TuningSession(
-            extracted.tasks,
-            extracted.weights,
-            options,
+            plan.tasks,
+            plan.weights,
+            plan.options,
             store,
-            run_id=run_id,
-            seed=seed,
-            network=label,
+            run_id=plan.run_id,
+            seed=plan.seed,
+            network=plan.label,
             build_factor=measurer.build_factor,
-            reproduce=reproduce,
+            reproduce=plan.reproduce,
         )
-        for task in extracted.tasks:
+        for task in plan.tasks:
             records = store.of(task.workload_key, str(task.target))
             measurer.remember(task.workload_key, from_records(records, task.target))
         self.resumed_rounds = self.session.rounds
-        if extend:
-            trials, seconds = options.num_measure_trials, options.seconds
+        if plan.extend:
+            trials, seconds = plan.options.num_measure_trials, plan.options.seconds
             budget = self.session.budget
             budget.options = replace(
-                options,
+                plan.options,
                 num_measure_trials=None if trials is None else trials + budget.trials,
                 seconds=None if seconds is None else seconds + budget.elapsed_s,
             )
-        self._candidates: list[Candidate] = []
-        self._measured: list[Measured] = []
 
     def next_task(self) -> int | None:
         """Index of the task that gets the next round; None when the search is over."""
-        index = self.session.next_task()
-        if index is None:
-            self._keep_model()
-        return index
+        return self.session.next_task()
 
-    def _keep_model(self) -> None:
-        """Put the learned model beside the records, with how well it ranked."""
-        from tilework.model import XGBModel
-
-        model = self.session.model
-        if isinstance(model, XGBModel) and model.trained:
-            self.store.keep_model(str(self.session.tasks[0].target), model.to_json())
+    def next_final(self) -> int | None:
+        """Index of the next task whose fastest candidates are timed in turns; None: no more."""
+        return self.session.next_final()
 
     def progress(self, last: Round | None = None) -> Progress:
         """Where the run stands, after the round ``last``."""
         session = self.session
         result = session.result()
-        return Progress(
+        progress = Progress(
             target=str(self.target),
             rows=result.rows,
             rounds=result.rounds,
@@ -111,17 +119,47 @@ class TuningRun:
             estimated_total_s=result.estimated_total_s,
             trials_budget=session.budget.options.num_measure_trials,
             seconds_budget=session.budget.options.seconds,
-            current=None if last is None else last.task_index,
-            failed=0 if last is None else len(_failed(last.records)),
-            final=last is not None and last.final,
-            drift=0.0 if last is None else last.drift,
             settled=result.settled,
             drifted_rounds=result.drifted_rounds,
         )
+        if last is None:
+            return progress
+        return replace(
+            progress,
+            current=last.task_index,
+            before_s=_finite(last.best_before_s),
+            after_s=_finite(last.best_s),
+            measured=len(last.records),
+            failed=len(_failed(last.records)),
+            final=last.final,
+            drift=last.drift,
+        )
 
-    def next_final(self) -> int | None:
-        """Index of the next task whose fastest candidates are timed in turns; None: no more."""
-        return self.session.next_final()
+
+def prepare(plan: SearchPlan, store: RecordStore, measurer: Measurer, tell: Tell) -> TuningRun:
+    """Open a run: read what is known of its tasks, and let the cost model learn from it."""
+    return patiently(lambda: TuningRun(plan, store, measurer, tell), tell)
+
+
+def run_round(run: TuningRun, index: int) -> Round | None:
+    """One round of a task: propose, measure, store, learn; None if it has no candidate left.
+
+    The round counts as done once its records are in the store, as one file.
+    """
+    session = run.session
+    candidates = session.propose(index)
+    if not candidates:
+        return None
+    measured = session.measure(index, candidates, run.measurer)
+    finished = patiently(lambda: session.commit(index, measured), run.tell)
+    session.refit()
+    return finished
+
+
+def run_final(run: TuningRun, index: int) -> Round | None:
+    """Time a task's fastest candidates in turns, and store the verdict; None if there is none."""
+    measured = run.session.duel(index, run.measurer)
+    return patiently(lambda: run.session.settle(index, measured), run.tell)
 
 
 def _failed(records: Sequence[Record]) -> list[Record]:
@@ -129,28 +167,5 @@ def _failed(records: Sequence[Record]) -> list[Record]:
     return [r for r in records if not r.usable and r.purpose != "refused"]
 
 
-def propose(run: TuningRun, index: int, round: int) -> int:
-    """Choose the candidates of a task's next round; how many (0: the task has no new ones)."""
-    run._candidates = run.session.propose(index)
-    return len(run._candidates)
-
-
-def measure(run: TuningRun, index: int, round: int) -> int:
-    """Build, verify and time the proposed candidates; how many ended in status ``ok``."""
-    run._measured = run.session.measure(index, run._candidates, run.measurer)
-    return sum(one.latency_s is not None for one in run._measured)
-
-
-def store(run: TuningRun, index: int, round: int) -> Round:
-    """Append the round's records to the store as one file; then the round counts as done."""
-    return run.session.commit(index, run._measured)
-
-
-def judge(run: TuningRun, index: int, round: int) -> Round | None:
-    """Time a task's fastest candidates in turns, and store the verdict; None if there is none."""
-    return run.session.settle(index, run.session.duel(index, run.measurer))
-
-
-def refit(run: TuningRun, index: int, round: int) -> None:
-    """Let the cost model learn from the new records."""
-    run.session.refit()
+def _finite(seconds: float) -> float | None:
+    return seconds if seconds < float("inf") else None

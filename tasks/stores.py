@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from storage import RecordStore
+    from tasks.run import TuningRun
     from tilework.task import SearchTask
 
 BEST = "_best"
@@ -51,7 +52,12 @@ def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, 
     return dict(found)
 
 
-def distill(store: RecordStore) -> str:
-    """Write the best record of each task beside the store's rounds; where they are."""
+def distill(run: TuningRun) -> None:
+    """Keep what the run found and learnt where it is found quickly: best records and model."""
+    from tilework.model import XGBModel
+
+    store, model = run.store, run.session.model
     path, question, query = store.path.partition("?")
-    return store.distill(f"{path.rstrip('/')}/{BEST}{question}{query}").path
+    store.distill(f"{path.rstrip('/')}/{BEST}{question}{query}")
+    if isinstance(model, XGBModel) and model.trained:
+        store.keep_model(str(run.target), model.to_json())

@@ -43,7 +43,7 @@ def main() -> None:
     from flows.cli.progress import LineReporter
 
     with reporting(LineReporter()):
-        report = tune_pipeline(settings)
+        report = tune_pipeline(settings).report
     print_report(report)
     progress = report.progress
     finish(

@@ -41,13 +41,15 @@ def compile_network(
 
       tilework compile resnet-18 --output resnet18.tw
     """
-    from tasks.finish import check_output, compile_with_records
+    import tilework as tw
+    from tasks.check import check_output
     from tasks.network import load_network, network_label, parse_sparse
+    from tasks.stores import open_store
 
     weights = parse_sparse(sparse, block)
     net = load_network(network, batch, layout, tuple(shape or ()), weights)
     where = target_of(target, threads)
-    module = compile_with_records(net, where, store, precision)
+    module = tw.compile(net, where, records=open_store(store), precision=precision)
     lacking = where.missing_on_host()
     check = None if lacking else check_output(module, net, precision)
     path = f"{network_label(network, weights)}.tw" if output is None else output

@@ -52,22 +52,16 @@ def explain(
       tilework explain resnet-18:3 --target 'cuda -model=a100 -run=simulated'
     """
     from tasks.explanation import explain as explained
+    from tasks.network import NetworkSpec, parse_sparse
     from tasks.network import extract as extract_network
-    from tasks.network import parse_sparse
     from tasks.stores import open_store, other_targets
 
     network, _, number = task.rpartition(":")
     if not network or not number.isdigit():
         raise NetworkError(f"'{task}' names no task: write NET:ID, for instance resnet-18:3")
-    found = extract_network(
-        network,
-        target_of(target, threads),
-        batch,
-        layout,
-        precision,
-        tuple(shape or ()),
-        parse_sparse(sparse, block),
-    )
+    weights = parse_sparse(sparse, block)
+    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights)
+    found = extract_network(spec, target_of(target, threads))
     if int(number) >= len(found.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
     chosen = found.tasks[int(number)]

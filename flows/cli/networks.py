@@ -78,18 +78,12 @@ def extract(
 
       tilework extract model.onnx --show
     """
+    from tasks.network import NetworkSpec, parse_sparse
     from tasks.network import extract as extract_network
-    from tasks.network import parse_sparse
 
-    found = extract_network(
-        network,
-        target_of(target, threads),
-        batch,
-        layout,
-        precision,
-        tuple(shape or ()),
-        parse_sparse(sparse, block),
-    )
+    weights = parse_sparse(sparse, block)
+    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights)
+    found = extract_network(spec, target_of(target, threads))
     if json:
         print_json(
             [

@@ -139,9 +139,10 @@ def plot(
     """
     from flows.cli.networks import target_of
     from flows.convergence import convergence, plot_png, task_curves
-    from tasks.network import extract, network_label
+    from tasks.network import NetworkSpec, extract, network_label
 
-    found = extract(network, target_of(target, threads), batch, layout, shapes=tuple(shape or ()))
+    spec = NetworkSpec(network, batch, layout, shapes=tuple(shape or ()))
+    found = extract(spec, target_of(target, threads))
     weights = {
         task.workload_key: float(weight)
         for task, weight in zip(found.tasks, found.weights, strict=True)

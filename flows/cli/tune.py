@@ -86,6 +86,7 @@ def tune(
       tilework tune mlp --sparse 0.85 --block 16x1     block-sparse weights
     """
     from flows.cli.progress import reporter_for
+    from flows.pipeline import TuneFailed
     from flows.settings import TuneSettings
     from tasks.network import network_label, parse_sparse
 
@@ -123,6 +124,8 @@ def tune(
     )
     try:
         report = _run(settings, reporter_for(json), prefect)
+    except TuneFailed as error:
+        report = error.tuned.report
     except KeyboardInterrupt:
         usable = f", and `tilework compile {network}{given}` uses what there is"
         typer.secho(
@@ -136,7 +139,8 @@ def tune(
         print_json(_document(report))
     else:
         print_report(report, given)
-    if report.check is not None and not report.check.passed:
+    if report.failed:
+        typer.secho(f"failed: {report.failed}", fg="red", err=True)
         raise typer.Exit(1)
 
 
@@ -146,12 +150,12 @@ def _run(settings: TuneSettings, reporter: Reporter, prefect: bool | None) -> Tu
     use_flow = False if prefect is False else _wants_flow(prefect, reporter)
     with reporting(reporter):
         if use_flow:
-            from flows.tune import run_as_flow
+            from flows.tune_network import run_as_flow
 
             return run_as_flow(settings)
         from flows.pipeline import tune_pipeline
 
-        return tune_pipeline(settings)
+        return tune_pipeline(settings).report
 
 
 def _wants_flow(prefect: bool | None, reporter: Reporter) -> bool:
@@ -189,6 +193,7 @@ def _document(report: TuneReport) -> dict[str, Any]:
         "failures": report.failures,
         "estimated_total_ms": progress.estimated_total_s * 1e3,
         "stopped": report.stopped,
+        "failed": report.failed,
         "settled_tasks": progress.settled,
         "drifted_rounds": progress.drifted_rounds,
         "before": report.before,

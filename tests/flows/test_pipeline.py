@@ -42,7 +42,7 @@ def finished(tmp_path_factory):
     )
     listener = Listener()
     with reporting(listener):
-        report = tune_pipeline(settings)
+        report = tune_pipeline(settings).report
     return settings, report, listener
 
 
@@ -111,10 +111,10 @@ def test_the_same_call_again_measures_nothing(finished):
     def never(*_):
         raise AssertionError("a finished run was measured again")
 
-    stages = Stages(**{**vars(PLAIN), "measure": never, "propose": never})
+    stages = Stages(**{**vars(PLAIN), "round": never})
     listener = Listener()
     with reporting(listener):
-        again = tune_pipeline(settings, stages)
+        again = tune_pipeline(settings, stages).report
     assert again.resumed_rounds == report.progress.rounds
     assert again.progress.trials == report.progress.trials
     assert any("finished rounds" in note for note in listener.notes)
@@ -122,6 +122,6 @@ def test_the_same_call_again_measures_nothing(finished):
 
 def test_extending_spends_the_budget_once_more(finished, tmp_path):
     settings, report, _ = finished
-    more = tune_pipeline(settings.model_copy(update={"extend": True, "trials": 8}))
+    more = tune_pipeline(settings.model_copy(update={"extend": True, "trials": 8})).report
     assert more.progress.trials == report.progress.trials + 8
     assert more.run_id == report.run_id

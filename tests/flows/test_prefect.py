@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def test_the_flow_tunes_and_leaves_artifacts(prefect_server, tiny):
     from prefect.client.orchestration import get_client
 
-    from flows.tune import tune_network
+    from flows.tune_network import tune_network
 
     report = tune_network(tiny)
     assert report.progress.trials == tiny.trials
@@ -37,7 +37,7 @@ def test_the_flow_tunes_and_leaves_artifacts(prefect_server, tiny):
 def test_a_simulated_run_is_marked_in_artifacts(prefect_server, tiny):
     from prefect.client.orchestration import get_client
 
-    from flows.tune import tune_network
+    from flows.tune_network import tune_network
 
     simulated = "cuda -model=a100 -run=simulated"
     report = tune_network(tiny.model_copy(update={"target": simulated, "trials": 4}))
@@ -48,44 +48,18 @@ def test_a_simulated_run_is_marked_in_artifacts(prefect_server, tiny):
     assert "| target | `cuda -model=a100 -run=simulated` |" in kept.data
 
 
-def test_tasks_are_stages_never_candidates():
-    from tasks.shells import PREFECT
-    from tasks.stages import PLAIN
-
-    for name, shell in vars(PREFECT).items():
-        assert shell.fn is getattr(PLAIN, name)
-        assert shell.retries == 2
-        assert shell.persist_result is False
-
-
-class _State:
-    def __init__(self, error):
-        self._error = error
-
-    def result(self):
-        raise self._error
-
-
-def test_only_what_may_pass_is_retried():
-    from tasks.shells import _worth_retrying
-    from tilework.errors import StoreError
-
-    assert _worth_retrying(None, None, _State(OSError("disk full")))
-    assert not _worth_retrying(None, None, _State(StoreError("no such store")))
-
-
 def test_the_deployments_name_the_flow_and_valid_settings():
     import yaml
 
     from flows.settings import TuneSettings
-    from flows.tune import tune_network
+    from flows.tune_network import tune_network
 
     text = (ROOT / "prefect.yaml").read_text()
     deployments = {d["name"]: d for d in yaml.safe_load(text)["deployments"]}
     assert deployments.keys() == {"nightly", "ondemand"}
     assert deployments["nightly"]["schedules"][0]["cron"]
     for deployment in deployments.values():
-        assert deployment["entrypoint"] == "flows/tune.py:tune_network"
+        assert deployment["entrypoint"] == "flows/tune_network.py:tune_network"
         assert deployment["concurrency_limit"]["limit"] == 1
         TuneSettings(**deployment["parameters"]["settings"])
     assert tune_network.name == "tune-network"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilework as tw
-from tasks import finish
+from tasks import check
 from tasks.compare import compare_engines
 from tasks.engines import max_rel_error, random_inputs
 from tasks.network import fingerprint, network_label
@@ -27,7 +27,7 @@ def module(net):
 
 
 def test_the_output_is_checked_against_onnx_runtime(net, module):
-    found = finish.check_output(module, net)
+    found = check.check_output(module, net)
     assert found.reference.startswith("onnxruntime ")
     assert found.passed
 
@@ -36,8 +36,8 @@ def test_without_onnx_runtime_the_plan_is_evaluated_with_numpy(net, module, monk
     def missing(*_, **__):
         raise TileworkError("onnxruntime is not installed")
 
-    monkeypatch.setattr(finish, "load_peer", missing)
-    found = finish.check_output(module, net)
+    monkeypatch.setattr(check, "load_peer", missing)
+    found = check.check_output(module, net)
     assert found.reference == "NumPy"
     assert found.passed
 
@@ -54,7 +54,7 @@ class Liar:
 
 @pytest.mark.parametrize("factor", [1.01, float("nan")])
 def test_wrong_outputs_do_not_pass(net, module, factor):
-    assert not finish.check_output(Liar(module, factor), net).passed
+    assert not check.check_output(Liar(module, factor), net).passed
 
 
 def test_max_rel_error_is_relative_to_the_largest_output():

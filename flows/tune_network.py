@@ -12,12 +12,11 @@ from prefect.settings import (
 )
 
 from flows.artifacts import ArtifactReporter, publish_summary, publish_table
-from flows.pipeline import tune_with_records
+from flows.pipeline import Tuned, TuneFailed, tune_pipeline
 from flows.reporting import current_reporter, reporting
 from flows.settings import TuneSettings
 from tasks.report import TuneReport
 from tasks.shells import PREFECT
-from tasks.stores import open_store
 
 
 @flow(
@@ -30,14 +29,25 @@ def tune_network(settings: TuneSettings) -> TuneReport:
     """Tune a network for a target: rounds of search and measurement, then a compiled module.
 
     A crashed run may simply be started again: finished rounds are in the record store.
+
+    Raises:
+        TuneFailed: the module is wrong or slower than the one that it would replace; the run is
+            Failed, the old module stays.
     """
     reporter = ArtifactReporter(settings.network, current_reporter())
-    with reporting(reporter):
-        report, weights = tune_with_records(settings, PREFECT)
-    publish_table(settings.network, report.progress)
-    records = [r for r in open_store(settings.store).read() if r.target == report.target]
-    publish_summary(report, records, weights)
-    return report
+    try:
+        with reporting(reporter):
+            tuned = tune_pipeline(settings, PREFECT)
+    except TuneFailed as error:
+        _publish(error.tuned)
+        raise
+    _publish(tuned)
+    return tuned.report
+
+
+def _publish(tuned: Tuned) -> None:
+    publish_table(tuned.report.network, tuned.report.progress)
+    publish_summary(tuned.report, tuned.records, tuned.report.weights)
 
 
 def run_as_flow(settings: TuneSettings) -> TuneReport:

@@ -1,0 +1,59 @@
+"""Check what a compiled network computes against another implementation of it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tasks.engines import max_rel_error, random_inputs
+from tasks.peers import load_peer
+from tasks.report import TOLERANCES, CheckResult
+from tilework.errors import TileworkError
+
+if TYPE_CHECKING:
+    from tilework.graph import Network
+    from tilework.graph.precision import Precision
+    from tilework.runtime import Module
+
+
+def check_output(module: Module, network: Network, precision: Precision = "f32") -> CheckResult:
+    """Compare a module's output on random input with ONNX Runtime's, or with NumPy's.
+
+    The reference is in float32, whatever the module's precision: what differs is its accuracy.
+
+    ONNX Runtime is used where it is installed; otherwise the network's calls are evaluated one by
+    one from their compute definitions, which is slower and shares the graph passes.
+    """
+    inputs = random_inputs(network)
+    outputs = [np.array(o) for o in module.run(inputs)]
+    tolerance = TOLERANCES[precision]
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "network.onnx")
+        network.to_onnx(path)
+        try:
+            peer = load_peer("onnxruntime", path, threads=1)
+        except TileworkError:
+            expected = _evaluate(network, inputs)
+            return CheckResult("NumPy", max_rel_error(outputs, expected), tolerance)
+        return CheckResult(peer.name, max_rel_error(outputs, peer.run(inputs)), tolerance)
+
+
+def _evaluate(network: Network, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Run the network's plan call by call with the NumPy reference of tensor expressions."""
+    from tilework.graph import plan
+    from tilework.te import evaluate
+
+    planned = plan(network)
+    values = {**planned.constants, **inputs}
+
+    def value(name: str) -> np.ndarray:
+        if name in planned.views:
+            return values[planned.views[name]].reshape(planned.values[name].shape)
+        return values[name]
+
+    for call in planned.calls:
+        (values[call.output],) = evaluate(call.dag, [value(name) for name in call.inputs])
+    return [value(name) for name in planned.outputs]
