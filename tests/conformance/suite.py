@@ -293,7 +293,8 @@ def _results(history: MemoryHistory) -> list[tuple[Any, ...]]:
     def key(r: Record) -> tuple[Any, ...]:
         return (
             r.run_id, r.round, r.record_id[-4:], r.workload_key, r.sketch_id, r.decisions,
-            r.status, r.latency_s, r.latency_samples, r.code_hash, r.max_rel_error, r.predicted_score,
+            r.status, r.latency_s, r.latency_samples, r.code_hash, r.max_rel_error,
+            r.predicted_score,
         )  # fmt: skip
 
     return sorted(map(key, history.read()))
