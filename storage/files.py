@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
-import time
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow.fs as pafs
 
-from tilework.errors import StoreError
+from storage.errors import failure
+from storage.names import SUFFIX
+from storage.uris import is_uri, open_path, open_uri, shown
 
-_HINTS = {
-    errno.ENOSPC: "the disk is full: free some space, or choose another store",
-    errno.EDQUOT: "the disk quota is used up: free some space, or choose another store",
-    errno.EROFS: "the filesystem is read-only: choose another store",
-    errno.EACCES: "permission denied: change the permissions, or choose another store",
-    errno.EPERM: "permission denied: change the permissions, or choose another store",
-    errno.ENOTDIR: "a part of the path is a file: choose another store",
-    errno.EEXIST: "the path is a file, not a directory: choose another store",
-}
-_STALE_TEMP_S = 3600.0
+Result = TypeVar("Result")
+
+_NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS)
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.ENOENT)
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,18 @@ class Location:
     """A directory on a filesystem.
 
     Attributes:
-        text: what the user wrote, for messages.
+        text: what the user wrote, for messages, without credentials.
         filesystem: where it lies.
         path: the directory inside `filesystem`.
-        local: whether files go through the operating system (temporary name, fsync, rename).
+        local: whether files go through the operating system.
+        uri: what the user wrote. It may hold a password: never show it.
     """
 
     text: str
-    filesystem: pafs.FileSystem
+    filesystem: pafs.FileSystem = field(repr=False)
     path: str
     local: bool
+    uri: str = field(repr=False)
 
     @classmethod
     def of(
@@ -47,21 +49,43 @@ class Location:
         """Resolves a local path, or a URI such as `s3://bucket/records` or `file:///records`.
 
         Raises:
-            StoreError: a URI of a scheme that Arrow does not know, or that it cannot open.
+            StoreError: a URI of an unknown scheme, of one that needs a package that is missing,
+                or one that cannot be opened.
         """
         text = os.fspath(path)
         if filesystem is not None:
-            return cls(text, filesystem, text, isinstance(filesystem, pafs.LocalFileSystem))
-        if "://" not in text:
-            return cls(text, pafs.LocalFileSystem(), str(Path(text).expanduser().absolute()), True)
-        try:
-            found, inner = pafs.FileSystem.from_uri(text)
-        except (ValueError, OSError, NotImplementedError) as error:
-            raise StoreError(
-                f"cannot open the record store {text!r}: {error}. "
-                "Give a directory, or a URI of a filesystem that Arrow opens (s3://, file://)"
-            ) from error
-        return cls(text, found, inner, isinstance(found, pafs.LocalFileSystem))
+            local = isinstance(filesystem, pafs.LocalFileSystem)
+            return cls(shown(text), filesystem, text, local, text)
+        found, inner = open_uri(text) if is_uri(text) else open_path(text)
+        return cls(shown(text), found, inner, isinstance(found, pafs.LocalFileSystem), text)
+
+    def within(self, folder: str) -> Location:
+        """A folder of this one. Messages speak of the whole."""
+        return replace(self, path=self.join(folder))
+
+    def join(self, name: str) -> str:
+        """The path of a file of this directory inside `filesystem`."""
+        return f"{self.path.rstrip('/')}/{name}"
+
+    def is_there(self) -> bool:
+        """Whether the directory exists.
+
+        Raises:
+            StoreError: that cannot be found out.
+        """
+        with self._told("read"):
+            (info,) = self.filesystem.get_file_info([self.path])
+        return bool(info.type == pafs.FileType.Directory)
+
+    def has(self, name: str) -> bool:
+        """Whether the file is there.
+
+        Raises:
+            StoreError: that cannot be found out.
+        """
+        with self._told("read"):
+            (info,) = self.filesystem.get_file_info([self.join(name)])
+        return bool(info.type == pafs.FileType.File)
 
     def list(self) -> dict[str, tuple[int, int]]:
         """The visible files below the directory: relative name -> (bytes, time of change in ns).
@@ -72,85 +96,258 @@ class Location:
             StoreError: the path is a file or cannot be listed. A missing directory is empty.
         """
         selector = pafs.FileSelector(self.path, allow_not_found=True, recursive=True)
-        try:
+        with self._told("read"):
             infos = self.filesystem.get_file_info(selector)
-        except OSError as error:
-            raise self._error("read", error) from error
         files = {}
         for info in infos:
             name = info.path[len(self.path.rstrip("/")) + 1 :]
-            hidden = any(part.startswith((".", "_")) for part in name.split("/"))
+            hidden = any(map(is_hidden, name.split("/")))
             if info.type == pafs.FileType.File and not hidden:
                 files[name] = (info.size or 0, info.mtime_ns or 0)
         return files
 
-    def join(self, name: str) -> str:
-        """The path of a file of this directory inside `filesystem`."""
-        return f"{self.path.rstrip('/')}/{name}"
+    def names(self) -> builtins.list[str]:
+        """The files right in this directory, sorted; names that begin with `.` or `_` are hidden.
 
-    def exists(self, name: str) -> bool:
-        """Whether the file is there."""
-        try:
-            info = self.filesystem.get_file_info(self.join(name))
-        except OSError as error:
-            raise self._error("read", error) from error
-        return bool(info.type == pafs.FileType.File)
+        A missing directory has none.
 
-    def write(self, name: str, content: bytes) -> None:
-        """Writes one whole file, replacing an older one of this name.
+        Raises:
+            StoreError: it cannot be listed.
+        """
+        if self.local:
+            return sorted(self._scan())
+        selector = pafs.FileSelector(self.path, allow_not_found=True)
+        with self._told("read"):
+            infos = self.filesystem.get_file_info(selector)
+        found = (i.base_name for i in infos if i.type == pafs.FileType.File)
+        return sorted(name for name in found if not is_hidden(name))
 
-        Local files are written under a hidden temporary name, synced and renamed. Object stores
-        show an object only when its upload is complete.
+    def read(self, name: str) -> bytes:
+        """The whole file.
+
+        Raises:
+            FileNotFoundError: it is not there.
+            StoreError: it cannot be read.
+        """
+        with self._told("read"):
+            if self.local:
+                return Path(self.join(name)).read_bytes()
+            with self.filesystem.open_input_file(self.join(name)) as file:
+                return bytes(file.read())
+
+    def create(self, name: str, content: bytes, *, durable: bool = True) -> bool:
+        """Writes a whole file unless there is one of this name, which is left as it is.
+
+        For names that say what is inside, so that who came first does not matter. Of local
+        files nothing is left behind, whenever the writer is killed. Object stores show an object
+        when its upload is complete; there a file of this name is written again, equal.
+
+        Args:
+            durable: return only when the content has reached the disk.
+
+        Returns:
+            Whether this call wrote it.
 
         Raises:
             StoreError: it cannot be written; nothing visible is left behind.
         """
-        try:
-            self.filesystem.create_dir(self.path, recursive=True)
-            if self.local:
-                _write_local(Path(self.path), name, content)
-            else:
-                with self.filesystem.open_output_stream(self.join(name)) as stream:
-                    stream.write(content)
-        except OSError as error:
-            raise self._error("write to", error) from error
+        if not self.local:
+            self._put(name, content)
+            return True
+        with self._told("write to"):
+            return self._in_folder(lambda: _create_local(self._folder, name, content, durable))
+
+    def write(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        """Writes a whole file, in place of an older one of this name.
+
+        Raises:
+            StoreError: it cannot be written; the older file stays.
+        """
+        if not self.local:
+            self._put(name, content)
+            return
+        with self._told("write to"):
+            self._in_folder(lambda: _replace_local(self._folder, name, content, durable))
+
+    def remove(self, name: str) -> None:
+        """Removes a file; one that is not there is no error.
+
+        Raises:
+            StoreError: it cannot be removed.
+        """
+        with self._told("delete from"):
+            try:
+                if self.local:
+                    os.unlink(self.join(name))
+                else:
+                    self.filesystem.delete_file(self.join(name))
+            except FileNotFoundError:
+                pass
 
     def check_writable(self) -> None:
-        """Creates the directory and proves that a file can be written to it.
+        """Creates the directory and proves that a file can be written to it and removed.
 
         Raises:
             StoreError: it cannot; the message names the path, the cause and what to do.
         """
-        probe = f".probe-{os.getpid()}"
+        probe = f".probe-{secrets.token_hex(4)}{SUFFIX}"
         self.write(probe, b"x")
+        self.remove(probe)
+
+    def error(self, action: str, error: OSError) -> Exception:
+        """The error to raise for a failure of the filesystem, see `storage.errors.failure`."""
+        return failure(action, self.uri, error)
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.path)
+
+    @contextmanager
+    def _told(self, action: str) -> Iterator[None]:
+        """Failures of the filesystem are told as errors of the store; a missing file is itself."""
         try:
-            self.filesystem.delete_file(self.join(probe))
+            yield
+        except FileNotFoundError:
+            if action == "write to":
+                raise failure(action, self.uri, OSError(errno.ENOENT, self.path)) from None
+            raise
         except OSError as error:
-            raise self._error("delete from", error) from error
-        if self.local:
-            _remove_stale(Path(self.path))
+            raise failure(action, self.uri, error) from error
 
-    def _error(self, action: str, error: OSError) -> StoreError:
-        hint = _HINTS.get(error.errno or 0, "check the path, or choose another store")
-        return StoreError(f"cannot {action} the record store {self.text!r}: {hint} ({error})")
+    def _scan(self) -> builtins.list[str]:
+        with self._told("read"):
+            try:
+                with os.scandir(self.path) as entries:
+                    return [e.name for e in entries if not is_hidden(e.name) and e.is_file()]
+            except FileNotFoundError:
+                return []
+
+    def _put(self, name: str, content: bytes) -> None:
+        with self._told("write to"):
+            if self.filesystem.type_name not in ("s3", "gcs"):  # those have no folders
+                self.filesystem.create_dir(self.path, recursive=True)
+            with self.filesystem.open_output_stream(self.join(name)) as stream:
+                stream.write(content)
+
+    def _in_folder(self, act: Callable[[], Result]) -> Result:
+        """Calls ``act``, once more with the folder made if it was missing."""
+        try:
+            return act()
+        except FileNotFoundError:
+            os.makedirs(self.path, exist_ok=True)
+            return act()
 
 
-def _write_local(folder: Path, name: str, content: bytes) -> None:
-    temporary = folder / f".{name}.{os.getpid()}.tmp"
+def is_hidden(name: str) -> bool:
+    """Whether readers of a dataset pass over this file or folder."""
+    return name.startswith((".", "_"))
+
+
+def _create_local(folder: Path, name: str, content: bytes, durable: bool) -> bool:
+    """Makes a file that has no name until it is whole; a hidden one where that cannot be."""
+    if (folder / name).exists():
+        return False
+    handle = _open_unnamed(folder)
+    if handle is None:
+        return _create_by_name(folder, name, content, durable)
     try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, folder / name)
+        _fill(handle, content, durable)
+        if not _link(handle, folder, name):
+            return False
+    finally:
+        os.close(handle)
+    if durable:
+        _sync_folder(folder)
+    return True
+
+
+def _replace_local(folder: Path, name: str, content: bytes, durable: bool) -> None:
+    temporary = _temporary(name)
+    if _create_local(folder, temporary, content, durable=False) is False:
+        raise FileExistsError(errno.EEXIST, str(folder / temporary))
+    try:
+        if durable:
+            _sync_file(folder / temporary)
+        os.replace(folder / temporary, folder / name)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        (folder / temporary).unlink(missing_ok=True)
         raise
-    _sync_folder(folder)
+    if durable:
+        _sync_folder(folder)
+
+
+def _create_by_name(folder: Path, name: str, content: bytes, durable: bool) -> bool:
+    temporary = folder / _temporary(name)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        try:
+            _fill(handle, content, durable)
+        finally:
+            os.close(handle)
+        try:
+            os.link(temporary, folder / name)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            os.replace(temporary, folder / name)  # equal names are equal content
+    finally:
+        temporary.unlink(missing_ok=True)
+    if durable:
+        _sync_folder(folder)
+    return True
+
+
+def _temporary(name: str) -> str:
+    """Hidden, and with the ending of a record file: some readers want all files to have it."""
+    return f".{name.removesuffix(SUFFIX)}.{secrets.token_hex(4)}{SUFFIX}"
+
+
+def _open_unnamed(folder: Path) -> int | None:
+    """A new file without a name in a folder; None where the system has no such files."""
+    flag = getattr(os, "O_TMPFILE", None)
+    if flag is None:
+        return None
+    try:
+        return os.open(folder, flag | os.O_WRONLY, 0o666)
+    except OSError as error:
+        if error.errno in _NO_UNNAMED:
+            return None
+        raise
+
+
+def _link(handle: int, folder: Path, name: str) -> bool:
+    """Gives a file its name; False if another has it."""
+    where = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # a descriptor for the folder makes Python follow the link in /proc to the file
+        os.link(f"/proc/self/fd/{handle}", name, dst_dir_fd=where, follow_symlinks=True)
+    except FileExistsError:
+        return False
+    finally:
+        os.close(where)
+    return True
+
+
+def _fill(handle: int, content: bytes, durable: bool) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+    if durable:
+        os.fsync(handle)
+
+
+def _sync_file(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the rename itself durable, where the system can open a directory."""
+    """Makes the name itself durable, where the system can open a directory."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -161,13 +358,3 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(handle)
-
-
-def _remove_stale(folder: Path) -> None:
-    """Removes temporary files that a killed writer left behind long ago."""
-    for leftover in folder.glob(".*.tmp"):
-        try:
-            if time.time() - leftover.stat().st_mtime > _STALE_TEMP_S:
-                leftover.unlink()
-        except OSError:
-            continue

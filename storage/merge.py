@@ -6,9 +6,9 @@ import hashlib
 import os
 from collections.abc import Sequence
 
+from storage.documents import Documents
 from storage.files import Location
-from storage.store import DISTILLED
-from storage.workloads import WorkloadFiles
+from storage.store import DISTILLED, OLD_WORKLOADS
 from tilework.errors import StoreError
 
 
@@ -37,12 +37,12 @@ def merge(
         for name in files:
             content = _read(place, name)
             new = _new_name(name, content)
-            if target.exists(new):
+            if target.has(new):
                 known += 1
             else:
                 target.write(new, content)
                 copied += 1
-        WorkloadFiles(place).copy_to(WorkloadFiles(target))
+        _copy_workloads(place, target)
     return copied, known
 
 
@@ -54,6 +54,14 @@ def _read(place: Location, name: str) -> bytes:
         raise StoreError(
             f"cannot read {name!r} of the record store {place.text!r}: {error}"
         ) from error
+
+
+def _copy_workloads(source: Location, target: Location) -> None:
+    ours, there = (Documents(place, "workloads", OLD_WORKLOADS) for place in (source, target))
+    for name in set(ours.names()) - set(there.names()):
+        content = ours.read(name)
+        if content is not None:
+            there.keep(name, content)
 
 
 def _new_name(name: str, content: bytes) -> str:

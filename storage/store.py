@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import threading
@@ -15,10 +16,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from storage.documents import Documents, OldForm
 from storage.files import Location
-from storage.models import ModelFiles
+from storage.names import text_name
 from storage.schema import NotRecords, check_schema, from_table, to_table
-from storage.workloads import WorkloadFiles
 from tilework.errors import StoreError
 from tilework.record import Record, best_elsewhere, best_of
 
@@ -72,8 +73,8 @@ class RecordStore:
             StoreError: the URI cannot be opened.
         """
         self._location = Location.of(path, filesystem)
-        self._workloads = WorkloadFiles(self._location)
-        self._models = ModelFiles(self._location)
+        self._workloads = Documents(self._location, "workloads", OLD_WORKLOADS)
+        self._models = Documents(self._location, "models", OLD_MODELS)
         self._rules_version = rules_version
         self._engine_version = engine_version
         self._lock = threading.RLock()
@@ -173,12 +174,13 @@ class RecordStore:
             StoreError: the store cannot be written.
         """
         with self._lock:
-            self._workloads.keep(workload_key, document)
+            if self.workload(workload_key) is None:
+                self._workloads.keep(text_name(workload_key), document)
 
     def workload(self, workload_key: str) -> str | None:
         """See `tilework.record.WorkloadLog.workload`."""
         with self._lock:
-            return self._workloads.document(workload_key)
+            return _text(self._workloads.read(text_name(workload_key)))
 
     def keep_model(self, target: str, document: str) -> None:
         """Keep the learned cost model of a target (`XGBModel.to_json`), in place of an older one.
@@ -187,12 +189,12 @@ class RecordStore:
             StoreError: the store cannot be written.
         """
         with self._lock:
-            self._models.keep(target, document)
+            self._models.keep(text_name(target), document)
 
     def model(self, target: str) -> str | None:
         """The document of the learned cost model of a target, or None."""
         with self._lock:
-            return self._models.document(target)
+            return _text(self._models.read(text_name(target)))
 
     def workload_keys(self, target: str) -> list[str]:
         """See `tilework.record.WorkloadLog.workload_keys`."""
@@ -310,6 +312,25 @@ def file_name(run_id: str, round: int) -> str:
     if plain != run_id:
         plain += "-" + hashlib.sha256(run_id.encode()).hexdigest()[:8]
     return f"{ROUND}{plain}-{round:06d}.parquet"
+
+
+def _old_workload(stem: str, found: dict[str, object]) -> str:
+    if text_name(str(found["workload_key"])) != stem or not isinstance(found["dag"], str):
+        raise ValueError("it describes another workload")
+    return found["dag"]
+
+
+def _old_model(stem: str, found: dict[str, object]) -> str:
+    if text_name(str(found["target"])) != stem:
+        raise ValueError("it belongs to another target")
+    return json.dumps(found["model"])
+
+
+OLD_WORKLOADS, OLD_MODELS = OldForm(_old_workload), OldForm(_old_model)
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode()
 
 
 def _order(record: Record) -> tuple[object, ...]:

@@ -44,7 +44,7 @@ def test_a_damaged_file_is_named_and_replaced(tmp_path, make_round, model):
     store.append(make_round())
     store.keep_model(TARGET, model.to_json())
     (path,) = (tmp_path / "records" / "_models").iterdir()
-    path.write_text(path.read_text()[:500])
+    path.write_bytes(path.read_bytes()[:500])
     assert store.model(TARGET) is None
     assert path.name in store.problems[0]
     store.keep_model(TARGET, model.to_json())

@@ -217,7 +217,7 @@ def test_uri_and_open_filesystem(tmp_path, make_round):
 def test_files_carry_their_schema_version(store, make_round, tmp_path):
     store.append(make_round())
     schema = pq.read_schema(tmp_path / "records" / "round-run-000000.parquet")
-    assert schema.metadata[b"tilework.schema_version"] == b"3"
+    assert schema.metadata[b"tilework.schema_version"] == b"4"
 
 
 def test_both_histories_are_record_logs(store, make_round):

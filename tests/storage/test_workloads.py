@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pandas as pd
 import pytest
 
 from storage import RecordStore
+from storage.names import text_name
 from tilework.record import MemoryHistory, WorkloadLog
 
 TARGET = "llvm -mcpu=x -num-cores=2"
@@ -41,11 +44,12 @@ def test_they_are_no_records(tmp_path, make_round):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"workload_key": "other", "dag": "x"}'])
-def test_a_damaged_file_is_named_and_replaced(tmp_path, make_round, content):
+def test_a_damaged_file_of_the_old_form_is_named_and_replaced(tmp_path, make_round, content):
     store = RecordStore(tmp_path / "records")
     store.append(make_round())
-    store.keep_workload("conv", "good")
-    (path,) = (tmp_path / "records" / "_workloads").iterdir()
+    folder = tmp_path / "records" / "_workloads"
+    folder.mkdir()
+    path = folder / f"{text_name('conv')}.json"
     path.write_text(content)
     again = RecordStore(tmp_path / "records")
     assert again.workload("conv") is None
@@ -53,3 +57,14 @@ def test_a_damaged_file_is_named_and_replaced(tmp_path, make_round, content):
     again.keep_workload("conv", "good")
     assert again.workload("conv") == "good"
     assert again.problems == []
+
+
+def test_files_of_the_old_form_are_read(tmp_path):
+    folder = tmp_path / "records" / "_workloads"
+    folder.mkdir(parents=True)
+    path = folder / f"{text_name('conv')}.json"
+    path.write_text(json.dumps({"workload_key": "conv", "dag": "a dag"}))
+    store = RecordStore(tmp_path / "records")
+    assert store.workload("conv") == "a dag" and store.problems == []
+    store.keep_workload("conv", "another")
+    assert store.workload("conv") == "a dag"
