@@ -106,8 +106,10 @@ def print_convergence(records: list[Record], tasks: int) -> list[tuple[int, floa
     """The sum of best latencies after doublings of the trials."""
     weights = dict.fromkeys((r.workload_key for r in records), 1.0)
     curve = convergence(records, weights)
-    out = []
-    for trials, total in zip(curve.trials, curve.total_s, strict=True):
+    out: list[tuple[int, float]] = []
+    measured = slice(curve.assumed, None)  # from here on, every task is
+    after = dict(zip(curve.trials[measured], curve.total_s[measured], strict=True))
+    for trials, total in after.items():
         if not out or trials >= 1.4 * out[-1][0] or trials == curve.trials[-1]:
             out.append((trials, 1e3 * total))
     shown = ", ".join(f"{total:.4f} ms after {trials}" for trials, total in out)

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import tilework as tw
-from flows.convergence import convergence, plot_png, task_curves
+from flows.convergence import convergence, task_curves
+from flows.plots import plot_png
 from storage import RecordStore
 from tilework.graph import Builder, Network
 from tilework.lower.listing import listing_of

@@ -16,8 +16,9 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from flows.convergence import convergence, plot_png, task_curves
+from flows.convergence import convergence, task_curves
 from flows.numbers import milliseconds, show_ms
+from flows.plots import plot_png
 from flows.reporting import Reporter
 from tilework.target.runs import caveat, mark
 

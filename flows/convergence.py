@@ -1,206 +1,224 @@
-"""Convergence: the best speed found against trials and against time, per task and in all."""
+"""Convergence: the best found so far against trials and against time, per task and in all.
+
+What counts as the best is what the search, the compiler and the summary say (`best_of`): finals
+have the last word on what was measured before them. So a curve ends at the summary's number.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from statistics import median
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilework.record import Record
 
-MOST_PANELS = 30
-"""Tasks that get a panel: those that take most of the network's time."""
-
 
 @dataclass(frozen=True)
 class Curve:
-    """``total_s[i]`` is the estimated latency after ``trials[i]`` measurements.
+    """``total_s[i]`` is the network's estimated latency after ``trials[i]`` measurements.
 
-    It begins when every measured task has a first valid latency. ``seconds`` are since the first
-    record, interruptions left out.
+    Measurements of finals are no trials; they have points of their own. ``seconds`` are of work,
+    about: interruptions are left out, and the measurements of a round spread over it.
+
+    Attributes:
+        assumed: so many points at the beginning count a task that was not measured yet as its
+            first valid measurement found it.
     """
 
     trials: tuple[int, ...]
     total_s: tuple[float, ...]
-    seconds: tuple[float, ...] = ()
+    seconds: tuple[float, ...]
+    assumed: int = 0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement of a task.
+
+    Attributes:
+        trial: of this task, from 1; those of finals have the number of the last trial.
+        seconds: of work on this task, about.
+        gflops: its speed, NaN if it failed.
+        best_gflops: of what counts as the best then, NaN before the first.
+        final: whether it was made to choose among the fastest.
+    """
+
+    trial: int
+    seconds: float
+    gflops: float
+    best_gflops: float
+    final: bool = False
 
 
 @dataclass(frozen=True)
 class TaskCurve:
-    """Measurements of one task in the order in which they were made, new candidates only.
-
-    Attributes:
-        trials: of the whole network, when each was made; ``seconds`` likewise.
-        gflops: of each, NaN if it failed.
-        final_gflops: of the winner of finals; None if there were none.
-        share: of the network's time, by its best latency.
-    """
+    """The measurements of one task in their order; ``share`` is its part of the network's time."""
 
     name: str
-    trials: tuple[int, ...]
-    seconds: tuple[float, ...]
-    gflops: tuple[float, ...]
-    final_gflops: float | None
+    points: tuple[Point, ...]
     share: float
 
-    @property
-    def best(self) -> tuple[float, ...]:
-        """Best speed found so far, NaN before the first."""
-        out, top = [], math.nan
-        for value in self.gflops:
-            if not math.isnan(value):
-                top = value if math.isnan(top) else max(top, value)
-            out.append(top)
-        return tuple(out)
 
+def convergence(
+    records: Sequence[Record],
+    weights: Mapping[str, float],
+    drafts: Mapping[str, float] | None = None,
+) -> Curve:
+    """The network's curve.
 
-def convergence(records: Sequence[Record], weights: Mapping[str, float]) -> Curve:
-    """The network's curve of records in the order in which they were made.
-
-    ``weights`` gives each workload's number of calls; records of other workloads, and of finals,
-    are left out. Tasks without any valid record do not count.
+    Args:
+        records: of one target and device, in the order in which they were made.
+        weights: the number of calls of each workload. Records of other workloads are left out.
+        drafts: seconds that the draft model predicts, by workload: what counts of those without
+            any valid measurement, as in a run's estimate. Others do not count.
     """
-    ordered = _searched(records, weights)
-    tasks = {r.workload_key for r in ordered if r.usable}
-    clock = _clock(ordered)
-    best: dict[str, float] = {}
-    trials, totals, seconds = [], [], []
-    for count, record in enumerate(ordered, 1):
+    readings = _readings(records, weights)
+    known = {key: draft for key, draft in (drafts or {}).items() if key in weights}
+    known.update(_first_latencies(readings))
+    watch = {key: _Best() for key in known}
+    waiting = {one.record.workload_key for one in readings if one.record.usable}
+    trials, totals, seconds, assumed = [], [], [], 0
+    count, spent = 0, 0.0
+    for one in readings if waiting else ():
+        record = one.record
+        count += record.purpose == "search"
+        if record.workload_key in watch:
+            best = watch[record.workload_key].see(record, one.last)
+            if best is not None:
+                known[record.workload_key] = best
+                waiting.discard(record.workload_key)
+        trials.append(count)
+        seconds.append(spent + one.into_s)
+        spent += one.into_s if one.last else 0.0
+        totals.append(sum(weights[key] * latency for key, latency in known.items()))
+        assumed += bool(waiting)
+    return Curve(tuple(trials), tuple(totals), tuple(seconds), assumed)
+
+
+def _first_latencies(readings: Sequence[_Reading]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for record in (one.record for one in readings):
         if record.usable and record.latency_s is not None:
-            known = best.get(record.workload_key, float("inf"))
-            best[record.workload_key] = min(known, record.latency_s)
-        if tasks and best.keys() == tasks:
-            trials.append(count)
-            seconds.append(clock[record.created_at])
-            totals.append(sum(weights[key] * latency for key, latency in best.items()))
-    return Curve(tuple(trials), tuple(totals), tuple(seconds))
+            found.setdefault(record.workload_key, record.latency_s)
+    return found
 
 
 def task_curves(records: Sequence[Record], weights: Mapping[str, float]) -> list[TaskCurve]:
-    """One curve per workload with a valid record, the heaviest first."""
-    from tilework.record import best_of
+    """One curve per workload with a valid record, the heaviest first; see `convergence`."""
+    found: dict[str, list[_Reading]] = {}
+    for one in _readings(records, weights):
+        found.setdefault(one.record.workload_key, []).append(one)
+    cost: list[tuple[float, str, tuple[Point, ...]]] = []
+    for key, readings in found.items():
+        points, first = _points(readings), readings[0].record
+        if not math.isnan(points[-1].best_gflops):
+            seconds = first.flops / points[-1].best_gflops / 1e9
+            cost.append((weights[key] * seconds, first.workload, points))
+    total = sum(seconds for seconds, _, _ in cost)
+    cost.sort(key=lambda one: -one[0])
+    return [TaskCurve(name, points, seconds / total) for seconds, name, points in cost]
 
-    ordered = _searched(records, weights)
-    clock = _clock(ordered)
-    found: dict[str, list[tuple[int, Record]]] = {}
-    for count, record in enumerate(ordered, 1):
-        found.setdefault(record.workload_key, []).append((count, record))
-    best = {key: best_of(r for r in records if r.workload_key == key) for key in found}
-    cost = {key: weights[key] * (b.latency_s or 0.0) for key, b in best.items() if b is not None}
-    curves = []
-    for key in sorted(cost, key=lambda key: -cost[key]):
-        rows, winner = found[key], best[key]
-        assert winner is not None
-        curves.append(
-            TaskCurve(
-                rows[0][1].workload,
-                tuple(count for count, _ in rows),
-                tuple(clock[r.created_at] for _, r in rows),
-                tuple(_gflops(r) for _, r in rows),
-                _gflops(winner) if winner.purpose == "final" else None,
-                cost[key] / sum(cost.values()),
+
+def _points(readings: Sequence[_Reading]) -> tuple[Point, ...]:
+    best, trial, points, spent = _Best(), 0, [], 0.0
+    for one in readings:
+        record = one.record
+        trial += record.purpose == "search"
+        best.see(record, one.last)
+        points.append(
+            Point(
+                trial,
+                spent + one.into_s,
+                _gflops(record, record.latency_s if record.usable else None),
+                _gflops(record, best.seconds),
+                record.purpose == "final",
             )
         )
-    return curves
+        spent += one.into_s if one.last else 0.0
+    return tuple(points)
 
 
-def _searched(records: Sequence[Record], weights: Mapping[str, float]) -> list[Record]:
-    return [r for r in records if r.workload_key in weights and r.purpose == "search"]
+def _gflops(record: Record, seconds: float | None) -> float:
+    return math.nan if seconds is None else record.flops / seconds / 1e9
 
 
-def _gflops(record: Record) -> float:
-    if not record.usable or record.latency_s is None:
-        return math.nan
-    return record.flops / record.latency_s / 1e9
+class _Best:
+    """The best latency of one task while its records go by, by the rule of `best_of`.
+
+    Finals speak at the end of their round. Until then nothing changes.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+        self._verdict = math.inf
+
+    def see(self, record: Record, last: bool) -> float | None:
+        """The best after one more record, the ``last`` of its round; None before a valid one."""
+        latency_s = record.latency_s if record.usable else None
+        if record.purpose == "final":
+            self._verdict = min(self._verdict, math.inf if latency_s is None else latency_s)
+            if last:
+                if self._verdict < math.inf:
+                    self.seconds = self._verdict
+                self._verdict = math.inf
+        elif latency_s is not None:
+            self.seconds = latency_s if self.seconds is None else min(self.seconds, latency_s)
+        return self.seconds
 
 
-def _clock(records: Sequence[Record]) -> dict[datetime, float]:
-    """Seconds of work since the first record, by when a round was stored, as a budget counts."""
+@dataclass(frozen=True)
+class _Reading:
+    """A record and when it was measured.
+
+    Attributes:
+        into_s: seconds since its round began.
+        last: whether it is the last of its round.
+    """
+
+    record: Record
+    into_s: float
+    last: bool
+
+
+def _readings(records: Sequence[Record], wanted: Container[str]) -> list[_Reading]:
+    """When each measurement of the wanted workloads was made, in order.
+
+    The records of a round bear the time of its end; their own times are spread over it.
+    """
+    made = sorted((r for r in records if r.purpose in ("search", "final")), key=_round)
+    rounds = [list(rows) for _, rows in groupby(made, _round)]
+    return [
+        _Reading(record, lasted * place / len(rows), place == len(rows))
+        for rows, lasted in zip(rounds, _lasted(rounds), strict=True)
+        if rows[0].workload_key in wanted
+        for place, record in enumerate(rows, 1)
+    ]
+
+
+def _round(record: Record) -> tuple[datetime, str, int]:
+    return (record.created_at, record.run_id, record.round)
+
+
+def _lasted(rounds: Sequence[Sequence[Record]]) -> list[float]:
+    """How long each round took: since the end of the run's round before.
+
+    The first of a run, and one after an interruption, are taken to have lasted as rounds usually
+    do. Of a lone round nothing is known but how long its candidates took to build.
+    """
     from tilework.search.budget import LONGEST_GAP_S
 
-    times = sorted({r.created_at for r in records})
-    out = dict.fromkeys(times[:1], 0.0)
-    for before, after in pairwise(times):
-        gap = (after - before).total_seconds()
-        out[after] = out[before] + (gap if gap <= LONGEST_GAP_S else 0.0)
-    return out
-
-
-def plot_png(curve: Curve, network: str, tasks: Sequence[TaskCurve] = ()) -> bytes:
-    """The curves as a PNG picture.
-
-    The first row shows the network: the sum of its tasks' best latencies, against trials and
-    against time. Below, two panels for each task: every measurement as a point, the best found so
-    far as a line, and what finals said of the winner as a dashed line.
-    """
-    import io
-
-    from matplotlib.figure import Figure
-
-    shown = list(tasks)[:MOST_PANELS]
-    columns = 2 if len(shown) <= 2 else 4
-    rows = 1 + math.ceil(2 * len(shown) / columns)
-    size = (4.2 * columns, 3.2 + 2.1 * (rows - 1))
-    figure = Figure(figsize=size, dpi=100, layout="constrained")
-    grid = figure.add_gridspec(rows, columns, height_ratios=[1.5] + [1.0] * (rows - 1))
-    half = columns // 2
-    for place, (values, label) in enumerate(
-        ((curve.trials, "trials"), (curve.seconds or curve.trials, "seconds"))
-    ):
-        axes = figure.add_subplot(grid[0, place * half : (place + 1) * half])
-        _plot_total(axes, values, curve, label)
-    for number, task in enumerate(shown):
-        row, column = 1 + 2 * number // columns, 2 * number % columns
-        last = row == rows - 1 or number + columns // 2 >= len(shown)
-        for place, (values, label) in enumerate(
-            ((task.trials, "trials"), (task.seconds, "seconds"))
-        ):
-            axes = figure.add_subplot(grid[row, column + place])
-            _plot_task(axes, values, task, label if last else "", named=place == 0)
-    hidden = len(tasks) - len(shown)
-    more = f"; {hidden} lighter tasks are not shown" if hidden else ""
-    figure.suptitle(f"{network}: what the search found{more}")
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png")
-    return picture.getvalue()
-
-
-def _plot_total(axes: Any, values: Sequence[float], curve: Curve, label: str) -> None:
-    totals = [1e3 * s for s in curve.total_s]
-    axes.step(values, totals, where="post", color="#2563eb")
-    axes.plot(values[-1:], totals[-1:], "o", color="#2563eb")
-    if totals:  # room around the curve: on the frame a flat one cannot be seen
-        low, high = min(totals), max(totals)
-        room = max(0.1 * (high - low), 0.02 * high)
-        axes.set_ylim(low - room, high + room)
-        axes.annotate(
-            f"{totals[-1]:.3g} ms", (values[-1], totals[-1]), (-4, 8),
-            textcoords="offset points", ha="right",
-        )  # fmt: skip
-    axes.set_xlabel(label)
-    axes.set_ylabel("network, ms")
-    axes.set_title("sum of the tasks' best latencies", fontsize=9)
-    axes.grid(alpha=0.3)
-
-
-def _plot_task(
-    axes: Any, values: Sequence[float], task: TaskCurve, label: str, named: bool
-) -> None:
-    axes.plot(values, task.gflops, ".", color="#94a3b8", markersize=3)
-    failed = [v for v, g in zip(values, task.gflops, strict=True) if math.isnan(g)]
-    axes.plot(failed, [0.0] * len(failed), "x", color="#dc2626", markersize=3)
-    axes.step(values, task.best, where="post", color="#2563eb", linewidth=1.2)
-    if task.final_gflops is not None:
-        axes.axhline(task.final_gflops, color="#16a34a", linestyle="--", linewidth=0.9)
-    axes.set_ylim(bottom=0)
-    axes.tick_params(labelsize=7)
-    axes.grid(alpha=0.3)
-    axes.set_xlabel(label, fontsize=8)
-    if named:
-        axes.set_ylabel("GFLOPS", fontsize=8)
-        name = task.name if len(task.name) <= 46 else task.name[:45] + "…"
-        axes.set_title(f"{name}  ({task.share:.0%})", fontsize=8, loc="left")
+    known: list[float | None] = []
+    ended: dict[str, datetime] = {}
+    for first in (rows[0] for rows in rounds):
+        before = ended.get(first.run_id)
+        gap = None if before is None else (first.created_at - before).total_seconds()
+        known.append(gap if gap is not None and gap <= LONGEST_GAP_S else None)
+        ended[first.run_id] = first.created_at
+    built = [sum(record.build_s or 0.0 for record in rows) for rows in rounds[:1]]
+    usual = median([gap for gap in known if gap] or built or [0.0])
+    return [usual if gap is None else gap for gap in known]

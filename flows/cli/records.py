@@ -138,7 +138,8 @@ def plot(
     tilework records plot resnet-18 -o resnet-18.png
     """
     from flows.cli.networks import target_of
-    from flows.convergence import convergence, plot_png, task_curves
+    from flows.convergence import convergence, task_curves
+    from flows.plots import plot_png
     from tasks.network import NetworkSpec, extract, network_label
 
     spec = NetworkSpec(network, batch, layout, shapes=tuple(shape or ()))
