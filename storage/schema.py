@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tilework.record import FACTS, SCHEMA_VERSION, Purpose, Record, Status
 
@@ -61,6 +62,7 @@ _NULLABLE = frozenset(
         "predicted_score", *FACTS, "device_calibration_s",
     )
 )  # fmt: skip
+_MEMBERS: dict[str, type[StrEnum]] = {"status": Status, "purpose": Purpose}
 _DISTINCT_TEXT = frozenset(("record_id", "code_hash"))
 
 SCHEMA = pa.schema(
@@ -69,9 +71,6 @@ SCHEMA = pa.schema(
 )
 
 assert [f.name for f in fields(Record)] == SCHEMA.names
-
-
-Kind = TypeVar("Kind", bound=StrEnum)
 
 
 class NotRecords(ValueError):
@@ -99,37 +98,54 @@ def check_schema(schema: pa.Schema) -> None:
         raise NotRecords(f"it is not a file of records: column {missing[0]!r} is missing")
 
 
+def conform(table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+    """A table whose schema passed `check_schema`, with the columns of `SCHEMA` or some of them.
+
+    Columns that older files lack get what they mean there.
+
+    Raises:
+        NotRecords: a column has another type, a required value is missing, a status or purpose is
+            unknown, or a row is of a newer schema.
+    """
+    schema = SCHEMA if columns is None else pa.schema([SCHEMA.field(name) for name in columns])
+    for name in schema.names:
+        if name not in table.column_names:
+            kind, value = SCHEMA.field(name).type, _ADDED[name]
+            table = table.append_column(name, pa.repeat(pa.scalar(value, kind), len(table)))
+    table = table.select(schema.names)
+    for field in schema:
+        if not field.nullable and table.column(field.name).null_count:
+            raise NotRecords(f"column {field.name!r} has empty values")
+    try:
+        table = table.cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise NotRecords(f"its columns have other types: {error}") from error
+    for name, members in _MEMBERS.items():
+        if name in schema.names:
+            _check_members(name, members, table.column(name))
+    if "schema_version" in schema.names:
+        newest = pc.max(table.column("schema_version")).as_py()
+        _check_version(SCHEMA_VERSION if newest is None else newest)
+    return table
+
+
 def from_table(table: pa.Table) -> list[Record]:
     """Converts a table whose schema passed `check_schema` to records.
 
     Raises:
-        NotRecords: a column has another type, a required value is missing, a status is unknown.
+        NotRecords: as `conform`.
     """
-    for name, value in _ADDED.items():
-        if name not in table.column_names:
-            kind = SCHEMA.field(name).type
-            table = table.append_column(name, pa.array([value] * len(table), kind))
-    table = table.select(SCHEMA.names)
-    for field in SCHEMA:
-        if not field.nullable and table.column(field.name).null_count:
-            raise NotRecords(f"column {field.name!r} has empty values")
-    try:
-        table = table.cast(SCHEMA)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise NotRecords(f"its columns have other types: {error}") from error
+    table = conform(table)
     columns: list[list[Any]] = []
     for field in SCHEMA:
         values = table.column(field.name).to_pylist()
-        if field.name == "status":
-            values = [_member(Status, field.name, value) for value in values]
-        elif field.name == "purpose":
-            values = [_member(Purpose, field.name, value) for value in values]
+        if field.name in _MEMBERS:
+            values = [_MEMBERS[field.name](value) for value in values]
         elif field.type == _TEXT and field.name not in _DISTINCT_TEXT:
             values = [sys.intern(value) for value in values]
         elif pa.types.is_list(field.type):
             values = [tuple(value) for value in values]
         columns.append(values)
-    _check_version(max(columns[0], default=SCHEMA_VERSION))
     return [Record(*row) for row in zip(*columns, strict=True)]
 
 
@@ -141,11 +157,11 @@ def _check_version(version: int) -> None:
         )
 
 
-def _member(kind: type[Kind], column: str, value: str) -> Kind:
-    try:
-        return kind(value)
-    except ValueError:
-        raise NotRecords(f"{column} {value!r} is unknown") from None
+def _check_members(name: str, members: type[StrEnum], column: pa.ChunkedArray) -> None:
+    known = [member.value for member in members]
+    for value in pc.unique(column).to_pylist():
+        if value not in known:
+            raise NotRecords(f"{name} {value!r} is unknown")
 
 
 def _plain(value: Any) -> Any:
