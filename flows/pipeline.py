@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.reporting import current_reporter
+from tasks.device_lock import hold_device
 from tasks.finish import gap_lines
 from tasks.report import Finished, TuneReport
 from tasks.run import SearchPlan
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_targets
 from tilework.errors import ModuleError, RunFailed
+from tilework.target.identity import device_here
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
@@ -69,29 +71,32 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     check_output_place(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
     found = stages.extract(spec, target)
-    with settings.measurer() as measurer:
-        plan = SearchPlan(
-            found.tasks,
-            found.weights,
-            settings.tuning_options(),
-            run_id=settings.run_id(found.fingerprint),
-            seed=settings.seed,
-            label=spec.label,
-            extend=settings.extend,
-            reproduce=f"tilework reproduce {{record_id}} --store {shlex.quote(settings.store)}",
-        )
-        run = stages.prepare(plan, store, measurer, reporter.warn)
-        for problem in store.problems:
-            reporter.warn(problem)
-        for other, count in other_targets(store, found.tasks).items():
-            reporter.note(f"{settings.store}: {count} rows not used: they are of target {other}")
-        stopped = search(run, stages)
-    stages.distill(run)
-    finished = Finished()
-    if target.run == "simulated":
-        reporter.note(f"nothing is compiled, checked or timed: {target} is {caveat(str(target))}")
-    else:
-        finished = finish(found, target, store, settings.output, stages)
+    plan = SearchPlan(
+        found.tasks,
+        found.weights,
+        settings.tuning_options(),
+        run_id=settings.run_id(found.fingerprint),
+        seed=settings.seed,
+        label=spec.label,
+        extend=settings.extend,
+        reproduce=f"tilework reproduce {{record_id}} --store {shlex.quote(settings.store)}",
+    )
+    with hold_device(device_here(target), f"tune {spec.label}", tell=reporter.note):
+        with settings.measurer() as measurer:
+            run = stages.prepare(plan, store, measurer, reporter.warn)
+            for problem in store.problems:
+                reporter.warn(problem)
+            for other, count in other_targets(store, found.tasks).items():
+                reporter.note(
+                    f"{settings.store}: {count} rows not used: they are of target {other}"
+                )
+            stopped = search(run, stages)
+        stages.distill(run)
+        finished = Finished()
+        if target.run == "simulated":
+            reporter.note(f"nothing is compiled, checked or timed: it is {caveat(str(target))}")
+        else:
+            finished = finish(found, target, store, settings.output, stages)
     tuned = _tuned(settings, run, found, stopped, finished)
     if finished.failed:
         raise TuneFailed(tuned)

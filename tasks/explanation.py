@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -96,13 +97,20 @@ class Explanation:
     roofline: Roofline | None
 
 
-def explain(task: SearchTask, records: list[Record], *, measure: bool = False) -> Explanation:
+def explain(
+    task: SearchTask,
+    records: list[Record],
+    *,
+    measure: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Explanation:
     """What is known about a task.
 
     Args:
         task: the task.
         records: all of it, in the order in which they were made.
         measure: time the schedules in turns, now.
+        tell: gets a line if the device is another's, and is waited for.
     """
     from tilework.space import SearchSpace, space_of
 
@@ -111,7 +119,9 @@ def explain(task: SearchTask, records: list[Record], *, measure: bool = False) -
     chosen = _chosen(task, present)
     now: list[float | None] = [None] * len(chosen)
     if measure:
-        now = [m.latency_s for m in measured_now(task, [(s, row) for _, s, row, _ in chosen])]
+        programs = [(sketch, row) for _, sketch, row, _ in chosen]
+        found = measured_now(task, programs, f"explain {task.desc}", tell)
+        now = [one.latency_s for one in found]
     latencies = sorted(r.latency_s for r in present if r.usable and r.latency_s is not None)
     return Explanation(
         description=task.desc,

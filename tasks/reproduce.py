@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tasks.device_lock import hold_device
 from tilework.errors import StoreError
 from tilework.record import Record, Status
 
@@ -35,17 +36,31 @@ class Reproduced:
     best_s: float | None
 
 
-def measured_now(task: SearchTask, programs: Sequence[Program]) -> list[Measured]:
-    """Build, verify and time programs of a task in turns."""
+def measured_now(
+    task: SearchTask, programs: Sequence[Program], who: str, tell: Callable[[str], None]
+) -> list[Measured]:
+    """Build, verify and time programs of a task in turns.
+
+    Args:
+        who: what measures, for others that wait for the device.
+        tell: gets a line if the device is another's, and is waited for.
+    """
     from tilework.measure import Candidate, Measurer
+    from tilework.target.identity import device_here
 
     candidates = [Candidate(sketch, tuple(row), 0.0, "") for sketch, row in programs]
-    with Measurer(task.target) as measurer:
+    held = hold_device(device_here(task.target), who, tell=tell)
+    with held, Measurer(task.target) as measurer:
         return measurer.duel(task, candidates)
 
 
-def reproduce(store: RecordStore, record_id: str) -> Reproduced:
+def reproduce(
+    store: RecordStore, record_id: str, tell: Callable[[str], None] = lambda _: None
+) -> Reproduced:
     """Measure the candidate of a record again, from what the store keeps.
+
+    Args:
+        tell: gets a line if the device is another's, and is waited for.
 
     Raises:
         StoreError: the record is not there, its schedule belongs to other rules, or the store does
@@ -53,7 +68,8 @@ def reproduce(store: RecordStore, record_id: str) -> Reproduced:
     """
     record = find_record(store, record_id)
     task = task_of(store, record)
-    (result,) = measured_now(task, [(record.sketch_id, record.decisions)])
+    program = (record.sketch_id, record.decisions)
+    (result,) = measured_now(task, [program], f"reproduce {record.record_id}", tell)
     trace = _build_here(task, record) if result.status == Status.compile_error else ""
     best = store.best(record.workload_key, record.target)
     return Reproduced(

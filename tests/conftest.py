@@ -37,11 +37,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # What was measured on this machine must not decide what a test sees.
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tilework-tests-")
+    # Nor who measures on it: processes that tests start hold devices among themselves.
+    os.environ["TMPDIR"] = os.environ["XDG_CACHE_HOME"]
     if config.getoption("--engine-only"):
         loaded = [name for name in BLOCKED if name in sys.modules]
         if loaded:
             raise pytest.UsageError(f"--engine-only: {', '.join(loaded)} already imported")
         sys.meta_path.insert(0, _Block())
+    else:
+        from tasks import device_lock
+
+        device_lock.FOLDER = Path(os.environ["TMPDIR"]) / device_lock.FOLDER.name
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

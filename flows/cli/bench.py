@@ -67,6 +67,7 @@ def bench(
 
       tilework bench resnet-50 --precision bf16 --compare openvino     both in bfloat16
     """
+    from flows.cli.device import held
     from flows.cli.networks import target_of
     from tasks.compare import compare_engines
     from tasks.network import load_network, parse_sparse
@@ -76,10 +77,10 @@ def bench(
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
     net = load_network(network, batch, layout, tuple(shape or ()), parse_sparse(sparse, block))
-    found = [
-        compare_engines(net, where, store, engines, seconds, profile, precision)
-        for where in targets
-    ]
+    found = []
+    for where in targets:
+        with held(where, f"bench {network}"):
+            found.append(compare_engines(net, where, store, engines, seconds, profile, precision))
     if json:
         print_json(found)
         return

@@ -51,11 +51,13 @@ def examine(measure: bool = False) -> dict[str, dict[str, Any]]:
 
 def _parameters(again: bool) -> dict[str, Any]:
     """The measured parameters of this machine; measured now if they never were."""
+    from flows.cli.device import held
     from tilework.target import Target
     from tilework.target.hardware import hardware_of
 
     target = Target()
-    return dict(hardware_of(target).calibrate(target, again))
+    with held(target, "doctor"):
+        return dict(hardware_of(target).calibrate(target, again))
 
 
 def _machine() -> dict[str, Any]:

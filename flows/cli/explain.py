@@ -51,6 +51,7 @@ def explain(
 
       tilework explain resnet-18:3 --target 'cuda -model=a100 -run=simulated'
     """
+    from flows.cli.device import warn
     from tasks.explanation import explain as explained
     from tasks.network import NetworkSpec, parse_sparse
     from tasks.network import extract as extract_network
@@ -71,7 +72,7 @@ def explain(
     for other, count in other_targets(records, [chosen]).items():
         typer.secho(f"{store}: {count} rows not shown: they are of target {other}", err=True)
     document = explained(
-        chosen, records.of(chosen.workload_key, str(chosen.target)), measure=measure
+        chosen, records.of(chosen.workload_key, str(chosen.target)), measure=measure, tell=warn
     )
     if json:
         print_json(document)
@@ -184,10 +185,11 @@ def reproduce(
 
     tilework reproduce 4fd88b144fb88518-000007-0003
     """
+    from flows.cli.device import warn
     from tasks.reproduce import reproduce as again
     from tasks.stores import open_store
 
-    found = again(open_store(store), record)
+    found = again(open_store(store), record, warn)
     if json:
         print_json(found)
     else:
