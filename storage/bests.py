@@ -33,6 +33,10 @@ from tilework.record import Purpose, Record, Status
 KIND = "best"
 _COVERS_KEY = b"tilework.covers"
 _TIES = ("created_at", "run_id", "round", "record_id")
+_LIGHT = [
+    *_TIES, "workload_key", "target", "rules_version", "device_id", "device", "host",
+    "device_calibration_s", "calibration_s", "latency_s", "purpose",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,15 +105,16 @@ def deciding(rows: pa.Table) -> pa.Table:
 
     Rows with one id twice count once; the result is sorted like a compacted file.
     """
-    rows = rows.filter(_usable(rows))
-    if not len(rows):
-        return rows
-    rows = sort_rows(rows)
-    rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in _TIES]))
-    group = _groups(rows)
-    order = np.argsort(group, kind="stable")  # by group, then by time
-    kept = order[_decides(rows.take(pa.array(order)), group[order])]
-    return sort_rows(rows.take(pa.array(np.sort(kept))))
+    usable = np.flatnonzero(_usable(rows).to_numpy())
+    light = rows.select(_LIGHT).take(pa.array(usable)).combine_chunks()
+    order = pc.sort_indices(light, [(name, "ascending") for name in _TIES]).to_numpy()
+    codes = light.column("record_id").combine_chunks().dictionary_encode().indices.to_numpy()
+    order = order[np.sort(np.unique(codes[order], return_index=True)[1])]  # each id once
+    light = light.take(pa.array(order))
+    group = _groups(light)
+    by_group = np.argsort(group, kind="stable")  # within a group by time
+    decides = _decides(light.take(pa.array(by_group)), group[by_group])
+    return sort_rows(rows.take(pa.array(usable[order[by_group[decides]]])))
 
 
 def _usable(rows: pa.Table) -> pa.ChunkedArray:
@@ -137,6 +142,8 @@ def _groups(rows: pa.Table) -> np.ndarray:
         pc.if_else(known, rows.column("device_calibration_s"), rows.column("calibration_s")),
     ]
     group = np.zeros(len(rows), np.int64)
+    if not len(rows):
+        return group
     for part in parts:
         array = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
         codes = pc.fill_null(array.dictionary_encode().indices, -1).to_numpy() + 1
@@ -147,6 +154,8 @@ def _groups(rows: pa.Table) -> np.ndarray:
 
 def _decides(rows: pa.Table, group: np.ndarray) -> np.ndarray:
     """Which rows decide, of usable rows sorted by group and then by time."""
+    if not len(rows):
+        return np.zeros(0, bool)
     rank = _rank(rows)
     number = np.arange(len(rows))
     first = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])

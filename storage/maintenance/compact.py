@@ -1,0 +1,217 @@
+"""Many files of rounds become few compacted ones, while others read and write.
+
+A compacted file is written whole, read back, and only then are the files that it replaces removed.
+Killed in between, both stand there: the footer says which are replaced, readers pass over them and
+the next compaction removes them. A round that is written meanwhile is left for the next one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from storage.compacts import Compact, CompactWriter, verify
+from storage.files import Location
+from storage.maintenance.claim import claim
+from storage.maintenance.holdings import (
+    CompactFile,
+    Damaged,
+    Holdings,
+    Vanished,
+    look,
+    open_file,
+    reading,
+)
+from storage.maintenance.rows import (
+    Part,
+    Rounds,
+    compact_parts,
+    merge_parts,
+    round_parts,
+    sort_rounds,
+)
+from tilework.errors import StoreError
+
+ROWS_A_FILE = 1_000_000
+"""A compacted file is closed when it has so many rows; those near to it are merged no more."""
+LEAST_ROUNDS = 16
+"""Fewer rounds than this are left as they are."""
+_SAME_SIZE = 4
+"""So many compacted files of similar size are merged into one."""
+_SMALL = 1000
+
+Beat = Callable[[], None]
+
+
+@dataclass
+class Compaction:
+    """What a compaction did.
+
+    Attributes:
+        rounds: files of rounds that were compacted.
+        made: compacted files that were written and still count.
+        rows: rows of these.
+        removed: files that were removed.
+        left: files that are left as they are, with the reason.
+        seconds: how long it took.
+    """
+
+    rounds: int = 0
+    made: list[str] = field(default_factory=list)
+    rows: int = 0
+    removed: int = 0
+    left: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def compact(
+    place: Location, *, rows_a_file: int = ROWS_A_FILE, least: int = LEAST_ROUNDS
+) -> Compaction:
+    """Compacts the rounds of a store, and merges compacted files that are small or overlap.
+
+    Others may append, read and distill meanwhile.
+
+    Raises:
+        Claimed: another process compacts or repairs the store.
+        StoreError: the store cannot be read or written; what was done so far stays.
+    """
+    begun = time.monotonic()
+    done = Compaction()
+    with claim(place) as beat:
+        compact_claimed(place, done, beat, rows_a_file, least)
+    done.seconds = time.monotonic() - begun
+    return done
+
+
+def compact_claimed(
+    place: Location,
+    done: Compaction,
+    beat: Beat,
+    rows_a_file: int = ROWS_A_FILE,
+    least: int = LEAST_ROUNDS,
+) -> None:
+    """`compact`, by who holds the claim."""
+    held = finish(place, look(place), done)
+    done.left.update(held.damaged)
+    if len(held.rounds) >= least:
+        rounds = sort_rounds(place, held.rounds)
+        done.left.update(rounds.problems)
+        fold(place, rounds, [], done, beat, rows_a_file)
+    while group := _to_merge(done, look(place), rows_a_file):
+        try:
+            fold(place, Rounds([], {}), group, done, beat, math.inf)
+        except Damaged as error:
+            done.left[error.name] = error.reason
+        except Vanished:
+            continue
+
+
+def finish(place: Location, held: Holdings, done: Compaction) -> Holdings:
+    """Removes the replaced files that a killed compaction left, once their successor is proven.
+
+    Returns:
+        What the store holds now.
+    """
+    if not held.replaced:
+        return held
+    for found in held.compacts.values():
+        mine = [n for n in held.replaced if n.rpartition("/")[2] in found.replaces]
+        if not mine:
+            continue
+        try:
+            with open_file(place, found.name) as file:
+                reading(place, found.name, verify, file)
+        except Damaged as error:
+            done.left[found.name] = error.reason
+        except Vanished:
+            continue
+        else:
+            _remove(place, mine, done)
+    return look(place)
+
+
+def fold(
+    place: Location,
+    rounds: Rounds,
+    compacts: Iterable[CompactFile],
+    done: Compaction,
+    beat: Beat,
+    rows_a_file: float,
+) -> None:
+    """Writes the rows of some files into compacted ones, and removes those files.
+
+    Several compacted files are made only of rounds: with ``compacts``, ``rows_a_file`` is
+    infinite, so that one file replaces what it was made of.
+
+    Raises:
+        Damaged, Vanished: one of ``compacts`` cannot be read; nothing was written.
+        StoreError: the store cannot be read or written now.
+    """
+    sources = list(compacts)
+    inherited = frozenset[str]().union(*({c.name} | c.replaces for c in sources))
+    streams = [round_parts(place, rounds, done.left, beat)]
+    streams += [compact_parts(place, source.name, beat) for source in sources]
+    writer, names = CompactWriter(), set(inherited)
+    for part in merge_parts(streams):
+        _add(writer, names, part)
+        done.rounds += len(part.rounds)
+        if writer.rows >= rows_a_file:
+            _publish(place, writer.close(names), names, done)
+            writer, names = CompactWriter(), set()
+    if writer.rows:
+        _publish(place, writer.close(names), names, done)
+
+
+def _add(writer: CompactWriter, names: set[str], part: Part) -> None:
+    writer.add(part.rows)
+    names.update(part.rounds)
+
+
+def _publish(place: Location, made: Compact, replaced: Iterable[str], done: Compaction) -> None:
+    """Writes a compacted file, reads it back, and removes what it replaces."""
+    place.create(made.name, made.content.to_pybytes())
+    try:
+        with open_file(place, made.name) as file:
+            reading(place, made.name, verify, file, made.digest)
+    except Damaged as error:
+        place.remove(made.name)
+        raise StoreError(
+            f"the compacted file {made.name!r} of the record store {place.text!r} was not written "
+            f"as it should be ({error.reason}); the records are as they were: check the disk"
+        ) from error
+    except Vanished:
+        return  # somebody merged it already, and removes what it replaces
+    done.made.append(made.name)
+    done.rows += made.rows
+    there = set(place.names())
+    _remove(place, [name for name in replaced if name in there], done)
+
+
+def _remove(place: Location, names: Iterable[str], done: Compaction) -> None:
+    for name in names:
+        place.remove(name)
+        done.removed += 1
+        if name in done.made:
+            done.made.remove(name)
+
+
+def _to_merge(done: Compaction, held: Holdings, rows_a_file: int) -> list[CompactFile]:
+    """The next compacted files to merge: some that hold the same rounds, or many small ones."""
+    sound = [found for found in held.compacts.values() if found.name not in done.left]
+    seen: dict[str, CompactFile] = {}
+    for found in sorted(sound, key=lambda c: c.name):
+        for name in found.rounds:
+            other = seen.setdefault(name, found)
+            if other is not found:
+                return [other, found]
+    levels: dict[int, list[CompactFile]] = {}
+    for found in sound:
+        if found.rows < rows_a_file / 2:
+            level = int(math.log(max(found.rows, _SMALL) / _SMALL, _SAME_SIZE))
+            levels.setdefault(level, []).append(found)
+    for level in sorted(levels):
+        if len(levels[level]) >= _SAME_SIZE:
+            return levels[level]
+    return []

@@ -1,0 +1,183 @@
+"""Bests of a store: documents that queries read first, and stores of nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from storage.bests import KIND, Best, Bests, deciding, key_name, shard_of
+from storage.compacts import Key, split_keys
+from storage.documents import Documents
+from storage.files import Location
+from storage.maintenance.holdings import Holdings, Vanished, look
+from storage.maintenance.rows import (
+    Part,
+    compact_parts,
+    merge_parts,
+    round_parts,
+    sort_rounds,
+)
+from storage.names import RoundName, key_part
+from storage.schema import SCHEMA
+from tilework.errors import StoreBusy
+
+_ROWS_AT_ONCE = 20_000
+_TRIES = 5
+
+
+@dataclass
+class Distillation:
+    """What distilling a store's bests did.
+
+    Attributes:
+        keys: keys whose new rows were looked at.
+        rows: how many rows these had.
+        left: files that could not be read, with the reason.
+        seconds: how long it took.
+    """
+
+    keys: int = 0
+    rows: int = 0
+    left: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Stale:
+    """What has to be read.
+
+    Attributes:
+        covers: by `key_part`, the rounds that its bests cover, and those in ``compacts``.
+        rounds: names of rounds to read.
+        compacts: names of compacted files to read.
+        known: by `key_name`, bests that stay true and need the new rows only.
+    """
+
+    covers: dict[str, frozenset[str]]
+    rounds: list[str]
+    compacts: set[str]
+    known: dict[str, Best]
+
+
+def distill(place: Location, keys: Iterable[tuple[str, str]] | None = None) -> Distillation:
+    """Brings the bests of a store up to date; only what they do not cover is read.
+
+    Args:
+        keys: workload keys and targets; all of the store if None.
+
+    Raises:
+        StoreError: the store cannot be read or written.
+    """
+    begun = time.monotonic()
+    asked = None if keys is None else {(target, workload) for workload, target in keys}
+    for _ in range(_TRIES):
+        try:
+            done = _distill(place, asked)
+        except Vanished:
+            continue  # a file was compacted meanwhile: look again
+        done.seconds = time.monotonic() - begun
+        return done
+    raise StoreBusy(f"the record store {place.text!r} changes too fast to be distilled: try later")
+
+
+def _distill(place: Location, asked: set[Key] | None) -> Distillation:
+    bests = Bests(Documents(place, KIND))
+    rounds, compacts = _by_part(look(place))
+    wanted = rounds.keys() if asked is None else {key_part(w, t) for t, w in asked} & rounds.keys()
+    done = Distillation()
+    shards = {shard: bests.shard(shard) for shard in {shard_of(part) for part in wanted}}
+    stale = _stale({part: rounds[part] for part in wanted}, compacts, shards)
+    changed = {name: best for name, best in _decide(place, stale, asked, done)}
+    for shard, old in shards.items():
+        new = {name: best for name, best in changed.items() if shard_of(name) == shard}
+        if new:
+            present = {name: best for name, best in old.items() if name[:8] in rounds}
+            bests.keep(shard, {**present, **new})
+    return done
+
+
+def _stale(
+    rounds: dict[str, set[str]],
+    compacts: dict[str, dict[str, str]],
+    shards: dict[str, dict[str, Best]],
+) -> _Stale:
+    stale = _Stale({}, [], set(), {})
+    for part, names in rounds.items():
+        mine = {n: b for n, b in shards[shard_of(part)].items() if n.startswith(part)}
+        covered = frozenset.intersection(*(b.covers for b in mine.values())) if mine else None
+        if covered is not None and covered == names:
+            continue
+        if covered is None or not covered <= names:  # what they were made of is gone
+            mine, covered = {}, frozenset()
+        stale.known.update(mine)
+        held = compacts.get(part, {})
+        new = names - covered
+        stale.rounds.extend(sorted(new - held.keys()))
+        read = {held[name] for name in new & held.keys()}
+        stale.compacts.update(read)
+        stale.covers[part] = covered | {name for name, where in held.items() if where in read}
+    return stale
+
+
+def _by_part(held: Holdings) -> tuple[dict[str, set[str]], dict[str, dict[str, str]]]:
+    """By `key_part`: the names of its rounds, and the compacted file that holds a round."""
+    rounds: dict[str, set[str]] = defaultdict(set)
+    compacts: dict[str, dict[str, str]] = defaultdict(dict)
+    where = [(name, found.name) for found in held.compacts.values() for name in found.rounds]
+    for name, compact in [*((name, "") for name in held.rounds), *where]:
+        parsed = RoundName.parse(name)
+        if parsed is not None:
+            rounds[parsed.key].add(name)
+            if compact:
+                compacts[parsed.key][name] = compact
+    return rounds, compacts
+
+
+def _decide(
+    place: Location, stale: _Stale, asked: set[Key] | None, done: Distillation
+) -> Iterator[tuple[str, Best]]:
+    """The bests of the keys that are stale, with their `key_name`."""
+    for batch in _in_batches(_stream(place, stale, asked, done.left)):
+        done.keys += len(batch)
+        done.rows += sum(len(part.rows) for part in batch)
+        names = [key_name(part.key[1], part.key[0]) for part in batch]
+        known = [stale.known[name].rows for name in names if name in stale.known]
+        decided = deciding(pa.concat_tables([*known, *(part.rows for part in batch)]))
+        rows = {key_name(key[1], key[0]): found for key, found in split_keys(decided)}
+        for name, part in zip(names, batch, strict=True):
+            found = rows.get(name, SCHEMA.empty_table())
+            yield name, Best(found, stale.covers[name[:8]] | frozenset(part.rounds))
+
+
+def _stream(
+    place: Location, stale: _Stale, asked: set[Key] | None, unread: dict[str, str]
+) -> Iterator[Part]:
+    rounds = sort_rounds(place, stale.rounds)
+    unread.update(rounds.problems)
+    streams = [round_parts(place, rounds, unread, _nothing)]
+    streams += [compact_parts(place, name, _nothing, asked) for name in sorted(stale.compacts)]
+    for part in merge_parts(streams):
+        wanted = key_part(part.key[1], part.key[0]) in stale.covers
+        if wanted and (asked is None or part.key in asked):
+            yield part
+
+
+def _in_batches(parts: Iterable[Part]) -> Iterator[list[Part]]:
+    batch: list[Part] = []
+    rows = 0
+    for part in parts:
+        batch.append(part)
+        rows += len(part.rows)
+        if rows >= _ROWS_AT_ONCE:
+            yield batch
+            batch, rows = [], 0
+    if batch:
+        yield batch
+
+
+def _nothing() -> None:
+    """No claim is held that would have to be kept."""
