@@ -94,7 +94,7 @@ class TaskRecording:
         if best is None or best.latency_s is None:
             return False
         known = Candidate(best.sketch_id, best.decisions, 0.0, "")
-        (now,) = measurer.duel(self.task, [known])
+        (now,) = measurer.finals(self.task, [known])
         return now.latency_s is None or now.latency_s > DISTURBED * best.latency_s
 
     def round(self, measurer: Measurer) -> int:

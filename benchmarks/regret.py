@@ -66,9 +66,9 @@ def one_layer(
         field = finalists(task, usual, finals)
         with busy_process():
             # a measurer remembers code, and would not measure it twice: one for each repetition
-            duels = [usual.duel(task, field) for _ in range(repeat)]
+            taken = [usual.finals(task, field) for _ in range(repeat)]
     with Measurer(task.target, final_rounds=true_rounds) as patient:
-        true = patient.duel(task, field)
+        true = patient.finals(task, field)
     singles = []
     with busy_process():
         for _ in range(repeat):
@@ -76,7 +76,7 @@ def one_layer(
                 singles.append(fresh.measure(task, field))
     return {
         "single": [regret(found, true) for found in singles],
-        "finals": [regret(found, true) for found in duels],
+        "finals": [regret(found, true) for found in taken],
     }
 
 

@@ -51,7 +51,7 @@ def measured_now(
     candidates = [Candidate(sketch, tuple(row), 0.0, "") for sketch, row in programs]
     held = hold_device(device_here(task.target), who, tell=tell)
     with held, Measurer(task.target) as measurer:
-        return measurer.duel(task, candidates)
+        return measurer.finals(task, candidates)
 
 
 def reproduce(

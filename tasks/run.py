@@ -90,13 +90,8 @@ class TuningRun:
             measurer.remember(task.workload_key, from_records(records, task.target))
         self.resumed_rounds = self.session.rounds
         if plan.extend:
-            trials, seconds = plan.options.num_measure_trials, plan.options.seconds
             budget = self.session.budget
-            budget.options = replace(
-                plan.options,
-                num_measure_trials=None if trials is None else trials + budget.trials,
-                seconds=None if seconds is None else seconds + budget.elapsed_s,
-            )
+            budget.goal = budget.goal.beyond(budget.trials, budget.elapsed_s)
 
     def next_task(self) -> int | None:
         """Index of the task that gets the next round; None when the search is over."""
@@ -117,9 +112,9 @@ class TuningRun:
             trials=result.trials,
             elapsed_s=result.elapsed_s,
             estimated_total_s=result.estimated_total_s,
-            trials_budget=session.budget.options.num_measure_trials,
-            seconds_budget=session.budget.options.seconds,
-            settled=result.settled,
+            trials_budget=session.budget.goal.trials,
+            seconds_budget=session.budget.goal.seconds,
+            settled=result.finals,
             drifted_rounds=result.drifted_rounds,
         )
         if last is None:
@@ -158,8 +153,8 @@ def run_round(run: TuningRun, index: int) -> Round | None:
 
 def run_final(run: TuningRun, index: int) -> Round | None:
     """Time a task's fastest candidates in turns, and store the verdict; None if there is none."""
-    measured = run.session.duel(index, run.measurer)
-    return patiently(lambda: run.session.settle(index, measured), run.tell)
+    measured = run.session.measure_final(index, run.measurer)
+    return patiently(lambda: run.session.commit_final(index, measured), run.tell)
 
 
 def _failed(records: Sequence[Record]) -> list[Record]:

@@ -65,7 +65,7 @@ def main() -> None:
     rows["best of the draft"] = (choice.sketch_id, choice.row)
     candidates = [Candidate(sketch, row, 0.0, "") for sketch, row in rows.values()]
     with tw.Measurer(target) as measurer:
-        measured = measurer.duel(task, candidates)
+        measured = measurer.finals(task, candidates)
     published = {rung.name: rung.published for rung in RUNGS}
     print("| schedule | measured TFLOP/s | draft | published, A6000 |\n|---|---|---|---|")
     found: dict[str, dict[str, Any]] = {}

@@ -73,14 +73,14 @@ def test_codes_of_earlier_runs_are_not_measured_again(task, ok):
     with new_measurer() as measurer:
         measurer.remember(task.workload_key, [known])
         (result,) = measurer.measure(task, [candidate(Fault.none, 0)])
-        assert measurer.duel(task, [ok])[0].latency_s < 0.01  # finals measure in any case
+        assert measurer.finals(task, [ok])[0].latency_s < 0.01  # finals measure in any case
     assert result.latency_s == 0.5
     assert result.candidate.row == (0, 0)
 
 
 def test_finalists_take_turns(measurer, task):
     rows = [(Fault.slow, 300), (Fault.wrong,), (Fault.build_error,), (Fault.slow, 200)]
-    slow, wrong, broken, fast = measurer.duel(task, [candidate(*row) for row in rows])
+    slow, wrong, broken, fast = measurer.finals(task, [candidate(*row) for row in rows])
     assert slow.latency_samples and fast.latency_samples
     assert slow.latency_s / fast.latency_s == pytest.approx(1.5, rel=0.3)
     assert [wrong.status, broken.status] == [Status.wrong_answer, Status.compile_error]
@@ -89,7 +89,7 @@ def test_finalists_take_turns(measurer, task):
 
 def test_finalists_that_crash_cost_the_finals_only(measurer, task, ok):
     rows = [(Fault.none,), (Fault.run_segfault,)]
-    results = measurer.duel(task, [candidate(*row) for row in rows])
+    results = measurer.finals(task, [candidate(*row) for row in rows])
     assert {m.status for m in results} == {Status.crashed}
     assert measurer.measure(task, [ok])[0].status == Status.ok
 

@@ -181,7 +181,7 @@ class FakeMeasurer:
     def __init__(self, clock: FakeClock | None = None, seconds: float = 0.1, noise: float = 0.0):
         self.clock, self.seconds, self.noise = clock, seconds, noise
         self.rounds: list[tuple[str, list[Candidate]]] = []
-        self.duels: list[tuple[str, list[Candidate]]] = []
+        self.finals_of: list[tuple[str, list[Candidate]]] = []
         self.interrupt_after: int | None = None
 
     def measure(self, task, candidates, best_latency_s):
@@ -192,8 +192,8 @@ class FakeMeasurer:
             self.clock.now += self.seconds * len(candidates)
         return [self._one(task, candidate) for candidate in candidates]
 
-    def duel(self, task, candidates):
-        self.duels.append((task.workload_key, list(candidates)))
+    def finals(self, task, candidates):
+        self.finals_of.append((task.workload_key, list(candidates)))
         noise, self.noise = self.noise, 0.0
         try:
             return [self._one(task, candidate) for candidate in candidates]

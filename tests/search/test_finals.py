@@ -60,7 +60,7 @@ def test_who_takes_part():
     assert failed not in finalists([failed, *SEARCH], 4)
 
 
-def test_settled_finals_are_not_repeated_until_a_newcomer_is_close():
+def test_decided_finals_are_not_repeated_until_a_newcomer_is_close():
     assert finalists(SEARCH + FINAL, 4) == []
     assert finalists([*SEARCH, *FINAL, record(20, 1.06, at=2)], 4) == []
     close = record(20, 1.03, at=2)
@@ -96,11 +96,11 @@ def test_a_run_ends_with_finals_that_find_the_true_best(wide):
         TASKS[:2], None, _options(), history, measurer, space_of=space_of, run_id="run",
         clock=FakeClock(), callbacks=[lambda session, finished: events.append(finished)],
     )  # fmt: skip
-    assert [key for key, _ in measurer.duels] == ["heavy", "light"]  # by their share
+    assert [key for key, _ in measurer.finals_of] == ["heavy", "light"]  # by their share
     assert [e.final for e in events][-3:] == [False, True, True]
-    assert result.trials == 96 and result.settled == 2
+    assert result.trials == 96 and result.finals == 2
     assert [e.number for e in events] == list(range(len(events)))
-    for task, (_, candidates), best in zip(TASKS, measurer.duels, result.best, strict=False):
+    for task, (_, candidates), best in zip(TASKS, measurer.finals_of, result.best, strict=False):
         true = [task.space.sketches[c.sketch_id].latency([c.row])[0] for c in candidates]
         assert best.purpose == Purpose.final
         assert best.latency_s == pytest.approx(min(true))
@@ -112,7 +112,7 @@ def test_a_run_ends_with_finals_that_find_the_true_best(wide):
         TASKS[:2], None, _options(), history, again, space_of=space_of, run_id="run",
         clock=FakeClock(),
     )  # fmt: skip
-    assert again.rounds == again.duels == []
+    assert again.rounds == again.finals_of == []
     assert repeated.rounds == result.rounds
     assert repeated.estimated_total_s == pytest.approx(result.estimated_total_s)
 
@@ -124,8 +124,8 @@ def test_finals_need_two_that_work_and_a_measurer_that_can(wide):
     while (index := session.next_task()) is not None:
         session.commit(index, session.measure(index, session.propose(index), measurer))
     index = session.next_final()
-    rounds, measured = session.rounds, session.duel(index, measurer)
-    assert session.settle(index, measured[:1]) is None
+    rounds, measured = session.rounds, session.measure_final(index, measurer)
+    assert session.commit_final(index, measured[:1]) is None
     assert session.rounds == rounds and session.next_final() != index
 
     class Plain:
@@ -135,7 +135,7 @@ def test_finals_need_two_that_work_and_a_measurer_that_can(wide):
         TASKS, None, _options(), history, Plain(), space_of=space_of, run_id="other",
         clock=FakeClock(),
     )  # fmt: skip
-    assert result.settled == 0 and math.isfinite(result.estimated_total_s)
+    assert result.finals == 0 and math.isfinite(result.estimated_total_s)
 
 
 def test_drift_is_told_by_round_and_in_the_end():

@@ -16,7 +16,7 @@ from tilework.model.plain import PlainModel
 from tilework.record import MemoryHistory, Status
 from tilework.search import PolicyParams, SketchPolicy, TuningOptions, TuningSession
 from tilework.search.options import PLAIN_POLICY
-from tilework.search.replay import Progress, Replay, replay_search
+from tilework.search.replay import Course, Replay, replay_search
 from tilework.search.tune import run_round
 from tilework.search.warm import keep_workloads
 from tilework.space import SearchSpace
@@ -112,7 +112,7 @@ def test_what_no_program_is_near_to_is_rejected(replay):
 def test_searches_repeat_and_end(replay, kind):
     (task,) = replay.tasks
 
-    def search() -> Progress:
+    def search() -> Course:
         models = {"tilework": XGBModel, "plain": PlainModel, "draft": DraftModel}
         params = PLAIN_POLICY if kind == "plain" else PARAMS
         policy = SketchPolicy(task, models[kind](), params=params, space=replay.space_of(task))

@@ -14,11 +14,14 @@ from tilework.measure.records import to_records
 from tilework.model import XGBModel
 from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory, Status
-from tilework.search import PolicyParams, TuningOptions, TuningSession
-from tilework.search.warm import choose, keep_workloads, other_workloads
+from tilework.search import PolicyParams, TuningOptions, TuningSession, warm
+from tilework.search.likeness import Shape, distance, shape_of
+from tilework.search.warm import choose, keep_workloads, nearest, other_workloads
 from tilework.space import SearchSpace
 from tilework.target import Target
+from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
+from tilework.te.serial import dag_to_json
 
 TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
 PARAMS = PolicyParams(population=64, generations=1, neighbours=4)
@@ -69,13 +72,13 @@ def test_own_workloads_are_not_learnt_twice(history):
     model = XGBModel()
     TuningSession([_task(64)], None, options, history, run_id="run", model=model)
     assert model.num_observations == 40
-    assert other_workloads(history, str(TARGET), {_task(64).workload_key}) == []
+    assert other_workloads(history, [_task(64)]) == []
 
 
 def test_what_cannot_be_used_is_left_out(history):
-    target = str(TARGET)
-    assert len(other_workloads(history, target, ())) == 1
-    assert other_workloads(history, "llvm -mcpu=other", ()) == []
+    mine, elsewhere = _task(128), replace(_task(128), target=TARGET.with_cores(1))
+    assert len(other_workloads(history, [mine])) == 1
+    assert other_workloads(history, [elsewhere]) == other_workloads(history, []) == []
     for number, document in enumerate(["", "{}", '{"format": "tilework-dag-9"}']):
         task = _task(32 + number)
         history.append(_records(task, 10, f"run{number}"))
@@ -86,7 +89,7 @@ def test_what_cannot_be_used_is_left_out(history):
     old = [replace(r, rules_version=0) for r in _records(_task(16), 10, "old")]
     history.append(old)
     keep_workloads(history, [_task(16)])
-    assert len(other_workloads(history, target, ())) == 1
+    assert len(other_workloads(history, [mine])) == 1
 
 
 def test_the_choice_of_many_records():
@@ -114,3 +117,39 @@ def test_a_session_keeps_what_its_tasks_compute():
     session = TuningSession([fake], None, options, history, run_id="run", space_of=space_of)
     run_round(session, session.next_task(), FakeMeasurer())
     assert history.workload("fake") is None
+
+
+def test_of_too_many_workloads_the_nearest_teach(history, monkeypatch):
+    monkeypatch.setattr(warm, "WARM_RECORDS", 2 * warm.LEAST_SHARE)
+    for size in (8, 16, 32, 96, 1024):
+        history.append(_records(_task(size), 30, f"run{size}"))
+        keep_workloads(history, [_task(size)])
+    for mine, near in ((128, {96, 64}), (4, {8, 16}), (2048, {1024, 96})):
+        found = other_workloads(history, [_task(mine)])
+        keys = {o.batch.workload_key for o in found}
+        assert keys == {_task(size).workload_key for size in near}
+        assert sum(len(o.batch) for o in found) == 2 * warm.LEAST_SHARE
+
+
+def test_records_of_other_devices_teach_nothing(history):
+    here = DeviceIdentity("A CPU", (), 1e-3)
+    assert len(other_workloads(history, [_task(128)], None)) == 1
+    assert other_workloads(history, [_task(128)], here) == []
+
+
+def test_likeness_of_workloads():
+    small, large, conv = (
+        shape_of(dag_to_json(te.ComputeDAG(ops)))
+        for ops in (
+            workloads.matmul(64, 64, 64),
+            workloads.matmul(128, 64, 64),
+            workloads.conv2d_relu(1, 14, 14, 8, 24),
+        )
+    )
+    assert small == Shape(12.0, 6.0, 1, 1, "float32") and conv.loops == 3 and conv.stages == 4
+    assert distance(small, small) == 0 and distance(small, large) == 1
+    assert distance(small, conv) == distance(conv, small) > 4
+    for odd in ("", "[]", "{}", '{"ops": []}', '{"ops": [{"compute": "c"}]}', '{"ops": [3]}'):
+        assert shape_of(odd) is None
+    documents = {"b": "{}", "a": "", "near": dag_to_json(_task(64).compute_dag)}
+    assert nearest(documents, [_task(128)]) == ["near", "a", "b"]

@@ -34,7 +34,7 @@ JOBS = "tilework.measure.jobs"
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is doing: build, prepare, calibrate, run or duel; `index` is a candidate."""
+    """What a worker is doing: build, prepare, calibrate, run or finals; `index` is a candidate."""
 
     stage: str
     index: int = -1
@@ -57,7 +57,7 @@ class Batch:
         best_latency_s: float | None,
         codes: Mapping[str, Measured] | None = None,
         calibrations: Sequence[float] = (),
-        duel: bool = False,
+        finals: bool = False,
         limit: int | None = None,
     ) -> None:
         """Describes what is to be measured.
@@ -69,7 +69,7 @@ class Batch:
             best_latency_s: the best latency known of the task.
             codes: results of codes that were measured before.
             calibrations: of earlier batches, seconds.
-            duel: time all candidates in turns once they are built, instead of one by one.
+            finals: time all candidates in turns once they are built, instead of one by one.
             limit: how many candidates to run; those behind the first so many stand by. None: all.
         """
         self._settings = settings
@@ -88,7 +88,7 @@ class Batch:
         self._equal: dict[str, list[int]] = {}  # code -> candidates that wait for its result
         self._waiting: dict[int, BuildReply] = {}
         self._calibrations = calibrations
-        self._duel = duel
+        self._finals = finals
         self._limit = limit
         self._left_behind: set[int] = set()
         self.log: list[Measured] = []
@@ -128,17 +128,17 @@ class Batch:
             args = (self._task, settings.seed, self._answer)
             worker.ask(Job("prepare"), settings.reference_timeout_s, f"{JOBS}:prepare", *args)
             return
-        wait = self._duel or self._limit is not None or not settings.overlap
+        wait = self._finals or self._limit is not None or not settings.overlap
         if not self._to_run or (building and wait):
             return
         if self._calibration_s is None:
             limit = settings.run_timeout_s
             worker.ask(Job("calibrate"), limit, f"{JOBS}:calibrate", self._task, settings)
             return
-        if self._duel:
+        if self._finals:
             kernels = [self._to_run[index].kernel for index in sorted(self._to_run)]
             limit = settings.run_timeout_s * len(kernels)
-            worker.ask(Job("duel"), limit, f"{JOBS}:duel", self._task, settings, kernels)
+            worker.ask(Job("finals"), limit, f"{JOBS}:finals", self._task, settings, kernels)
             return
         index = min(self._to_run)
         best = None
@@ -162,8 +162,8 @@ class Batch:
             self.impossible = value
         elif job.stage == "calibrate":
             self._calibration_s = value
-        elif job.stage == "duel":
-            self._dueled(value)
+        elif job.stage == "finals":
+            self._took_turns(value)
         else:
             self._ran(job.index, value)
 
@@ -195,9 +195,9 @@ class Batch:
     def _failed(self, job: Job, status: Status, error: str) -> None:
         """Records a failed job; if it was for the whole task, no candidate can be measured."""
         indices = [job.index]
-        if job.stage in ("prepare", "calibrate", "duel"):
-            settled = self._results.keys() | self._left_behind
-            indices = [i for i in range(len(self._candidates)) if i not in settled]
+        if job.stage in ("prepare", "calibrate", "finals"):
+            done = self._results.keys() | self._left_behind
+            indices = [i for i in range(len(self._candidates)) if i not in done]
             self._to_build.clear()
         for index in indices:
             self._finish(index, self._base(index, status, error))
@@ -209,10 +209,10 @@ class Batch:
         if reply.status != Status.ok:
             self._finish(index, self._base(index, reply.status, reply.error))
             return
-        known = None if self._duel else self._codes.get(reply.code_hash)
+        known = None if self._finals else self._codes.get(reply.code_hash)
         if known is not None:
             self._finish(index, self._as_known(index, known))
-        elif not self._duel and reply.code_hash in self._equal:
+        elif not self._finals and reply.code_hash in self._equal:
             self._equal[reply.code_hash].append(index)
             self._waiting[index] = self._to_run.pop(index)
         elif reply.code_hash:
@@ -265,7 +265,7 @@ class Batch:
             )
         self._finish(index, result)
 
-    def _dueled(self, replies: Sequence[RunReply]) -> None:
+    def _took_turns(self, replies: Sequence[RunReply]) -> None:
         """Latencies of finalists; see `tilework.measure.turns.latencies`."""
         pairs = list(zip(sorted(self._to_run), replies, strict=True))
         turns = {i: Turns(r.samples, r.disturbed) for i, r in pairs if r.status == Status.ok}
@@ -306,7 +306,7 @@ class Batch:
             return
         self._results[index] = result
         self.log.append(result)
-        if self._duel:
+        if self._finals:
             return
         again = result.status == Status.worker_lost  # says nothing about its equals
         if result.code_hash and not again:

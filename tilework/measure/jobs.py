@@ -29,7 +29,7 @@ from tilework.measure.worker import resolve
 from tilework.record import Status
 
 _CACHE_BYTES = 512 << 20
-_DUEL_SAMPLE = 0.5  # of the usual length: shorter samples more often pass undisturbed
+_FINALS_SAMPLE = 0.5  # of the usual length: shorter samples more often pass undisturbed
 _references: OrderedDict[tuple[str, str, int], Reference] = OrderedDict()
 
 
@@ -116,7 +116,7 @@ def run(task: bytes, settings: Settings, kernel: bytes, best_latency_s: float | 
         return _raised("run", error, Status.run_error)
 
 
-def duel(task: bytes, settings: Settings, kernels: Sequence[bytes]) -> list[RunReply]:
+def finals(task: bytes, settings: Settings, kernels: Sequence[bytes]) -> list[RunReply]:
     """Verifies kernels of one task, then times those that are right in turns, round by round.
 
     The i-th samples of all of them were taken one right after the other. Large weights lie in the
@@ -136,7 +136,7 @@ def duel(task: bytes, settings: Settings, kernels: Sequence[bytes]) -> list[RunR
     turns = take_turns(
         [trial.bind() for trial in trials.values()],
         rounds,
-        min_sample_s=settings.min_repeat_ms * _DUEL_SAMPLE * 1e-3,
+        min_sample_s=settings.min_repeat_ms * _FINALS_SAMPLE * 1e-3,
         budget_s=rounds * len(trials) * max(settings.time_budget_ms * 1e-3, 0.01),
         before=next(iter(trials.values())).before,
         stopwatch=_device(task, settings).stopwatch,

@@ -124,7 +124,7 @@ class Measurer:
         self.remember(key, results)
         return results
 
-    def duel(self, task: Any, candidates: Sequence[Candidate]) -> list[Measured]:
+    def finals(self, task: Any, candidates: Sequence[Candidate]) -> list[Measured]:
         """Builds and verifies candidates of one task, then times them in turns.
 
         Every candidate gets as many samples, and the i-th samples of all were taken one after the
@@ -137,7 +137,7 @@ class Measurer:
         Raises:
             MeasureError: see `measure`.
         """
-        batch = Batch(self.settings, pickle.dumps(task), candidates, None, duel=True)
+        batch = Batch(self.settings, pickle.dumps(task), candidates, None, finals=True)
         return self._measured(batch, None)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
@@ -19,23 +20,55 @@ FEW = 3
 """Candidates of the first round of a task that hardly matters."""
 
 
+@dataclass(frozen=True)
+class Goal:
+    """What a run has spent when it is over, all of its starts together; None: no such limit.
+
+    Attributes:
+        trials: candidates measured.
+        seconds: time taken.
+    """
+
+    trials: int | None = None
+    seconds: float | None = None
+
+    @staticmethod
+    def of(options: TuningOptions) -> Goal:
+        """What the options allow from nothing on."""
+        return Goal(options.num_measure_trials, options.seconds)
+
+    def beyond(self, trials: int, seconds: float) -> Goal:
+        """As much again, for a run that has spent so much already."""
+        return Goal(
+            None if self.trials is None else self.trials + trials,
+            None if self.seconds is None else self.seconds + seconds,
+        )
+
+
 class Budget:
     """Trials and seconds of one run.
 
     Args:
-        options: the limits.
+        options: sizes of rounds, when to stop early, and limits, unless there is a goal.
         tasks: number of tasks that share them.
         clock: seconds since some moment.
+        goal: the limits; those of the options if None.
 
     Attributes:
+        goal: the limits; another one may be put in its place.
         trials: candidates measured by the run, before an interruption too.
         stale_trials: of these, the ones since the last improvement of any task.
     """
 
     def __init__(
-        self, options: TuningOptions, tasks: int, clock: Callable[[], float] = time.monotonic
+        self,
+        options: TuningOptions,
+        tasks: int,
+        clock: Callable[[], float] = time.monotonic,
+        goal: Goal | None = None,
     ) -> None:
         self.options = options
+        self.goal = goal or Goal.of(options)
         self.trials = 0
         self.stale_trials = 0
         self._tasks = tasks
@@ -50,10 +83,13 @@ class Budget:
         return self._restored_s + self._clock() - self._began
 
     def restore_time(self, rounds_ended: Iterable[datetime]) -> None:
-        """Count the time that the restored rounds took, from when each was committed."""
+        """Count the time that rounds of one earlier start took, from when each was committed.
+
+        Rounds of several machines that worked at once are told one machine after the other.
+        """
         times = sorted(rounds_ended)
         gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
-        self._restored_s = sum(gap for gap in gaps if gap <= LONGEST_GAP_S)
+        self._restored_s += sum(gap for gap in gaps if gap <= LONGEST_GAP_S)
 
     def begin_step(self) -> None:
         """A round begins."""
@@ -74,23 +110,23 @@ class Budget:
     @property
     def closing(self) -> bool:
         """Whether the last tenth of the trials or of the seconds has begun."""
-        options, share = self.options, 0.0
-        if options.num_measure_trials:
-            share = self.trials / options.num_measure_trials
-        if options.seconds:
-            share = max(share, self.elapsed_s / options.seconds)
+        goal, share = self.goal, 0.0
+        if goal.trials:
+            share = self.trials / goal.trials
+        if goal.seconds:
+            share = max(share, self.elapsed_s / goal.seconds)
         return share >= 1 - CLOSING
 
     def exhausted(self) -> str:
         """Why the run may not begin another round; empty if it may."""
-        options = self.options
-        if options.num_measure_trials is not None and self.trials >= options.num_measure_trials:
+        goal = self.goal
+        if goal.trials is not None and self.trials >= goal.trials:
             return f"{self.trials} trials are measured"
-        if options.seconds is not None:
-            left = options.seconds - self.elapsed_s
+        if goal.seconds is not None:
+            left = goal.seconds - self.elapsed_s
             if left <= max(0.0, 2 * self._seconds_per_trial):
-                return f"the {options.seconds:g} seconds are used up"
-        limit = options.early_stopping
+                return f"the {goal.seconds:g} seconds are used up"
+        limit = self.options.early_stopping
         if limit is not None and self.stale_trials >= limit:
             return f"no task improved in {self.stale_trials} trials"
         return ""
@@ -102,14 +138,14 @@ class Budget:
             first: whether it is the first round of its task.
             negligible: whether that task hardly matters: a first round of a few candidates does.
         """
-        options = self.options
+        options, goal = self.options, self.goal
         size = options.first_round if first else options.num_measures_per_round
         if first and negligible:
             size = min(size, FEW)
-        if options.num_measure_trials is not None:
-            fair = max(1, options.num_measure_trials // self._tasks)
-            size = min(size, fair, options.num_measure_trials - self.trials)
-        if options.seconds is not None and self._seconds_per_trial > 0:
-            left = options.seconds - self.elapsed_s
+        if goal.trials is not None:
+            fair = max(1, goal.trials // self._tasks)
+            size = min(size, fair, goal.trials - self.trials)
+        if goal.seconds is not None and self._seconds_per_trial > 0:
+            left = goal.seconds - self.elapsed_s
             size = min(size, max(2, int(left / self._seconds_per_trial)))
         return max(1, size)

@@ -17,22 +17,22 @@ from tilework.search.protocol import Task
 
 WITHIN = 0.06
 """Finalists are at most this much slower than the fastest, by their records."""
-SETTLED = 0.02
+DEFENDED = 0.02
 """A winner of finals need not defend itself against later records that are not this close."""
 FINAL_SHARE = 0.15
 """Share of a run's seconds that its finals may take on top; the heaviest tasks come first."""
 
 
 @runtime_checkable
-class Judge(Protocol):
-    """A measurer that can time candidates in turns; see `tilework.measure.Measurer.duel`."""
+class TimesFinals(Protocol):
+    """A measurer that can time candidates in turns; see `tilework.measure.Measurer.finals`."""
 
-    def duel(self, task: Task, candidates: Sequence[Candidate]) -> list[Measured]:
+    def finals(self, task: Task, candidates: Sequence[Candidate]) -> list[Measured]:
         """One result per candidate, in order; their latencies may be compared closely."""
 
 
 def finalists(records: Iterable[Record], count: int) -> list[Record]:
-    """The records whose programs should be timed in turns, fastest first; none if it is settled.
+    """The records whose programs should be timed in turns, fastest first; none if need not be.
 
     Two programs with the same code are one. A single finalist has nothing to be compared with.
     """
@@ -45,7 +45,7 @@ def finalists(records: Iterable[Record], count: int) -> list[Record]:
         key=lambda r: (r.latency_s, r.record_id),
     )
     newcomers = [r for r in field if r.purpose != Purpose.final]
-    if best.purpose == Purpose.final and not _within(newcomers, best.latency_s, SETTLED):
+    if best.purpose == Purpose.final and not _within(newcomers, best.latency_s, DEFENDED):
         return []
     chosen: dict[object, Record] = {}
     for record in _within(field, best.latency_s, WITHIN):

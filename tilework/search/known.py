@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -117,7 +117,8 @@ def _chance(count: int) -> float:
 def read_known(space: PoolSpace, records: Iterable[Record]) -> Known:
     """Select the records of the space's version of the sketch rules and look up their programs.
 
-    What finals measured is no record of its own here: it replaces the latency of its program.
+    What finals measured is no record of its own here: it replaces the latency of its program. What
+    was measured to watch the machine (`Purpose.canary`) is none either.
     """
     positions = {sketch.id: index for index, sketch in enumerate(space.sketches)}
     kept: list[Record] = []
@@ -127,6 +128,8 @@ def read_known(space: PoolSpace, records: Iterable[Record]) -> Known:
     for record in records:
         index = positions.get(record.sketch_id)
         if index is None or record.rules_version != space.rules_version:
+            continue
+        if record.purpose == Purpose.canary:
             continue
         if record.purpose == Purpose.final:
             if record.usable and record.latency_s is not None:
@@ -162,17 +165,19 @@ def _keys_of(
 
 
 def observations(
-    known: Known, workload_key: str, flops: float, since: int = 0
+    known: Known, workload_key: str, flops: float, learnt: Collection[str] = ()
 ) -> list[Observation]:
-    """The records from position ``since`` on, as a model learns them.
+    """The records, but those whose ids are ``learnt``, as a model learns them.
 
     A lost worker is left out: it says nothing about the candidate.
     """
-    lost = np.array([record.status == Status.worker_lost for record in known.records], dtype=bool)
+    new = np.array(
+        [r.status != Status.worker_lost and r.record_id not in learnt for r in known.records],
+        dtype=bool,
+    )
     found = []
     for index, sketch in enumerate(known.space.sketches):
-        where = np.flatnonzero((known.sketch == index) & ~lost)
-        where = where[where >= since]
+        where = np.flatnonzero((known.sketch == index) & new)
         if len(where):
             rows = known.rows(index, where)
             batch = Batch(workload_key, flops, sketch, rows, known.space.draft)

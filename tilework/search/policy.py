@@ -24,6 +24,7 @@ from tilework.search.options import PolicyParams
 from tilework.search.pool import Pool, PoolSpace, concatenate
 from tilework.search.protocol import Task
 from tilework.search.seeding import generator
+from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
 
 DRAFT_POOL = 1024
@@ -35,6 +36,8 @@ CENTRES = 5
 """Fastest measured candidates whose single-decision neighbours are tried."""
 ALL_STEPS = 4096
 """Single-decision changes that a step of the coordinate descent scores: all of most sketches."""
+HINTS = 3
+"""What was best on other devices takes at most so many places of a batch."""
 CREDIBLE = 1.15
 """Largest predicted throughput, relative to the best measured, that a score believes."""
 
@@ -48,6 +51,7 @@ class SketchPolicy:
         seed: of every random choice.
         params: effort and composition of a proposal.
         space: the task's search space; that of its target if None.
+        device: whose records count; those of others are hints. None: all count.
     """
 
     def __init__(
@@ -58,8 +62,10 @@ class SketchPolicy:
         seed: int = 0,
         params: PolicyParams | None = None,
         space: PoolSpace | None = None,
+        device: DeviceIdentity | None = None,
     ) -> None:
         self.task = task
+        self.device = device
         self.model: CostModel = model or DraftModel()
         self.params = params or PolicyParams()
         self._engine_space = space is None
@@ -69,13 +75,34 @@ class SketchPolicy:
     # --- what is known -----------------------------------------------------------------------
 
     def recorded(self, history: History) -> list[Record]:
-        """The task's records under the present rules, those of finals included."""
-        records = history.of(self.task.workload_key, str(self.task.target))
+        """The task's records of this device under the present rules, those of finals included."""
+        records = history.of(self.task.workload_key, str(self.task.target), self.device)
         return [r for r in records if r.rules_version == self.space.rules_version]
 
     def known(self, history: History) -> Known:
         """The task's records that belong to its present space."""
         return read_known(self.space, self.recorded(history))
+
+    def hinted(self, history: History) -> Pool:
+        """What was best on other devices, unscored, the most recent first.
+
+        How fast it was there is no part of it.
+        """
+        parts = [self.space.empty()]
+        if self.device is not None:
+            key, target = self.task.workload_key, str(self.task.target)
+            for record in history.hints(key, target, self.device):
+                parts.append(self._program(record))
+        return concatenate(parts).unique()
+
+    def _program(self, record: Record) -> Pool:
+        """A record's program, or none if it does not belong to the present space."""
+        place = record.sketch_id, len(record.decisions)
+        for index, sketch in enumerate(self.space.sketches):
+            if (sketch.id, sketch.num_decisions) == place:
+                present = record.rules_version == self.space.rules_version
+                return self.space.pool(index, [record.decisions] if present else [])
+        return self.space.empty()
 
     @cached_property
     def untuned(self) -> Choice | None:
@@ -159,6 +186,9 @@ class SketchPolicy:
             certain = self._scored(self._untuned_pool, known, trust)
         else:
             certain = self.space.empty()
+        hints = self.hinted(history).without(np.concatenate([known.keys, certain.key]))
+        room = min(HINTS, max(1, count // 4), count - len(certain))
+        certain = concatenate([certain, self._scored(hints.take(slice(0, room)), known, trust)])
         batch = self._batch(found, near, certain, count, trust if len(known) else 0.0)
         others = found.without(batch.key).best(reserves if len(batch) == count else 0)
         return self._candidates(concatenate([batch, others]), model_id)

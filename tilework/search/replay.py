@@ -179,7 +179,7 @@ def _answer(candidate: Candidate, record: Record | None) -> Measured:
 
 
 @dataclass(frozen=True)
-class Progress:
+class Course:
     """The course of one replayed search: latency after each trial, inf for failures."""
 
     latency_s: tuple[float, ...]
@@ -200,7 +200,7 @@ def replay_search(
     trials: int,
     batch: int = 16,
     until_s: float = 0.0,
-) -> Progress:
+) -> Course:
     """Search one task in a replay, round by round, from an empty history.
 
     Args:
@@ -212,7 +212,7 @@ def replay_search(
         until_s: end after the round that found a latency of this or less.
     """
     history, found = MemoryHistory(), list[float]()
-    number = learnt = 0
+    number, learnt = 0, set[str]()
     while len(found) < trials and min(found, default=np.inf) > until_s:
         candidates = policy.propose(history, min(batch, trials - len(found)))
         if not candidates:
@@ -223,5 +223,5 @@ def replay_search(
         number += 1
         known = policy.known(history)
         policy.model.update(observations(known, task.workload_key, task.flops, learnt))
-        learnt = len(known)
-    return Progress(tuple(found))
+        learnt.update(record.record_id for record in known.records)
+    return Course(tuple(found))

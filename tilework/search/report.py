@@ -75,7 +75,7 @@ class TuneResult:
         trials, rounds, elapsed_s: spent by the run, restored rounds included.
         stopped: why the run ended.
         failures: tasks none of whose candidates was valid.
-        settled: tasks whose best was chosen by finals.
+        finals: tasks whose best was chosen by finals.
         drifted_rounds: rounds measured while the machine ran noticeably faster or slower than
             usual in this run.
     """
@@ -90,5 +90,5 @@ class TuneResult:
     elapsed_s: float
     stopped: str
     failures: tuple[TaskFailure, ...] = ()
-    settled: int = 0
+    finals: int = 0
     drifted_rounds: int = 0

@@ -110,7 +110,7 @@ class TaskScheduler:
             state.rounds += 1
             state.latency.append(min(state.best_s, best_s))
 
-    def settle(self, index: int, best_s: float) -> None:
+    def final(self, index: int, best_s: float) -> None:
         """Finals have said what the best latency of a task is: the recorded minimum was luck."""
         state = self.states[index]
         state.latency[-1:] = [best_s]

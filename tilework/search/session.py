@@ -8,7 +8,7 @@
             session.commit(index, measured)
             session.refit()
     while (index := session.next_final()) is not None:
-        session.settle(index, session.duel(index, measurer))
+        session.commit_final(index, session.measure_final(index, measurer))
 
 The session keeps nothing that the history does not: a session made with the run id of an
 interrupted one goes on after the last round that was committed.
@@ -27,18 +27,20 @@ from tilework.measure.drift import drift, drifted
 from tilework.measure.records import to_records
 from tilework.model import CostModel, Observation, XGBModel
 from tilework.model.metrics import ranking_metrics
-from tilework.record import Purpose, Record, RecordLog, best_of, new_writer, writer_of
+from tilework.record import Purpose, Record, RecordLog, best_of, new_writer
 from tilework.search.budget import Budget
 from tilework.search.failures import TaskFailure, frequent_causes
-from tilework.search.finals import FINAL_SHARE, Judge, as_candidates, finalists
+from tilework.search.finals import FINAL_SHARE, TimesFinals, as_candidates, finalists
 from tilework.search.known import observations
 from tilework.search.options import TuningError, TuningOptions
+from tilework.search.past import PastRound, best_s_of, in_turn, ok_of, past_rounds, trials_of
 from tilework.search.policy import SketchPolicy
 from tilework.search.pool import PoolSpace
 from tilework.search.protocol import Task
 from tilework.search.report import Round, TaskRow, TuneResult
 from tilework.search.scheduler import TaskScheduler
 from tilework.search.warm import keep_workloads, other_workloads
+from tilework.target.identity import DeviceIdentity, identity_of
 
 HOPELESS_TRIALS = 32
 """A run in which this many candidates, and no other, have all failed ends with an error."""
@@ -72,11 +74,13 @@ class TuningSession:
         run_id: identity of the run; its rounds in the history are restored.
         model: cost model; boosted trees if None.
         seed: of every random choice.
-        network: name kept in the records.
+        network: name kept in the records; or one for each task.
         space_of: search space of a task.
         clock: seconds since some moment.
         warm: learn from the history's records of other networks first.
         build_factor: candidates to build for each one that is measured.
+        device: whose records count; the device of each task's target on this machine if None.
+            What was best on others is tried, and says nothing of latencies here.
         reproduce: command line that measures a record again, with `{record_id}` in it; for
             messages about failures.
 
@@ -94,11 +98,12 @@ class TuningSession:
         run_id: str,
         model: CostModel | None = None,
         seed: int = 0,
-        network: str = "",
+        network: str | Sequence[str] = "",
         space_of: Callable[[Task], PoolSpace] = PoolSpace.of,
         clock: Callable[[], float] = time.monotonic,
         warm: bool = True,
         build_factor: int = 1,
+        device: DeviceIdentity | None = None,
         reproduce: str = "",
     ) -> None:
         if not tasks:
@@ -106,16 +111,26 @@ class TuningSession:
         weights = [task.weight for task in tasks] if weights is None else list(weights)
         if len(weights) != len(tasks):
             raise TuningError(f"{len(tasks)} tasks have {len(weights)} weights")
+        networks = [network] * len(tasks) if isinstance(network, str) else list(network)
+        if len(networks) != len(tasks):
+            raise TuningError(f"{len(tasks)} tasks have the names of {len(networks)} networks")
         self.budget = Budget(options, len(tasks), clock)
         self.tasks, self.weights = list(tasks), weights
         self.history, self.run_id = history, run_id
         self.model: CostModel = XGBModel(seed) if model is None else model
         self._build_factor = build_factor
-        self._network = network
+        self._networks = networks
         self._writer = new_writer()
         self._reproduce = reproduce
         self._policies = [
-            SketchPolicy(task, self.model, seed=seed, params=options.policy, space=space_of(task))
+            SketchPolicy(
+                task,
+                self.model,
+                seed=seed,
+                params=options.policy,
+                space=space_of(task),
+                device=device or identity_of(task.target),
+            )
             for task in self.tasks
         ]
         drafts = [policy.untuned_s for policy in self._policies]
@@ -123,9 +138,10 @@ class TuningSession:
         self._rounds = self._refused = self._size = 0
         self._stopped = ""
         self._failures: dict[int, TaskFailure] = {}
-        self._learnt = [0] * len(self.tasks)
+        self._learnt: list[set[str]] = [set() for _ in self.tasks]
+        self._unlearnt = set(range(len(self.tasks)))
         self._calibrations: list[float] = []
-        self._judged: set[int] = set()
+        self._finals_done: set[int] = set()
         self._finals_began: float | None = None
         self._warmth = self._other_workloads() if warm else []
         self._restore()
@@ -181,19 +197,13 @@ class TuningSession:
             TuningError: the whole run has measured nothing but failures.
         """
         number = self._rounds
-        records = to_records(
-            self.tasks[index],
-            measured,
-            run_id=self.run_id,
-            round=number,
-            network=self._network,
-            writer=self._writer,
-        )
+        records = self._records(index, measured, Purpose.search)
         before = self.scheduler.states[index].best_s
         keep_workloads(self.history, [self.tasks[index]])
         self.history.append(records)
         self._count(index, number, records)
-        self.budget.end_step(len(_trials(records)))
+        self.budget.end_step(trials_of(records))
+        self._unlearnt.add(index)
         self._stop_if_hopeless(HOPELESS_TRIALS)
         return self._round(number, index, records, before)
 
@@ -210,18 +220,18 @@ class TuningSession:
             return None
         shares = self.scheduler.shares()
         for index in sorted(range(len(self.tasks)), key=lambda i: (-shares[i], i)):
-            if index in self._judged or self.scheduler.negligible(index):
+            if index in self._finals_done or self.scheduler.negligible(index):
                 continue
             if self._finalists(index):
                 return index
         return None
 
-    def duel(self, index: int, measurer: Judge) -> list[Measured]:
+    def measure_final(self, index: int, measurer: TimesFinals) -> list[Measured]:
         """Time a task's finalists in turns."""
-        self._judged.add(index)
-        return measurer.duel(self.tasks[index], as_candidates(self._finalists(index)))
+        self._finals_done.add(index)
+        return measurer.finals(self.tasks[index], as_candidates(self._finalists(index)))
 
-    def settle(self, index: int, measured: Sequence[Measured]) -> Round | None:
+    def commit_final(self, index: int, measured: Sequence[Measured]) -> Round | None:
         """Keep the verdict of finals; None if there is none, since fewer than two could be timed.
 
         Finals cost no trials: nothing new was measured.
@@ -230,19 +240,24 @@ class TuningSession:
         if len(valid) < 2:
             return None
         number, before = self._rounds, self.scheduler.states[index].best_s
-        records = to_records(
-            self.tasks[index],
-            valid,
-            run_id=self.run_id,
-            round=number,
-            network=self._network,
-            writer=self._writer,
-            purpose=Purpose.final,
-        )
+        records = self._records(index, valid, Purpose.final)
         self.history.append(records)
         self._rounds = number + 1
-        self.scheduler.settle(index, _best_s(records))
+        self.scheduler.final(index, best_s_of(records))
         return replace(self._round(number, index, records, before), final=True, metrics={})
+
+    def _records(self, index: int, measured: Sequence[Measured], purpose: Purpose) -> list[Record]:
+        """The records of this run's next round."""
+        return to_records(
+            self.tasks[index],
+            measured,
+            run_id=self.run_id,
+            round=self._rounds,
+            network=self._networks[index],
+            purpose=purpose,
+            writer=self._writer,
+            device=self._policies[index].device,
+        )
 
     def _finalists(self, index: int) -> list[Record]:
         found = self._policies[index].recorded(self.history)
@@ -266,17 +281,21 @@ class TuningSession:
         )
 
     def refit(self) -> None:
-        """Let the model learn from the records that it has not seen."""
-        found, self._warmth = self._warmth, []
-        for index, policy in enumerate(self._policies):
-            task = self.tasks[index]
-            if self.scheduler.states[index].trials == self._learnt[index]:
-                continue
-            known = policy.known(self.history)
+        """Let the model learn from the records that it has not seen.
+
+        What it failed to learn, it is given again the next time.
+        """
+        found, seen = list(self._warmth), dict[int, set[str]]()
+        for index in sorted(self._unlearnt):
+            task, known = self.tasks[index], self._policies[index].known(self.history)
             found += observations(known, task.workload_key, task.flops, self._learnt[index])
-            self._learnt[index] = len(known)
+            seen[index] = {record.record_id for record in known.records}
         if found:
             self.model.update(found)
+        self._warmth = []
+        for index, ids in seen.items():
+            self._learnt[index] = ids
+        self._unlearnt.clear()
 
     # --- views -------------------------------------------------------------------------------
 
@@ -318,7 +337,10 @@ class TuningSession:
 
     def result(self) -> TuneResult:
         """What came of the run so far."""
-        best = tuple(self.history.best(t.workload_key, str(t.target)) for t in self.tasks)
+        best = tuple(
+            self.history.best(p.task.workload_key, str(p.task.target), p.device)
+            for p in self._policies
+        )
         return TuneResult(
             run_id=self.run_id,
             rows=self.summary(),
@@ -330,52 +352,56 @@ class TuningSession:
             elapsed_s=self.budget.elapsed_s,
             stopped=self._stopped or self.budget.exhausted() or "not finished",
             failures=self.failures,
-            settled=sum(r is not None and r.purpose == Purpose.final for r in best),
+            finals=sum(r is not None and r.purpose == Purpose.final for r in best),
             drifted_rounds=drifted(self._calibrations),
         )
 
     def _other_workloads(self) -> list[Observation]:
-        """What the history knows of other networks on these targets."""
-        own = {task.workload_key for task in self.tasks}
-        targets = sorted({str(task.target) for task in self.tasks})
-        return [o for target in targets for o in other_workloads(self.history, target, own)]
+        """What the history knows of other networks on these targets and devices."""
+        where = {(str(p.task.target), p.device): None for p in self._policies}
+        return [
+            observation
+            for target, device in where
+            for observation in other_workloads(
+                self.history, [t for t in self.tasks if str(t.target) == target], device
+            )
+        ]
 
     # --- counters ----------------------------------------------------------------------------
 
     def _restore(self) -> None:
-        """Take over what the history knows: every run's latencies, this run's spending."""
-        own: dict[tuple[int, str], tuple[int, list[Record]]] = {}
+        """Take over what the history knows: what other runs found, then this run's own rounds."""
+
+        def order(one: PastRound) -> tuple[bool, int, str]:
+            own = one.run_id == self.run_id
+            return (own, one.number, one.writer) if own else (own, 0, "")
+
+        spent = []
+        for one in sorted(past_rounds(self._policies, self.history), key=order):
+            if one.run_id != self.run_id:
+                if not one.final:
+                    trials, ok = trials_of(one.records), ok_of(one.records)
+                    self.scheduler.credit(one.index, trials, ok, best_s_of(one.records))
+            elif one.final:
+                self._rounds = max(self._rounds, one.number + 1)
+            else:
+                self._count(one.index, one.number, one.records)
+                readings = [r.calibration_s for r in one.records if r.calibration_s is not None]
+                self._calibrations += readings[:1]
+                spent.append(one)
+        for times in in_turn(spent):
+            self.budget.restore_time(times)
         for index, policy in enumerate(self._policies):
-            rounds: dict[tuple[str, int, str], list[Record]] = {}
-            known = policy.known(self.history)
-            for record in (*known.records, *known.refused):
-                part = (record.run_id, record.round, writer_of(record))
-                rounds.setdefault(part, []).append(record)
-            for (run_id, number, writer), records in rounds.items():
-                if run_id == self.run_id:
-                    own[number, writer] = (index, records)
-                else:
-                    trials, ok = len(_trials(records)), _num_ok(records)
-                    self.scheduler.credit(index, trials, ok, _best_s(records))
-        for (number, _), (index, records) in sorted(own.items()):
-            self._count(index, number, records)
-            readings = [r.calibration_s for r in records if r.calibration_s is not None]
-            self._calibrations += readings[:1]
-        for index, policy in enumerate(self._policies):
-            for record in policy.recorded(self.history):
-                if record.purpose == Purpose.final and record.run_id == self.run_id:
-                    self._rounds = max(self._rounds, record.round + 1)
             best = best_of(policy.recorded(self.history))
             if best is not None and best.latency_s is not None and best.purpose == Purpose.final:
-                self.scheduler.settle(index, best.latency_s)
-        self.budget.restore_time(max(r.created_at for r in records) for _, records in own.values())
+                self.scheduler.final(index, best.latency_s)
 
     def _count(self, index: int, number: int, records: Sequence[Record]) -> None:
         """A round is in the history: count it."""
         state = self.scheduler.states[index]
-        best, trials = _best_s(records), len(_trials(records))
+        best, trials = best_s_of(records), trials_of(records)
         self.budget.spend(trials, improved=best < state.best_s)
-        self.scheduler.update(index, trials, _num_ok(records), best)
+        self.scheduler.update(index, trials, ok_of(records), best)
         self._rounds = max(self._rounds, number + 1)
         self._refused += len(records) - trials
         if not trials:  # a run whose rounds measure nothing would not end
@@ -399,20 +425,6 @@ class TuningSession:
             f"tuning stops: all {trials} candidates so far failed\n{lines}\n"
             "mend the first cause, or check the machine with `tilework doctor`"
         )
-
-
-def _trials(records: Sequence[Record]) -> list[Record]:
-    """The records of candidates that were measured, or failed at it."""
-    return [record for record in records if record.purpose != Purpose.refused]
-
-
-def _num_ok(records: Sequence[Record]) -> int:
-    return sum(record.usable for record in records)
-
-
-def _best_s(records: Sequence[Record]) -> float:
-    found = (r.latency_s for r in records if r.usable and r.latency_s is not None)
-    return min(found, default=math.inf)
 
 
 def _round_metrics(records: Sequence[Record]) -> dict[str, float]:

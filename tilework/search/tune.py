@@ -8,7 +8,7 @@ from typing import Any
 
 from tilework.model import CostModel
 from tilework.record import RecordLog
-from tilework.search.finals import Judge
+from tilework.search.finals import TimesFinals
 from tilework.search.options import TuningOptions
 from tilework.search.protocol import Task
 from tilework.search.report import Round, TuneResult
@@ -28,7 +28,7 @@ def tune(
     run_id: str | None = None,
     model: CostModel | None = None,
     seed: int = 0,
-    network: str = "",
+    network: str | Sequence[str] = "",
     callbacks: Sequence[Callback] = (),
     **session_options: Any,
 ) -> TuneResult:
@@ -45,7 +45,7 @@ def tune(
         run_id: the same id goes on with an interrupted run; a new one from the time if None.
         model: cost model; boosted trees if None.
         seed: of every random choice.
-        network: name kept in the records.
+        network: name kept in the records; or one for each task.
         callbacks: called in order after every committed round.
         session_options: further arguments of `TuningSession`.
 
@@ -79,10 +79,10 @@ def tune(
 
 def finals(session: TuningSession, measurer: MeasurerLike) -> Iterator[Round]:
     """Times each task's fastest candidates in turns, if the measurer can; yields the verdicts."""
-    if not isinstance(measurer, Judge):
+    if not isinstance(measurer, TimesFinals):
         return
     while (index := session.next_final()) is not None:
-        finished = session.settle(index, session.duel(index, measurer))
+        finished = session.commit_final(index, session.measure_final(index, measurer))
         if finished is not None:
             yield finished
 

@@ -9,7 +9,8 @@ was learned on others.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,14 @@ from numpy.typing import NDArray
 from tilework.errors import ScheduleError, TileworkError
 from tilework.model import Observation
 from tilework.model.draft import draft_of
-from tilework.record import History, WorkloadLog
+from tilework.record import History, Purpose, Record, WorkloadLog
 from tilework.search.known import observations, read_known
+from tilework.search.likeness import distance, shape_of
 from tilework.search.pool import PoolSpace
 from tilework.search.protocol import Task
 from tilework.space import SearchSpace, space_of
 from tilework.target import Target
+from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask, rules_of
 from tilework.te import ComputeDAG
 from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
@@ -30,7 +33,8 @@ from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
 WARM_RECORDS = 3000
 """Records of other workloads that a run learns from at most."""
 LEAST_SHARE = 24
-"""Records of one workload, at least, when there are too many workloads for all to have more."""
+"""Records of one workload, at least: of so many workloads that there would be less, the nearest
+count."""
 
 
 def keep_workloads(history: History, tasks: Sequence[Task]) -> None:
@@ -58,40 +62,84 @@ def _known_rules(key: str) -> bool:
     return True
 
 
-def other_workloads(history: History, target: str, but: Collection[str]) -> list[Observation]:
-    """Observations of the workloads of ``target`` in the history that are not ``but``.
+def other_workloads(
+    history: History, tasks: Sequence[Task], device: DeviceIdentity | None = None
+) -> list[Observation]:
+    """Observations of workloads in the history that are like ``tasks``, the nearest first.
 
     Workloads whose DAG is not kept, or cannot be read, teach nothing. Where a workload has more
     records than its share, its fastest and an even choice of the others are taken: always the
     same ones.
+
+    Args:
+        history: records, and what their workloads compute.
+        tasks: what is to be learnt for, all of one target; their own records are left out.
+        device: whose records count; None: all do.
     """
-    if not isinstance(history, WorkloadLog):
+    if not isinstance(history, WorkloadLog) or not tasks:
         return []
-    keys = [key for key in history.workload_keys(target) if key not in but]
-    documents = [(key, history.workload(key)) for key in keys]
-    usable = [(key, text) for key, text in documents if text is not None]
-    share = max(LEAST_SHARE, WARM_RECORDS // max(1, len(usable)))
-    usable = usable[: WARM_RECORDS // LEAST_SHARE]
-    return [o for key, text in usable for o in _observed(history, key, text, target, share)]
+    target = str(tasks[0].target)
+    own = {task.workload_key for task in tasks}
+    keys = [key for key in history.workload_keys(target) if key not in own]
+    texts = {key: text for key in keys if (text := history.workload(key)) is not None}
+    most = WARM_RECORDS // LEAST_SHARE
+    chosen = list(texts) if len(texts) <= most else nearest(texts, tasks)[:most]
+    share = max(LEAST_SHARE, WARM_RECORDS // max(1, len(chosen)))
+    return [
+        observation
+        for key in chosen
+        for observation in _observed(history, key, texts[key], target, share, device)
+    ]
 
 
-def _observed(history: History, key: str, text: str, target: str, share: int) -> list[Observation]:
+def nearest(documents: Mapping[str, str], tasks: Sequence[Task]) -> list[str]:
+    """Workloads by how near they are to the nearest of some tasks; see `tilework.search.likeness`.
+
+    What cannot be compared comes last.
+    """
+    known = []
+    for task in tasks:
+        if isinstance(task.compute_dag, ComputeDAG):
+            with contextlib.suppress(DagFormatError):
+                known.append(shape_of(dag_to_json(task.compute_dag)))
+
+    def far(key: str) -> tuple[float, str]:
+        shape = shape_of(documents[key])
+        gaps = (distance(shape, other) for other in known if shape and other)
+        return min(gaps, default=math.inf), key
+
+    return sorted(documents, key=far)
+
+
+def _observed(
+    history: History,
+    key: str,
+    text: str,
+    target: str,
+    share: int,
+    device: DeviceIdentity | None,
+) -> list[Observation]:
     try:
         where = Target(target)
         present = space_of(where)
-        records = [r for r in history.of(key, target) if r.rules_version == present.version]
+        found = history.of(key, target, device)
+        records = [r for r in found if r.rules_version == present.version and _teaches(r)]
         if not records:
             return []
         dag, own = dag_from_json(text), rules_of(key)
         if SearchTask(dag, where, rules=own).workload_key != key:
             return []
-        found = SearchSpace.derive(dag, where, (*own, *present.rules))
+        derived = SearchSpace.derive(dag, where, (*own, *present.rules))
     except TileworkError:
         return []
-    space = PoolSpace(found.sketches, draft_of(where), present.version)
+    space = PoolSpace(derived.sketches, draft_of(where), present.version)
     latency = np.array([r.latency_s if r.usable and r.latency_s else np.inf for r in records])
     kept = [records[i] for i in choose(latency, share)]
     return observations(read_known(space, kept), key, dag.flops)
+
+
+def _teaches(record: Record) -> bool:
+    return record.purpose in (Purpose.search, Purpose.final)
 
 
 def choose(latency_s: NDArray[np.float64], count: int) -> NDArray[np.intp]:

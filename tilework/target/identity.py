@@ -34,13 +34,16 @@ class DeviceIdentity:
         facts: what is known without measuring, such as cores, caches, the class of memory and
             clocks, in a fixed order; what changes from start to start must not be here.
         calibration_s: seconds that the kind's fixed piece of work takes at rest
-            (`tilework.measure.device.Device.calibration_s`); None where speed says nothing, as on
-            a device that is interpreted or simulated.
+            (`tilework.measure.device.Device.calibration_s`); None where the facts say enough, or
+            speed says nothing.
+        timed: whether latencies are taken from a clock, so that whatever else the device does
+            disturbs them; not where they are counted or invented.
     """
 
     name: str
     facts: tuple[tuple[str, str], ...] = ()
     calibration_s: float | None = None
+    timed: bool = True
 
     @property
     def id(self) -> str:

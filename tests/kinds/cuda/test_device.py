@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,6 +113,32 @@ def test_names_say_what_was_measured_on(monkeypatch):
         target = Target(text)
         assert device_of(target).name(target) == name
     device_of(Target("cuda")).require(Target("cuda"))
+
+
+def test_boards_of_one_name_are_told_apart_by_memory_and_clocks(monkeypatch):
+    def seen(*devices):
+        monkeypatch.setattr(gpu, "look", lambda: Found(devices, (13, 0)))
+        return device_of(Target("cuda -model=a100")).identity(Target("cuda -model=a100"))
+
+    whole = replace(A100, memory_bytes=40 << 30, memory_ghz=1.215, memory_bits=5120)
+    here = seen(whole)
+    assert here.name == A100.name and here.calibration_s is None and here.timed
+    assert dict(here.facts)["memory"] == "40 GiB" and dict(here.facts)["clock"] == "1410 MHz"
+    assert seen(replace(whole, memory_bytes=(40 << 30) - (300 << 20))) == here  # drivers take some
+    others = [
+        seen(replace(whole, **change))
+        for change in ({"memory_bytes": 80 << 30}, {"ghz": 1.2}, {"sms": 56}, {"memory_ghz": 1.5})
+    ]
+    assert len({here.id, *(o.id for o in others)}) == 5
+    assert "memory clock" not in dict(seen(A100).facts)  # where the driver does not tell
+    assert seen().name == "NVIDIA A100" and seen().facts == ()
+
+
+def test_what_stands_in_for_a_device_is_another():
+    models = [Target(f"cuda -model=a100 -run={run}") for run in ("emulated", "simulated")]
+    emulated, simulated = (device_of(target).identity(target) for target in models)
+    assert emulated.id != simulated.id and emulated.timed and not simulated.timed
+    assert dict(emulated.facts)["on"] and simulated.facts == ()
 
 
 def test_the_calibration_stays_in_registers(needs_nvrtc, needs_compiler):

@@ -104,8 +104,8 @@ def test_a_target_whose_device_is_not_here_is_refused_before_anything_starts():
         Measurer(TARGET)
 
 
-def test_a_duel_on_the_device(monkeypatch):
+def test_finals_on_the_device(monkeypatch):
     with new_measurer(final_rounds=3) as measurer:
-        good, bad = measurer.duel(add_task(), [candidate("fine"), candidate("wrong")])
+        good, bad = measurer.finals(add_task(), [candidate("fine"), candidate("wrong")])
     assert (good.status, bad.status) == (Status.ok, Status.wrong_answer)
     assert len(good.latency_samples) == 3

@@ -39,7 +39,7 @@ class ReferenceDevice:
 
     def identity(self, target: ReferenceTarget) -> DeviceIdentity:
         """One for all machines: what is counted is the same everywhere."""
-        return DeviceIdentity(NAME)
+        return DeviceIdentity(NAME, timed=False)
 
     def settings(self) -> Settings:
         """One sample of one call: another would say the same."""

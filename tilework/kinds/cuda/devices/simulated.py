@@ -52,7 +52,7 @@ class SimulatedDevice:
 
     def identity(self, target: CudaTarget) -> DeviceIdentity:
         """The model: its latencies are the same wherever they are invented."""
-        return DeviceIdentity(self.name(target))
+        return DeviceIdentity(self.name(target), timed=False)
 
     def settings(self) -> Settings:
         """A few samples; there are no outputs to verify."""
