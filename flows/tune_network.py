@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from prefect import flow
 from prefect.logging.handlers import PrefectConsoleHandler
@@ -11,17 +12,28 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from flows.artifacts import ArtifactReporter, publish_summary, publish_table
+from flows.convergence import convergence, task_curves
 from flows.pipeline import Tuned, TuneFailed, tune_pipeline
+from flows.plots import plot_png
 from flows.reporting import current_reporter, reporting
 from flows.settings import TuneSettings
+from flows.shell.names import artifact_key, run_name, run_tags, target_words
+from flows.shell.pages import summary_page, verdict
+from flows.shell.published import PublishedRun, close_publishers, published
+from flows.shell.reporter import RunReporter
+from flows.shell.stages import PREFECT
 from tasks.report import TuneReport
-from tasks.shells import PREFECT
+from tilework.target import Target
+from tilework.target.identity import identity_of
+from tilework.target.runs import mark
+
+if TYPE_CHECKING:
+    from tasks.report import Progress
 
 
 @flow(
     name="tune-network",
-    flow_run_name="tune {settings.network} ({settings.effort})",
+    flow_run_name="tune {settings.network}",
     persist_result=False,
     validate_parameters=True,
 )
@@ -34,20 +46,66 @@ def tune_network(settings: TuneSettings) -> TuneReport:
         TuneFailed: the module is wrong or slower than the one that it would replace; the run is
             Failed, the old module stays.
     """
-    reporter = ArtifactReporter(settings.network, current_reporter())
-    try:
-        with reporting(reporter):
-            tuned = tune_pipeline(settings, PREFECT)
-    except TuneFailed as error:
-        _publish(error.tuned)
-        raise
-    _publish(tuned)
+    inner = current_reporter()
+    with published(tell=inner.warn) as run:
+        target, label = settings.resolved_target(), settings.spec().label
+        words = [label, target_words(target), settings.precision]
+        run.describe(run_name("tune", label, target), run_tags([label], target))
+        reporter = RunReporter(run, artifact_key("tune", *words), " · ".join(words), inner)
+        try:
+            with reporting(reporter):
+                tuned = tune_pipeline(settings, PREFECT)
+        except TuneFailed as error:
+            _publish(run, reporter, words, error.tuned)
+            raise
+        except Exception as error:
+            reporter.ended(f"failed: {error}")
+            raise
+        _publish(run, reporter, words, tuned)
+        _tell_of_bests(run, words, reporter.first, tuned.report)
     return tuned.report
 
 
-def _publish(tuned: Tuned) -> None:
-    publish_table(tuned.report.network, tuned.report.progress)
-    publish_summary(tuned.report, tuned.records, tuned.report.weights)
+def _publish(run: PublishedRun, reporter: RunReporter, words: list[str], tuned: Tuned) -> None:
+    """The summary, with the picture of the search, and the last state of the live page."""
+    report = tuned.report
+    title = " · ".join(words)
+    text = summary_page(report, title, reporter.first, _picture(tuned, title))
+    run.page(artifact_key("summary", *words), text, f"{title}: what came of it")
+    reporter.ended(verdict(report))
+
+
+def _picture(tuned: Tuned, title: str) -> bytes:
+    """How the search converged on this device; its last point is the summary's estimate."""
+    report = tuned.report
+    device = identity_of(Target(report.target))
+    records = [record for record in tuned.records if device.owns(record)]
+    rows = zip(report.weights, report.progress.rows, strict=True)
+    drafts = {key: row.draft_ms / 1e3 for key, row in rows if row.draft_ms is not None}
+    curve = convergence(records, report.weights, drafts)
+    if not curve.trials:
+        return b""
+    return plot_png(curve, title + mark(report.target), task_curves(records, report.weights))
+
+
+def _tell_of_bests(
+    run: PublishedRun, words: list[str], first: Progress | None, report: TuneReport
+) -> None:
+    """Emit ``tilework.best.changed`` if a task got faster: what was compiled before is stale."""
+    was = {row.id: row.latency_ms for row in first.rows} if first is not None else {}
+    faster = [row.desc for row in report.progress.rows if row.latency_ms != was.get(row.id)]
+    if faster:
+        run.event(
+            "tilework.best.changed",
+            {
+                "prefect.resource.id": f"tilework.best.{artifact_key(*words)}",
+                "prefect.resource.name": " · ".join(words),
+                "tilework.network": report.network,
+                "tilework.target": report.target,
+                "tilework.store": report.store,
+            },
+            {"tasks": faster, "estimated_total_s": report.progress.estimated_total_s},
+        )
 
 
 def run_as_flow(settings: TuneSettings) -> TuneReport:
@@ -57,4 +115,7 @@ def run_as_flow(settings: TuneSettings) -> TuneReport:
             handler.setLevel(logging.CRITICAL)
     # a temporary server on a busy machine takes longer to start than Prefect expects
     with temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 120}):
-        return tune_network(settings)
+        try:
+            return tune_network(settings)
+        finally:
+            close_publishers()

@@ -8,29 +8,84 @@ may pass is tried again where it happens (`tasks.patience`), with and without Pr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.context import TaskRunContext
 
 from tasks.stages import PLAIN, Stages
 
+if TYPE_CHECKING:
+    from tasks.run import TuningRun
+    from tilework.search.report import Round
 
-class _Arguments:
-    """A stage's arguments, which Prefect would walk through element by element otherwise."""
-
-    def __init__(self, values: tuple[Any, ...]) -> None:
-        self.values = values
+Name = Callable[["TuningRun", "Round"], str]
+"""What a finished round is called."""
 
 
-def _shell(function: Callable[..., Any], name: str) -> Any:
-    def stage(arguments: _Arguments) -> Any:
-        return function(*arguments.values)
+def prefect_stages(name_of: Name) -> Stages:
+    """The stages of `tasks.stages.PLAIN`, each call a task run.
 
-    shell = task(
-        name=name, retries=0, cache_policy=NO_CACHE, persist_result=False, log_prints=False
+    Args:
+        name_of: gives a round's task run its name once it is over.
+    """
+    shells: dict[str, Any] = {}
+    for name, function in vars(PLAIN).items():
+        if name in ("round", "final"):
+            shells[name] = _round_shell(function, name, name_of)
+        else:
+            shells[name] = as_task(function, name)
+    return Stages(**shells)
+
+
+def as_task(function: Callable[..., Any], name: str, label: str = "") -> Callable[..., Any]:
+    """``function`` as a Prefect task, to be called with the same positional arguments.
+
+    Args:
+        label: of its task runs; none: ``name``.
+    """
+    shell = _task(lambda call: function(*call.values), name)
+    return lambda *values: shell(_Call(label or name, values))
+
+
+def _round_shell(function: Callable[..., Any], name: str, name_of: Name) -> Callable[..., Any]:
+    def stage(call: _Call) -> Any:
+        finished = function(*call.values)
+        context = TaskRunContext.get()
+        if finished is not None and context is not None:  # its last event carries the name
+            context.task_run.name = name_of(call.values[0], finished)
+        return finished
+
+    shell = _task(stage, name)
+
+    def run_round(run: TuningRun, index: int) -> Any:
+        kind = "finals" if name == "final" else f"round {run.session.rounds + 1}"
+        return shell(_Call(f"{kind}: {run.plan.tasks[index].desc}", (run, index)))
+
+    return run_round
+
+
+def _task(function: Callable[[_Call], Any], name: str) -> Callable[[_Call], Any]:
+    """A Prefect task of one argument, ``call``, which labels its runs."""
+
+    def stage(call: _Call) -> Any:
+        return function(call)
+
+    shell: Callable[[_Call], Any] = task(
+        name=name,
+        task_run_name="{call.label}",
+        retries=0,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        log_prints=False,
     )(stage)
-    return lambda *values: shell(_Arguments(values))
+    return shell
 
 
-PREFECT = Stages(**{name: _shell(function, name) for name, function in vars(PLAIN).items()})
+class _Call:
+    """Arguments, which Prefect would walk through element by element otherwise, and a label."""
+
+    def __init__(self, label: str, values: tuple[Any, ...]) -> None:
+        self.label = label
+        self.values = values

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from flows.cli.output import console, table
-from flows.numbers import latency, show_ms, speed
+from flows.numbers import show_ms, speed
 from flows.reporting import Reporter
-from tilework.target.runs import caveat, mark
+from flows.texts import budget_text, drift_text, round_line, total_text
+from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,40 +28,6 @@ def reporter_for(json: bool) -> Reporter:
     return LiveReporter() if sys.stdout.isatty() else LineReporter()
 
 
-def clock(seconds: float) -> str:
-    """``seconds`` as m:ss."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-def budget_text(progress: Progress) -> str:
-    """Trials and time spent, each with its limit where there is one."""
-    trials = f"{progress.trials} trials"
-    if progress.trials_budget is not None:
-        trials = f"{progress.trials} of {progress.trials_budget} trials"
-    spent = clock(progress.elapsed_s)
-    if progress.seconds_budget is not None:
-        spent += f" of {clock(progress.seconds_budget)}"
-    return f"{trials}, {spent}"
-
-
-def total_text(progress: Progress) -> str:
-    """The estimated total latency, and how many tasks' share of it is measured."""
-    total = latency(progress.estimated_total_s)
-    text = f"estimated total latency {total}{mark(progress.target)}"
-    if progress.measured_tasks < len(progress.rows):
-        text += f", {progress.measured_tasks} of {len(progress.rows)} tasks measured"
-    return text
-
-
-def drift_text(drift: float) -> str:
-    """A word on the machine's speed, if its calibration is noticeably off; else nothing."""
-    from tilework.measure.drift import LIMIT
-
-    if abs(drift) <= LIMIT:
-        return ""
-    return f"  [machine {abs(drift):.0%} {'slower' if drift > 0 else 'faster'} than usual]"
-
-
 class LineReporter(Reporter):
     """One plain line per event, for logs and pipes."""
 
@@ -73,16 +40,9 @@ class LineReporter(Reporter):
         typer.echo(text)
 
     def progress(self, progress: Progress) -> None:
-        """Print the task that was just measured and the total so far."""
-        if progress.current is None:
-            return
-        row = progress.rows[progress.current]
-        kind = "final" if progress.final else "round"
-        typer.echo(
-            f"{kind} {progress.rounds:3d}  task {row.id:2d} {row.desc[:28]:28s} "
-            f"{show_ms(row.latency_ms):>9s} ms {speed(row.gflops):>7s} GFLOPS  "
-            f"{total_text(progress)}  ({budget_text(progress)}){drift_text(progress.drift)}"
-        )
+        """Print what the round brought, and the total so far."""
+        if progress.current is not None:
+            typer.echo(round_line(progress))
 
 
 class LiveReporter(Reporter):

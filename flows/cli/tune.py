@@ -210,7 +210,8 @@ def print_report(report: TuneReport, options: str = "") -> None:
 
     ``options`` belong to the commands that are proposed.
     """
-    from flows.cli.progress import budget_text, task_table
+    from flows.cli.progress import task_table
+    from flows.texts import budget_text
 
     out = console()
     progress = report.progress

@@ -16,36 +16,69 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def test_the_flow_tunes_and_leaves_artifacts(prefect_server, tiny):
+def _published():
+    """Artifacts by key, and the flow run with its task runs, as the server has them."""
     from prefect.client.orchestration import get_client
 
+    from flows.shell.published import close_publishers
+
+    close_publishers()
+    with get_client(sync_client=True) as client:
+        kept = {a.key: a for a in sorted(client.read_artifacts(), key=lambda a: a.created)}
+        (flow_run,) = client.read_flow_runs(sort="START_TIME_DESC", limit=1)
+    return kept, flow_run
+
+
+def test_the_flow_tunes_and_leaves_pages(prefect_server, tiny):
+    from flows.shell.names import artifact_key, target_words
     from flows.tune_network import tune_network
+    from tilework.latency import latency
 
     report = tune_network(tiny)
     assert report.progress.trials == tiny.trials
     assert report.check.passed
-    with get_client(sync_client=True) as client:
-        kept = {a.key: a for a in client.read_artifacts()}
-    assert {"progress-mlp", "tasks-mlp", "summary-mlp"} <= kept.keys()
-    summary = kept["summary-mlp"].data
-    assert "data:image/png;base64," in summary
+    kept, flow_run = _published()
+    words = target_words(report.target)
+    summary = kept[artifact_key("summary-mlp", words, "f32")].data
+    verdict = summary.splitlines()[2]
+    assert report.check.reference in verdict
+    assert "data:image/png;base64," in summary and len(summary) < 200_000
     assert report.run_id in summary
+    assert f"estimated total {latency(report.progress.estimated_total_s)}" in summary
+    live = kept[artifact_key("tune-mlp", words, "f32")].data
+    assert "100% of the budget" in live and report.check.reference in live
+    assert flow_run.name.startswith(f"tune mlp · {words} · ")
+    assert {"network: mlp", f"target: {words}"} < set(flow_run.tags)
+    assert flow_run.state.is_completed()
+
+
+def test_a_page_links_to_the_run_before(prefect_server, tiny):
+    from flows.shell.names import artifact_key, target_words
+    from flows.tune_network import tune_network
+
+    again = tiny.model_copy(update={"precision": "bf16", "trials": 8})
+    report = tune_network(again)
+    key = artifact_key("summary-mlp", target_words(report.target), "bf16")
+    kept, first = _published()
+    assert "the run before | none |" in kept[key].data
+    tune_network(again)
+    kept, second = _published()
+    assert second.id != first.id
+    assert f"runs/flow-run/{first.id})" in kept[key].data
 
 
 @pytest.mark.cuda_full
 @pytest.mark.usefixtures("needs_nvrtc")
 def test_a_simulated_run_is_marked_in_artifacts(prefect_server, tiny):
-    from prefect.client.orchestration import get_client
-
     from flows.tune_network import tune_network
 
     simulated = "cuda -model=a100 -run=simulated"
     report = tune_network(tiny.model_copy(update={"target": simulated, "trials": 4}))
     assert report.check is None and report.before is None and report.module == ""
-    with get_client(sync_client=True) as client:
-        (kept,) = [a for a in client.read_artifacts() if simulated in (a.description or "")]
-    assert "(simulated)" in kept.description and "no program is run" in kept.data
-    assert "| target | `cuda -model=a100 -run=simulated` |" in kept.data
+    kept, _ = _published()
+    summary = kept["summary-mlp-cuda-a100-simulated-f32"].data
+    assert "(simulated)" in summary and "no program is run" in summary
+    assert "| target | `cuda -model=a100 -run=simulated` |" in summary
 
 
 def test_the_deployments_name_the_flow_and_valid_settings():

@@ -1,0 +1,171 @@
+"""The pages of a run, as Markdown: one that lives while it runs, one that sums it up."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from flows.numbers import change, latency, percent, plural, show_ms, speed
+from flows.texts import budget_share, budget_text, total_text
+from tilework.target.runs import caveat
+
+if TYPE_CHECKING:
+    from tasks.report import CheckResult, Progress, Standing, TuneReport
+    from tilework.search.report import TaskRow
+
+TOP = 5  # tasks that the live page shows
+BAR = 24  # letters of its bar
+
+BEFORE = "@the run before@"
+"""Where a page links to the run before of the same key; the sender, which can ask, fills it in."""
+
+
+def live_page(
+    title: str,
+    state: str,
+    progress: Progress | None,
+    first: Progress | None,
+    *,
+    failed: int = 0,
+    measured: int = 0,
+    warnings: Sequence[str] = (),
+    now: datetime,
+) -> str:
+    """Where a run stands.
+
+    Args:
+        title: what runs.
+        state: what it is doing, or how it ended.
+        progress: after its last round.
+        first: when it began: what runs before this one had found.
+        failed, measured: measurements since it began.
+        warnings: the last of them.
+        now: when this was written.
+    """
+    lines = [f"# {title}", "", f"**{state}**", ""]
+    if progress is not None:
+        lines += [_bar(budget_share(progress)), "", *_state_table(progress, first)]
+        lines += [_row("failures", f"{failed} of {measured} measurements of this run")]
+        lines += [_row("drift", _drift(progress))]
+        lines += ["", f"## Where the time goes: {_top(progress)}", "", *_tasks(progress, TOP)]
+    if warnings:
+        lines += ["", "## Warnings", "", *(f"- {text}" for text in warnings)]
+    return "\n".join([*lines, "", f"Written {now:%Y-%m-%d %H:%M:%S} UTC; before it: {BEFORE}"])
+
+
+def summary_page(
+    report: TuneReport, title: str, first: Progress | None = None, picture: bytes = b""
+) -> str:
+    """What came of a run: the verdict first, then times, tasks, and the picture (a PNG)."""
+    progress, standing = report.progress, report.standing
+    lines = [f"# {title}", "", verdict(report), ""]
+    if said := caveat(report.target):
+        lines += [f"Latencies are not measured: {said}.", ""]
+    if standing is not None:
+        lines += [*_times(standing), ""]
+    lines += _state_table(progress, first)
+    failures = ", ".join(f"{n} {kind}" for kind, n in sorted(report.failures.items()))
+    facts = [
+        ("ended", report.stopped or "-"),
+        ("rounds", f"{progress.rounds}, {report.resumed_rounds} of them found in the store"),
+        ("failures", failures or "none"),
+        ("drift", _drift(progress)),
+        ("finals", f"{progress.settled} of {len(progress.rows)} tasks"),
+        ("module", f"`{report.module}`" if report.module else "not kept"),
+        ("target", f"`{report.target}`"),
+        ("records", f"`{report.store}`, run `{report.run_id}`"),
+        ("the run before", BEFORE),
+    ]
+    lines += [_row(name, value) for name, value in facts]
+    if report.gap:
+        lines += ["", *(f"- {line}" for line in report.gap)]
+    if picture:
+        data = base64.b64encode(picture).decode()
+        lines += ["", f"![convergence](data:image/png;base64,{data})"]
+    lines += ["", "## Tasks", "", *_tasks(progress, len(progress.rows))]
+    return "\n".join(lines)
+
+
+def verdict(report: TuneReport) -> str:
+    """One line: whether the module is good and was kept, and what the check of its output says."""
+    check = report.check
+    if report.failed:
+        return f"❌ **Failed**: {report.failed}. The module that was there is as it was."
+    if check is None:
+        return "**Not checked**: this machine cannot run the module."
+    kept = "kept" if report.module else "not asked for"
+    return f"✅ **Output right**: {check_text(check)}. Module {kept}."
+
+
+def check_text(check: CheckResult) -> str:
+    """What the output check found."""
+    return (
+        f"maximum relative error {check.max_rel_error:.1e} against {check.reference} "
+        f"({check.tolerance:.0e} allowed)"
+    )
+
+
+def _state_table(progress: Progress, first: Progress | None) -> list[str]:
+    rows = [
+        ("spent", budget_text(progress)),
+        ("network", total_text(progress)),
+    ]
+    if first is not None:
+        was, now = first.estimated_total_s, progress.estimated_total_s
+        rows.append(("against the start", f"{latency(was)} at the start: {change(was, now)}"))
+    return ["| | |", "|---|---|", *(_row(name, value) for name, value in rows)]
+
+
+def _times(standing: Standing) -> list[str]:
+    tuned = standing.tuned.median_ms
+    rows = [("untuned", standing.untuned.median_ms, 1.0 / standing.over_untuned)]
+    if standing.old is not None and standing.over_old:
+        rows.append(("the module before", standing.old.median_ms, 1.0 / standing.over_old))
+    lines = [
+        "| whole network, in turns | median (ms) | the new one is faster by |",
+        "|---|--:|--:|",
+    ]
+    lines += [f"| {name} | {show_ms(ms)} | {factor:.2f}x |" for name, ms, factor in rows]
+    return [*lines, f"| **the new one** | **{show_ms(tuned)}** | |"]
+
+
+def _tasks(progress: Progress, most: int) -> list[str]:
+    rows = sorted(progress.rows, key=_cost, reverse=True)[:most]
+    total = sum(_cost(row) for row in progress.rows) or 1.0
+    lines = [
+        "| task | calls | share | latency (ms) | GFLOPS | trials | |",
+        "|---|" + "--:|" * 5 + "---|",
+    ]
+    return lines + [
+        f"| {row.id}: {row.desc} | {row.weight:g} | {percent(_cost(row) / total)} | "
+        f"{show_ms(row.latency_ms)} | {speed(row.gflops)} | {row.trials} | {row.note} |"
+        for row in rows
+    ]
+
+
+def _top(progress: Progress) -> str:
+    hidden = len(progress.rows) - TOP
+    every = f"all {len(progress.rows)} tasks" if hidden <= 0 else f"the top {TOP} tasks"
+    return every if hidden <= 0 else f"{every}, {hidden} more take less"
+
+
+def _cost(row: TaskRow) -> float:
+    return (row.latency_ms or row.draft_ms or 0.0) * row.weight
+
+
+def _drift(progress: Progress) -> str:
+    if not progress.drifted_rounds:
+        return "none: the machine kept its speed"
+    rounds = f"{progress.drifted_rounds} of {progress.rounds} round{plural(progress.rounds)}"
+    return f"in {rounds} the machine was more than 5 % off its usual speed"
+
+
+def _bar(share: float) -> str:
+    full = round(BAR * share)
+    return f"`{'█' * full}{'░' * (BAR - full)}` {share:.0%} of the budget"
+
+
+def _row(name: str, value: str) -> str:
+    return f"| {name} | {value.replace('|', '/')} |"

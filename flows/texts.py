@@ -1,0 +1,79 @@
+"""Lines about a run that are the same everywhere: on the terminal, in logs, in Prefect's UI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flows.numbers import change, latency, percent
+from tilework.target.runs import mark
+
+if TYPE_CHECKING:
+    from tasks.report import Progress
+
+
+def round_name(progress: Progress) -> str:
+    """What the round that has just ended was and brought.
+
+    For instance ``round 17: conv2d 56x56x64, 0.126 ms (-3.0 %), 2 failed``.
+    """
+    assert progress.current is not None
+    kind = "finals" if progress.final else f"round {progress.rounds}"
+    parts = [f"{kind}: {progress.rows[progress.current].desc}", latency(progress.after_s)]
+    if progress.after_s is None:
+        parts[-1] = "nothing valid yet"
+    elif progress.before_s is None:
+        parts[-1] += " (first)"
+    elif progress.after_s != progress.before_s:
+        parts[-1] += f" ({change(progress.before_s, progress.after_s)})"
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    return ", ".join(parts)
+
+
+def round_line(progress: Progress) -> str:
+    """The round's line: what it brought, where the network stands, what is spent, drift."""
+    line = f"{round_name(progress)}; {total_text(progress)}; {budget_text(progress)}"
+    return line + drift_text(progress.drift)
+
+
+def clock(seconds: float) -> str:
+    """``seconds`` as m:ss."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def budget_text(progress: Progress) -> str:
+    """Trials and time spent, each with its limit where there is one."""
+    trials = f"{progress.trials} trials"
+    if progress.trials_budget is not None:
+        trials = f"{progress.trials} of {progress.trials_budget} trials"
+    spent = clock(progress.elapsed_s)
+    if progress.seconds_budget is not None:
+        spent += f" of {clock(progress.seconds_budget)}"
+    return f"{trials}, {spent}"
+
+
+def budget_share(progress: Progress) -> float:
+    """How much of the tightest budget is spent, 0 to 1."""
+    shares = [0.0]
+    if progress.trials_budget:
+        shares.append(progress.trials / progress.trials_budget)
+    if progress.seconds_budget:
+        shares.append(progress.elapsed_s / progress.seconds_budget)
+    return min(1.0, max(shares))
+
+
+def total_text(progress: Progress) -> str:
+    """The estimated total latency, and how many tasks' share of it is measured."""
+    text = f"estimated total {latency(progress.estimated_total_s)}{mark(progress.target)}"
+    if progress.measured_tasks < len(progress.rows):
+        text += f", {progress.measured_tasks} of {len(progress.rows)} tasks measured"
+    return text
+
+
+def drift_text(drift: float) -> str:
+    """A word on the machine's speed, if its calibration is noticeably off; else nothing."""
+    from tilework.measure.drift import LIMIT
+
+    if abs(drift) <= LIMIT:
+        return ""
+    return f"  [machine {percent(abs(drift))} {'slower' if drift > 0 else 'faster'} than usual]"
