@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from storage.compacts import Compact, CompactWriter, verify
+from storage.compacts import Compact, CompactWriter, sort_rows, split_keys, verify
 from storage.files import Location
 from storage.maintenance.claim import claim
 from storage.maintenance.holdings import (
@@ -27,11 +27,14 @@ from storage.maintenance.holdings import (
 from storage.maintenance.rows import (
     Part,
     Rounds,
+    all_rows,
     compact_parts,
     merge_parts,
+    round_names,
     round_parts,
     sort_rounds,
 )
+from storage.names import RoundName
 from tilework.errors import StoreError
 
 ROWS_A_FILE = 1_000_000
@@ -53,7 +56,7 @@ class Compaction:
         rounds: files of rounds that were compacted.
         made: compacted files that were written and still count.
         rows: rows of these.
-        removed: files that were removed.
+        removed: the files that were removed.
         left: files that are left as they are, with the reason.
         seconds: how long it took.
     """
@@ -61,7 +64,7 @@ class Compaction:
     rounds: int = 0
     made: list[str] = field(default_factory=list)
     rows: int = 0
-    removed: int = 0
+    removed: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -95,6 +98,8 @@ def compact_claimed(
     """`compact`, by who holds the claim."""
     held = finish(place, look(place), done)
     done.left.update(held.damaged)
+    for name in held.others:
+        absorb(place, name, done)
     if len(held.rounds) >= least:
         rounds = sort_rounds(place, held.rounds)
         done.left.update(rounds.problems)
@@ -153,20 +158,67 @@ def fold(
     inherited = frozenset[str]().union(*({c.name} | c.replaces for c in sources))
     streams = [round_parts(place, rounds, done.left, beat)]
     streams += [compact_parts(place, source.name, beat) for source in sources]
+    named = ((part, part.rounds) for part in merge_parts(streams))
+    _write(place, named, inherited, done, rows_a_file)
+
+
+def absorb(place: Location, name: str, done: Compaction) -> None:
+    """Compacts a file whose name says nothing of its rows: of older versions, or merged.
+
+    Such names may be used again for other rows, so that no footer names them: the file is removed
+    when its rows stand elsewhere.
+
+    Raises:
+        StoreError: the store cannot be read or written now.
+    """
+    try:
+        with open_file(place, name) as file:
+            rows = sort_rows(reading(place, name, all_rows, file))
+    except Damaged as error:
+        done.left[name] = error.reason
+        return
+    except Vanished:
+        return
+    held = look(place)
+    known = {n.rpartition("/")[2] for n in (*held.rounds, *held.replaced)}.union(
+        *(found.rounds for found in held.compacts.values())
+    )
+    if len(rows) and not round_names(rows) <= known:
+        rewrite(place, (Part(key, part) for key, part in split_keys(rows)), done)
+    _remove(place, [name], done)
+
+
+def rewrite(
+    place: Location,
+    parts: Iterable[Part],
+    done: Compaction,
+    rows_a_file: float = ROWS_A_FILE,
+) -> None:
+    """Writes rows, wherever they are from, sorted by key and each key once, as compacted files.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    _write(place, ((part, round_names(part.rows)) for part in parts), (), done, rows_a_file)
+
+
+def _write(
+    place: Location,
+    parts: Iterable[tuple[Part, Iterable[str]]],
+    inherited: Iterable[str],
+    done: Compaction,
+    rows_a_file: float,
+) -> None:
     writer, names = CompactWriter(), set(inherited)
-    for part in merge_parts(streams):
-        _add(writer, names, part)
+    for part, rounds in parts:
+        writer.add(part.rows)
+        names.update(rounds)
         done.rounds += len(part.rounds)
         if writer.rows >= rows_a_file:
             _publish(place, writer.close(names), names, done)
             writer, names = CompactWriter(), set()
     if writer.rows:
         _publish(place, writer.close(names), names, done)
-
-
-def _add(writer: CompactWriter, names: set[str], part: Part) -> None:
-    writer.add(part.rows)
-    names.update(part.rounds)
 
 
 def _publish(place: Location, made: Compact, replaced: Iterable[str], done: Compaction) -> None:
@@ -192,18 +244,18 @@ def _publish(place: Location, made: Compact, replaced: Iterable[str], done: Comp
 def _remove(place: Location, names: Iterable[str], done: Compaction) -> None:
     for name in names:
         place.remove(name)
-        done.removed += 1
+        done.removed.append(name)
         if name in done.made:
             done.made.remove(name)
 
 
-def _to_merge(done: Compaction, held: Holdings, rows_a_file: int) -> list[CompactFile]:
+def _to_merge(done: Compaction, held: Holdings, rows_a_file: float) -> list[CompactFile]:
     """The next compacted files to merge: some that hold the same rounds, or many small ones."""
     sound = [found for found in held.compacts.values() if found.name not in done.left]
-    seen: dict[str, CompactFile] = {}
+    seen: dict[object, CompactFile] = {}
     for found in sorted(sound, key=lambda c: c.name):
-        for name in found.rounds:
-            other = seen.setdefault(name, found)
+        for number in _numbers(found.rounds):
+            other = seen.setdefault(number, found)
             if other is not found:
                 return [other, found]
     levels: dict[int, list[CompactFile]] = {}
@@ -215,3 +267,13 @@ def _to_merge(done: Compaction, held: Holdings, rows_a_file: int) -> list[Compac
         if len(levels[level]) >= _SAME_SIZE:
             return levels[level]
     return []
+
+
+def _numbers(rounds: Iterable[str]) -> set[tuple[str, int, str]]:
+    """Run, number and key of rounds: files that have one in common may share records.
+
+    They need not: two machines may work on the same run. A part of a round has another name than
+    the whole, so that names alone do not tell.
+    """
+    parsed = (RoundName.parse(name) for name in rounds)
+    return {(found.run, found.round, found.key) for found in parsed if found}

@@ -15,9 +15,11 @@ import pyarrow.parquet as pq
 from storage.compacts import Key, key_ranges, sort_rows, split_keys
 from storage.files import Location
 from storage.maintenance.holdings import Damaged, Vanished, in_parallel, open_file, reading
+from storage.names import RoundName
 from storage.schema import SCHEMA, conform
 
 _ROWS_AT_ONCE = 20_000
+_ROUND = ["run_id", "round", "workload_key", "target"]
 _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
@@ -49,6 +51,11 @@ class Rounds:
 
     by_key: list[tuple[Key, list[str], int]]
     problems: dict[str, str]
+
+    @property
+    def files(self) -> int:
+        """How many files there are."""
+        return sum(len(names) for _, names, _ in self.by_key)
 
 
 def sort_rounds(place: Location, names: Iterable[str]) -> Rounds:
@@ -104,7 +111,7 @@ def compact_parts(
             if wanted is not None and not _any_between(wanted, low, high):
                 continue
             beat()
-            table = reading(place, name, _row_group, file, index)
+            table = reading(place, name, row_group, file, index)
             for key, rows in split_keys(table):
                 yield Part(key, rows)
 
@@ -119,6 +126,27 @@ def merge_parts(streams: Iterable[Iterator[Part]]) -> Iterator[Part]:
         else:
             rows = sort_rows(pa.concat_tables([part.rows for part in parts]))
             yield Part(key, rows, tuple(name for part in parts for name in part.rounds))
+
+
+def round_names(rows: pa.Table) -> set[str]:
+    """The names that the files of these rows would have, a file for each round and key.
+
+    So rows whose files are not known are named like others: a round that is not whole has another
+    name than the whole one, because a name holds a hash of the ids.
+    """
+    found = rows.group_by(_ROUND).aggregate([("record_id", "list")]).to_pylist()
+    columns = (*_ROUND, "record_id_list")
+    return {str(RoundName.of(*(row[column] for column in columns))) for row in found}
+
+
+def by_round(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of each round and key, in their order, with the name of such a file."""
+    numbered = rows.append_column("number", pa.array(range(len(rows))))
+    groups = numbered.group_by(_ROUND).aggregate([("number", "list")])
+    for numbers in groups.column("number_list").to_pylist():
+        part = rows.take(pa.array(sorted(numbers)))
+        (name,) = round_names(part)
+        yield name, part
 
 
 def read_files(
@@ -144,7 +172,7 @@ def read_files(
     for name in names:
         try:
             with open_file(place, name) as file:
-                tables.append(reading(place, name, _all_rows, file))
+                tables.append(reading(place, name, all_rows, file))
             read.add(name)
         except Damaged as error:
             skipped[name] = error.reason
@@ -153,11 +181,20 @@ def read_files(
     return frozenset(read), pa.concat_tables(tables)
 
 
-def _all_rows(file: pq.ParquetFile) -> pa.Table:
+def encode(table: pa.Table) -> bytes:
+    """The file of a table of `SCHEMA`, with checksums."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    return bytes(sink.getvalue())
+
+
+def all_rows(file: pq.ParquetFile) -> pa.Table:
+    """All rows of a file with the columns of today."""
     return conform(file.read())
 
 
-def _row_group(file: pq.ParquetFile, index: int) -> pa.Table:
+def row_group(file: pq.ParquetFile, index: int) -> pa.Table:
+    """A row group with the columns of today."""
     return conform(file.read_row_group(index))
 
 
