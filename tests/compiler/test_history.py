@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -21,15 +21,18 @@ from tilework import compile as compile_network
 from tilework.compiler import choose_schedule
 from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.model.draft import draft_of
-from tilework.record import MemoryHistory, Record, Status
+from tilework.record import MemoryHistory, Purpose, Record, Status
+from tilework.runtime import tuned_text
 from tilework.space import SearchSpace
+from tilework.target.identity import DeviceIdentity, identity_of
 
 
-def record(task, row, latency, rules=RULES_VERSION, sketch=0, status=Status.ok):
+def record(task, row, latency, rules=RULES_VERSION, sketch=0, status=Status.ok, of=None, **more):
+    of = of or identity_of(task.target)
     return Record(
         1, f"{latency}-{rules}-{sketch}", "run", 0, datetime.now(UTC), task.workload_key, "", "",
-        task.flops, str(task.target), "", "", 2, "0", sketch, rules, tuple(map(int, row)), "",
-        status, latency_s=latency,
+        task.flops, str(task.target), of.name, "", 2, "0", sketch, rules, tuple(map(int, row)), "",
+        status, latency_s=latency, device_id=of.id, device_calibration_s=of.calibration_s, **more,
     )  # fmt: skip
 
 
@@ -47,7 +50,9 @@ def rows(tasks):
 def test_the_fastest_record_is_taken(tasks, rows):
     history = MemoryHistory([record(tasks[0], rows[i], s) for i, s in enumerate((3.0, 1.0, 2.0))])
     choice = choose_schedule(tasks[0], history)
-    assert choice == (0, tuple(rows[1].tolist()), "tuned", 1.0, None)
+    best = history.best(tasks[0].workload_key, str(tasks[0].target))
+    assert choice[:5] == (0, tuple(rows[1].tolist()), "tuned", 1.0, None)
+    assert (choice.record_id, choice.device) == (best.record_id, best.device)
     best = load_best(history, tasks[0].workload_key, tasks[0].target)
     assert best is not None and best.latency_s == 1.0
     assert load_best(history, "other", str(tasks[0].target)) is None
@@ -65,6 +70,86 @@ def test_records_that_do_not_replay_are_passed_over(tasks, rows):
         ]
     )
     assert choose_schedule(tasks[0], history).latency_s == 5.0
+
+
+def _others(target):
+    """Devices of the target that are not this machine: one of other facts, one that is slower."""
+    here = identity_of(target)
+    return (
+        replace(here, name="Other CPU", facts=(("cores", "64"),)),
+        replace(here, calibration_s=1.67 * here.calibration_s),
+    )
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_records_of_another_device_serve_where_there_are_none_of_this_one(tasks, rows, which):
+    other = _others(tasks[0].target)[which]
+    theirs = [record(tasks[0], rows[0], 1e-9, of=other), record(tasks[0], rows[2], 5.0, of=other)]
+    choice = choose_schedule(tasks[0], MemoryHistory(theirs))
+    assert (choice.source, choice.row) == ("elsewhere", tuple(rows[0].tolist()))
+    assert choice.latency_s is None and choice.device == other.name
+    assert choice.record_id == theirs[0].record_id
+    assert load_best(MemoryHistory(theirs), tasks[0].workload_key, tasks[0].target) is None
+    own = record(tasks[0], rows[1], 3.0)  # much slower, and the only one that is true here
+    for history in (MemoryHistory([*theirs, own]), MemoryHistory([own, *theirs])):
+        choice = choose_schedule(tasks[0], history)
+        assert (choice.source, choice.latency_s) == ("tuned", 3.0)
+        assert load_best(history, tasks[0].workload_key, tasks[0].target) == own
+
+
+def test_of_several_other_devices_finals_count_before_the_latest(tasks, rows):
+    one, two = _others(tasks[0].target)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    decided = replace(record(tasks[0], rows[0], 9.0, of=one), created_at=start)
+    fast = replace(record(tasks[0], rows[1], 1.0, of=two), created_at=start + timedelta(1))
+    assert choose_schedule(tasks[0], MemoryHistory([decided, fast])).row == fast.decisions
+    decided = replace(decided, purpose=Purpose.final)
+    assert choose_schedule(tasks[0], MemoryHistory([decided, fast])).row == decided.decisions
+
+
+def test_other_devices_records_that_do_not_replay_are_passed_over(tasks, rows):
+    one, two = _others(tasks[0].target)
+    history = MemoryHistory(
+        [
+            record(tasks[0], rows[0], 0.1, rules=RULES_VERSION + 1, of=one),
+            record(tasks[0], rows[1], 0.3, sketch=99, of=two),
+        ]
+    )
+    assert choose_schedule(tasks[0], history).source == "untuned"
+    history.append([record(tasks[0], rows[2], 0.7, of=one)])
+    assert choose_schedule(tasks[0], history).row == tuple(rows[2].tolist())
+
+
+def test_code_for_another_machine_takes_one_devices_word(tasks):
+    away = replace(tasks[0], target=Target("llvm -mtriple=aarch64-linux-gnu -num-cores=1"))
+    rows = SearchSpace.of(away).sketches[0].sample(np.random.default_rng(0), 3)
+    one, two = DeviceIdentity("One", (), 1.0), DeviceIdentity("Two", (), 3.0)
+    history = MemoryHistory(
+        [
+            record(away, rows[0], 1.0, of=one),
+            record(away, rows[1], 2.0, of=two),
+            record(away, rows[2], 2.5, of=two),
+        ]
+    )
+    choice = choose_schedule(away, history)
+    assert (choice.source, choice.row) == ("tuned", tuple(rows[1].tolist()))
+    assert choice.latency_s == 2.0 and choice.device == "Two"
+
+
+def test_the_report_says_which_device_it_was(mlp, target, tasks):
+    other = _others(target)[0]
+    rng = np.random.default_rng(0)
+    records = [record(tasks[0], SearchSpace.of(tasks[0]).sketches[0].sample(rng, 1)[0], 1e-6)]
+    records += [
+        record(t, SearchSpace.of(t).sketches[0].sample(rng, 1)[0], 1e-6, of=other)
+        for t in tasks[1:]
+    ]
+    module = compile_network(mlp, target, records=MemoryHistory(records))
+    assert [r.source for r in module.report] == ["tuned"] + ["tuned on Other CPU"] * len(tasks[1:])
+    assert [r.latency_s is None for r in module.report] == [False] + [True] * len(tasks[1:])
+    said = tuned_text(module.report)
+    assert f"1 of {len(tasks)} tasks tuned" in said
+    assert f"{len(tasks) - 1} tuned on Other CPU" in said
 
 
 def test_another_number_of_threads_serves_where_there_is_no_record(tasks, rows):

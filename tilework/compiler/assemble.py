@@ -21,7 +21,7 @@ from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
 from tilework.record import History
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.image import Image, Ref, Step, TaskReport, Value
+from tilework.runtime.image import TUNED_ON, Image, Ref, Step, TaskReport, Value
 from tilework.runtime.module import Module
 from tilework.target import Target
 from tilework.target.runs import require_programs
@@ -316,7 +316,7 @@ def _report(plan: Plan, chosen: Sequence[LayerChoice]) -> tuple[TaskReport, ...]
                 desc=call.desc,
                 workload_key=key,
                 weight=len(own),
-                source=choice.source,
+                source=_source_text(choice),
                 latency_s=choice.latency_s,
                 flops=call.dag.flops,
                 sketch_id=choice.sketch_id,
@@ -326,6 +326,13 @@ def _report(plan: Plan, chosen: Sequence[LayerChoice]) -> tuple[TaskReport, ...]
             )
         )
     return _with_shares(rows)
+
+
+def _source_text(choice: Choice) -> str:
+    """As `TaskReport.source` has it."""
+    if choice.source == "elsewhere":
+        return f"{TUNED_ON}{choice.device or 'another device'}"
+    return choice.source
 
 
 def _with_shares(rows: Sequence[TaskReport]) -> tuple[TaskReport, ...]:

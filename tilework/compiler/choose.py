@@ -8,8 +8,9 @@ import numpy as np
 
 from tilework.model.draft import draft_of
 from tilework.model.drafted import Choice, draft_schedule
-from tilework.record import History, Record, best_of
+from tilework.record import History, Purpose, Record, best_elsewhere, best_of
 from tilework.space import SearchSpace, space_of
+from tilework.target.identity import DeviceIdentity, device_here
 from tilework.task import SearchTask
 
 _PARALLEL = 64
@@ -22,7 +23,9 @@ def choose_schedule(
 ) -> Choice:
     """The best schedule on record for the task, or else the draft model's best.
 
-    Without a record of the target itself, the best one of its nearest relative serves
+    Records of this machine count; where there is none, what was best on another device of the
+    same target serves, and its latency is not taken for one of this machine. Without a record of
+    the target itself, the best one of its nearest relative serves
     (`Target.relatives`: the same machine with another number of threads). One of fewer threads
     must also look good to the draft model, since it was chosen without regard to how its work
     divides. The same task and records give the same choice, in any process. ``direct`` leaves out
@@ -30,11 +33,12 @@ def choose_schedule(
     """
     if history is None:
         return draft_schedule(task, direct=direct)
-    record = best_record(task, history, direct=direct)
+    device = device_here(task.target)
+    record = best_record(task, history, device, direct=direct)
     if record is not None:
-        return Choice(record.sketch_id, record.decisions, "tuned", record.latency_s)
+        return _as_recorded(record, device)
     for relative in task.target.relatives():
-        record = best_record(replace(task, target=relative), history, direct=direct)
+        record = best_record(replace(task, target=relative), history, device, direct=direct)
         if record is not None and _replays(task, record, direct):
             fewer = relative.num_cores < task.target.num_cores
             moved = _transferred(task, record, fewer=fewer)
@@ -44,6 +48,19 @@ def choose_schedule(
             slower = (moved.predicted_s or 0.0) > _TRUST * (draft.predicted_s or 0.0)
             return draft if slower else moved
     return draft_schedule(task, direct=direct)
+
+
+def _as_recorded(record: Record, device: DeviceIdentity | None) -> Choice:
+    """The record's schedule; its latency, unless another device than this one took it."""
+    own = device is None or device.owns(record)
+    return Choice(
+        record.sketch_id,
+        record.decisions,
+        "tuned" if own else "elsewhere",
+        record.latency_s if own else None,
+        record_id=record.record_id,
+        device=record.device,
+    )
 
 
 def _transferred(task: SearchTask, record: Record, *, fewer: bool) -> Choice:
@@ -70,16 +87,44 @@ def _transferred(task: SearchTask, record: Record, *, fewer: bool) -> Choice:
     seconds = draft_of(sketch.target).seconds(sketch, rows)
     best = int(np.argmin(seconds))
     row = tuple(int(d) for d in rows[best])
-    return Choice(record.sketch_id, row, "transferred", None, float(seconds[best]))
+    return Choice(
+        record.sketch_id,
+        row,
+        "transferred",
+        None,
+        float(seconds[best]),
+        record_id=record.record_id,
+        device=record.device,
+    )
 
 
-def best_record(task: SearchTask, history: History, *, direct: bool = False) -> Record | None:
-    """The fastest usable record whose schedule the present rules still understand."""
+def best_record(
+    task: SearchTask,
+    history: History,
+    device: DeviceIdentity | None = None,
+    *,
+    direct: bool = False,
+) -> Record | None:
+    """The record that the task is compiled with, of those that the present rules understand.
+
+    It is the best of ``device``, or else that of another one: where finals were held rather than
+    not, and lately rather than long ago. Latencies of different devices are not compared. Without
+    a device, as for code that is to run elsewhere, all are others.
+    """
     key, target = task.workload_key, str(task.target)
-    best = history.best(key, target)
-    if best is None or _replays(task, best, direct):
-        return best
-    return best_of(r for r in history.of(key, target) if _replays(task, r, direct))
+    if device is not None:
+        best = history.best(key, target, device)
+        if best is not None and not _replays(task, best, direct):
+            own = history.of(key, target, device)
+            best = best_of(r for r in own if _replays(task, r, direct))
+        if best is not None:
+            return best
+    hints = history.hints(key, target, device)
+    found = [r for r in hints if _replays(task, r, direct)]
+    if hints and not found:
+        known = history.of(key, target)
+        found = best_elsewhere((r for r in known if _replays(task, r, direct)), device)
+    return next((r for r in found if r.purpose == Purpose.final), found[0] if found else None)
 
 
 def _replays(task: SearchTask, record: Record, direct: bool) -> bool:

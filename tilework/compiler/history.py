@@ -7,19 +7,22 @@ from contextvars import ContextVar, Token
 from tilework.errors import TileworkError
 from tilework.record import History, Record
 from tilework.target import Target
+from tilework.target.identity import device_here
 
 _CURRENT: ContextVar[History | None] = ContextVar("tilework_history", default=None)
 
 
 def load_best(records: History, workload_key: str, target: Target | str) -> Record | None:
-    """The fastest usable record of a workload on a target, or None.
+    """The best record of a workload on a target, or None.
+
+    For a target that this machine can run, only its own records count: see `History.best`.
 
     Raises:
         TileworkError: ``records`` is not a record history.
         TargetError: the target text makes no sense.
     """
     where = target if isinstance(target, Target) else Target(target)
-    return as_history(records).best(workload_key, str(where))
+    return as_history(records).best(workload_key, str(where), device_here(where))
 
 
 def current_history() -> History | None:

@@ -27,17 +27,22 @@ class Choice(NamedTuple):
 
     Attributes:
         sketch_id, row: the schedule.
-        source: ``"tuned"`` if it was measured for this target, ``"transferred"`` if with another
-            number of threads of the same CPU, else ``"untuned"``.
+        source: ``"tuned"`` if it was measured for this target, on this machine if that has one;
+            ``"elsewhere"`` if on another device of the target; ``"transferred"`` if with another
+            number of threads of the same CPU; else ``"untuned"``.
         latency_s: its recorded latency; None unless tuned.
-        predicted_s: what the draft model expects; None if tuned.
+        predicted_s: what the draft model expects; None if it was measured for this target.
+        record_id: of the record that it comes from; empty if untuned.
+        device: name of the device that measured that.
     """
 
     sketch_id: int
     row: tuple[int, ...]
-    source: Literal["tuned", "transferred", "untuned"]
+    source: Literal["tuned", "elsewhere", "transferred", "untuned"]
     latency_s: float | None
     predicted_s: float | None = None
+    record_id: str = ""
+    device: str = ""
 
 
 class Drawn(Protocol):

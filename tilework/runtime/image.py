@@ -8,6 +8,7 @@ What the code is, and what it needs, only the executor of the target's kind know
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -73,6 +74,10 @@ class Step:
     task: int | None = None
 
 
+TUNED_ON = "tuned on "
+"""How the source of a schedule begins that was measured on another device, before its name."""
+
+
 @dataclass(frozen=True)
 class TaskReport:
     """How one task of the network was compiled.
@@ -81,7 +86,8 @@ class TaskReport:
         desc: readable name.
         workload_key: identity of the computation.
         weight: calls in the network.
-        source: ``"tuned"``, ``"transferred"`` (from another number of threads) or ``"untuned"``.
+        source: ``"tuned"``, ``"tuned on NAME"`` (another device of the target, see `TUNED_ON`),
+            ``"transferred"`` (from another number of threads) or ``"untuned"``.
         latency_s: recorded latency of one call, in seconds; None unless tuned.
         flops: operations of one call.
         sketch_id, decisions: the schedule.
@@ -105,7 +111,7 @@ class TaskReport:
 
     @property
     def tuned(self) -> bool:
-        """Whether the schedule was measured for this target."""
+        """Whether the schedule was measured for this target, not on another device of it."""
         return self.source == "tuned"
 
     @property
@@ -115,9 +121,12 @@ class TaskReport:
 
 
 def tuned_text(report: Sequence[TaskReport]) -> str:
-    """How many tasks were tuned: ``3 of 24 tasks tuned, 21 transferred``."""
-    moved = sum(r.source == "transferred" for r in report)
+    """How many tasks were tuned, and what others have: ``3 of 24 tasks tuned, 21 transferred``."""
     text = f"{sum(r.tuned for r in report)} of {len(report)} tasks tuned"
+    elsewhere = Counter(r.source for r in report if r.source.startswith(TUNED_ON))
+    for source, count in sorted(elsewhere.items()):
+        text += f", {count} {source} (their latencies here are not known)"
+    moved = sum(r.source == "transferred" for r in report)
     return f"{text}, {moved} transferred from another number of threads" if moved else text
 
 
