@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.reporting import current_reporter
 from tasks.device_lock import hold_device
-from tasks.finish import gap_lines
+from tasks.finish import check_place, gap_lines
+from tasks.patience import patiently
 from tasks.report import Finished, TuneReport
-from tasks.run import SearchPlan
+from tasks.run import SearchPlan, conclude
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_targets
-from tilework.errors import ModuleError, RunFailed
-from tilework.target.identity import device_here
+from tilework.errors import RunFailed
+from tilework.target.identity import identity_of
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
@@ -67,22 +66,24 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     reporter = current_reporter()
     target, spec = settings.resolved_target(), settings.spec()
     store = open_store(settings.store)
-    store.check_writable()
-    check_output_place(settings.output)
+    patiently(store.check_writable, reporter.warn)
+    check_place(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
     found = stages.extract(spec, target)
+    measuring = settings.measurer()  # which refuses a machine that is not this one
+    device = identity_of(target)
     plan = SearchPlan(
         found.tasks,
         found.weights,
         settings.tuning_options(),
-        run_id=settings.run_id(found.fingerprint),
+        run_id=settings.run_id(found.fingerprint, device),
         seed=settings.seed,
         label=spec.label,
         extend=settings.extend,
         reproduce=f"tilework reproduce {{record_id}} --store {shlex.quote(settings.store)}",
     )
-    with hold_device(device_here(target), f"tune {spec.label}", tell=reporter.note):
-        with settings.measurer() as measurer:
+    with hold_device(device, f"tune {spec.label}", tell=reporter.note):
+        with measuring as measurer:
             run = stages.prepare(plan, store, measurer, reporter.warn)
             for problem in store.problems:
                 reporter.warn(problem)
@@ -97,6 +98,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
             reporter.note(f"nothing is compiled, checked or timed: it is {caveat(str(target))}")
         else:
             finished = finish(found, target, store, settings.output, stages)
+        conclude(run)
     tuned = _tuned(settings, run, found, stopped, finished)
     if finished.failed:
         raise TuneFailed(tuned)
@@ -138,7 +140,7 @@ def finish(
     """
     reporter = current_reporter()
     reporter.stage("compiling")
-    compiled = stages.compile(found, target, store, output)
+    compiled = stages.compile(found, target, store, output, reporter.warn)
     checked: CheckResult | None = None
     standing: Standing | None = None
     gap: tuple[str, ...] = ()
@@ -158,21 +160,6 @@ def finish(
     finally:
         compiled.discard()
     return Finished(path, checked, standing, gap)
-
-
-def check_output_place(output: str) -> None:
-    """Fail before the search, not after it, if the module cannot be written.
-
-    Raises:
-        ModuleError: ``output`` is no place for a file.
-    """
-    if not output:
-        return
-    path = Path(output)
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise ModuleError(
-            f"cannot write the module {output!r}: name a file in a folder that exists"
-        )
 
 
 def _tuned(

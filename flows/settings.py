@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tilework.dtypes import Precision
+from tilework.errors import StoreError
 from tilework.target import Target
 
 if TYPE_CHECKING:
     from tasks.network import NetworkSpec
     from tilework.measure import Measurer
     from tilework.search import TuningOptions
+    from tilework.target.identity import DeviceIdentity
+
+NO_PASSWORD = r"^(?:[^@]*|[^:]*|[^:@]*://[^:@/]*@[^@]*)$"
+"""What a store's text has to match, so that Prefect refuses others before a run shows them."""
+
+_SECRET = re.compile(r"(?i)[?&][^=&]*(secret|password|token|key|credential|sig)[^=&]*=[^&]")
 
 Effort = Literal["draft", "quick", "full"]
 Layout = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
@@ -29,7 +37,7 @@ class TuneSettings(BaseModel):
     ``output`` is where the compiled module is written; empty means that it is not kept.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     network: str = Field(description="A built-in network's name, or an ONNX file")
     target: str = Field("llvm -mcpu=native", description="Machine to tune for")
@@ -43,7 +51,9 @@ class TuneSettings(BaseModel):
     )
     extend: bool = Field(False, description="Spend the budget on top of what was spent before")
     threads: int | None = Field(None, ge=1, description="Threads of the network; none: all cores")
-    store: str = Field("records", description="Record store: a directory or a URI")
+    store: str = Field(
+        "records", pattern=NO_PASSWORD, description="Record store: a directory or a URI"
+    )
     seed: int = Field(0, ge=0, description="Same seed and records give the same candidates")
     batch: int = Field(1, ge=1, description="Batch size of a built-in network")
     layout: Layout = Field("NHWC", description="Input layout of a built-in network")
@@ -52,6 +62,20 @@ class TuneSettings(BaseModel):
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
     block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
     output: str = Field("", description="File for the compiled module; empty: not kept")
+
+    @field_validator("store", mode="before")
+    @classmethod
+    def _without_credentials(cls, store: object) -> object:
+        """Parameters are shown to all who see the run, and kept in Prefect's database."""
+        if isinstance(store, str) and (
+            _SECRET.search(store) or not re.match(NO_PASSWORD, store, re.DOTALL)
+        ):
+            raise StoreError(
+                "the store's URI holds credentials, which everybody could read among the run's "
+                "parameters: leave them out, and give them to the process that runs, for S3 as "
+                "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in ~/.aws/credentials"
+            )
+        return store
 
     def resolved_target(self) -> Target:
         """The target with ``threads`` applied.
@@ -92,14 +116,14 @@ class TuneSettings(BaseModel):
 
         return Measurer(self.resolved_target(), seed=self.seed)
 
-    def run_id(self, network_fingerprint: str) -> str:
+    def run_id(self, network_fingerprint: str, device: DeviceIdentity) -> str:
         """Identity of a tuning run: the same settings find their finished rounds again.
 
         Budgets and the store's place are left out: a larger budget continues the same run, and a
         moved store still knows it. ``network_fingerprint`` stands for the network's content, so
-        that an edited ONNX file of the same name begins a new run.
+        that an edited ONNX file of the same name begins a new run. Another device begins a run of
+        its own; another version of Tilework does not, unless its rules are others.
         """
-        import tilework
         from tilework.space import space_of
 
         target = self.resolved_target()
@@ -108,7 +132,7 @@ class TuneSettings(BaseModel):
             "target": str(target),
             "effort": self.effort,
             "seed": self.seed,
-            "engine": tilework.__version__,
+            "device": device.id,
             "rules": space_of(target).version,
         }
         text = json.dumps(identity, sort_keys=True)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -75,6 +75,7 @@ class RecordStore:
         self._location = Location.of(path, filesystem)
         self._workloads = Documents(self._location, "workloads", OLD_WORKLOADS)
         self._models = Documents(self._location, "models", OLD_MODELS)
+        self._goals = Documents(self._location, "goals")
         self._rules_version = rules_version
         self._engine_version = engine_version
         self._lock = threading.RLock()
@@ -195,6 +196,24 @@ class RecordStore:
         """The document of the learned cost model of a target, or None."""
         with self._lock:
             return _text(self._models.read(text_name(target)))
+
+    def keep_goal(self, run_id: str, goal: dict[str, Any]) -> None:
+        """Keep where a run's present goal begins, in place of what was kept before.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._lock:
+            self._goals.keep(text_name(run_id), json.dumps(goal))
+
+    def goal(self, run_id: str) -> dict[str, Any] | None:
+        """What `keep_goal` kept for the run last, or None."""
+        with self._lock:
+            text = _text(self._goals.read(text_name(run_id)))
+        if text is None:
+            return None
+        found: dict[str, Any] = json.loads(text)
+        return found
 
     def workload_keys(self, target: str) -> list[str]:
         """See `tilework.record.WorkloadLog.workload_keys`."""

@@ -19,12 +19,13 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tasks.patience import Tell
 from tilework.errors import Passing
 from tilework.target.identity import DeviceIdentity
 
@@ -67,7 +68,7 @@ def hold_device(
     who: str,
     *,
     wait: bool = True,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Tell = lambda _: None,
 ) -> Iterator[None]:
     """Hold a device while the block runs; a block within one that holds it holds it, too.
 
@@ -151,7 +152,7 @@ def _open(device: DeviceIdentity) -> int:
         return file
 
 
-def _acquire(file: int, device: DeviceIdentity, wait: bool, tell: Callable[[str], None]) -> None:
+def _acquire(file: int, device: DeviceIdentity, wait: bool, tell: Tell) -> None:
     said, looks = "", 0
     while True:
         try:

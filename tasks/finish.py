@@ -7,14 +7,16 @@ module that has the name now; else the old file stays as it is, byte for byte.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
+import secrets
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.check import check_output
 from tasks.engines import random_inputs, slower, time_engines, timing_of
+from tasks.patience import Tell, patiently
 from tasks.peers import Engine
 from tasks.report import CheckResult, Standing, Timing
 from tilework.errors import ModuleError, RunFailed
@@ -38,10 +40,10 @@ class Compiled:
         found: the network.
         target: what it is compiled for.
         tuned: the new module, as it was opened from its temporary file if there is one.
-        untuned: compiled without any record (what untuned users get); None where this machine
-            cannot run the code.
+        untuned: compiled without any record (what untuned users get), if it is to be compared.
         old: the module that has the place now, if it computes the same; else None.
         output: the place; empty if the module is not kept.
+        tell: gets a line each time that writing has to be tried again.
         notes: lines on the old file, if it is replaced without a comparison.
     """
 
@@ -51,6 +53,7 @@ class Compiled:
         target: Target,
         tuned: Module,
         untuned: Module | None,
+        tell: Tell,
         old: Module | None = None,
         output: str = "",
         draft: Path | None = None,
@@ -60,21 +63,23 @@ class Compiled:
         self.target = target
         self.tuned = tuned
         self.untuned = untuned
+        self.tell = tell
         self.old = old
         self.output = output
         self.notes = notes
         self._draft = draft
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether this machine can run the code."""
+        return not self.target.missing_on_host()
+
     def keep(self) -> str:
         """Give the temporary file its name; where it is, empty if it is not kept."""
-        if self._draft is None:
+        draft = self._draft
+        if draft is None:
             return ""
-        try:
-            os.replace(self._draft, self.output)
-        except OSError as error:
-            raise ModuleError(
-                f"cannot write the module to {self.output}: {error.strerror or error}"
-            ) from error
+        patiently(lambda: _rename(draft, self.output), self.tell)
         self._draft = None
         return self.output
 
@@ -85,13 +90,36 @@ class Compiled:
             self._draft = None
 
 
+def check_place(output: str) -> None:
+    """Fail before a search, not after it, if a module cannot be written.
+
+    Raises:
+        ModuleError: ``output`` is no place for a file; empty, for no file, is fine.
+    """
+    if not output:
+        return
+    path = Path(output)
+    if not output.strip() or path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ModuleError(
+            f"cannot write the module {output!r}: name a file in a folder that exists and that "
+            "you may write to, or '' for none"
+        )
+
+
 def compile_network(
-    found: Extracted, target: Target, store: RecordStore, output: str = ""
+    found: Extracted,
+    target: Target,
+    store: RecordStore,
+    output: str,
+    tell: Tell,
+    untuned: bool = True,
 ) -> Compiled:
-    """Compile with the best records and without; the former goes to a temporary file.
+    """Compile with the best records, to a temporary file, and without any.
 
     Args:
         output: where the module is to be kept; empty if it is not. Nothing there is touched.
+        tell: gets a line each time that writing has to be tried again.
+        untuned: whether it is to be compared with a module of no records.
 
     Raises:
         ModuleError: the temporary file cannot be written beside it.
@@ -100,43 +128,46 @@ def compile_network(
 
     net, precision = found.network, found.spec.precision
     tuned = tw.compile(net, target, records=store, precision=precision)
-    if target.missing_on_host():
-        return Compiled(found, target, tuned, None, None, output, _draft_of(tuned, output))
-    untuned = tw.compile(net, target, records=None, precision=precision)
-    draft = _draft_of(tuned, output)
-    if draft is None:
-        return Compiled(found, target, tuned, untuned)
+    foreign = bool(target.missing_on_host())
+    other = None
+    if untuned and not foreign:
+        other = tw.compile(net, target, records=None, precision=precision)
+    if not output:
+        return Compiled(found, target, tuned, other, tell)
+    draft = patiently(lambda: _draft_of(tuned, output), tell)
     try:
-        tuned = tw.load_module(draft)
+        if foreign:
+            return Compiled(found, target, tuned, other, tell, None, output, draft)
+        opened = tw.load_module(draft)
+        old, notes = _replaced(opened, output)
+        return Compiled(found, target, opened, other, tell, old, output, draft, notes)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    old, notes = _replaced(tuned, output)
-    return Compiled(found, target, tuned, untuned, old, output, draft, notes)
 
 
-def _draft_of(module: Module, output: str) -> Path | None:
+def _draft_of(module: Module, output: str) -> Path:
     """Save a module beside its place, under a name that is its own."""
-    if not output:
-        return None
     place = Path(output)
-    for left in place.parent.glob(f".{place.name}.*.new"):  # of runs that were killed
-        if time.time() - left.stat().st_mtime > _STALE_S:
-            left.unlink(missing_ok=True)
-    try:
-        number, name = tempfile.mkstemp(".new", f".{place.name}.", place.parent)
-    except OSError as error:
-        raise ModuleError(
-            f"cannot write the module to {output}: {error.strerror or error}"
-        ) from error
-    os.close(number)
-    draft = Path(name)
+    for left in place.parent.glob(f".*{place.name}.*.new*"):  # of runs that were killed
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _STALE_S:
+                left.unlink()
+    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}.new")
     try:
         module.save(draft)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
     return draft
+
+
+def _rename(draft: Path, output: str) -> None:
+    try:
+        os.replace(draft, output)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ModuleError(f"cannot write the module to {output}: {reason}") from error
 
 
 def _replaced(new: Module, output: str) -> tuple[Module | None, tuple[str, ...]]:
@@ -152,14 +183,14 @@ def _replaced(new: Module, output: str) -> tuple[Module | None, tuple[str, ...]]
     for word in ("name", "target", "inputs", "outputs"):
         ours, theirs = getattr(new.image, word), getattr(old.image, word)
         if ours != theirs:
-            what = f"{word} {theirs}, not {ours}" if word in ("name", "target") else f"{word}"
-            return None, (f"the old module {output} is replaced unseen: it has another {what}",)
+            what = f"{word} {theirs}" if word in ("name", "target") else word
+            return None, (f"the old module {output} is replaced unseen: it has other {what}",)
     return old, ()
 
 
 def check(compiled: Compiled) -> CheckResult | None:
     """Compare the module's output with a reference's; None where this machine cannot run it."""
-    if compiled.untuned is None:
+    if not compiled.runs_here:
         return None
     return check_output(compiled.tuned, compiled.found.network, compiled.found.spec.precision)
 

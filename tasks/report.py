@@ -158,6 +158,25 @@ class TuneReport:
     weights: dict[str, float] = field(default_factory=dict)
 
     @property
+    def verdict(self) -> str:
+        """What became of the module, in one line: the first thing that somebody should read."""
+        if self.failed:
+            return f"FAILED: {self.failed}"
+        words = []
+        if self.check is not None:
+            words.append(
+                f"output right (maximum relative error {self.check.max_rel_error:.1e} against "
+                f"{self.check.reference})"
+            )
+        if self.speedup is not None:
+            words.append(f"{self.speedup:.2f} times as fast as untuned")
+        if self.standing is not None and self.standing.over_old is not None:
+            words.append(f"{1 / self.standing.over_old:.2f} times as fast as the module before")
+        if not words:
+            return "no module: nothing was compiled"
+        return ("kept: " if self.module else "good, not kept: ") + ", ".join(words)
+
+    @property
     def before(self) -> Timing | None:
         """End-to-end latency of the untuned network."""
         return None if self.standing is None else self.standing.untuned

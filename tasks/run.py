@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tasks.patience import patiently
+from tasks import goals
+from tasks.patience import Result, SearchClock, Tell, patiently
 from tasks.report import Progress
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from tilework.search import TuningOptions, TuningSession
     from tilework.search.report import Round
     from tilework.task import SearchTask
-
-Tell = Callable[[str], None]
-"""Gets a line for whoever watches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +35,7 @@ class SearchPlan:
         run_id: the same id finds its finished rounds again.
         seed: of every random choice.
         label: the network's name in the records.
-        extend: spend the budget on top of what the run has spent before.
+        extend: spend the budget on top of what the run has spent before; see `tasks.goals`.
         reproduce: command line that measures a record again, for messages.
     """
 
@@ -74,6 +72,7 @@ class TuningRun:
         self.store = store
         self.measurer = measurer
         self.tell = tell
+        self.clock = SearchClock()
         self.session: TuningSession = TuningSession(
             plan.tasks,
             plan.weights,
@@ -82,6 +81,7 @@ class TuningRun:
             run_id=plan.run_id,
             seed=plan.seed,
             network=plan.label,
+            clock=self.clock,
             build_factor=measurer.build_factor,
             reproduce=plan.reproduce,
         )
@@ -91,7 +91,8 @@ class TuningRun:
         self.resumed_rounds = self.session.rounds
         if plan.extend:
             budget = self.session.budget
-            budget.goal = budget.goal.beyond(budget.trials, budget.elapsed_s)
+            begun = goals.began(store, plan.run_id, budget.trials, budget.elapsed_s)
+            budget.goal = budget.goal.beyond(*begun)
 
     def next_task(self) -> int | None:
         """Index of the task that gets the next round; None when the search is over."""
@@ -100,6 +101,13 @@ class TuningRun:
     def next_final(self) -> int | None:
         """Index of the next task whose fastest candidates are timed in turns; None: no more."""
         return self.session.next_final()
+
+    def patiently(self, call: Callable[[], Result]) -> Result:
+        """The result of a call that is made again while its error may pass; see `tasks.patience`.
+
+        Waiting costs the run none of its seconds.
+        """
+        return patiently(call, self.tell, sleep=self.clock.wait)
 
     def progress(self, last: Round | None = None) -> Progress:
         """Where the run stands, after the round ``last``."""
@@ -136,6 +144,11 @@ def prepare(plan: SearchPlan, store: RecordStore, measurer: Measurer, tell: Tell
     return patiently(lambda: TuningRun(plan, store, measurer, tell), tell)
 
 
+def conclude(run: TuningRun) -> None:
+    """The run has come to its end: extending it from now on spends another budget."""
+    run.patiently(lambda: goals.done(run.store, run.plan.run_id))
+
+
 def run_round(run: TuningRun, index: int) -> Round | None:
     """One round of a task: propose, measure, store, learn; None if it has no candidate left.
 
@@ -146,7 +159,7 @@ def run_round(run: TuningRun, index: int) -> Round | None:
     if not candidates:
         return None
     measured = session.measure(index, candidates, run.measurer)
-    finished = patiently(lambda: session.commit(index, measured), run.tell)
+    finished = run.patiently(lambda: session.commit(index, measured))
     session.refit()
     return finished
 
@@ -154,7 +167,7 @@ def run_round(run: TuningRun, index: int) -> Round | None:
 def run_final(run: TuningRun, index: int) -> Round | None:
     """Time a task's fastest candidates in turns, and store the verdict; None if there is none."""
     measured = run.session.measure_final(index, run.measurer)
-    return patiently(lambda: run.session.commit_final(index, measured), run.tell)
+    return run.patiently(lambda: run.session.commit_final(index, measured))
 
 
 def _failed(records: Sequence[Record]) -> list[Record]:

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from storage import RecordStore
     from tasks.finish import Compiled
     from tasks.network import Extracted, NetworkSpec
+    from tasks.patience import Tell
     from tasks.report import CheckResult, Standing
-    from tasks.run import SearchPlan, Tell, TuningRun
+    from tasks.run import SearchPlan, TuningRun
     from tilework.measure import Measurer
     from tilework.search.report import Round
     from tilework.target import Target
@@ -52,7 +53,7 @@ class Compile(Protocol):
     """Compile with the best records, to a temporary file."""
 
     def __call__(
-        self, found: Extracted, target: Target, store: RecordStore, output: str
+        self, found: Extracted, target: Target, store: RecordStore, output: str, tell: Tell
     ) -> Compiled:
         """See `tasks.finish.compile_network`."""
 

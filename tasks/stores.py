@@ -16,17 +16,17 @@ BEST = "_best"
 
 
 def open_store(path: str) -> RecordStore:
-    """A store of which only records of this engine and its present sketch rules are used.
+    """A store of which only records of the present sketch rules are used.
 
-    The others stay where they are; `RecordStore.problems` counts them.
+    The others stay where they are; `RecordStore.problems` counts them. What a record is good for
+    is decided by its rules, never by the version of Tilework that made it.
 
     Raises:
         StoreError: the URI cannot be opened.
     """
-    import tilework
     from storage import RecordStore
 
-    return RecordStore(path, rules_version=rules_version, engine_version=tilework.__version__)
+    return RecordStore(path, rules_version=rules_version)
 
 
 def rules_version(target: str) -> int | None:

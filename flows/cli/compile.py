@@ -41,30 +41,42 @@ def compile_network(
 
       tilework compile resnet-18 --output resnet18.tw
     """
-    import tilework as tw
-    from tasks.check import check_output
-    from tasks.network import load_network, network_label, parse_sparse
+    from flows.cli.device import warn
+    from tasks import finish
+    from tasks.network import NetworkSpec, extract, parse_sparse
     from tasks.stores import open_store
+    from tilework.errors import RunFailed
 
-    weights = parse_sparse(sparse, block)
-    net = load_network(network, batch, layout, tuple(shape or ()), weights)
     where = target_of(target, threads)
-    module = tw.compile(net, where, records=open_store(store), precision=precision)
-    lacking = where.missing_on_host()
-    check = None if lacking else check_output(module, net, precision)
-    path = f"{network_label(network, weights)}.tw" if output is None else output
-    if path:
-        module.save(path)
+    weights = parse_sparse(sparse, block)
+    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights)
+    place = f"{spec.label}.tw" if output is None else output
+    finish.check_place(place)
+    records = open_store(store)
+    found = extract(spec, where)
+    compiled = finish.compile_network(found, where, records, place, warn, untuned=False)
+    failed = path = ""
+    try:
+        check = finish.check(compiled)
+        path = finish.keep(compiled, check, None)
+    except RunFailed as error:
+        failed = str(error)
+    finally:
+        compiled.discard()
+    for problem in records.problems:
+        warn(f"warning: {problem}")
+    report = compiled.tuned.report
     if json:
-        print_json({"module": path, "check": check, "tasks": list(module.report)})
+        print_json({"module": path, "check": check, "failed": failed, "tasks": list(report)})
     else:
-        print_task_reports(module.report, str(where))
-        said = f"Output not checked: this machine lacks {', '.join(lacking)}"
+        print_task_reports(report, str(where))
+        said = f"Output not checked: this machine lacks {', '.join(where.missing_on_host())}"
         if check is not None:
             said = f"Output check against {check.reference}: maximum relative error "
             said += f"{check.max_rel_error:.1e}"
         console().print(f"{said}\nModule: {path or 'not kept'}")
-    if check is not None and not check.passed:
+    if failed:
+        typer.secho(f"failed: {failed}", fg="red", err=True)
         raise typer.Exit(1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -56,6 +57,24 @@ def test_kill_and_resume(tmp_path, after):
     assert not programs.duplicated(["workload_key", "sketch_id", "row"]).any()
     assert set(kept.record_id) <= set(records.record_id)
     assert sorted(everything["round"].unique()) == list(range(everything["round"].nunique()))
+
+
+def test_an_extension_that_is_killed_ends_where_it_would_have(tmp_path):
+    """What a nightly run does: its budget is spent on top once, not once for each start."""
+    store = tmp_path / "records"
+    subprocess.run(command(store), capture_output=True, timeout=120, check=True)
+    before = len(rounds_of(store))
+    with started(command(store, "--extend")) as process:
+        wait_for_rounds(store, before + 1, process)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    for trials in (96, 144):  # the extension is finished; then another one begins
+        done = subprocess.run(
+            command(store, "--extend", "--json"), capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["trials"] == trials
+        assert (pd.read_parquet(store).purpose == "search").sum() == trials
 
 
 def test_a_killed_run_proposes_what_the_whole_one_does(tmp_path):

@@ -1,0 +1,230 @@
+"""What a run says at its end is true: a bad module is never kept, and the good old one stays."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+
+import pytest
+
+import tilework as tw
+from flows.pipeline import TuneFailed, tune_pipeline
+from flows.reporting import Reporter, reporting
+from flows.settings import TuneSettings
+from storage import RecordStore
+from tasks import check, device_lock, finish
+from tasks.patience import SearchClock
+from tasks.stages import PLAIN, Stages
+from tilework.errors import RunFailed, StoreBusy
+from tilework.runtime.samples import Samples
+from tilework.target.identity import DeviceIdentity
+
+
+class Listener(Reporter):
+    def __init__(self):
+        self.notes, self.warnings = [], []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+
+def samples(seconds):
+    return Samples(tuple(seconds * (1 + 0.001 * (i % 3)) for i in range(20)))
+
+
+def timed(monkeypatch, *looks):
+    """Engines seem to take these seconds, one dictionary for each look."""
+    left = list(looks)
+
+    def time_engines(engines, inputs, seconds):
+        times = left.pop(0)
+        return {name: samples(times[name]) for name in engines}
+
+    monkeypatch.setattr(finish, "time_engines", time_engines)
+    monkeypatch.setattr("flows.pipeline.gap_lines", lambda *_: ())
+    return left
+
+
+GOOD = {"untuned": 2e-3, "tuned": 1e-3, "old": 1.01e-3}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """Settings of a run whose search is over: tuning again measures nothing."""
+    folder = tmp_path_factory.mktemp("truth")
+    made = TuneSettings(
+        network="mlp",
+        target="llvm -mcpu=native -num-cores=1",
+        trials=8,
+        store=str(folder / "records"),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        timed(patch, GOOD)
+        tune_pipeline(made)
+    return made
+
+
+@pytest.fixture
+def place(settings, tmp_path):
+    """A good module in its place, as an earlier run left it; (settings, path, its bytes)."""
+    path = tmp_path / "mlp.tw"
+    tw.compile(tw.zoo.get("mlp"), settings.resolved_target()).save(path)
+    return settings.model_copy(update={"output": str(path)}), path, path.read_bytes()
+
+
+def files(path):
+    return [p.name for p in path.parent.iterdir()]
+
+
+def test_a_good_module_takes_the_place_of_the_old_one(place, monkeypatch):
+    settings, path, old = place
+    timed(monkeypatch, GOOD)
+    report = tune_pipeline(settings).report
+    assert report.module == str(path) and not report.failed
+    assert path.read_bytes() != old
+    assert files(path) == ["mlp.tw"]
+    assert report.standing.over_old == pytest.approx(1 / 1.01)
+    assert report.verdict.startswith("kept: output right")
+    assert "1.01 times as fast as the module before" in report.verdict
+    assert any(row.tuned for row in tw.load_module(path).report)
+
+
+def test_a_wrong_output_fails_the_run_and_keeps_the_old_file(place, monkeypatch):
+    settings, path, old = place
+    timed(monkeypatch)  # nothing is timed: what is wrong may be as fast as it likes
+    monkeypatch.setitem(check.TOLERANCES, "f32", 1e-12)
+    before = len(RecordStore(settings.store).read())
+    with pytest.raises(TuneFailed, match="the output is wrong: maximum relative error") as error:
+        tune_pipeline(settings)
+    assert isinstance(error.value, RunFailed)
+    assert path.read_bytes() == old and files(path) == ["mlp.tw"]
+    assert "stays as it was" in str(error.value)
+    report = error.value.tuned.report
+    assert report.module == "" and not report.check.passed
+    assert report.verdict.startswith("FAILED: ")
+    assert len(RecordStore(settings.store).read()) == before
+
+
+def test_a_slower_module_fails_the_run_and_keeps_the_old_file(place, monkeypatch):
+    settings, path, old = place
+    slow = {"untuned": 2e-3, "tuned": 1.1e-3, "old": 1e-3}
+    left = timed(monkeypatch, slow, slow)
+    with pytest.raises(TuneFailed, match=r"1\.10 times as long as the module that it would"):
+        tune_pipeline(settings)
+    assert not left, "it was looked at twice"
+    assert path.read_bytes() == old and files(path) == ["mlp.tw"]
+
+
+def test_a_module_that_only_looked_slower_is_kept(place, monkeypatch):
+    settings, path, old = place
+    left = timed(monkeypatch, {"untuned": 2e-3, "tuned": 1.3e-3, "old": 1e-3}, GOOD)
+    assert tune_pipeline(settings).report.module == str(path)
+    assert not left
+    assert path.read_bytes() != old
+
+
+def test_a_module_slower_than_the_untuned_network_is_not_written(settings, tmp_path, monkeypatch):
+    slow = {"untuned": 1e-3, "tuned": 1.49e-3}
+    timed(monkeypatch, slow, slow)
+    path = tmp_path / "new.tw"
+    with pytest.raises(TuneFailed, match="the untuned network") as error:
+        tune_pipeline(settings.model_copy(update={"output": str(path)}))
+    assert "is not written" in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_old_file_that_is_no_module_is_replaced_with_a_note(place, monkeypatch):
+    settings, path, _ = place
+    timed(monkeypatch, {"untuned": 2e-3, "tuned": 1e-3})
+    path.write_bytes(b"not a module")
+    listener = Listener()
+    with reporting(listener):
+        assert tune_pipeline(settings).report.standing.old is None
+    assert any("replaced unseen" in note for note in listener.notes)
+    tw.load_module(path)
+
+
+def test_a_module_of_another_network_is_replaced_with_a_note(place, monkeypatch):
+    settings, path, _ = place
+    timed(monkeypatch, {"untuned": 2e-3, "tuned": 1e-3})
+    tw.compile(tw.zoo.get("mlp", batch=3), settings.resolved_target()).save(path)
+    listener = Listener()
+    with reporting(listener):
+        tune_pipeline(settings)
+    (note,) = [note for note in listener.notes if "replaced unseen" in note]
+    assert "another inputs" in note or "other inputs" in note
+    assert tw.load_module(path).image.inputs[0].shape[0] == 1
+
+
+def test_a_full_disk_costs_a_wait_and_nothing_that_was_measured(settings, tmp_path, monkeypatch):
+    """The store's error is retried where it happens, with the values that were measured."""
+    timed(monkeypatch, GOOD)
+    waits, rounds, append = [], [], RecordStore.append
+    monkeypatch.setattr(SearchClock, "wait", lambda self, seconds: waits.append(seconds))
+
+    def full_once_a_round(store, records):
+        records = list(records)
+        rounds.append([record.record_id for record in records])
+        if rounds[-1] not in rounds[:-1]:
+            raise StoreBusy("records: cannot be written: No space left on device")
+        append(store, records)
+
+    monkeypatch.setattr(RecordStore, "append", full_once_a_round)
+    listener = Listener()
+    fresh = settings.model_copy(update={"store": str(tmp_path / "records")})
+    with reporting(listener):
+        report = tune_pipeline(fresh).report
+    assert report.progress.trials == 8
+    assert rounds[0::2] == rounds[1::2], "the same records, not measured again"
+    assert len(waits) == len(rounds) // 2 == len(listener.warnings) > 1
+    assert "No space left on device: trying again in 1 s" in listener.warnings[0]
+
+
+def test_a_full_disk_under_the_module_is_waited_for(place, monkeypatch):
+    settings, path, _ = place
+    timed(monkeypatch, GOOD)
+    monkeypatch.setattr("tasks.patience.time.sleep", lambda _: None)
+    save, calls = tw.runtime.Module.save, []
+
+    def full_once(module, where):
+        calls.append(where)
+        if len(calls) == 1:
+            try:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            except OSError as error:
+                raise tw.errors.ModuleError("cannot write the module") from error
+        save(module, where)
+
+    monkeypatch.setattr(tw.runtime.Module, "save", full_once)
+    listener = Listener()
+    with reporting(listener):
+        assert tune_pipeline(settings).report.module == str(path)
+    assert len(calls) == 2 and len(listener.warnings) == 1
+
+
+def test_the_device_is_held_while_the_run_measures(settings, monkeypatch):
+    timed(monkeypatch, GOOD)
+    monkeypatch.setattr("flows.pipeline.identity_of", lambda target: dataclasses.replace(DEVICE))
+    seen = []
+
+    def distill(run):
+        seen.append(device_lock.holder_of(DEVICE).who)
+
+    tune_pipeline(settings, Stages(**{**vars(PLAIN), "distill": distill}))
+    assert seen == ["tune mlp"]
+    assert device_lock.holder_of(DEVICE) is None
+
+
+DEVICE = DeviceIdentity("Test CPU", calibration_s=1e-3)
+
+
+def test_a_patch_release_changes_nothing(settings, monkeypatch):
+    """What a record is good for is decided by its rules, not by who made it."""
+    monkeypatch.setattr(tw, "__version__", "99.0.1")
+    monkeypatch.setattr("tilework.version.__version__", "99.0.1")
+    timed(monkeypatch, GOOD)
+    report = tune_pipeline(settings).report
+    assert report.progress.trials == 8 and report.resumed_rounds > 0
