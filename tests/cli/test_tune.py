@@ -35,7 +35,7 @@ def store(tuned, folder):
 @pytest.mark.parametrize(
     "said",
     [
-        "round   1",
+        "round 1: ",
         "Latency (ms)",
         "Speed (GFLOPS)",
         "Trials",
