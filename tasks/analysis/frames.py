@@ -1,0 +1,156 @@
+"""Columns of a store as a pandas table, and what counts as the best, without record objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GROUP = ["workload_key", "target", "machine"]
+"""Columns within which latencies compare: see `tilework.record.best_of`."""
+
+_DISTINCT = frozenset(("record_id", "code_hash"))
+_APART = (*sorted(_DISTINCT), "decisions")
+
+NEEDED_BY_BEST = (
+    "record_id", "run_id", "round", "created_at", "workload_key", "target", "device", "device_id",
+    "host", "status", "purpose", "latency_s",
+)  # fmt: skip
+"""Columns that `best_rows` needs."""
+
+
+class Tables(Protocol):
+    """What is asked of a record store."""
+
+    def table(self, columns: Sequence[str] | None = None) -> Any:
+        """These columns of all records as an Arrow table, each record once."""
+
+
+def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
+    """The columns of all records, in no particular order; texts are categories.
+
+    Beside them stand ``machine``, if the three columns that tell devices apart are among them:
+    the device's id, or for records from before devices had one, its name and host; and
+    ``usable``, if there are status and latency: whether the latency may be chosen as the best. In
+    the place of ``decisions`` stands ``program``, a number that is equal for equal rows.
+    """
+    import pandas as pd
+
+    table = store.table(list(dict.fromkeys(columns)))
+    apart = {name: table.column(name) for name in _APART if name in table.column_names}
+    frame = table.drop_columns(list(apart)).to_pandas(strings_to_categorical=True)
+    if "decisions" in apart:
+        frame["program"] = _numbers(apart["decisions"])
+    for name in _DISTINCT & apart.keys():  # no two are equal: as categories they would be slow
+        frame[name] = pd.Series(apart[name], dtype="string[pyarrow]")
+    if {"device", "device_id", "host"} <= set(frame.columns):
+        frame["machine"] = _machine(frame)
+    if {"status", "latency_s"} <= set(frame.columns):
+        latency = frame["latency_s"]
+        frame["usable"] = (frame["status"] == "ok") & (latency > 0) & np.isfinite(latency)
+    return pd.DataFrame(frame)
+
+
+def _machine(frame: pd.DataFrame) -> pd.Categorical:
+    import pandas as pd
+
+    parts = [frame[name].cat for name in ("device_id", "device", "host")]
+    code = np.zeros(len(frame), np.int64)
+    for part in parts:
+        code = code * (len(part.categories) + 1) + part.codes.to_numpy()
+    kinds, first, places = np.unique(code, return_index=True, return_inverse=True)
+    names = []
+    for place in first[: len(kinds)]:
+        device_id, device, host = (part.categories[part.codes.iloc[place]] for part in parts)
+        names.append(device_id or f"{device} ({host})")
+    distinct = list(dict.fromkeys(names))
+    codes = np.array([distinct.index(name) for name in names], np.int64)
+    return pd.Categorical.from_codes(codes[places] if len(kinds) else code, distinct)
+
+
+def _numbers(decisions: Any) -> Any:
+    """A 64-bit number for each row of an Arrow column of lists, by its values and their places."""
+    lists = decisions.combine_chunks()
+    offsets = lists.offsets.to_numpy()
+    values = lists.values.to_numpy().astype(np.uint64)
+    place = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
+    factors = np.random.default_rng(0).integers(
+        0, 2**63, int(np.diff(offsets).max(initial=0)) + 1, np.uint64
+    )
+    with np.errstate(over="ignore"):
+        terms = (values + np.uint64(0x9E3779B97F4A7C15)) * (2 * factors[place] + np.uint64(1))
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+        return sums[offsets[1:]] - sums[offsets[:-1]]
+
+
+def wanted(
+    frame: pd.DataFrame, *, network: str | None = None, target: str | None = None
+) -> pd.DataFrame:
+    """Only the rows of this network, and of targets whose text contains ``target``."""
+    if network is not None:
+        frame = frame[frame["network"] == network]
+    if target is not None:
+        texts = frame["target"].astype(object).drop_duplicates()
+        frame = frame[frame["target"].isin([text for text in texts if target in text])]
+    return frame
+
+
+def best_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The row of each workload, target and machine that counts as its best.
+
+    The same rule as `tilework.record.best_of`: the winner of the last finals, unless a later
+    record is faster.
+    """
+    search, final = ((frame["purpose"] == name).to_numpy() for name in ("search", "final"))
+    rows = np.flatnonzero(frame["usable"].to_numpy() & (search | final))
+    group = group_numbers(frame)[rows]
+    made = frame["created_at"].astype("int64").to_numpy()[rows]
+    final = final[rows]
+    batch = _numbers_of(frame, ["run_id", "round"])[rows]
+    verdict, speaks = (np.full(group.max(initial=-1) + 1, least) for least in (-(2**62), -1))
+    order = np.flatnonzero(final)
+    order = order[np.argsort(made[order], kind="stable")]
+    verdict[group[order]], speaks[group[order]] = made[order], batch[order]  # the last one stays
+    kept = (made > verdict[group]) | (final & (batch == speaks[group]))
+    rows, group = rows[kept], group[kept]
+    latency = frame["latency_s"].to_numpy()[rows]
+    least = np.full(len(verdict), np.inf)
+    np.minimum.at(least, group, latency)
+    fastest = latency == least[group]
+    found = frame.iloc[rows[fastest]].assign(_group=group[fastest])
+    found = found.sort_values("record_id", key=lambda ids: ids.astype(str), kind="stable")
+    found = found.drop_duplicates("_group").sort_values("_group")
+    return found.drop(columns="_group").reset_index(drop=True)
+
+
+def group_numbers(frame: pd.DataFrame) -> np.ndarray:
+    """A number for each row that is equal for rows whose latencies compare, from 0."""
+    return _numbers_of(frame, GROUP)
+
+
+def program_numbers(frame: pd.DataFrame) -> np.ndarray:
+    """A number for each row that is equal for equal schedules of one group, from 0."""
+    return _numbers_of(frame, [*GROUP, "sketch_id", "rules_version", "program"])
+
+
+def _numbers_of(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
+    code = np.zeros(len(frame), np.int64)
+    for name in columns:
+        column = frame[name]
+        if hasattr(column, "cat"):
+            values, size = column.cat.codes.to_numpy(), len(column.cat.categories)
+        else:
+            distinct, values = np.unique(column.to_numpy(), return_inverse=True)
+            size = len(distinct)
+        code = code * max(size, 1) + values
+        code = np.unique(code, return_inverse=True)[1]  # dense again: it cannot overflow
+    return code
+
+
+def seconds(value: Any) -> float | None:
+    """A latency of a table as a plain value; None where there is none."""
+    return None if value is None or not np.isfinite(value) else float(value)

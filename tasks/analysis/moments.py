@@ -1,0 +1,77 @@
+"""What a person means by "since": a date, an age, a version of the engine, or a run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tilework.errors import TileworkError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHORTEST_RUN = 6
+"""Characters of a run's id that name it: fewer could be an age."""
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in time, and how a person calls it."""
+
+    at: datetime
+    said: str
+
+    def __str__(self) -> str:
+        return self.said
+
+
+def moment_of(text: str, frame: pd.DataFrame, now: datetime) -> Moment:
+    """The time that ``text`` names.
+
+    Args:
+        text: a date such as ``2026-11-20`` or ``2026-11-20 18:00`` (local time), an age such as
+            ``12h`` or ``3d``, a version of the engine (the time of its first record), or how a
+            run's id begins (six characters or more: the time of its first record).
+        frame: records, with ``created_at``, ``run_id`` and ``engine_version``.
+        now: an aware time, which ages count from.
+
+    Raises:
+        TileworkError: it names no time, or several runs.
+    """
+    if found := re.fullmatch(r"(\d{1,4})([mhdw])", text):
+        at = now - timedelta(**{_UNITS[found[2]]: float(found[1])})
+        return Moment(at, f"{at.astimezone():%Y-%m-%d %H:%M}")
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return _of_records(text, frame)
+    at = at.astimezone() if at.tzinfo is None else at
+    return Moment(at, f"{at:%Y-%m-%d %H:%M}")
+
+
+def _of_records(text: str, frame: pd.DataFrame) -> Moment:
+    rows = frame[frame["engine_version"] == text]
+    if len(rows):
+        return Moment(_first(rows), f"version {text}")
+    runs = [str(run) for run in frame["run_id"].unique()]
+    runs = [text] if text in runs else [run for run in runs if run.startswith(text)]
+    if len(text) < SHORTEST_RUN:
+        runs = []
+    if len(runs) == 1:
+        return Moment(_first(frame[frame["run_id"] == runs[0]]), f"run {runs[0]}")
+    if runs:
+        raise TileworkError(f"--since {text}: {len(runs)} runs begin with it; give more of its id")
+    raise TileworkError(
+        f"--since {text}: write a date (2026-11-20), an age (12h, 3d), a version of the engine "
+        "that has records, or a run's id, six characters of it or more (`tilework records show` "
+        "lists them)"
+    )
+
+
+def _first(rows: pd.DataFrame) -> datetime:
+    first: datetime = rows["created_at"].min().to_pydatetime()
+    return first
