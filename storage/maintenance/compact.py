@@ -254,7 +254,7 @@ def _to_merge(done: Compaction, held: Holdings, rows_a_file: float) -> list[Comp
     sound = [found for found in held.compacts.values() if found.name not in done.left]
     seen: dict[object, CompactFile] = {}
     for found in sorted(sound, key=lambda c: c.name):
-        for number in _numbers(found.rounds):
+        for number in round_numbers(found.rounds):
             other = seen.setdefault(number, found)
             if other is not found:
                 return [other, found]
@@ -269,7 +269,7 @@ def _to_merge(done: Compaction, held: Holdings, rows_a_file: float) -> list[Comp
     return []
 
 
-def _numbers(rounds: Iterable[str]) -> set[tuple[str, int, str]]:
+def round_numbers(rounds: Iterable[str]) -> set[tuple[str, int, str]]:
     """Run, number and key of rounds: files that have one in common may share records.
 
     They need not: two machines may work on the same run. A part of a round has another name than

@@ -74,30 +74,69 @@ def distill(place: Location, keys: Iterable[tuple[str, str]] | None = None) -> D
     """
     begun = time.monotonic()
     asked = None if keys is None else {(target, workload) for workload, target in keys}
+    done = Distillation()
+    found = _patiently(place, asked, done)
+    shards: dict[str, dict[str, Best]] = {shard_of(name): {} for name in found.changed}
+    for name, best in found.all().items():
+        if shard_of(name) in shards:
+            shards[shard_of(name)][name] = best
+    bests = Bests(Documents(place, KIND))
+    for shard, mine in sorted(shards.items()):
+        bests.keep(shard, mine)
+    done.seconds = time.monotonic() - begun
+    return done
+
+
+def deciding_rows(place: Location) -> pa.Table:
+    """The records of a store's rounds that can decide what is best. Nothing is written.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    found = _patiently(place, None, Distillation()).all()
+    return pa.concat_tables([SCHEMA.empty_table(), *(best.rows for best in found.values())])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Bests by `key_name`.
+
+    Attributes:
+        kept: those that documents hold, and whose rounds are not all gone.
+        changed: those that are newer.
+    """
+
+    kept: dict[str, Best]
+    changed: dict[str, Best]
+
+    def all(self) -> dict[str, Best]:
+        """What is known now."""
+        return {**self.kept, **self.changed}
+
+
+def _patiently(place: Location, asked: set[Key] | None, done: Distillation) -> _Found:
+    """Looks again if a file is compacted between the listing and the reading."""
     for _ in range(_TRIES):
         try:
-            done = _distill(place, asked)
+            return _find(place, asked, done)
         except Vanished:
-            continue  # a file was compacted meanwhile: look again
-        done.seconds = time.monotonic() - begun
-        return done
+            done.keys, done.rows = 0, 0
     raise StoreBusy(f"the record store {place.text!r} changes too fast to be distilled: try later")
 
 
-def _distill(place: Location, asked: set[Key] | None) -> Distillation:
+def _find(place: Location, asked: set[Key] | None, done: Distillation) -> _Found:
     bests = Bests(Documents(place, KIND))
     rounds, compacts = _by_part(look(place))
     wanted = rounds.keys() if asked is None else {key_part(w, t) for t, w in asked} & rounds.keys()
-    done = Distillation()
     shards = {shard: bests.shard(shard) for shard in {shard_of(part) for part in wanted}}
     stale = _stale({part: rounds[part] for part in wanted}, compacts, shards)
-    changed = {name: best for name, best in _decide(place, stale, asked, done)}
-    for shard, old in shards.items():
-        new = {name: best for name, best in changed.items() if shard_of(name) == shard}
-        if new:
-            present = {name: best for name, best in old.items() if name[:8] in rounds}
-            bests.keep(shard, {**present, **new})
-    return done
+    kept = {
+        name: best
+        for shard in shards.values()
+        for name, best in shard.items()
+        if name[:8] in rounds and best.covers <= rounds[name[:8]]
+    }
+    return _Found(kept, dict(_decide(place, stale, asked, done)))
 
 
 def _stale(
