@@ -34,6 +34,7 @@ from tilework.search.seeding import generator
 from tilework.search.warm import keep_workloads
 from tilework.space import SearchSpace, space_of
 from tilework.target import Target
+from tilework.target.identity import identity_of
 from tilework.task import SearchTask
 
 BATCH = 32
@@ -101,7 +102,8 @@ class TaskRecording:
         """Measure one round; how many candidates it had, -1 if it was thrown away."""
         candidates = self.proposal()
         if candidates:
-            best = self._store.best(self.task.workload_key, str(self.task.target))
+            here = identity_of(self.task.target)
+            best = self._store.best(self.task.workload_key, str(self.task.target), here)
             measured = measurer.measure(self.task, candidates, best.latency_s if best else None)
             if self._disturbed(measurer, best):
                 return -1

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.reproduce import measured_now
-from tilework.record import Record, best_of, contenders
+from tilework.record import Record, best_elsewhere, best_of, by_device, contenders
+from tilework.target.identity import device_here
 
 if TYPE_CHECKING:
     from tilework.lower.listing import Listing
@@ -108,14 +109,17 @@ def explain(
 
     Args:
         task: the task.
-        records: all of it, in the order in which they were made.
+        records: all of it, in the order in which they were made. Of several devices' records this
+            machine's are shown, or else those of the one that made the best of them last.
         measure: time the schedules in turns, now.
         tell: gets a line if the device is another's, and is waited for.
     """
     from tilework.space import SearchSpace, space_of
 
     space, version = SearchSpace.of(task), space_of(task.target).version
-    present = [r for r in records if r.rules_version == version and _fits(space, r)]
+    present = _comparable(
+        task, [r for r in records if r.rules_version == version and _fits(space, r)]
+    )
     chosen = _chosen(task, present)
     now: list[float | None] = [None] * len(chosen)
     if measure:
@@ -147,6 +151,16 @@ def _fits(space: SearchSpace, record: Record) -> bool:
     if not 0 <= record.sketch_id < len(space.sketches):
         return False
     return len(record.decisions) == space.sketches[record.sketch_id].num_decisions
+
+
+def _comparable(task: SearchTask, records: list[Record]) -> list[Record]:
+    """Records of one device: latencies of several say nothing beside each other."""
+    here = device_here(task.target)
+    own = [r for r in records if here is not None and here.owns(r)]
+    if any(r.usable for r in own):
+        return own
+    best = best_elsewhere(records, here)
+    return next((rows for rows in by_device(records) if best and best[0] in rows), own)
 
 
 Chosen = tuple[str, int, tuple[int, ...], Record | None]

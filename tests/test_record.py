@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,11 +17,12 @@ from tilework.record import (
     Record,
     Status,
     best_of,
+    by_device,
     new_writer,
     record_id,
     writer_of,
 )
-from tilework.target.identity import DeviceIdentity
+from tilework.target.identity import SAME_SPEED, DeviceIdentity
 
 HERE = DeviceIdentity("A CPU", (("cores", "2"),), 1.0)
 FASTER = DeviceIdentity("A CPU", (("cores", "2"),), 1.0 / 1.67)
@@ -109,3 +111,28 @@ def test_the_writer_is_found_again(run_id, number, writer, position):
     name = record_id(run_id, number, writer, position)
     assert writer_of(record(number, 1.0, run_id=run_id, record_id=name)) == writer
     assert len(new_writer()) == 8
+
+
+@given(st.lists(st.floats(0.1, 10.0) | st.none(), min_size=1, max_size=30))
+def test_records_of_one_group_may_be_compared(speeds):
+    rows = [record(i, 1.0, DeviceIdentity("A CPU", (), speed)) for i, speed in enumerate(speeds)]
+    groups = by_device(rows)
+    assert sorted(r.round for group in groups for r in group) == list(range(len(rows)))
+    for group in groups:
+        assert [r.round for r in group] == sorted(r.round for r in group)
+        found = [r.device_calibration_s for r in group]
+        known = [speed for speed in found if speed is not None]
+        assert not known or len(known) == len(found)
+        assert not known or max(known) < SAME_SPEED * min(known)
+
+
+def test_finals_of_two_writers_are_two_verdicts():
+    ours = [record(5, 2.0, purpose=Purpose.final), record(5, 1.0, purpose=Purpose.final)]
+    ours[1] = replace(ours[1], record_id="run-000005-w-0001")
+    theirs = replace(
+        record(5, 1.5, purpose=Purpose.final),
+        record_id="run-000005-v-0000",
+        created_at=START + timedelta(seconds=9),
+    )
+    assert best_of(ours) == ours[1]
+    assert best_of([*ours, theirs]) == theirs  # held later

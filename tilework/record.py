@@ -253,28 +253,30 @@ def contenders(records: Iterable[Record]) -> list[Record]:
 
 def best_elsewhere(records: Iterable[Record], device: DeviceIdentity | None) -> list[Record]:
     """The best record of each device but this one, the most recent first: see `History.hints`."""
-    others: dict[str, list[Record]] = {}
-    for record in records:
-        if device is None or not device.owns(record):
-            others.setdefault(_machine(record), []).append(record)
-    groups = [rows for found in others.values() for rows in _by_speed(found)]
-    found = [best for rows in groups if (best := best_of(rows)) is not None]
+    others = [record for record in records if device is None or not device.owns(record)]
+    found = [best for rows in by_device(others) if (best := best_of(rows)) is not None]
     return sorted(found, key=lambda record: (record.created_at, record.record_id), reverse=True)
+
+
+def by_device(records: Iterable[Record]) -> list[list[Record]]:
+    """Records whose latencies may be compared, device by device, each in the given order."""
+    machines: dict[str, list[Record]] = {}
+    for record in records:
+        machines.setdefault(_machine(record), []).append(record)
+    return [rows for found in machines.values() for rows in _by_speed(found)]
 
 
 def _by_speed(records: list[Record]) -> list[list[Record]]:
     """Records of devices with equal facts, those of each speed apart; see `SAME_SPEED`."""
-
-    def speed(record: Record) -> float:
-        return record.device_calibration_s or 0.0
-
-    groups: list[list[Record]] = []
-    for record in sorted(records, key=speed):
-        slowest = SAME_SPEED * speed(groups[-1][0]) if groups else -1.0
-        if speed(record) >= slowest and (slowest or speed(record)):
-            groups.append([])
-        groups[-1].append(record)
-    return groups
+    speeds = sorted({record.device_calibration_s or 0.0 for record in records})
+    first, groups = dict[float, float](), dict[float, list[Record]]()
+    for number, speed in enumerate(speeds):
+        known = first[speeds[number - 1]] if number else math.nan
+        same = known == 0.0 if speed == 0.0 else known > 0.0 and speed < SAME_SPEED * known
+        first[speed] = known if same else speed
+    for record in records:
+        groups.setdefault(first[record.device_calibration_s or 0.0], []).append(record)
+    return list(groups.values())
 
 
 def _machine(record: Record) -> str:
@@ -282,8 +284,8 @@ def _machine(record: Record) -> str:
     return record.device_id or record.host
 
 
-def _round(record: Record | None) -> tuple[str, int] | None:
-    return None if record is None else (record.run_id, record.round)
+def _round(record: Record | None) -> tuple[str, int, str] | None:
+    return None if record is None else (record.run_id, record.round, writer_of(record))
 
 
 def _rank(record: Record) -> tuple[float, str]:

@@ -2,10 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 import tilework as tw
 from tasks import explanation
 from tasks.stores import open_store
 from tests.storage.test_shipped_records import OUTDATED, SHIPPED
+from tilework.measure import Candidate, Measured, to_records
+from tilework.record import Status
+from tilework.space import SearchSpace
+from tilework.target.identity import identity_of
+
+
+def test_records_of_another_device_are_not_set_beside_ours(monkeypatch):
+    monkeypatch.setattr(explanation, "roofline", lambda task: None)
+    net = tw.zoo.outline("mlp")
+    task = tw.extract_tasks(net, tw.Target("llvm -num-cores=1"))[0][0]
+    here = identity_of(task.target)
+    there = replace(here, calibration_s=here.calibration_s / 1.67)
+    rows = SearchSpace.of(task).sketches[0].sample(np.random.default_rng(0), 4)
+    one, two, three, four = (
+        to_records(
+            task,
+            [Measured(Candidate(0, tuple(map(int, row)), 0.0, ""), Status.ok, latency_s=seconds)],
+            run_id="run",
+            round=number,
+            device=device,
+        )[0]
+        for number, (row, seconds, device) in enumerate(
+            zip(rows, (4e-6, 3e-6, 1e-6, 2e-6), (here, here, there, there), strict=True)
+        )
+    )
+
+    def shown(records):
+        found = explanation.explain(task, records).contestants
+        return [(c.record_id, c.latency_s) for c in found if c.record_id]
+
+    assert shown([one, two, three, four]) == [(two.record_id, 3e-6), (one.record_id, 4e-6)]
+    assert shown([three, four]) == [(three.record_id, 1e-6), (four.record_id, 2e-6)]
 
 
 def test_rows_of_older_sketches_are_passed_over(monkeypatch):

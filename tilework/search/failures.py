@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilework.record import Record
@@ -68,6 +68,21 @@ def frequent_causes(records: Iterable[Record], limit: int = 3) -> tuple[Cause, .
         Cause(len(group), str(group[0].status), _first_line(group[0].error), group[0])
         for group in ranked
     )
+
+
+def task_failure(
+    index: int, desc: str, records: Sequence[Record], reproduce: str = ""
+) -> TaskFailure:
+    """Why a task has no valid candidate, by its records, all of them failures.
+
+    Args:
+        index, desc: of the task.
+        records: what was tried.
+        reproduce: a command line with ``{record_id}`` in it.
+    """
+    causes = frequent_causes(records)
+    command = reproduce.format(record_id=causes[0].first.record_id) if causes else ""
+    return TaskFailure(index, desc, len(records), causes, command)
 
 
 def _first_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the search asks of tasks and of the sketches of their spaces: nothing about machines."""
+"""What the search asks of tasks, of the sketches of their spaces, and of what measures them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tilework.measure.candidates import Candidate, Measured
 
 Rows = NDArray[np.int32]
 
@@ -36,6 +38,23 @@ class Task(Protocol):
     @property
     def compute_dag(self) -> Any:
         """What is computed."""
+
+
+class MeasurerLike(Protocol):
+    """Builds, verifies and times candidates; see `tilework.measure.Measurer`."""
+
+    def measure(
+        self,
+        task: Task,
+        candidates: list[Candidate],
+        best_latency_s: float | None,
+        *,
+        limit: int | None = None,
+    ) -> list[Measured]:
+        """One result per candidate, in order; never raises for a candidate.
+
+        Sessions that build more than they measure say with `limit` how many should run.
+        """
 
 
 class Searchable(Protocol):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tilework.model.metrics import ranking_metrics
 from tilework.record import Record
 from tilework.search.failures import TaskFailure
+from tilework.search.protocol import Task
+from tilework.search.scheduler import TaskState
 
 
 @dataclass(frozen=True)
@@ -92,3 +97,30 @@ class TuneResult:
     failures: tuple[TaskFailure, ...] = ()
     finals: int = 0
     drifted_rounds: int = 0
+
+
+def task_rows(
+    tasks: Sequence[Task], weights: Sequence[float], states: Sequence[TaskState]
+) -> tuple[TaskRow, ...]:
+    """The task table."""
+    return tuple(
+        TaskRow(
+            id=index,
+            desc=task.desc,
+            weight=weight,
+            latency_ms=state.best_s * 1e3 if math.isfinite(state.best_s) else None,
+            gflops=task.flops / state.best_s / 1e9 if math.isfinite(state.best_s) else None,
+            trials=state.trials,
+            draft_ms=state.draft_s * 1e3 if math.isfinite(state.draft_s) else None,
+            note=state.retired,
+        )
+        for index, (task, weight, state) in enumerate(zip(tasks, weights, states, strict=True))
+    )
+
+
+def round_metrics(records: Sequence[Record]) -> dict[str, float]:
+    """How well a round's candidates were ranked; empty when too few are valid."""
+    valid = [r for r in records if r.usable and r.predicted_score is not None]
+    if len(valid) < 4:
+        return {}
+    return ranking_metrics([r.predicted_score for r in valid], [r.latency_s for r in valid])

@@ -20,47 +20,28 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.drift import drift, drifted
 from tilework.measure.records import to_records
 from tilework.model import CostModel, Observation, XGBModel
-from tilework.model.metrics import ranking_metrics
 from tilework.record import Purpose, Record, RecordLog, best_of, new_writer
 from tilework.search.budget import Budget
-from tilework.search.failures import TaskFailure, frequent_causes
+from tilework.search.failures import TaskFailure, task_failure
 from tilework.search.finals import FINAL_SHARE, TimesFinals, as_candidates, finalists
 from tilework.search.known import observations
 from tilework.search.options import TuningError, TuningOptions
 from tilework.search.past import PastRound, best_s_of, in_turn, ok_of, past_rounds, trials_of
 from tilework.search.policy import SketchPolicy
 from tilework.search.pool import PoolSpace
-from tilework.search.protocol import Task
-from tilework.search.report import Round, TaskRow, TuneResult
+from tilework.search.protocol import MeasurerLike, Task
+from tilework.search.report import Round, TaskRow, TuneResult, round_metrics, task_rows
 from tilework.search.scheduler import TaskScheduler
 from tilework.search.warm import keep_workloads, other_workloads
 from tilework.target.identity import DeviceIdentity, identity_of
 
 HOPELESS_TRIALS = 32
 """A run in which this many candidates, and no other, have all failed ends with an error."""
-
-
-class MeasurerLike(Protocol):
-    """Builds, verifies and times candidates; see `tilework.measure.Measurer`."""
-
-    def measure(
-        self,
-        task: Task,
-        candidates: list[Candidate],
-        best_latency_s: float | None,
-        *,
-        limit: int | None = None,
-    ) -> list[Measured]:
-        """One result per candidate, in order; never raises for a candidate.
-
-        Sessions that build more than they measure say with `limit` how many should run.
-        """
 
 
 class TuningSession:
@@ -276,7 +257,7 @@ class TuningSession:
             self.scheduler.estimated_total_s(),
             self.budget.trials,
             self.budget.elapsed_s,
-            _round_metrics(records),
+            round_metrics(records),
             drift=off,
         )
 
@@ -320,20 +301,7 @@ class TuningSession:
 
     def summary(self) -> tuple[TaskRow, ...]:
         """The task table."""
-        states = zip(self.tasks, self.weights, self.scheduler.states, strict=True)
-        return tuple(
-            TaskRow(
-                id=index,
-                desc=task.desc,
-                weight=weight,
-                latency_ms=state.best_s * 1e3 if math.isfinite(state.best_s) else None,
-                gflops=task.flops / state.best_s / 1e9 if math.isfinite(state.best_s) else None,
-                trials=state.trials,
-                draft_ms=state.draft_s * 1e3 if math.isfinite(state.draft_s) else None,
-                note=state.retired,
-            )
-            for index, (task, weight, state) in enumerate(states)
-        )
+        return task_rows(self.tasks, self.weights, self.scheduler.states)
 
     def result(self) -> TuneResult:
         """What came of the run so far."""
@@ -409,10 +377,8 @@ class TuningSession:
         if state.retired and not state.ok:
             known = self._policies[index].known(self.history)
             failed = (*known.records, *known.refused)
-            causes = frequent_causes(failed)
             desc = self.tasks[index].desc
-            command = self._reproduce.format(record_id=causes[0].first.record_id) if causes else ""
-            self._failures[index] = TaskFailure(index, desc, len(failed), causes, command)
+            self._failures[index] = task_failure(index, desc, failed, self._reproduce)
 
     def _stop_if_hopeless(self, least: int) -> None:
         """Raise when the run has measured ``least`` candidates or more and all of them failed."""
@@ -425,11 +391,3 @@ class TuningSession:
             f"tuning stops: all {trials} candidates so far failed\n{lines}\n"
             "mend the first cause, or check the machine with `tilework doctor`"
         )
-
-
-def _round_metrics(records: Sequence[Record]) -> dict[str, float]:
-    """How well the round's candidates were ranked; empty when too few are valid."""
-    valid = [r for r in records if r.usable and r.predicted_score is not None]
-    if len(valid) < 4:
-        return {}
-    return ranking_metrics([r.predicted_score for r in valid], [r.latency_s for r in valid])

@@ -10,9 +10,9 @@ from tilework.model import CostModel
 from tilework.record import RecordLog
 from tilework.search.finals import TimesFinals
 from tilework.search.options import TuningOptions
-from tilework.search.protocol import Task
+from tilework.search.protocol import MeasurerLike, Task
 from tilework.search.report import Round, TuneResult
-from tilework.search.session import MeasurerLike, TuningSession
+from tilework.search.session import TuningSession
 
 Callback = Callable[[TuningSession, Round], None]
 """Called after every committed round."""

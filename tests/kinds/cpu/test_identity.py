@@ -58,6 +58,15 @@ def test_hosts_that_share_a_folder_are_told_apart_by_speed_alone(tmp_path):
         assert cpu.calibration_at_rest("cpu", Readings(1.9), path, host) == seconds
 
 
+def test_a_machine_that_became_slower_is_another_device_when_a_user_says_so(tmp_path):
+    path = tmp_path / "device.json"
+    for now, again, found in (
+        (1.0, False, 1.0), (1.7, False, 1.0), (1.1, True, 1.0), (1.7, True, 1.7),
+        (1.8, False, 1.7), (1.0, False, 1.0),
+    ):  # fmt: skip
+        assert cpu.calibration_at_rest("cpu", Readings(now), path, "a", again) == found
+
+
 @given(st.lists(st.floats(1.0, 5.0), min_size=1, max_size=30))
 def test_load_does_not_make_another_device_of_a_machine(tmp_path_factory, loads):
     path = tmp_path_factory.mktemp("cache") / "device.json"

@@ -11,12 +11,14 @@ from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
 from tilework.kinds.cpu.calibrate.core_to_core import core_to_core_ns
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.calibrate.throughput import measure_parameters
+from tilework.kinds.cpu.identity import look_again
 from tilework.kinds.cpu.machine import Machine
 from tilework.kinds.cpu.object_code import openmp_runtime
 from tilework.kinds.cpu.parameters import default_path, measured, save
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.model.drafted import forget_choices
 from tilework.target.hardware import Reach
+from tilework.target.identity import identity_of
 
 _TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile")
 """Features that people ask for."""
@@ -26,8 +28,10 @@ class CpuHardware:
     """Cores, caches and memory of this machine, measured with generated code."""
 
     def describe(self, target: CpuTarget) -> dict[str, str]:
-        """Registers, features, caches, the runtime of threads, and a core's peak."""
+        """Its name in records, registers, features, caches, OpenMP's runtime, a core's peak."""
+        here = identity_of(target)
         return {
+            "device": f"{here.id}, calibrated to {1e6 * (here.calibration_s or 0):.0f} us",
             "vector registers": f"{target.num_vector_registers} of {target.vector_bits} bits",
             "features": " ".join(f for f in _TOLD if f in target.features),
             "caches": f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB, "
@@ -39,6 +43,8 @@ class CpuHardware:
     def calibrate(self, target: CpuTarget, again: bool) -> dict[str, str]:
         """Throughputs in cycles, as `Machine` has them, and where they are kept."""
         path = str(default_path())
+        if again:
+            look_again()
         if again or measured(target) is None:
             try:
                 save(target, measure_parameters(target))

@@ -28,7 +28,7 @@ from tilework.kinds.cpu.parameters import default_path
 from tilework.kinds.cpu.target import cache_sizes
 from tilework.measure.host_speed import host_calibration_s
 from tilework.target.host import processor_name
-from tilework.target.identity import SAME_SPEED, DeviceIdentity
+from tilework.target.identity import SAME_SPEED, DeviceIdentity, identity_of
 
 FORMAT = "tilework-device-1"
 
@@ -48,6 +48,16 @@ def identity() -> DeviceIdentity:
     """This machine; found once in a process."""
     bare = DeviceIdentity(processor_name(), facts())
     return replace(bare, calibration_s=calibration_at_rest(bare.id))
+
+
+def look_again() -> None:
+    """Take this host for what it is now: where its speed at rest has changed, for another device.
+
+    To be called when a user asks for it, on an idle machine.
+    """
+    calibration_at_rest(DeviceIdentity(processor_name(), facts()).id, again=True)
+    identity.cache_clear()
+    identity_of.cache_clear()
 
 
 def facts() -> tuple[tuple[str, str], ...]:
@@ -101,6 +111,7 @@ def calibration_at_rest(
     read: Callable[[], float] = host_calibration_s,
     path: Path | None = None,
     host: str = "",
+    again: bool = False,
 ) -> float:
     """Seconds of `host_calibration_s` on this machine at rest, as they were first found.
 
@@ -113,17 +124,18 @@ def calibration_at_rest(
         read: takes a reading, in seconds.
         path: of the file; `device.json` in the user's cache folder if None.
         host: what this host is called; by default its name.
+        again: take the machine for slower, too, if it plainly is.
     """
     where = path or default_path().with_name("device.json")
     token = hashlib.sha256((host or platform.node()).encode()).hexdigest()[:8]
     kept = _read(where).get(device, {})
     mine = kept.get(token)
-    if mine is not None and read() > mine / SAME_SPEED:
+    if mine is not None and not again and read() > mine / SAME_SPEED:
         return mine
     found = _at_rest(read)
-    others = [s for t, s in kept.items() if t != token and 1 / SAME_SPEED < s / found < SAME_SPEED]
-    if others:
-        found = min(others, key=lambda s: abs(math.log(s / found)))
+    same = {t: s for t, s in kept.items() if 1 / SAME_SPEED < s / found < SAME_SPEED}
+    if same:
+        found = same.get(token) or min(same.values(), key=lambda s: abs(math.log(s / found)))
     with contextlib.suppress(OSError):  # then it is measured again next time
         _keep(where, device, token, found)
     return found
