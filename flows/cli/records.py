@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli import options
+from flows.cli import maintenance, options
 from flows.cli.output import console, print_json, table
 from flows.numbers import gflops, milliseconds, plural
 from tilework.errors import StoreError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Look at the stored measurements, distill and merge stores.",
+    help="Look at the stored measurements; look after stores.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -162,34 +162,6 @@ def plot(
     typer.echo(f"{place}: {curve.trials[-1]} trials of {len(weights)} tasks{mark(wanted)}")
 
 
-@app.command("distill")
-def distill(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Store for the best records.")],
-    store: options.Store = options.DEFAULT_STORE,
-) -> None:
-    """Copy the best record of each workload and target to another store.
-
-    tilework records distill best-records      (small enough to ship with a model)
-    """
-    distilled = _open(store).distill(out)
-    typer.echo(f"{out}: {len(distilled.read())} records, the best of {store}")
-
-
-@app.command("merge")
-def merge(
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Stores to add.")],
-    store: options.Store = options.DEFAULT_STORE,
-) -> None:
-    """Add the records of other stores to a store; what it has already stays as it is.
-
-    tilework records merge laptop-records server-records --store records
-    """
-    from storage.merge import merge as merge_stores
-
-    copied, known = merge_stores(sources, store)
-    typer.echo(f"{store}: {copied} rounds added, {known} were there already")
-
-
 def _open(path: str) -> RecordStore:
     from storage import RecordStore
 
@@ -248,3 +220,6 @@ def _code(record: Record) -> str:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
+
+
+maintenance.add_to(app)

@@ -1,0 +1,205 @@
+"""``tilework records``: looking after a store. The commands that write it, or a part of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli import options
+from flows.cli.output import print_json
+from flows.numbers import plural
+from tilework.errors import StoreError
+
+if TYPE_CHECKING:
+    from storage.files import Location
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands to the application of ``tilework records``."""
+    for command in (distill, merge, compact, check, repair, vacuum):
+        app.command(command.__name__)(command)
+
+
+def distill(
+    out: Annotated[
+        str | None, typer.Argument(metavar="[OUT]", help="Store for the best records.")
+    ] = None,
+    store: options.Store = options.DEFAULT_STORE,
+    json: options.Json = False,
+) -> None:
+    """Copy the best records to another store; without OUT, note the bests in the store itself.
+
+    Of each workload and target the best record on each device is kept. What is noted in the store
+    is what `tilework compile` reads first.
+
+    tilework records distill best-records      (small enough to ship with a model)
+    """
+    place = existing_store(store)
+    if out is None:
+        from storage.maintenance.distill import distill as distill_store
+
+        done = distill_store(place)
+        if json:
+            print_json(done)
+            return
+        _print_left(done.left)
+        typer.echo(
+            f"{store}: {done.keys} workload{plural(done.keys)} with new records looked at, "
+            f"{done.rows} records, {done.seconds:.1f} s"
+        )
+        return
+    from storage.maintenance.bests_store import distill_to
+
+    records = distill_to(place, _store(out))
+    if json:
+        print_json({"out": out, "records": records})
+    else:
+        typer.echo(f"{out}: {records} records, the best of {store}")
+
+
+def merge(
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Stores to add.")],
+    store: options.Store = options.DEFAULT_STORE,
+    json: options.Json = False,
+) -> None:
+    """Add the records of other stores to a store; what it has already stays as it is.
+
+    tilework records merge laptop-records server-records --store records
+    """
+    from storage.maintenance.merge import merge as merge_stores
+
+    done = merge_stores([_store(source) for source in sources], _store(store))
+    if json:
+        print_json(done)
+        return
+    _print_left(done.left)
+    typer.echo(f"{store}: {done.rounds} rounds added, {done.known} were there already")
+
+
+def compact(
+    store: options.Store = options.DEFAULT_STORE,
+    json: options.Json = False,
+) -> None:
+    """Make few large files of many small ones; others may write and read meanwhile.
+
+    Nothing is lost wherever this is killed: the next one ends what was begun.
+
+    tilework records compact --store s3://bucket/records
+    """
+    from storage.maintenance.compact import compact as compact_store
+
+    done = compact_store(existing_store(store))
+    if json:
+        print_json(done)
+        return
+    _print_left(done.left)
+    files = len(done.made)
+    typer.echo(
+        f"{store}: {done.rounds} round{plural(done.rounds)} compacted, {files} "
+        f"file{plural(files)} written, {len(done.removed)} removed, {done.seconds:.1f} s"
+    )
+
+
+def check(
+    store: options.Store = options.DEFAULT_STORE,
+    json: options.Json = False,
+) -> None:
+    """Read all of a store and say what is wrong, one line each. Exit code 1 if anything is.
+
+    tilework records check || tilework records repair
+    """
+    from storage.maintenance.check import MENDED
+    from storage.maintenance.check import check as check_store
+
+    found = check_store(existing_store(store))
+    if json:
+        print_json({**vars(found), "sound": found.sound})
+    else:
+        for finding in found.findings:
+            typer.echo(str(finding))
+        verdict = "sound" if found.sound else _amount(len(found.findings), "fault")
+        typer.echo(
+            f"{store}: {verdict}; {_amount(found.files, 'file')}, "
+            f"{_amount(found.rows, 'record')}, {_amount(found.documents, 'document')} "
+            f"read in {found.seconds:.1f} s"
+        )
+        if any(finding.fault in MENDED for finding in found.findings):
+            typer.echo(f"Mend it: tilework records repair --store {store}")
+    if not found.sound:
+        raise typer.Exit(1)
+
+
+def repair(
+    store: options.Store = options.DEFAULT_STORE,
+    json: options.Json = False,
+) -> None:
+    """Mend what a check finds; what cannot be read is set aside and kept, byte for byte.
+
+    Exit code 1 if something is left for people to look at.
+
+    tilework records repair --store records
+    """
+    from storage.maintenance.repair import repair as repair_store
+
+    done = repair_store(existing_store(store))
+    if json:
+        print_json(done)
+    else:
+        for line in done.lines:
+            typer.echo(line)
+        for line in done.left:
+            typer.secho(f"left as it is: {line}", fg="yellow", err=True)
+        if not done.lines and not done.left:
+            typer.echo(f"{store}: nothing to mend")
+    if done.left:
+        raise typer.Exit(1)
+
+
+def vacuum(
+    store: options.Store = options.DEFAULT_STORE,
+    json: options.Json = False,
+) -> None:
+    """Remove what nobody needs: leftovers of killed writers, replaced files. No record goes.
+
+    tilework records vacuum --store records
+    """
+    from storage.maintenance.vacuum import vacuum as vacuum_store
+
+    done = vacuum_store(existing_store(store))
+    if json:
+        print_json(done)
+        return
+    _print_left(done.left)
+    for line in done.lines or ["nothing to remove"]:
+        typer.echo(f"{store}: {line}")
+
+
+def existing_store(path: str) -> Location:
+    """Where a store lies.
+
+    Raises:
+        StoreError: there is none, or it cannot be reached.
+    """
+    place = _store(path)
+    if not place.is_there():
+        raise StoreError(
+            f"there is no record store at {place.text!r}; name one with --store, "
+            "or make one with `tilework tune`"
+        )
+    return place
+
+
+def _store(path: str) -> Location:
+    from storage.files import Location
+
+    return Location.of(path)
+
+
+def _amount(count: int, noun: str) -> str:
+    return f"{count} {noun}{plural(count)}"
+
+
+def _print_left(left: dict[str, Any]) -> None:
+    for name, reason in left.items():
+        typer.secho(f"warning: {name}: left as it is: {reason}", fg="yellow", err=True)
