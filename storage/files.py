@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import errno
 import os
 import secrets
@@ -87,26 +86,7 @@ class Location:
             (info,) = self.filesystem.get_file_info([self.join(name)])
         return bool(info.type == pafs.FileType.File)
 
-    def list(self) -> dict[str, tuple[int, int]]:
-        """The visible files below the directory: relative name -> (bytes, time of change in ns).
-
-        Names (of files or folders) that begin with `.` or `_` are hidden, as in Arrow datasets.
-
-        Raises:
-            StoreError: the path is a file or cannot be listed. A missing directory is empty.
-        """
-        selector = pafs.FileSelector(self.path, allow_not_found=True, recursive=True)
-        with self._told("read"):
-            infos = self.filesystem.get_file_info(selector)
-        files = {}
-        for info in infos:
-            name = info.path[len(self.path.rstrip("/")) + 1 :]
-            hidden = any(map(is_hidden, name.split("/")))
-            if info.type == pafs.FileType.File and not hidden:
-                files[name] = (info.size or 0, info.mtime_ns or 0)
-        return files
-
-    def names(self) -> builtins.list[str]:
+    def names(self) -> list[str]:
         """The files right in this directory, sorted; names that begin with `.` or `_` are hidden.
 
         A missing directory has none.
@@ -214,7 +194,7 @@ class Location:
         except OSError as error:
             raise failure(action, self.uri, error) from error
 
-    def _scan(self) -> builtins.list[str]:
+    def _scan(self) -> list[str]:
         with self._told("read"):
             try:
                 with os.scandir(self.path) as entries:

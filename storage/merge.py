@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from storage.documents import Documents
 from storage.files import Location
-from storage.store import DISTILLED, OLD_WORKLOADS
+from storage.listing import Listing
+from storage.store import DISTILLED
+from storage.upgrade import OLD_FORMS
 from tilework.errors import StoreError
 
 
@@ -31,7 +33,7 @@ def merge(
     copied = known = 0
     for source in sources:
         place = Location.of(source)
-        files = [name for name in place.list() if name.endswith(".parquet")]
+        files = [name for name in Listing(place).look().added if name.endswith(".parquet")]
         if not files:
             raise StoreError(f"there are no records at {os.fspath(source)!r}: nothing to merge")
         for name in files:
@@ -57,7 +59,9 @@ def _read(place: Location, name: str) -> bytes:
 
 
 def _copy_workloads(source: Location, target: Location) -> None:
-    ours, there = (Documents(place, "workloads", OLD_WORKLOADS) for place in (source, target))
+    ours, there = (
+        Documents(place, "workloads", OLD_FORMS["workloads"]) for place in (source, target)
+    )
     for name in set(ours.names()) - set(there.names()):
         content = ours.read(name)
         if content is not None:

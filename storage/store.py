@@ -1,26 +1,27 @@
-"""The record store: a directory of immutable Parquet files, one per tuning round."""
+"""The record store: a directory of immutable Parquet files, one for each tuning round."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
-from storage.documents import Documents, OldForm
+from storage.documents import Documents
 from storage.files import Location
-from storage.names import text_name
-from storage.schema import NotRecords, check_schema, from_table, to_table
-from tilework.errors import StoreError
+from storage.index import Index
+from storage.known import KnownKeys, Rules
+from storage.listing import Listing
+from storage.names import RoundName, text_name
+from storage.scan import Scan
+from storage.schema import from_table, to_table
+from storage.tables import Tables, Unusable, encode
+from storage.upgrade import OLD_FORMS, upgrade
+from tilework.errors import StoreBusy, StoreError
 from tilework.record import Record, best_elsewhere, best_of
 
 if TYPE_CHECKING:
@@ -28,26 +29,23 @@ if TYPE_CHECKING:
 
     from tilework.target.identity import DeviceIdentity
 
-ROUND = "round-"
-"""Files of whole rounds begin with this; others, such as a distilled one, hold parts of rounds."""
-
 DISTILLED = "distilled.parquet"
-_REMOTE_REFRESH_S = 5.0
+_TRIES = 8
+
+Answer = TypeVar("Answer")
 
 
 class RecordStore:
     """Records in a dataset directory, and the queries that tuning and compiling need.
 
-    Each `append` adds one file, whole or not at all; files are never changed afterwards, so that
-    two stores are merged by copying files and any number of processes may write. `pd.read_parquet`
-    of the directory, or of the store itself, gives one row per measurement. Files and folders
-    whose names begin with `.` or `_` are not records. Reading a store executes nothing that it
-    contains.
+    Opening a store reads nothing; a query reads the files that it needs, once. Each `append` adds
+    files that are never changed afterwards, so that two stores are merged by copying files and any
+    number of processes may write, read and compact at the same time. A record counts once,
+    whatever files it stands in. `pd.read_parquet` of the directory, or of the store itself, gives
+    one row per measurement. Reading a store executes nothing that it contains, and writes nothing.
 
-    A store object may be shared by threads.
-
-    Attributes:
-        problems: one line for each file, or kind of row, that is present and not used.
+    Every question raises `StoreBusy` if the store cannot be read now, and `StoreError` if somebody
+    has to mend something first. A store object may be shared by threads.
     """
 
     def __init__(
@@ -55,58 +53,64 @@ class RecordStore:
         path: str | os.PathLike[str],
         *,
         rules_version: int | Callable[[str], int | None] | None = None,
-        engine_version: str | None = None,
         filesystem: pafs.FileSystem | None = None,
+        must_exist: bool = False,
     ) -> None:
         """Opens a store; nothing is created before the first append.
 
         Args:
-            path: a directory, or a URI of any filesystem that Arrow opens.
-            rules_version: if given, `best` and `of` use only rows whose schedules were derived by
-                this version of the rules (the decisions of other versions mean something else).
-                Each kind of machine has rules of its own: a function tells the version by the
-                text of a row's target, or None where such targets are unknown.
-            engine_version: if given, `best` and `of` use only rows of this engine version.
+            path: a directory, or a URI of any filesystem that Arrow or fsspec opens.
+            rules_version: if given, `best`, `of` and `hints` use only rows whose schedules were
+                derived by this version of the rules (the decisions of other versions mean
+                something else). Each kind of machine has rules of its own: a function tells the
+                version by the text of a row's target, or None where such targets are unknown.
             filesystem: an open Arrow filesystem, in which `path` lies.
+            must_exist: a missing store is an error: for what only reads.
 
         Raises:
-            StoreError: the URI cannot be opened.
+            StoreError: the URI cannot be opened, or there is no store and `must_exist`.
         """
-        self._location = Location.of(path, filesystem)
-        self._workloads = Documents(self._location, "workloads", OLD_WORKLOADS)
-        self._models = Documents(self._location, "models", OLD_MODELS)
-        self._goals = Documents(self._location, "goals")
-        self._rules_version = rules_version
-        self._engine_version = engine_version
+        self.location = Location.of(path, filesystem)
+        if must_exist and not self.location.is_there():
+            raise StoreError(
+                f"there is no record store at {self.path!r}; name one with --store, or make one "
+                "with `tilework tune`"
+            )
         self._lock = threading.RLock()
-        self._stamps: dict[str, tuple[int, int]] = {}
-        self._files: dict[str, list[Record]] = {}
-        self._bad: dict[str, str] = {}
-        self._index: dict[tuple[str, str], dict[str, Record]] = {}
-        self._best: dict[tuple[str, str], Record | None] = {}
-        self._rounds: set[tuple[str, int]] = set()
-        self._refuse: Counter[str] = Counter()
-        self._listed_at = -1e9
+        self._tables = Tables(self.location)
+        self._listing = Listing(self.location)
+        self._index = Index(self._tables)
+        self._known = KnownKeys(self._index, Rules(rules_version))
+        self._documents: dict[str, Documents] = {}
+        self._upgraded = False
 
     def __repr__(self) -> str:
-        return f"RecordStore({self._location.text!r})"
+        return f"RecordStore({self.path!r})"
 
     def __fspath__(self) -> str:
-        return self._location.text
+        return self.path
 
     @property
     def path(self) -> str:
-        """The path or URI, as it was given."""
-        return self._location.text
+        """The path or URI as it was given, without credentials and query: for people."""
+        return self.location.text
 
     @property
     def problems(self) -> list[str]:
-        """One line for each file, or kind of row, that is present and not used."""
-        with self._lock:
-            self._refresh()
-            unused = [f"{self.path}: {n} rows {why}" for why, n in sorted(self._refuse.items())]
-            bad = [self._bad[name] for name in sorted(self._bad)]
-            return bad + unused + self._workloads.problems + self._models.problems
+        """One line for each file, or kind of row, that was met so far and is not used.
+
+        Files whose names say nothing are looked at for this; a full look is `tilework records
+        check`.
+        """
+
+        def lines() -> list[str]:
+            join, bad = self.location.join, self._index.bad
+            files = [f"{join(name)}: not used: {bad[name]}" for name in sorted(bad)]
+            rows = [f"{self.path}: {n} rows {why}" for why, n in self._known.refused().items()]
+            return files + rows
+
+        found = self._ask(lines)
+        return found + [line for docs in self._documents.values() for line in docs.problems]
 
     def check_writable(self) -> None:
         """Creates the directory and proves that records can be appended.
@@ -114,59 +118,56 @@ class RecordStore:
         Raises:
             StoreError: they cannot; the message names the path, the cause and what to do.
         """
-        self._location.check_writable()
+        self.location.check_writable()
 
     def append(self, records: Iterable[Record]) -> None:
-        """Writes the records of a round as one file, durably, before returning.
+        """Writes records durably before returning: one file for each round and task.
 
-        A round that the store has already is left as it is; a file of this round that cannot be
-        read is replaced. (Records of several rounds give one file per round.)
+        Records that were appended before are left as they are. The first append to a store of an
+        older version rewrites that in the present form.
 
         Raises:
-            StoreError: the store cannot be written; no part of the round is left behind.
+            StoreError: the store cannot be written; every file is there whole or not at all.
         """
-        rounds: dict[tuple[str, int], list[Record]] = {}
+        rounds: dict[tuple[str, int, str, str], list[Record]] = {}
         for record in records:
-            rounds.setdefault((record.run_id, record.round), []).append(record)
+            of = (record.run_id, record.round, record.workload_key, record.target)
+            rounds.setdefault(of, []).append(record)
         with self._lock:
-            self._refresh(force=True)
-            new = {key: rows for key, rows in rounds.items() if key not in self._rounds}
-            for (run_id, round), rows in new.items():
-                self._location.write(file_name(run_id, round), _encode(rows))
-            if new:
-                self._refresh(force=True)
+            if rounds and not self._upgraded:
+                self._upgrade()
+            for of, rows in rounds.items():
+                name = str(RoundName.of(*of, [row.record_id for row in rows]))
+                self._write(name, encode(to_table(rows)))
 
     def has_round(self, run_id: str, round: int) -> bool:
-        """Whether this round of this run is in the store."""
-        with self._lock:
-            self._refresh()
-            return (run_id, round) in self._rounds
+        """Whether any records of this round of this run are in the store."""
+        return self._ask(lambda: self._index.has_round(run_id, round))
 
     def best(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> Record | None:
         """See `tilework.record.History.best`."""
-        if device is not None:
-            return best_of(self.of(workload_key, target, device))
-        with self._lock:
-            self._refresh()
-            key = (workload_key, target)
-            if key not in self._best:
-                self._best[key] = best_of(self._index.get(key, {}).values())
-            return self._best[key]
+        return self._ask(lambda: best_of(self._own(workload_key, target, device, decide=True)))
 
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
         """See `tilework.record.History.of`."""
-        with self._lock:
-            self._refresh()
-            found = self._index.get((workload_key, target), {}).values()
-            return sorted((r for r in found if device is None or device.owns(r)), key=_order)
+        return self._ask(lambda: self._own(workload_key, target, device))
 
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
         """See `tilework.record.History.hints`."""
-        return best_elsewhere(self.of(workload_key, target), device)
+        return self._ask(
+            lambda: best_elsewhere(self._own(workload_key, target, None, decide=True), device)
+        )
+
+    def documents(self, kind: str) -> Documents:
+        """The documents of a kind that the store keeps beside the records."""
+        with self._lock:
+            if kind not in self._documents:
+                self._documents[kind] = Documents(self.location, kind, OLD_FORMS.get(kind))
+            return self._documents[kind]
 
     def keep_workload(self, workload_key: str, document: str) -> None:
         """See `tilework.record.WorkloadLog.keep_workload`.
@@ -176,61 +177,104 @@ class RecordStore:
         """
         with self._lock:
             if self.workload(workload_key) is None:
-                self._workloads.keep(text_name(workload_key), document)
+                self.documents("workloads").keep(text_name(workload_key), document)
 
     def workload(self, workload_key: str) -> str | None:
         """See `tilework.record.WorkloadLog.workload`."""
-        with self._lock:
-            return _text(self._workloads.read(text_name(workload_key)))
-
-    def keep_model(self, target: str, document: str) -> None:
-        """Keep the learned cost model of a target (`XGBModel.to_json`), in place of an older one.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
-        with self._lock:
-            self._models.keep(text_name(target), document)
-
-    def model(self, target: str) -> str | None:
-        """The document of the learned cost model of a target, or None."""
-        with self._lock:
-            return _text(self._models.read(text_name(target)))
-
-    def keep_goal(self, run_id: str, goal: dict[str, Any]) -> None:
-        """Keep where a run's present goal begins, in place of what was kept before.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
-        with self._lock:
-            self._goals.keep(text_name(run_id), json.dumps(goal))
-
-    def goal(self, run_id: str) -> dict[str, Any] | None:
-        """What `keep_goal` kept for the run last, or None."""
-        with self._lock:
-            text = _text(self._goals.read(text_name(run_id)))
-        if text is None:
-            return None
-        found: dict[str, Any] = json.loads(text)
-        return found
+        return self._text("workloads", workload_key)
 
     def workload_keys(self, target: str) -> list[str]:
         """See `tilework.record.WorkloadLog.workload_keys`."""
+        return [workload_key for where, workload_key in self.keys() if where == target]
+
+    def keep_model(self, target: str, document: str) -> None:
+        """Keeps the learned cost model of a target (`XGBModel.to_json`), in place of an older one.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
         with self._lock:
-            self._refresh()
-            return sorted(key for key, where in self._index if where == target)
+            self.documents("models").keep(text_name(target), document)
+
+    def model(self, target: str) -> str | None:
+        """The document of the learned cost model of a target, or None."""
+        return self._text("models", target)
+
+    def keep_goal(self, run_id: str, goal: dict[str, Any]) -> None:
+        """Keeps where a run's present goal begins, in place of what was kept before.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with self._lock:
+            self.documents("goals").keep(text_name(run_id), json.dumps(goal))
+
+    def goal(self, run_id: str) -> dict[str, Any] | None:
+        """What `keep_goal` kept for the run last, or None."""
+        found = self._text("goals", run_id)
+        return None if found is None else dict(json.loads(found))
+
+    def keys(self) -> list[tuple[str, str]]:
+        """The (target, workload key) of all records, whatever their rules, sorted."""
+        return self._ask(self._index.keys)
+
+    def find(self, record_id: str) -> list[Record]:
+        """The records of which the id begins so, oldest first."""
+        columns = ["record_id", "target", "workload_key"]
+        keys = set()
+        for table in self.scan(columns):
+            for name, target, workload in zip(*table.to_pydict().values(), strict=True):
+                if name.startswith(record_id):
+                    keys.add((target, workload))
+        found = [row for table in self.scan(keys=keys) for row in from_table(table)]
+        return sorted((r for r in found if r.record_id.startswith(record_id)), key=_order)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Collection[tuple[str, str]] | None = None,
+    ) -> Iterator[pa.Table]:
+        """All readable records, each once, whatever their version and target, part by part.
+
+        Args:
+            columns: names of columns; all if not given.
+            keys: only records of these (target, workload key).
+
+        Returns:
+            Tables of bounded size; all records of a key are in one of them.
+        """
+        whole = Scan(columns, keys)
+        for attempt in range(_TRIES):
+            with self._lock:
+                self._look(force=attempt > 0)
+            try:
+                with self._lock:
+                    self._index.load()
+                yield from self._locked(whole.run(self._index))
+                return
+            except FileNotFoundError:
+                continue
+        raise self._restless()
+
+    def table(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Collection[tuple[str, str]] | None = None,
+    ) -> pa.Table:
+        """All of `scan` as one table, in no order."""
+        wanted = to_table([]).select(list(columns)) if columns is not None else to_table([])
+        return pa.concat_tables([wanted, *self.scan(columns, keys=keys)])
 
     def read(self) -> list[Record]:
         """All readable records, whatever their version and target, oldest first."""
-        with self._lock:
-            self._refresh()
-            by_id = {r.record_id: r for rows in self._files.values() for r in rows}
-            return sorted(by_id.values(), key=_order)
+        return sorted((row for table in self.scan() for row in from_table(table)), key=_order)
 
     def frame(self) -> pd.DataFrame:
         """All readable records as a pandas table, one row each, oldest first."""
-        return to_table(self.read()).to_pandas()
+        order = ("created_at", "run_id", "round", "record_id")
+        return self.table().sort_by([(name, "ascending") for name in order]).to_pandas()
 
     def distill(self, out: str | os.PathLike[str]) -> RecordStore:
         """Writes the best record of each (workload, target) to another store.
@@ -243,120 +287,79 @@ class RecordStore:
         Raises:
             StoreError: `out` cannot be written, or is this store.
         """
-        other = RecordStore(
-            out, rules_version=self._rules_version, engine_version=self._engine_version
-        )
-        if other._location.path == self._location.path:
+        other = RecordStore(out, rules_version=self._known.rules.version)
+        if other.location.path == self.location.path:
             raise StoreError(f"cannot distil the store {self.path!r} into itself: name another")
-        with self._lock:
-            self._refresh(force=True)
-            keys = set(self._index) | set(other._keys())
-            # all of ours: a final of ours may speak against a record that was distilled earlier
-            found = [[*self.of(*key), other.best(*key)] for key in sorted(keys)]
+        keys = sorted({*self.keys(), *other.keys()})
+        # all of ours: a final of ours may speak against a record that was distilled earlier
+        found = [[*self.of(key, target), other.best(key, target)] for target, key in keys]
         best = [best_of(r for r in rows if r is not None) for rows in found]
-        other._location.write(DISTILLED, _encode([r for r in best if r is not None]))
-        other._refresh(force=True)
-        return other
+        table = to_table(r for r in best if r is not None)
+        other.location.write(DISTILLED, encode(table))
+        return RecordStore(out, rules_version=self._known.rules.version)
 
-    def _keys(self) -> list[tuple[str, str]]:
+    def _own(
+        self, workload_key: str, target: str, device: DeviceIdentity | None, decide: bool = False
+    ) -> list[Record]:
+        key = (target, workload_key)
+        if decide:
+            found = self._known.deciding(key, self.documents("best"))
+        else:
+            found = sorted(self._known.all(key), key=_order)
+        return [row for row in found if device is None or device.owns(row)]
+
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        """The answer to a question that reads files; asked again if one of them was compacted."""
         with self._lock:
-            self._refresh(force=True)
-            return list(self._index)
+            for attempt in range(_TRIES):
+                try:
+                    self._look(force=attempt > 0)
+                    self._index.load()
+                    return question()
+                except FileNotFoundError:
+                    continue
+            raise self._restless()
 
-    def _refresh(self, *, force: bool = False) -> None:
-        """Reads the files that are new or changed since the last look; forgets those gone."""
-        now = time.monotonic()
-        if not force and not self._location.local and now - self._listed_at < _REMOTE_REFRESH_S:
-            return
-        stamps = self._location.list()
-        self._listed_at = now
-        if stamps == self._stamps:
-            return
-        gone = [name for name, stamp in self._stamps.items() if stamps.get(name) != stamp]
-        fresh = [name for name, stamp in stamps.items() if self._stamps.get(name) != stamp]
-        for name in gone:
-            self._files.pop(name, None)
-            self._bad.pop(name, None)
-        for name in fresh:
-            self._load(name)
-        self._stamps = stamps
-        if gone:
-            self._index, self._rounds, self._refuse = {}, set(), Counter()
-        self._best = {}
-        for name in sorted(self._files if gone else set(fresh) & set(self._files)):
-            self._enter(self._files[name], whole_round=name.split("/")[-1].startswith(ROUND))
+    def _locked(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Each table is read with the store locked, and handed on without."""
+        while True:
+            with self._lock:
+                table = next(tables, None)
+            if table is None:
+                return
+            yield table
 
-    def _load(self, name: str) -> None:
-        path = self._location.join(name)
-        try:
-            with pq.ParquetFile(
-                path, filesystem=self._location.filesystem, page_checksum_verification=True
-            ) as file:
-                check_schema(file.schema_arrow)
-                self._files[name] = from_table(file.read())
-        except FileNotFoundError:
-            return
-        except NotRecords as error:
-            self._bad[name] = f"{path}: not used: {error}"
-        except (pa.ArrowException, OSError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
-            self._bad[name] = f"{path}: not used: it cannot be read as Parquet ({reason})"
+    def _look(self, *, force: bool = False) -> None:
+        changes = self._listing.look(force=force)
+        if changes.added or changes.removed:
+            self._index.update(changes)
 
-    def _enter(self, rows: list[Record], *, whole_round: bool) -> None:
-        for row in rows:
-            if whole_round:
-                self._rounds.add((row.run_id, row.round))
-            reason = self._reason_to_refuse(row)
-            if reason:
-                self._refuse[reason] += 1
-            else:
-                key = (row.workload_key, row.target)
-                self._index.setdefault(key, {}).setdefault(row.record_id, row)
+    def _upgrade(self) -> None:
+        self._look(force=True)
+        for name in upgrade(self.location, self._listing.files):
+            self._index.mend(name)
+        self._upgraded = True
 
-    def _reason_to_refuse(self, row: Record) -> str:
-        asked = self._rules_version
-        version = asked(row.target) if callable(asked) else asked
-        if version is None and asked is not None:
-            return f"not used: of target {row.target}, which this Tilework does not know"
-        if version is not None and row.rules_version != version:
-            return f"not used: rules version {row.rules_version}, not {version}"
-        if self._engine_version is not None and row.engine_version != self._engine_version:
-            return f"not used: engine version {row.engine_version}, not {self._engine_version}"
-        return ""
+    def _write(self, name: str, content: bytes) -> None:
+        if not self.location.create(name, content):
+            try:
+                self._tables.read(name)
+            except (Unusable, FileNotFoundError):
+                self.location.write(name, content)
+        self._index.mend(name)
+        self._listing.wrote(name)
 
+    def _text(self, kind: str, name: str) -> str | None:
+        with self._lock:
+            content = self.documents(kind).read(text_name(name))
+            return None if content is None else content.decode()
 
-def file_name(run_id: str, round: int) -> str:
-    """The file of a round. Different run ids give different names, odd characters included."""
-    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", run_id)[:80]
-    if plain != run_id:
-        plain += "-" + hashlib.sha256(run_id.encode()).hexdigest()[:8]
-    return f"{ROUND}{plain}-{round:06d}.parquet"
-
-
-def _old_workload(stem: str, found: dict[str, object]) -> str:
-    if text_name(str(found["workload_key"])) != stem or not isinstance(found["dag"], str):
-        raise ValueError("it describes another workload")
-    return found["dag"]
-
-
-def _old_model(stem: str, found: dict[str, object]) -> str:
-    if text_name(str(found["target"])) != stem:
-        raise ValueError("it belongs to another target")
-    return json.dumps(found["model"])
-
-
-OLD_WORKLOADS, OLD_MODELS = OldForm(_old_workload), OldForm(_old_model)
-
-
-def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode()
+    def _restless(self) -> StoreBusy:
+        return StoreBusy(
+            f"cannot read the record store {self.path!r}: its files change faster than they can "
+            "be read; try again"
+        )
 
 
 def _order(record: Record) -> tuple[object, ...]:
     return (record.created_at, record.run_id, record.round, record.record_id)
-
-
-def _encode(records: list[Record]) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(to_table(records), sink, compression="zstd", write_page_checksum=True)
-    return bytes(sink.getvalue())

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage import RecordStore
+from storage.names import RoundName
 from storage.schema import SCHEMA, VERSION_KEY
-from tilework.errors import StoreError
+from tilework.errors import StoreBusy, StoreError
 from tilework.record import FACTS, Purpose
 
 FROZEN = Path(__file__).parent / "data" / "v1"
@@ -28,6 +29,12 @@ def folder(tmp_path, make_round):
     return tmp_path
 
 
+def first(folder):
+    """The file of the good round."""
+    (name,) = [name for name in os.listdir(folder) if RoundName.parse(name).round == 0]
+    return folder / name
+
+
 def only_problem(folder):
     store = RecordStore(folder)
     assert len(store.read()) == 3
@@ -37,7 +44,7 @@ def only_problem(folder):
 
 
 def test_half_a_file(folder):
-    whole = (folder / "round-run-000000.parquet").read_bytes()
+    whole = first(folder).read_bytes()
     (folder / "half.parquet").write_bytes(whole[: len(whole) // 2])
     assert "half.parquet: not used: it cannot be read as Parquet" in only_problem(folder)
 
@@ -48,12 +55,13 @@ def test_an_empty_file(folder):
 
 
 def test_a_file_with_a_flipped_bit(folder, make_round):
+    kept = first(folder)
     RecordStore(folder).append(make_round(round=1))
-    path = folder / "round-run-000001.parquet"
+    (path,) = set(folder.iterdir()) - {kept}
     content = bytearray(path.read_bytes())
     content[200] ^= 0xFF
     path.write_bytes(content)
-    assert "round-run-000001.parquet: not used" in only_problem(folder)
+    assert f"{path.name}: not used" in only_problem(folder)
 
 
 def test_a_foreign_file(folder):
@@ -67,14 +75,14 @@ def test_a_foreign_table(folder):
 
 
 def test_a_newer_schema(folder):
-    table = pq.read_table(folder / "round-run-000000.parquet")
+    table = pq.read_table(first(folder))
     newer = table.append_column("energy_j", pa.array([1.0] * 3))
     pq.write_table(newer.replace_schema_metadata({VERSION_KEY: b"5"}), folder / "new.parquet")
     assert "schema version 5 and this Tilework reads up to 4: update" in only_problem(folder)
 
 
 def test_columns_of_other_types(folder):
-    table = pq.read_table(folder / "round-run-000000.parquet")
+    table = pq.read_table(first(folder))
     at = SCHEMA.names.index("flops")
     bad = table.set_column(at, "flops", pa.array(["fast"] * 3))
     pq.write_table(bad, folder / "bad.parquet")
@@ -82,7 +90,7 @@ def test_columns_of_other_types(folder):
 
 
 def test_an_unknown_status(folder):
-    table = pq.read_table(folder / "round-run-000000.parquet")
+    table = pq.read_table(first(folder))
     at = SCHEMA.names.index("status")
     bad = table.set_column(at, SCHEMA.field("status"), pa.array(["great"] * 3))
     pq.write_table(bad, folder / "bad.parquet")
@@ -90,16 +98,16 @@ def test_an_unknown_status(folder):
 
 
 def test_files_of_the_first_schema_are_read(folder, make_record):
-    table = pq.read_table(folder / "round-run-000000.parquet").drop_columns(["purpose", *FACTS])
+    table = pq.read_table(first(folder)).drop_columns(["purpose", *FACTS])
     table = table.replace_schema_metadata({VERSION_KEY: b"1"})
-    pq.write_table(table, folder / "round-run-000000.parquet")
+    pq.write_table(table, first(folder))
     store = RecordStore(folder)
     assert store.problems == []
     assert {record.purpose for record in store.read()} == {Purpose.search}
 
 
 def test_missing_values(folder):
-    table = pq.read_table(folder / "round-run-000000.parquet")
+    table = pq.read_table(first(folder))
     at = SCHEMA.names.index("target")
     bad = table.set_column(at, "target", pa.array(["x", None, "x"]))
     pq.write_table(bad, folder / "bad.parquet")
@@ -108,19 +116,21 @@ def test_missing_values(folder):
 
 def test_rewritten_by_pandas_is_still_a_store(folder, make_round):
     frame = pd.read_parquet(folder)
+    first(folder).unlink()
     frame.to_parquet(folder / "copy.parquet")
-    (folder / "round-run-000000.parquet").unlink()
     store = RecordStore(folder)
     assert store.read() == make_round()
     assert store.problems == []
 
 
 def test_an_unreadable_round_is_measured_and_written_again(folder, make_round):
-    path = folder / "round-run-000000.parquet"
+    path = first(folder)
     path.write_bytes(path.read_bytes()[:100])
     store = RecordStore(folder)
+    assert store.of("conv", TARGET) == [] and path.name in store.problems[0]
     assert not store.has_round("run", 0)
     store.append(make_round())
+    assert len(store.of("conv", TARGET)) == 3
     assert store.has_round("run", 0)
     assert store.problems == []
 
@@ -144,10 +154,10 @@ def test_a_full_disk_leaves_nothing_behind(folder, make_round, monkeypatch, code
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(StoreError, match=hint) as caught:
+    with pytest.raises(StoreBusy, match=hint) as caught:
         RecordStore(folder).append(make_round(round=1))
     assert str(folder) in str(caught.value)
-    assert os.listdir(folder) == ["round-run-000000.parquet"]
+    assert os.listdir(folder) == [first(folder).name]
 
 
 def test_an_unknown_scheme():

@@ -1,0 +1,143 @@
+"""Records of the keys that were asked for, as objects, kept for the next question."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from storage.bests import Best, Bests, key_name, shard_of
+from storage.compacts import Key
+from storage.documents import Documents
+from storage.index import Index, Piece, of_keys
+from storage.schema import from_table
+from storage.tables import Unusable, in_parallel
+from tilework.record import Record
+
+_MOST_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which version of the rules a record must be of, see `RecordStore`."""
+
+    version: int | Callable[[str], int | None] | None
+
+    def refuse(self, record: Record) -> str:
+        """Why a record is not used; empty if it is."""
+        asked = self.version
+        version = asked(record.target) if callable(asked) else asked
+        if version is None and asked is not None:
+            return f"not used: of target {record.target}, which this Tilework does not know"
+        if version is not None and record.rules_version != version:
+            return f"not used: rules version {record.rules_version}, not {version}"
+        return ""
+
+
+@dataclass
+class _Known:
+    """What is known of a key.
+
+    Attributes:
+        whole: whether `records` are all of them, or those that decide what is best.
+        files: the files that are accounted for.
+        records: those that may be used, by id.
+        refused: how many others there are, by reason.
+    """
+
+    whole: bool
+    files: frozenset[str] = frozenset()
+    records: dict[str, Record] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+class KnownKeys:
+    """The records of keys, read when they are asked for, and again only where files are new."""
+
+    def __init__(self, index: Index, rules: Rules) -> None:
+        self.rules = rules
+        self._index = index
+        self._known: OrderedDict[Key, _Known] = OrderedDict()
+        self._rows = 0
+        self._shards: dict[str, dict[str, Best]] = {}
+
+    def all(self, key: Key) -> Iterable[Record]:
+        """All records of a key that may be used.
+
+        Raises:
+            FileNotFoundError: a file is gone: list again.
+            StoreBusy: the store cannot be read now.
+        """
+        return self._current(key, None).records.values()
+
+    def deciding(self, key: Key, documents: Documents) -> Iterable[Record]:
+        """Records of a key with the same `best_of` and `best_elsewhere` as all that may be used.
+
+        Raises:
+            FileNotFoundError, StoreBusy: as `all`.
+        """
+        return self._current(key, Bests(documents)).records.values()
+
+    def refused(self) -> dict[str, int]:
+        """How many records of the keys asked so far are not used, by reason."""
+        reasons = (reason for known in self._known.values() for reason in known.refused.values())
+        return dict(sorted(Counter(reasons).items()))
+
+    def _current(self, key: Key, bests: Bests | None) -> _Known:
+        pieces = self._index.pieces(key)
+        known = self._known.pop(key, None)
+        self._rows -= len(known.records) if known else 0
+        there = frozenset(piece.name for piece in pieces)
+        if known is None or not known.files <= there or not (known.whole or bests):
+            known = self._from_bests(key, bests, there) if bests else None
+        known = known or _Known(whole=True)
+        self._read(key, known, [piece for piece in pieces if piece.name not in known.files])
+        if known.refused and not known.whole:  # how many there are is to be told
+            known = _Known(whole=True)
+            self._read(key, known, pieces)
+        self._known[key] = known
+        self._rows += len(known.records)
+        while self._rows > _MOST_ROWS and len(self._known) > 1:
+            self._rows -= len(self._known.popitem(last=False)[1].records)
+        return known
+
+    def _from_bests(self, key: Key, bests: Bests, there: frozenset[str]) -> _Known | None:
+        """What the store's document of bests says of a key, if it can be relied on."""
+        name = key_name(key[1], key[0])
+        shard = shard_of(name)
+        for again in (False, True):
+            if again or shard not in self._shards:
+                self._shards[shard] = bests.shard(shard)
+            best = self._shards[shard].get(name)
+            new = None if best is None else self._index.uncovered(key, best.covers)
+            if best is not None and new is not None:
+                known = _Known(whole=False, files=there - {piece.name for piece in new})
+                self._add(known, best.records)
+                return known
+        return None
+
+    def _read(self, key: Key, known: _Known, pieces: list[Piece]) -> None:
+        found = in_parallel(self._index.tables.place, lambda p: self._rows_of(key, p), pieces)
+        read = set()
+        for piece, rows in zip(pieces, found, strict=True):
+            if isinstance(rows, str):
+                self._index.fail(piece.name, rows)
+            else:
+                self._add(known, rows)
+                read.add(piece.name)
+        known.files |= read
+
+    def _rows_of(self, key: Key, piece: Piece) -> list[Record] | str:
+        try:
+            table = self._index.tables.read(piece.name, row_groups=piece.row_groups)
+        except Unusable as error:
+            return str(error)
+        return from_table(of_keys(table, [key]))
+
+    def _add(self, known: _Known, records: Iterable[Record]) -> None:
+        for record in records:
+            reason = self.rules.refuse(record)
+            if reason:
+                known.refused[record.record_id] = reason
+            else:
+                known.records.setdefault(record.record_id, record)
