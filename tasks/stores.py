@@ -42,13 +42,13 @@ def rules_version(target: str) -> int | None:
 
 def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, int]:
     """How many records of these tasks' workloads are of other targets, by target."""
-    wanted = {(task.workload_key, str(task.target)) for task in tasks}
-    keys = {key for key, _ in wanted}
-    found = Counter(
-        record.target
-        for record in store.read()
-        if record.workload_key in keys and (record.workload_key, record.target) not in wanted
-    )
+    wanted = {(str(task.target), task.workload_key) for task in tasks}
+    workloads = {workload for _, workload in wanted}
+    known = store.keys()
+    others = [key for key in known if key[1] in workloads and key not in wanted]
+    found: Counter[str] = Counter()
+    for table in store.scan(["target"], keys=others) if others else ():
+        found.update(table.column("target").to_pylist())
     return dict(found)
 
 

@@ -67,13 +67,12 @@ def explain(
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
     chosen = found.tasks[int(number)]
     records = open_store(store)
+    rows = records.of(chosen.workload_key, str(chosen.target))
     for problem in records.problems:
         typer.secho(f"warning: {problem}", fg="yellow", err=True)
     for other, count in other_targets(records, [chosen]).items():
         typer.secho(f"{store}: {count} rows not shown: they are of target {other}", err=True)
-    document = explained(
-        chosen, records.of(chosen.workload_key, str(chosen.target)), measure=measure, tell=warn
-    )
+    document = explained(chosen, rows, measure=measure, tell=warn)
     if json:
         print_json(document)
         return
