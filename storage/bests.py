@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from storage.compacts import sort_rows, split_keys
 from storage.documents import Documents
 from storage.schema import SCHEMA, conform, from_table
-from tilework.record import Purpose, Record, Status
+from tilework.record import Purpose, Record, Status, writer_in
 
 KIND = "best"
 _COVERS_KEY = b"tilework.covers"
@@ -170,9 +170,8 @@ def _decides(rows: pa.Table, group: np.ndarray) -> np.ndarray:
     held = np.repeat(verdict, size)  # len(rows): no finals in this group
     has = held < len(rows)
     at = np.where(has, held, 0)
-    run = rows.column("run_id").combine_chunks().dictionary_encode().indices.to_numpy()
-    round_ = rows.column("round").to_numpy()
-    same = has & final & (run == run[at]) & (round_ == round_[at])
+    session = _sessions(rows, final)
+    same = has & final & (session == session[at])
     later = ~has | (time > time[at])
 
     winner = np.minimum.reduceat(np.where(same, rank, len(rows)), first)
@@ -184,6 +183,18 @@ def _decides(rows: pa.Table, group: np.ndarray) -> np.ndarray:
     lifted = np.where(later, rank, len(rows)) + group * (len(rows) + 1)
     keep |= later & (lifted == np.minimum.accumulate(lifted[::-1])[::-1])
     return keep
+
+
+def _sessions(rows: pa.Table, final: np.ndarray) -> np.ndarray:
+    """A number for each of the ``final`` rows: equal where run, round and writer are."""
+    few = rows.select(["run_id", "round", "record_id"]).filter(pa.array(final))
+    numbers: dict[tuple[str, int, str], int] = {}
+    found = np.full(len(rows), -1)
+    found[final] = [
+        numbers.setdefault((run, round, writer_in(name, run, round)), len(numbers))
+        for run, round, name in zip(*(column.to_pylist() for column in few.columns), strict=True)
+    ]
+    return found
 
 
 def _rank(rows: pa.Table) -> np.ndarray:

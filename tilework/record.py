@@ -162,8 +162,13 @@ def record_id(run_id: str, round: int, writer: str, position: int) -> str:
 
 def writer_of(record: Record) -> str:
     """Who wrote a record, by its id; empty for records from before writers had names."""
-    middle = record.record_id.removeprefix(f"{record.run_id}-{record.round:06d}-")
-    return middle.rpartition("-")[0] if middle != record.record_id else ""
+    return writer_in(record.record_id, record.run_id, record.round)
+
+
+def writer_in(record_id: str, run_id: str, round: int) -> str:
+    """`writer_of` the record with this id, of this round of this run."""
+    middle = record_id.removeprefix(f"{run_id}-{round:06d}-")
+    return middle.rpartition("-")[0] if middle != record_id else ""
 
 
 @runtime_checkable

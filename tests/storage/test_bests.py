@@ -11,7 +11,7 @@ from storage.documents import Documents
 from storage.files import Location
 from storage.names import key_part
 from storage.schema import SCHEMA, from_table, to_table
-from tilework.record import Purpose, Status, best_elsewhere, best_of
+from tilework.record import Purpose, Status, best_elsewhere, best_of, record_id
 from tilework.target.identity import DeviceIdentity
 
 FAST = DeviceIdentity("A CPU", (("cores", "2"),), calibration_s=2e-3)
@@ -26,10 +26,12 @@ def histories(draw, make):
     for index in range(draw(st.integers(1, 24))):
         device = draw(st.sampled_from((FAST, SLOW, OTHER, None)))
         final = draw(st.integers(0, 3)) == 0
+        run, round = draw(st.sampled_from(("p", "q"))), draw(st.integers(0, 3))
+        writer = draw(st.sampled_from(("", "w1", "w2")))
         record = make(
-            run_id=draw(st.sampled_from(("p", "q"))),
-            round=draw(st.integers(0, 3)),
-            record_id=f"r{draw(st.integers(0, 99)):02d}-{index}",
+            run_id=run,
+            round=round,
+            record_id=record_id(run, round, writer, 100 * draw(st.integers(0, 99)) + index),
             created_at=make().created_at + timedelta(seconds=draw(st.integers(0, 6))),
             latency_s=draw(st.sampled_from((None, 1e-3, 2e-3, 3e-3, 4e-3, 0.0))),
             status=draw(st.sampled_from((Status.ok, Status.ok, Status.timeout))),
