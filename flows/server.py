@@ -20,6 +20,13 @@ class Server:
     reachable: bool
     detail: str = ""
 
+    @property
+    def shown(self) -> str:
+        """The address as it may be shown: without a password."""
+        from storage.uris import shown
+
+        return shown(self.url)
+
 
 def configured_server(timeout_s: float = 3.0) -> Server:
     """Look up the API URL in Prefect's settings (environment, profile) and ask for its health."""
@@ -37,7 +44,9 @@ def configured_server(timeout_s: float = 3.0) -> Server:
         answer = httpx.get(f"{url.rstrip('/')}/health", timeout=timeout_s)
         answer.raise_for_status()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Server(url, False, f"{type(error).__name__}: {error}")
+        from storage.uris import without_secrets
+
+        return Server(url, False, f"{type(error).__name__}: {without_secrets(str(error), url)}")
     return Server(url, True)
 
 

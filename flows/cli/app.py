@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from flows.cli import bench, compile, doctor, explain, networks, records, tune
+from flows.cli import bench, compile, doctor, explain, networks, publish, records, tune
 from tilework.errors import TileworkError
 
 
@@ -74,4 +74,5 @@ app.command("bench")(bench.bench)
 app.command("explain")(explain.explain)
 app.command("reproduce")(explain.reproduce)
 app.add_typer(records.app, name="records")
+app.command("publish")(publish.publish)
 app.command("doctor")(doctor.doctor)

@@ -107,4 +107,4 @@ def _prefect() -> dict[str, str]:
     if not server.url:
         return {"server": "none configured: runs go without one (docs/prefect.md)"}
     state = "answers" if server.reachable else f"does not answer ({server.detail})"
-    return {"server": f"{server.url} {state}"}
+    return {"server": f"{server.shown} {state}"}

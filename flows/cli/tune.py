@@ -165,15 +165,15 @@ def _wants_flow(prefect: bool | None, reporter: Reporter) -> bool:
 
     server = configured_server()
     if server.reachable:
-        reporter.note(f"Prefect server {server.url}: this run shows in its UI")
+        reporter.note(f"Prefect server {server.shown}: this run shows in its UI")
         return True
     if prefect and server.url:
-        raise TileworkError(f"the Prefect server {server.url} does not answer ({server.detail})")
+        raise TileworkError(f"the Prefect server {server.shown} does not answer ({server.detail})")
     if prefect:
         reporter.note("no Prefect server is configured: starting a temporary one (slow)")
         return True
     if server.url:
-        reporter.note(f"the Prefect server {server.url} does not answer: running without it")
+        reporter.note(f"the Prefect server {server.shown} does not answer: running without it")
     return False
 
 

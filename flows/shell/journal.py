@@ -40,14 +40,23 @@ class Journal:
         name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(3).hex()}.jsonl"
         return cls(folder / name)
 
+    @staticmethod
+    def paths(folder: Path) -> list[Path]:
+        """The journals of all processes, the oldest first."""
+        return sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
+
     @classmethod
-    def left_behind(cls, folder: Path) -> Iterator[Journal]:
-        """The journals of processes that have ended, the oldest first, each locked for us."""
-        for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
-            journal = cls(path)
-            if journal._lock():
-                yield journal
-                journal.close()
+    def left_behind(cls, path: Path) -> Journal | None:
+        """The journal of a process that has ended, locked for us; None while the process lives."""
+        journal = cls(path)
+        try:
+            journal._open("r+b")
+        except OSError:  # it is held, or another has just finished with it
+            return None
+        if not path.exists():
+            journal.close()
+            return None
+        return journal
 
     def append(self, items: Iterable[Item]) -> None:
         """Keep ``items``; they survive the end of the process, however it ends.
@@ -101,14 +110,6 @@ class Journal:
             self._done.unlink(missing_ok=True)
         self._file.close()
         self._file = None
-
-    def _lock(self) -> bool:
-        """Open an existing file if its process has ended."""
-        try:
-            self._open("r+b")
-        except OSError:  # another process holds it, or has just finished with it
-            return False
-        return self.path.exists()
 
     def _open(self, mode: str) -> None:
         file = self.path.open(mode)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from flows.shell.backlog import Sends, replay, send_backlog
 from flows.shell.breaker import Breaker
 from flows.shell.items import Item, groups
 from flows.shell.journal import Journal
-from flows.shell.sender import Sender, Unreachable, impatient_context
+from flows.shell.sender import Unreachable, impatient_context
 
 LINGER_S = 0.3  # what comes within this time shares requests
 DOUBTFUL_S = 30.0  # a server that is killed may have lost what it took in so many seconds before
+WATCH_S = 2.0  # so often a server is asked how it is while it holds what it may lose
 LONGEST_END_S = 20.0  # what a busy server is waited for at the end of a process
 
 
@@ -29,7 +32,7 @@ class Publisher:
     def __init__(
         self,
         folder: Path,
-        sender: Sender,
+        sender: Sends,
         tell: Callable[[str], None] = lambda text: None,
         breaker: Breaker | None = None,
         linger_s: float = LINGER_S,
@@ -48,6 +51,7 @@ class Publisher:
         self._journal = Journal.new(folder)
         self._waiting: deque[Item] = deque()
         self._recent: deque[tuple[float, Item]] = deque()
+        self._process = os.getpid()
         self._changed = threading.Condition()
         self._put = self._handled = 0
         self._hurried = self._closing = False
@@ -77,7 +81,10 @@ class Publisher:
             self._changed.notify_all()
 
     def flush(self, wait_s: float) -> bool:
-        """Wait until all so far is sent or on disk, for ``wait_s`` at most; whether it is."""
+        """Wait until all so far is sent or on disk, for ``wait_s`` at most; whether it is.
+
+        A server that was away is asked again.
+        """
         with self._changed:
             wanted = self._put
             self._hurried = True
@@ -87,6 +94,8 @@ class Publisher:
     def close(self, wait_s: float = LONGEST_END_S) -> None:
         """Send what can be sent, keep the rest, end the thread."""
         atexit.unregister(self.close)
+        if os.getpid() != self._process:  # a fork has no thread
+            return
         self.flush(wait_s)
         with self._changed:
             self._closing = True
@@ -96,38 +105,55 @@ class Publisher:
     def _work(self) -> None:
         self._adopt()
         while not self._closing or self._waiting:
-            items = self._collect()
+            items, hurried = self._collect()
             try:
-                if self._breaker.closed:
-                    self._send(items)
-                else:
-                    self._journal.append(items)
-            except OSError as error:  # the journal's disk: keep them in memory
+                self._publish(items, hurried)
+            except OSError as error:  # the journal's disk: they stay in memory
                 self.tell(f"what is to be published cannot be kept on disk: {error}")
-                self._waiting.extendleft(reversed(items))
+                with self._changed:
+                    self._waiting.extendleft(reversed(items))
+                if self._closing:
+                    break
                 time.sleep(1.0)
-                if not self._closing:
-                    continue
-                break
+                continue
+            except Exception as error:  # one strange item must not end all publishing
+                self.tell(f"{len(items)} things cannot be published: {error!r}")
             with self._changed:
                 self._handled += len(items)
                 self._changed.notify_all()
-            if not self._breaker.closed and self._breaker.due_s == 0.0:
-                self._try_again()
+        self._end()
+
+    def _end(self) -> None:
+        """One more attempt before the process ends."""
+        if self.away:
+            self._try_again()
+        if self._waiting and not self.away:
+            self._send(list(self._waiting))
         self._journal.close()
         self._sender.close()
 
-    def _collect(self) -> list[Item]:
-        """What waits, after a moment in which more may come; nothing when an attempt is due."""
+    def _publish(self, items: list[Item], hurried: bool) -> None:
+        if not self._breaker.closed:
+            self._journal.append(items)
+            if hurried or self._breaker.due_s == 0.0:
+                self._try_again()
+        elif items:
+            self._send(items)
+        else:
+            self._watch()
+
+    def _collect(self) -> tuple[list[Item], bool]:
+        """What waits, after a moment in which more may come; and whether somebody waits for it."""
         with self._changed:
-            due = None if self._breaker.closed else self._breaker.due_s
-            self._changed.wait_for(lambda: self._waiting or self._closing, due)
+            pause = WATCH_S if self._recent else None
+            pause = pause if self._breaker.closed else self._breaker.due_s
+            self._changed.wait_for(lambda: self._waiting or self._hurried or self._closing, pause)
             if self._waiting:
                 self._changed.wait_for(lambda: self._hurried or self._closing, self._linger_s)
             items = list(self._waiting)
             self._waiting.clear()
-            self._hurried = False
-            return items
+            hurried, self._hurried = self._hurried, False
+            return items, hurried
 
     def _send(self, items: list[Item]) -> None:
         pending = groups(items)
@@ -143,8 +169,17 @@ class Publisher:
         """Keep in mind what the server may hold in memory only."""
         now = time.monotonic()
         self._recent.extend((now, item) for item in sent if item.kind == "event")
-        while self._recent and self._recent[0][0] < now - DOUBTFUL_S:
+        self._forget()
+
+    def _forget(self) -> None:
+        while self._recent and self._recent[0][0] < time.monotonic() - DOUBTFUL_S:
             self._recent.popleft()
+
+    def _watch(self) -> None:
+        """Notice a server that goes away while nothing is sent: it may forget what it took."""
+        self._forget()
+        if self._recent and not self._sender.alive():
+            self._leave([], Unreachable("its health was asked"))
 
     def _leave(self, unsent: list[Item], error: Exception) -> None:
         """Open the circuit: the server is away."""
@@ -159,7 +194,7 @@ class Publisher:
             self._breaker.failed()
             return
         try:
-            count = self._replay(self._journal)
+            count = replay(self._journal, self._sender, self._remember)
         except Unreachable:
             self._breaker.failed()
             return
@@ -169,18 +204,7 @@ class Publisher:
 
     def _adopt(self) -> None:
         """Publish what processes before this one could not."""
-        for journal in Journal.left_behind(self._folder):
-            try:
-                self._replay(journal)
-            except Unreachable:
-                return
-
-    def _replay(self, journal: Journal) -> int:
-        count = 0
-        for chunk in journal.chunks():
-            for group in groups(chunk):
-                self._sender.send(group)
-                self._remember(group)
-            count += len(chunk)
-        journal.clear()
-        return count
+        try:
+            send_backlog(self._folder, self._sender, self._remember)
+        except (Unreachable, OSError):
+            return  # the next one that succeeds with anything tries again

@@ -21,7 +21,7 @@ from prefect.client.schemas.responses import (
 from prefect.events.related import RESOURCE_CACHE
 from prefect.events.worker import EventsWorker, ProcessPoolForwardingEventsClient
 from prefect.exceptions import PrefectHTTPStatusError
-from prefect.logging.handlers import set_api_log_sink
+from prefect.logging.handlers import APILogHandler, set_api_log_sink
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import to_state_create
 from prefect.types import DateTime
@@ -46,6 +46,7 @@ def redirect(publisher: Publisher) -> None:
         ProcessPoolForwardingEventsClient, event_queue=_Events(publisher)
     )
     set_api_log_sink(_Logs(publisher).put)
+    APILogHandler().flush()  # the lines before this one are on Prefect's own way: five seconds
     # "Finished in state Completed()" of every task run would drown the lines of the rounds
     logging.getLogger("prefect.task_runs").setLevel(logging.WARNING)
 
