@@ -12,7 +12,7 @@ from flows.texts import budget_share, budget_text, total_text
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
-    from tasks.report import CheckResult, Progress, Standing, TuneReport
+    from tasks.report import Progress, Standing, TuneReport
     from tilework.search.report import TaskRow
 
 TOP = 5  # tasks that the live page shows
@@ -37,14 +37,14 @@ def live_page(
 
     Args:
         title: what runs.
-        state: what it is doing, or how it ended.
+        state: what it is doing, or how it ended (Markdown).
         progress: after its last round.
         first: when it began: what runs before this one had found.
         failed, measured: measurements since it began.
         warnings: the last of them.
         now: when this was written.
     """
-    lines = [f"# {title}", "", f"**{state}**", ""]
+    lines = [f"# {title}", "", state, ""]
     if progress is not None:
         lines += [_bar(budget_share(progress)), "", *_state_table(progress, first)]
         lines += [_row("failures", f"{failed} of {measured} measurements of this run")]
@@ -89,22 +89,10 @@ def summary_page(
 
 
 def verdict(report: TuneReport) -> str:
-    """One line: whether the module is good and was kept, and what the check of its output says."""
-    check = report.check
-    if report.failed:
-        return f"❌ **Failed**: {report.failed}. The module that was there is as it was."
-    if check is None:
-        return "**Not checked**: this machine cannot run the module."
-    kept = "kept" if report.module else "not asked for"
-    return f"✅ **Output right**: {check_text(check)}. Module {kept}."
-
-
-def check_text(check: CheckResult) -> str:
-    """What the output check found."""
-    return (
-        f"maximum relative error {check.max_rel_error:.1e} against {check.reference} "
-        f"({check.tolerance:.0e} allowed)"
-    )
+    """The report's verdict with a sign that is seen from afar."""
+    sign = "❌" if report.failed else "✅" if report.check is not None else "ℹ️"
+    stays = " The module that was there is as it was." if report.failed else ""
+    return f"{sign} **{report.verdict}**{stays}"
 
 
 def _state_table(progress: Progress, first: Progress | None) -> list[str]:

@@ -80,7 +80,7 @@ def published(
     Args:
         name: of the flow run.
         tags: of the flow run, beside those of its deployment.
-        tell: gets a line when the server goes away or comes back.
+        tell: gets a line, beside the run's log, when the server goes away or comes back.
 
     Raises:
         RuntimeError: outside of a flow.
@@ -96,9 +96,20 @@ def published(
     end_anyway(client, publisher)
     run = PublishedRun(context.flow_run, publisher)
     run.describe(name, tags)
-    publisher.tell = tell or (lambda text: None)
+    publisher.tell = _both(run.warning, tell)
     with TagsContext(current_tags=set()):
         yield run
+
+
+def _both(
+    first: Callable[[str], None], second: Callable[[str], None] | None
+) -> Callable[[str], None]:
+    def tell(text: str) -> None:
+        first(text)
+        if second is not None:
+            second(text)
+
+    return tell
 
 
 def publisher_for(url: str) -> Publisher:

@@ -33,7 +33,7 @@ class RunReporter(Reporter):
         self._key = key
         self._title = title
         self._inner = inner
-        self._state = "starting"
+        self._state = "**starting**"
         self._progress: Progress | None = None
         self._failed = self._measured = 0
         self._warnings: deque[str] = deque(maxlen=WARNINGS)
@@ -41,7 +41,7 @@ class RunReporter(Reporter):
 
     def stage(self, text: str) -> None:
         """Log it, show it as the run's state."""
-        self._state = text
+        self._state = f"**{text}**"
         self._run.info(text)
         self._inner.stage(text)
         self._write()
@@ -88,4 +88,4 @@ class RunReporter(Reporter):
             warnings=list(self._warnings),
             now=datetime.now(UTC),
         )
-        self._run.page(self._key, text, f"{self._title}: {self._state}")
+        self._run.page(self._key, text, f"{self._title}: {self._state.replace('**', '')}")
