@@ -1,0 +1,238 @@
+"""Parameters of the flows over many networks, and the file that names the networks.
+
+A zoo file is YAML or JSON:
+
+    defaults: {threads: 2}
+    networks:
+      - resnet-18                                  # short for {network: resnet-18}
+      - {network: mobilenet, use: 5}               # five calls for each one of resnet-18
+      - {network: models/net.onnx, precision: bf16}  # relative to the file
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from flows.settings import Effort, Layout, TuneSettings
+from tasks.network import is_onnx, network_label, parse_sparse
+from tilework.dtypes import Precision
+from tilework.errors import TileworkError
+from tilework.target import Target
+
+
+class SettingsError(TileworkError):
+    """Settings, or a file of them, that cannot be used."""
+
+
+class ZooNetwork(BaseModel):
+    """A network of a zoo: what is compiled for which machine, and how much it is used."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    network: str = Field(min_length=1, description="A built-in network's name, or an ONNX file")
+    use: float = Field(1.0, gt=0, description="How often it runs, relative to the others")
+    target: str = Field("llvm -mcpu=native", description="Machine to tune for")
+    threads: int | None = Field(None, ge=1, description="Threads of the network; none: all cores")
+    batch: int = Field(1, ge=1, description="Batch size of a built-in network")
+    layout: Layout = Field("NHWC", description="Input layout of a built-in network")
+    shapes: tuple[str, ...] = Field((), description="NAME=1,3,224,224 for an ONNX file's inputs")
+    precision: Precision = Field("f32", description="Weights and values between kernels")
+    sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
+    block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
+    output: str = Field("", description="File of the module in the folder; none: made of the rest")
+
+    @field_validator("output")
+    @classmethod
+    def _inside(cls, output: str) -> str:
+        if output and (Path(output).name != output or output.startswith(".")):
+            raise ValueError(f"{output!r}: name a file, not a path; it goes to the folder")
+        return output
+
+    @property
+    def label(self) -> str:
+        """A short name of the network for records and lines."""
+        return network_label(self.network, parse_sparse(self.sparse, self.block))
+
+    def file_name(self) -> str:
+        """The module's file: ``output``, or a name that says what else the same network is not.
+
+        It depends on nothing but this network's settings, so that it stays when others come.
+
+        Raises:
+            TargetError: the target text does not name a supported machine.
+        """
+        if self.output:
+            return self.output
+        parts = [self.label]
+        if self.batch != 1:
+            parts.append(f"b{self.batch}")
+        if self.layout != "NHWC":
+            parts.append(self.layout)
+        if self.precision != "f32":
+            parts.append(self.precision)
+        return "-".join([*parts, *_target_words(self.resolved_target())]) + ".tw"
+
+    def resolved_target(self) -> Target:
+        """The target with ``threads`` applied.
+
+        Raises:
+            TargetError: the target text does not name a supported machine.
+        """
+        target = Target(self.target)
+        return target if self.threads is None else target.with_cores(self.threads)
+
+    def tune_settings(self, store: str, output: str, **more: Any) -> TuneSettings:
+        """This network alone, as `tune-network` takes it; ``more`` are further settings of it."""
+        own = self.model_dump(exclude={"use", "output"})
+        return TuneSettings(**own, store=store, output=output, **more)
+
+
+def _target_words(target: Target) -> list[str]:
+    """``llvm -mcpu=znver4 -num-cores=2`` as ``llvm``, ``znver4``, ``x2``."""
+    kind, *options = str(target).split()
+    words = [kind]
+    for option in options:
+        name, _, value = option.lstrip("-").partition("=")
+        value = re.sub(r"[^A-Za-z0-9.]+", "-", value or name).strip("-")
+        words.append(f"x{value}" if name == "num-cores" else value)
+    return words
+
+
+class _ManyNetworks(BaseModel):
+    """What the flows over many networks have in common: which they are, records, modules."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str = Field("", description="Zoo file (YAML or JSON) that names the networks")
+    networks: tuple[ZooNetwork, ...] = Field(
+        (), description="The networks, where there is no file"
+    )
+    store: str = Field("records", description="Record store: a directory or a URI")
+    folder: str = Field("modules", description="Where modules are kept; empty: they are not")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> _ManyNetworks:
+        if bool(self.file) == bool(self.networks):
+            raise ValueError("name the networks, or a file that does: one of the two")
+        return self
+
+    def members(self) -> tuple[ZooNetwork, ...]:
+        """The networks, from the file if there is one.
+
+        Raises:
+            SettingsError: the file cannot be read, or two networks write the same module.
+        """
+        return read_zoo(self.file) if self.file else self.networks
+
+
+class ZooSettings(_ManyNetworks):
+    """Which networks to tune, and how much to spend on all of them together.
+
+    Either of ``trials`` and ``seconds`` replaces the budgets of ``effort``, which are as many
+    times as large as for one network as there are networks.
+    """
+
+    effort: Effort = Field("quick", description="How thorough: budgets and search depth")
+    trials: int | None = Field(None, ge=1, description="Measurements of all networks together")
+    seconds: float | None = Field(None, gt=0, description="Search time of all networks together")
+    min_gain: float | None = Field(
+        None, ge=0, lt=1, description="Stop when a round promises a smaller share; none: effort's"
+    )
+    extend: bool = Field(False, description="Spend the budget on top of what was spent before")
+    seed: int = Field(0, ge=0, description="Same seed and records give the same candidates")
+
+
+class ReleaseSettings(_ManyNetworks):
+    """Which networks to compile again where the best schedules on record have changed."""
+
+    force: bool = Field(False, description="Compile all, whether anything changed or not")
+
+
+def read_zoo(path: str) -> tuple[ZooNetwork, ...]:
+    """The networks that a zoo file names; paths in it are relative to its folder.
+
+    Raises:
+        SettingsError: the file is missing, no YAML or JSON, or says something else.
+    """
+    file = Path(path)
+    try:
+        document = yaml.safe_load(file.read_text())  # every JSON document is YAML
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+        raise SettingsError(f"zoo file {path}: {reason}; name a YAML or JSON file") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where is not None else ""
+        raise SettingsError(f"zoo file {path}{line}: neither YAML nor JSON") from None
+    return _networks_of(document, path, file.parent)
+
+
+def _networks_of(document: Any, path: str, folder: Path) -> tuple[ZooNetwork, ...]:
+    if not isinstance(document, Mapping) or not isinstance(document.get("networks"), list):
+        raise SettingsError(
+            f"zoo file {path}: it needs a list `networks`, such as `networks: [resnet-18]`"
+        )
+    if unknown := sorted(set(map(str, document)) - {"networks", "defaults"}):
+        raise SettingsError(
+            f"zoo file {path}: unknown {', '.join(unknown)}; it holds `networks` and `defaults`"
+        )
+    defaults = document.get("defaults") or {}
+    if not isinstance(defaults, Mapping):
+        raise SettingsError(f"zoo file {path}: `defaults` is a mapping, such as {{threads: 2}}")
+    if not document["networks"]:
+        raise SettingsError(f"zoo file {path}: it names no network")
+    found = []
+    for place, entry in enumerate(document["networks"], start=1):
+        given = {"network": entry} if isinstance(entry, str) else entry
+        if not isinstance(given, Mapping):
+            raise SettingsError(
+                f"zoo file {path}: network {place} is neither a name nor a mapping"
+            )
+        try:
+            network = ZooNetwork.model_validate({**defaults, **given})
+        except ValidationError as error:
+            raise SettingsError(
+                f"zoo file {path}: network {place}: {first_error(error)}"
+            ) from None
+        if is_onnx(network.network) and not Path(network.network).is_absolute():
+            network = network.model_copy(update={"network": str(folder / network.network)})
+        found.append(network)
+    return tuple(found)
+
+
+def parse_network(text: str, **more: Any) -> ZooNetwork:
+    """A network from ``NET`` or ``NET=USE``; ``more`` are further settings of it.
+
+    Raises:
+        SettingsError: the use is not positive, or something else is wrong.
+    """
+    name, given, use = text.rpartition("=")
+    if given and re.fullmatch(r"[-+0-9.eE]+", use):
+        more["use"] = use
+    else:
+        name = text
+    try:
+        return ZooNetwork(network=name, **more)
+    except ValidationError as error:
+        raise SettingsError(f"{text}: {first_error(error)}") from None
+
+
+def first_error(error: ValidationError) -> str:
+    """What is wrong, in one line: the place and the reason of the first error."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {reason}" if place else reason
