@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import (
@@ -26,11 +27,14 @@ from pydantic import (
     model_validator,
 )
 
-from flows.settings import Effort, Layout, TuneSettings
-from tasks.network import is_onnx, network_label, parse_sparse
+from flows.settings import Effort, Layout
+from tasks.network import NetworkSpec, is_onnx, parse_sparse
 from tilework.dtypes import Precision
 from tilework.errors import TileworkError
 from tilework.target import Target
+
+if TYPE_CHECKING:
+    from tilework.search import TuningOptions
 
 
 class SettingsError(TileworkError):
@@ -61,11 +65,6 @@ class ZooNetwork(BaseModel):
             raise ValueError(f"{output!r}: name a file, not a path; it goes to the folder")
         return output
 
-    @property
-    def label(self) -> str:
-        """A short name of the network for records and lines."""
-        return network_label(self.network, parse_sparse(self.sparse, self.block))
-
     def file_name(self) -> str:
         """The module's file: ``output``, or a name that says what else the same network is not.
 
@@ -73,10 +72,11 @@ class ZooNetwork(BaseModel):
 
         Raises:
             TargetError: the target text does not name a supported machine.
+            NetworkError: ``sparse`` or ``block`` cannot be read.
         """
         if self.output:
             return self.output
-        parts = [self.label]
+        parts = [self.spec().label]
         if self.batch != 1:
             parts.append(f"b{self.batch}")
         if self.layout != "NHWC":
@@ -94,10 +94,16 @@ class ZooNetwork(BaseModel):
         target = Target(self.target)
         return target if self.threads is None else target.with_cores(self.threads)
 
-    def tune_settings(self, store: str, output: str, **more: Any) -> TuneSettings:
-        """This network alone, as `tune-network` takes it; ``more`` are further settings of it."""
-        own = self.model_dump(exclude={"use", "output"})
-        return TuneSettings(**own, store=store, output=output, **more)
+    def spec(self) -> NetworkSpec:
+        """Which network, and in which form.
+
+        Raises:
+            NetworkError: ``sparse`` or ``block`` cannot be read.
+        """
+        sparse = parse_sparse(self.sparse, self.block)
+        return NetworkSpec(
+            self.network, self.batch, self.layout, self.precision, self.shapes, sparse
+        )
 
 
 def _target_words(target: Target) -> list[str]:
@@ -153,6 +159,20 @@ class ZooSettings(_ManyNetworks):
     )
     extend: bool = Field(False, description="Spend the budget on top of what was spent before")
     seed: int = Field(0, ge=0, description="Same seed and records give the same candidates")
+
+    def tuning_options(self, networks: int) -> TuningOptions:
+        """The search options of ``effort``, with budgets for so many networks, or those given."""
+        from tilework.search import EFFORTS
+
+        options = EFFORTS[self.effort]
+        if self.min_gain is not None:
+            options = replace(options, min_gain=self.min_gain)
+        trials, seconds = self.trials, self.seconds
+        if trials is None and seconds is None:
+            trials, seconds = options.num_measure_trials, options.seconds
+            trials = None if trials is None else trials * networks
+            seconds = None if seconds is None else seconds * networks
+        return replace(options, num_measure_trials=trials, seconds=seconds)
 
 
 class ReleaseSettings(_ManyNetworks):

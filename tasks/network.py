@@ -185,9 +185,25 @@ def extract(spec: NetworkSpec, target: Target) -> Extracted:
 
     net = load_network(spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse)
     tasks, weights = tw.extract_tasks(net, target, precision=spec.precision)
-    identity = fingerprint(spec.network, spec.batch, spec.layout, spec.shapes)
+    return Extracted(spec, net, spec_fingerprint(spec), tasks, weights)
+
+
+def spec_fingerprint(spec: NetworkSpec) -> str:
+    """Identity of a network's content, precision and sparsity; nothing is loaded for it.
+
+    Raises:
+        NetworkError: there is no such network or file any more.
+    """
+    import tilework as tw
+
+    if not is_onnx(spec.network):
+        tw.zoo.outline(spec.network, spec.batch, spec.layout)
+    try:
+        identity = fingerprint(spec.network, spec.batch, spec.layout, spec.shapes)
+    except OSError as error:
+        raise NetworkError(f"{spec.network}: {error.strerror or error}") from error
     if spec.precision != "f32":
         identity += f"-{spec.precision}"
     if spec.sparse is not None:
         identity += f"-sparse-{spec.sparse.identity}"
-    return Extracted(spec, net, identity, tasks, weights)
+    return identity

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from tilework.errors import ModuleError
 
 if TYPE_CHECKING:
+    from tasks.report import Finished
     from tilework.record import History
     from tilework.target import Target
     from tilework.target.identity import DeviceIdentity
@@ -26,6 +27,8 @@ MANIFEST = "release.json"
 """Name of the manifest in a release's folder."""
 FORMAT = 1
 """Version of the manifest; a newer one is refused."""
+
+State = Literal["made", "unchanged", "held", "refused", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,23 @@ class Made:
     rules: int
     records: dict[str, tuple[str, ...]]
 
+    @classmethod
+    def of(cls, fingerprint: str, target: Target, history: History, keys: Sequence[str]) -> Made:
+        """What a network with these workloads would be made from now."""
+        from tilework import __version__
+        from tilework.space import space_of
+        from tilework.target.identity import device_here
+
+        device = device_here(target)
+        return cls(
+            fingerprint,
+            str(target),
+            "" if device is None else device.id,
+            __version__,
+            space_of(target).version,
+            records_of(keys, target, history, device),
+        )
+
     def against(self, old: Made) -> str:
         """What is another than in an old one, in a few words; empty if nothing is."""
         said = {
@@ -67,14 +87,37 @@ class Made:
         return f"{count} of {len(keys)} tasks have other records" if count else ""
 
 
+def records_of(
+    keys: Sequence[str], target: Target, history: History, device: DeviceIdentity | None
+) -> dict[str, tuple[str, ...]]:
+    """Ids of the records that decide the schedules of workloads; see `tilework.compiler.choose`.
+
+    The best of the device decides alone. Where it has none, those of other devices and of related
+    targets may: any change of theirs counts then.
+    """
+    return {key: _deciding(key, target, history, device) for key in keys}
+
+
+def _deciding(
+    key: str, target: Target, history: History, device: DeviceIdentity | None
+) -> tuple[str, ...]:
+    found = []
+    for place, one in enumerate((target, *target.relatives())):
+        own = None if device is None else history.best(key, str(one), device)
+        if own is not None and place == 0:
+            return (own.record_id,)
+        found += [own] if own is not None else history.hints(key, str(one), device)
+    return tuple(record.record_id for record in found)
+
+
 @dataclass(frozen=True)
 class Entry:
     """One module of a release.
 
     Attributes:
         network, precision: for people.
-        made: what the file was made from; None if no module was ever kept.
-        sha256: of the file; empty likewise.
+        sha256: of the file that is there; empty if there is none.
+        made: what it was made from; None if that is not known.
         latency_ms, untuned_ms: medians when it was compared; None where that was impossible.
         max_rel_error, reference: of the check of its output; None and empty likewise.
         refused: what a module was made from that was not kept, after this one; None if none was.
@@ -84,8 +127,8 @@ class Entry:
 
     network: str
     precision: str
-    made: Made | None = None
     sha256: str = ""
+    made: Made | None = None
     latency_ms: float | None = None
     untuned_ms: float | None = None
     max_rel_error: float | None = None
@@ -93,6 +136,36 @@ class Entry:
     refused: Made | None = None
     reason: str = ""
     wrong: bool = False
+
+    def judged(self, now: Callable[[Sequence[str]], Made]) -> tuple[State | None, str]:
+        """The state of a module that need not be made again, and why; None, and what has changed.
+
+        Args:
+            now: what a network with these workload keys would be made from.
+        """
+        if self.refused is not None and not now(list(self.refused.records)).against(self.refused):
+            return "refused" if self.wrong else "held", f"refused before: {self.reason}"
+        if self.made is None:
+            return None, "not made before"
+        changed = now(list(self.made.records)).against(self.made)
+        return (None, changed) if changed else ("unchanged", "")
+
+    def after(self, finished: Finished, made: Made, sha256: str) -> Entry:
+        """What is known once a module was made of ``made``, and kept or refused."""
+        check, standing = finished.check, finished.standing
+        if finished.failed:
+            wrong = check is not None and not check.passed
+            return replace(self, sha256=sha256, refused=made, reason=finished.failed, wrong=wrong)
+        return Entry(
+            self.network,
+            self.precision,
+            sha256,
+            made,
+            None if standing is None else standing.tuned.median_ms,
+            None if standing is None else standing.untuned.median_ms,
+            None if check is None else check.max_rel_error,
+            "" if check is None else check.reference,
+        )
 
 
 @dataclass(frozen=True)
@@ -102,6 +175,7 @@ class _Document:
 
 
 _DOCUMENT = TypeAdapter(_Document)
+_ANY = TypeAdapter(dict[str, object])
 
 
 class Manifest:
@@ -118,6 +192,22 @@ class Manifest:
         self.folder = folder
         self.damaged = ""
         self._entries = self._read()
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> Manifest:
+        """The manifest of a folder, which is made if it is missing.
+
+        Raises:
+            ModuleError: the folder cannot be made or written, or its manifest cannot be used.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ModuleError(f"cannot make the folder {folder}: {reason}") from error
+        if not os.access(folder, os.W_OK):
+            raise ModuleError(f"cannot write modules to {folder}: name a folder that is writable")
+        return cls(folder)
 
     def entry(self, file: str) -> Entry | None:
         """What is known of a file; None if nothing is, or if the file was changed since."""
@@ -156,7 +246,7 @@ class Manifest:
         except OSError as error:
             raise ModuleError(f"cannot read {path}: {error.strerror or error}") from error
         try:
-            version = TypeAdapter(dict[str, object]).validate_json(text).get("format")
+            version = _ANY.validate_json(text).get("format")
             if isinstance(version, int) and version > FORMAT:
                 raise ModuleError(
                     f"{path} was written by a newer Tilework: use that one, or another folder"
@@ -165,30 +255,6 @@ class Manifest:
         except ValidationError:
             self.damaged = f"{path} is damaged: every module counts as changed"
             return {}
-
-
-def records_of(
-    keys: Sequence[str], target: Target, history: History, device: DeviceIdentity | None
-) -> dict[str, tuple[str, ...]]:
-    """Ids of the records that decide the schedules of workloads; see `tilework.compiler.choose`.
-
-    The best of the device decides alone. Where it has none, those of other devices and of related
-    targets may: any change of theirs counts then.
-    """
-    return {key: _deciding(key, target, history, device) for key in keys}
-
-
-def _deciding(
-    key: str, target: Target, history: History, device: DeviceIdentity | None
-) -> tuple[str, ...]:
-    own = history.best(key, str(target), device)
-    if own is not None:
-        return (own.record_id,)
-    found = [] if device is None else history.hints(key, str(target), device)
-    for relative in target.relatives():
-        best = history.best(key, str(relative), device)
-        found += [] if best is None else [best]
-    return tuple(record.record_id for record in found)
 
 
 def sha256_of(path: Path) -> str:
@@ -204,3 +270,65 @@ def sha256_of(path: Path) -> str:
         return ""
     except OSError as error:
         raise ModuleError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one network of a zoo or a release.
+
+    Attributes:
+        network, target, precision: which one.
+        use: how often it runs, relative to the others.
+        state: ``made`` (compiled, checked, kept), ``unchanged`` (the module that is there is
+            what would be made), ``held`` (what would be made was refused before as too slow; the
+            old one stays), ``refused`` (it is wrong, or too slow), ``failed`` (it could not be
+            compiled, or not tuned), ``skipped`` (nothing can be compiled for its target).
+        reason: why, in one line; of what was made: what had changed.
+        module: the file that is there; empty if there is none.
+        finished: check and times; None if it was not compiled now.
+        latency_ms, untuned_ms: of the module that is there; None if it was never timed.
+    """
+
+    network: str
+    target: str
+    precision: str
+    use: float = 1.0
+    state: State = "skipped"
+    reason: str = ""
+    module: str = ""
+    finished: Finished | None = None
+    latency_ms: float | None = None
+    untuned_ms: float | None = None
+
+    @property
+    def bad(self) -> bool:
+        """Whether somebody has to look at it: the run as a whole has failed then."""
+        return self.state in ("refused", "failed")
+
+
+def failure(outcomes: Sequence[Outcome]) -> str:
+    """What went wrong in a run over many networks, in one line; empty if nothing did."""
+    bad = [f"{one.network} for {one.target}: {one.reason}" for one in outcomes if one.bad]
+    if not bad:
+        return ""
+    others = "the others are done" if len(bad) < len(outcomes) else "no other is there"
+    return f"{len(bad)} of {len(outcomes)} networks failed, {others}: {'; '.join(bad)}"
+
+
+def mix_ms(outcomes: Sequence[Outcome]) -> tuple[float, float] | None:
+    """Mean latency of one call, untuned and as it is now, by use, in ms; None if none was timed.
+
+    Networks without both times are left out.
+    """
+    timed = [
+        (one.use, one.untuned_ms, one.latency_ms)
+        for one in outcomes
+        if one.untuned_ms is not None and one.latency_ms is not None
+    ]
+    total = sum(use for use, _, _ in timed)
+    if not timed:
+        return None
+    return (
+        sum(use * untuned for use, untuned, _ in timed) / total,
+        sum(use * latency for use, _, latency in timed) / total,
+    )

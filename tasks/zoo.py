@@ -9,12 +9,22 @@ which search's next round promises to save most for what it costs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tilework.errors import StoreError, TileworkError
+from tilework.record import Purpose, writer_of
+
 if TYPE_CHECKING:
-    from tilework.search import TuningSession
+    from datetime import datetime
+
+    from tasks.report import Progress
+    from tasks.run import TuningRun
+    from tilework.search import TuningOptions
+    from tilework.search.report import Round, TaskRow
     from tilework.task import SearchTask
 
 PACE = 0.3
@@ -26,12 +36,16 @@ class Share:
     """What one network adds to a zoo: its tasks, its calls of each, and how often it is used.
 
     Attributes:
+        target: text of the target.
         label: the network's short name.
+        fingerprint: identity of its content.
         use: relative to the other networks; above 0.
         tasks, calls: distinct tasks, and how often the network calls each.
     """
 
+    target: str
     label: str
+    fingerprint: str
     use: float
     tasks: Sequence[SearchTask]
     calls: Sequence[float]
@@ -47,31 +61,34 @@ class Merged:
         weights: calls of each in one run of the mix of networks; a network whose use is a tenth
             of the sum counts a tenth.
         labels: the network in which each weighs most.
+        networks: fingerprints of the networks.
     """
 
     target: str
     tasks: list[SearchTask]
     weights: list[float]
     labels: list[str]
+    networks: list[str]
 
 
 def merge(shares: Sequence[Share]) -> list[Merged]:
     """The tasks of several networks by target, each task once."""
-    total = sum(share.use for share in shares)
-    targets: dict[str, dict[str, _Task]] = {}
+    total = math.fsum(share.use for share in shares)
+    found: dict[str, dict[str, _Task]] = {}
     for share in shares:
+        tasks = found.setdefault(share.target, {})
         for task, calls in zip(share.tasks, share.calls, strict=True):
-            found = targets.setdefault(str(task.target), {})
-            known = found.setdefault(task.workload_key, _Task(task))
+            known = tasks.setdefault(task.workload_key, _Task(task))
             known.add(share.label, calls * share.use / total)
     return [
         Merged(
             target,
-            [one.task for one in found.values()],
-            [one.weight for one in found.values()],
-            [one.label for one in found.values()],
+            [one.task for one in tasks.values()],
+            [one.weight for one in tasks.values()],
+            [one.label for one in tasks.values()],
+            [share.fingerprint for share in shares if share.target == target],
         )
-        for target, found in targets.items()
+        for target, tasks in found.items()
     ]
 
 
@@ -124,20 +141,27 @@ def choose(offers: Sequence[Offer]) -> int:
 class Lane:
     """One search of a zoo, and the pace at which it spends.
 
-    Args:
-        session: the search; it spends from a budget that the lanes share.
+    Attributes:
+        run: the search; it spends from a budget that the lanes share.
+        failed: why it could not go on; empty while it can.
     """
 
-    def __init__(self, session: TuningSession) -> None:
-        self.session = session
+    def __init__(self, run: TuningRun) -> None:
+        self.run = run
+        self.failed = ""
         self._seconds_per_trial: float | None = None
 
     def offer(self) -> Offer | None:
-        """The search's next round; None if it is over."""
-        index = self.session.next_task()
+        """The search's next round; None if it is over.
+
+        Raises:
+            TuningError: every candidate of the search has failed.
+        """
+        session = self.run.session
+        index = None if self.failed else session.next_task()
         if index is None:
             return None
-        scheduler, budget = self.session.scheduler, self.session.budget
+        scheduler, budget = session.scheduler, session.budget
         first = scheduler.states[index].rounds == 0
         trials = budget.round_size(first, scheduler.negligible(index))
         cost: float | None = float(trials)
@@ -153,6 +177,118 @@ class Lane:
             self._seconds_per_trial = pace if known is None else known + PACE * (pace - known)
 
     def at_stake_s(self, index: int) -> float:
-        """Seconds of the mix's latency that a task takes: finals of the heaviest come first."""
-        scheduler = self.session.scheduler
+        """Seconds of the mix's latency that a task takes."""
+        scheduler = self.run.session.scheduler
         return scheduler.shares()[index] * scheduler.estimated_total_s()
+
+
+class Zoo:
+    """Searches that spend from one budget, the most promising one first.
+
+    Args:
+        runs: one for each target; what they have spent before counts.
+        options: the budget of all together.
+        clock: seconds since some moment.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[TuningRun],
+        options: TuningOptions,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        from tilework.search.budget import Budget
+
+        self.lanes = [Lane(run) for run in runs]
+        self.resumed_rounds = sum(run.resumed_rounds for run in runs)
+        self.budget = Budget(options, sum(len(run.plan.tasks) for run in runs), clock)
+        self.budget.trials = sum(run.session.budget.trials for run in runs)
+        self.budget.restore_time(time for run in runs for time in _rounds_ended(run))
+        for run in runs:
+            run.session.budget = self.budget
+
+    def next_round(self) -> tuple[Lane, int] | None:
+        """Whose turn it is, and which task it measures; None if all searches are over.
+
+        A search that cannot go on is told by `Lane.failed`; the others do.
+        """
+        lanes, offers = [], []
+        for lane in self.lanes:
+            with self.attempt(lane):
+                offer = lane.offer()
+                if offer is not None:
+                    lanes.append(lane)
+                    offers.append(offer)
+        if not offers:
+            return None
+        place = choose(offers)
+        return lanes[place], offers[place].index
+
+    def next_final(self) -> tuple[Lane, int] | None:
+        """Whose fastest candidates of which task are timed in turns next; None: no more.
+
+        What takes most of the mix's latency comes first.
+        """
+        found = []
+        for place, lane in enumerate(self.lanes):
+            index = None if lane.failed else lane.run.next_final()
+            if index is not None:
+                found.append((lane.at_stake_s(index), -place, index))
+        if not found:
+            return None
+        _, place, index = max(found)
+        return self.lanes[-place], index
+
+    @contextmanager
+    def attempt(self, lane: Lane) -> Iterator[None]:
+        """What fails in here ends one search, and not the others; the store's errors end all."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except TileworkError as error:
+            lane.failed = str(error)
+
+    @property
+    def stopped(self) -> str:
+        """Why the search ended."""
+        reasons = [lane.failed or lane.run.session.result().stopped for lane in self.lanes]
+        return "; ".join(dict.fromkeys(reasons))
+
+    def progress(self, lane: Lane | None = None, last: Round | None = None) -> Progress:
+        """Where all searches stand together, after the round ``last`` of one of them."""
+        rows: list[TaskRow] = []
+        parts = []
+        current = None
+        for one in self.lanes:
+            part = one.run.progress(last if one is lane else None)
+            if part.current is not None:
+                current = part.current + len(rows)
+            mark = f" ({part.target})" if len(self.lanes) > 1 else ""
+            rows += [
+                replace(row, id=len(rows) + row.id, desc=row.desc + mark) for row in part.rows
+            ]
+            parts.append(part)
+        shown = parts[0 if lane is None else self.lanes.index(lane)]
+        return replace(
+            shown,
+            target=" + ".join(part.target for part in parts),
+            rows=tuple(rows),
+            rounds=sum(part.rounds for part in parts),
+            estimated_total_s=math.fsum(part.estimated_total_s for part in parts),
+            settled=sum(part.settled for part in parts),
+            drifted_rounds=sum(part.drifted_rounds for part in parts),
+            current=current,
+        )
+
+
+def _rounds_ended(run: TuningRun) -> list[datetime]:
+    """When each round of a run that the store holds was committed."""
+    ended: dict[tuple[int, str], datetime] = {}
+    for task in run.plan.tasks:
+        for record in run.store.of(task.workload_key, str(task.target)):
+            searched = record.purpose in (Purpose.search, Purpose.refused)
+            if searched and record.run_id == run.plan.run_id:
+                part = (record.round, writer_of(record))
+                ended[part] = max(record.created_at, ended.get(part, record.created_at))
+    return list(ended.values())

@@ -125,8 +125,15 @@ def test_modules_of_one_network_have_names_that_tell_them_apart():
     assert name(output="mine.tw") == "mine.tw"
 
 
-def test_a_network_of_a_zoo_is_tuned_as_one_alone_would_be():
-    network = ZooNetwork(network="mlp", use=3, threads=1, batch=4, precision="bf16")
-    settings = network.tune_settings("records", "mlp.tw", trials=8)
-    assert (settings.network, settings.threads, settings.batch) == ("mlp", 1, 4)
-    assert (settings.precision, settings.trials, settings.output) == ("bf16", 8, "mlp.tw")
+def test_a_network_is_found_as_it_would_be_alone():
+    spec = ZooNetwork(network="mlp", use=3, threads=1, batch=4, sparse="0.5").spec()
+    assert (spec.network, spec.batch, spec.label) == ("mlp", 4, "mlp-sparse")
+
+
+def test_budgets_of_an_effort_are_for_one_network_and_given_ones_for_all():
+    network = ZooNetwork(network="mlp")
+    draft = ZooSettings(networks=[network], effort="draft")
+    assert draft.tuning_options(3).num_measure_trials == 3 * 320
+    assert draft.tuning_options(3).seconds == 3 * 37
+    given = ZooSettings(networks=[network], effort="draft", trials=100).tuning_options(3)
+    assert (given.num_measure_trials, given.seconds) == (100, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -20,36 +21,41 @@ class Task:
     target: str = "here"
 
 
+def share(label, use, tasks, calls, target="here"):
+    return Share(target, label, f"content of {label}", use, tasks, calls)
+
+
 def test_a_task_that_networks_share_is_there_once_with_the_weight_of_all_its_calls():
     a, b, c = Task("a"), Task("b"), Task("c")
-    (merged,) = merge([Share("one", 3.0, [a, b], [2, 1]), Share("two", 1.0, [b, c], [4, 5])])
+    (merged,) = merge([share("one", 3.0, [a, b], [2, 1]), share("two", 1.0, [b, c], [4, 5])])
     assert merged.tasks == [a, b, c]
     assert merged.weights == pytest.approx([0.75 * 2, 0.75 * 1 + 0.25 * 4, 0.25 * 5])
     assert merged.labels == ["one", "two", "two"]
+    assert merged.networks == ["content of one", "content of two"]
 
 
 def test_each_target_has_tasks_of_its_own_and_weights_of_the_whole_mix():
     here, there = Task("a", "here"), Task("a", "there")
-    first, second = merge([Share("one", 1.0, [here], [1]), Share("one", 3.0, [there], [1])])
+    first, second = merge(
+        [share("one", 1.0, [here], [1]), share("two", 3.0, [there], [1], target="there")]
+    )
     assert (first.target, second.target) == ("here", "there")
     assert (first.weights, second.weights) == ([0.25], [0.75])
+    assert (first.networks, second.networks) == (["content of one"], ["content of two"])
 
 
 def test_the_same_network_twice_weighs_as_once_with_both_uses():
     a, b = Task("a"), Task("b")
-    twice = merge([Share("n", 1.0, [a, b], [2, 3]), Share("n", 2.0, [a, b], [2, 3])])
-    once = merge([Share("n", 3.0, [a, b], [2, 3])])
+    twice = merge([share("n", 1.0, [a, b], [2, 3]), share("n", 2.0, [a, b], [2, 3])])
+    once = merge([share("n", 3.0, [a, b], [2, 3])])
     assert twice[0].weights == pytest.approx(once[0].weights)
 
 
 shares = st.lists(
     st.tuples(
         st.floats(0.01, 100),
-        st.dictionaries(
-            st.tuples(st.sampled_from("abcdef"), st.sampled_from(["here", "there"])),
-            st.integers(1, 20),
-            min_size=1,
-        ),
+        st.sampled_from(["here", "there"]),
+        st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 20), min_size=1),
     ),
     min_size=1,
     max_size=6,
@@ -61,15 +67,15 @@ def test_the_weighted_sum_of_tasks_is_the_mean_latency_of_the_networks(found, la
     def latency(key):
         return latencies.get(key, 0.5)
 
-    total = sum(use for use, _ in found)
+    total = sum(use for use, _, _ in found)
     mean = sum(
-        use / total * sum(calls * latency(key) for (key, _), calls in network.items())
-        for use, network in found
+        use / total * sum(calls * latency(key) for key, calls in network.items())
+        for use, _, network in found
     )
     merged = merge(
         [
-            Share(str(n), use, [Task(*one) for one in network], list(network.values()))
-            for n, (use, network) in enumerate(found)
+            share(str(n), use, [Task(key, where) for key in network], [*network.values()], where)
+            for n, (use, where, network) in enumerate(found)
         ]
     )
     summed = sum(
@@ -112,7 +118,9 @@ class Session:
 
 def lanes(options, *searches):
     budget = Budget(options, len(searches), clock=lambda: 0.0)
-    return budget, [Lane(Session(budget, weight, draft)) for weight, draft in searches]
+    return budget, [
+        Lane(SimpleNamespace(session=Session(budget, weight, draft))) for weight, draft in searches
+    ]
 
 
 def test_trials_are_the_cost_where_they_are_what_is_short():
@@ -139,7 +147,7 @@ def test_a_slow_device_gets_rounds_only_while_they_save_more_a_second():
     for _ in range(12):
         place = choose([lane.offer() for lane in found])
         rounds.append(place)
-        found[place].session.round(0, 10, 1e-3)  # nothing improves: what is promised fades
+        found[place].run.session.round(0, 10, 1e-3)  # nothing improves: what is promised fades
     assert rounds[0] == 0
     assert rounds.count(0) > rounds.count(1) >= 1
 
