@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from flows.pipeline import finish
 from flows.reporting import current_reporter
+from tasks.device_lock import hold_device
 from tasks.network import spec_fingerprint
 from tasks.release import Entry, Made, Manifest, Outcome, failure, sha256_of
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store
 from tilework.errors import NetworkError, RunFailed, StoreError, TileworkError
+from tilework.target.identity import device_here
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
@@ -150,19 +152,21 @@ class _Maker:
     def _make(self, member: ZooNetwork, about: Outcome, known: Entry) -> Outcome:
         """Compile, check, compare, keep; and put down what of."""
         target, file = member.resolved_target(), member.file_name()
-        current_reporter().stage(f"{about.network} for {target}: {about.reason}")
+        reporter = current_reporter()
+        reporter.stage(f"{about.network} for {target}: {about.reason}")
         found = self._stages.extract(member.spec(), target)
         keys = [task.workload_key for task in found.tasks]
         # looked up before it is compiled: what is measured meanwhile has changed the next time
         made = Made.of(found.fingerprint, target, self._store, keys)
-        finished = finish(found, target, self._store, self._place(file), self._stages)
+        with hold_device(device_here(target), f"compile {about.network}", tell=reporter.note):
+            finished = finish(found, target, self._store, self._place(file), self._stages)
         entry = known.after(finished, made, "")
         if self._manifest is not None:
             entry = replace(entry, sha256=sha256_of(self._manifest.folder / file))
             self._manifest.keep(file, entry)
         about = replace(about, finished=finished)
         if finished.failed:
-            current_reporter().warn(finished.failed)
+            reporter.warn(finished.failed)
             kept = self._place(file) if entry.sha256 else ""
             about = replace(about, state="refused", reason=finished.failed, module=kept)
         else:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from flows.release_pipeline import lost, open_manifest, release
 from flows.reporting import current_reporter
+from tasks.device_lock import hold_device
 from tasks.release import Outcome, failure
 from tasks.run import SearchPlan
 from tasks.stages import PLAIN, Stages
@@ -20,13 +21,15 @@ from tasks.stores import open_store
 from tasks.zoo import Lane, Merged, Share, Zoo, merge
 from tilework.errors import RunFailed, StoreError, TileworkError
 from tilework.space import space_of
-from tilework.target.identity import identity_of
+from tilework.target.identity import device_here, identity_of
 
 if TYPE_CHECKING:
     from flows.zoo_settings import ZooNetwork, ZooSettings
     from storage import RecordStore
     from tasks.report import Progress
+    from tasks.run import TuningRun
     from tilework.search import TuningOptions
+    from tilework.target.identity import DeviceIdentity
 
 
 @dataclass(frozen=True)
@@ -83,34 +86,50 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
         ZooFailed: some networks could not be tuned or made; the others are, and old modules stay.
         TileworkError: nothing could be done: the file, the folder or the store is unusable.
     """
+    reporter = current_reporter()
     members = settings.members()
     store = open_store(settings.store)
     store.check_writable()
     open_manifest(settings.folder)  # a folder that cannot be used ends the run before its search
     gone: dict[int, str] = {}
     shares = _extract(members, gone, stages)
-    with ExitStack() as stack:
-        zoo = _open(settings, shares, gone, store, stages, stack)
-        known = {lane: _bests(lane) for lane in zoo.lanes}
-        _search(zoo, stages)
+    searched = merge(list(shares.values()))
+    with ExitStack() as devices:
+        for device in _devices(searched):
+            devices.enter_context(
+                hold_device(device, f"tune {len(shares)} networks", tell=reporter.note)
+            )
+        with ExitStack() as workers:
+            zoo = _open(settings, searched, store, stages, workers)
+            known = [_bests(lane.run) for lane in zoo.lanes]
+            _search(zoo, stages)
         for lane in zoo.lanes:
             stages.distill(lane.run)
-    for place, share in shares.items():
-        for lane in zoo.lanes:
-            if lane.failed and str(lane.run.target) == share.target:
-                gone[place] = lane.failed
+        for place, share in shares.items():
+            if reason := zoo.failed.get(share.target):
+                gone[place] = reason
+        outcomes = _release(members, gone, store, settings.folder, stages)
     report = ZooReport(
         settings.store,
         settings.folder,
-        _release(members, gone, store, settings.folder, stages),
+        outcomes,
         zoo.progress() if zoo.lanes else None,
         stopped=zoo.stopped,
         resumed_rounds=zoo.resumed_rounds,
-        searches=tuple(_searched(lane, known[lane]) for lane in zoo.lanes),
+        searches=tuple(
+            _searched(lane.run, bests) for lane, bests in zip(zoo.lanes, known, strict=True)
+        ),
     )
     if report.failed:
         raise ZooFailed(report)
     return report
+
+
+def _devices(searched: Sequence[Merged]) -> list[DeviceIdentity]:
+    """The devices of the searches, in an order in which two runs never wait for each other."""
+    found = [device_here(merged.tasks[0].target) for merged in searched]
+    by_id = {device.id: device for device in found if device is not None}
+    return [by_id[name] for name in sorted(by_id)]
 
 
 def _extract(
@@ -146,33 +165,31 @@ def _lose(gone: dict[int, str], place: int, member: ZooNetwork, error: TileworkE
 
 def _open(
     settings: ZooSettings,
-    shares: dict[int, Share],
-    gone: dict[int, str],
+    searched: Sequence[Merged],
     store: RecordStore,
     stages: Stages,
-    stack: ExitStack,
+    workers: ExitStack,
 ) -> Zoo:
-    """A search for each target, with what the store knows of it; ``stack`` ends their workers."""
+    """A search for each target, with what the store knows of it; ``workers`` ends processes."""
     from tilework.measure import Measurer
 
     reporter = current_reporter()
-    options = settings.tuning_options(len(shares))
-    runs = []
-    for merged in merge(list(shares.values())):
-        target = merged.tasks[0].target
+    options = settings.tuning_options(sum(len(merged.networks) for merged in searched))
+    runs, failed = [], {}
+    for merged in searched:
         try:
-            measurer = stack.enter_context(Measurer(target, seed=settings.seed))
-            run = stages.prepare(_plan(settings, merged, options), store, measurer, reporter.warn)
+            target = merged.tasks[0].target
+            measurer = workers.enter_context(Measurer(target, seed=settings.seed))
+            plan = _plan(settings, merged, options)
+            runs.append(stages.prepare(plan, store, measurer, reporter.warn))
         except StoreError:
             raise
         except TileworkError as error:
-            reporter.warn(f"networks for {target} are left out: {error}")
-            gone.update({p: str(error) for p, one in shares.items() if one.target == str(target)})
-            continue
-        runs.append(run)
+            failed[merged.target] = str(error)
+            reporter.warn(f"networks for {merged.target} are left out: {error}")
     for problem in store.problems:
         reporter.warn(problem)
-    return Zoo(runs, options)
+    return Zoo(runs, options, failed)
 
 
 def _plan(settings: ZooSettings, merged: Merged, options: TuningOptions) -> SearchPlan:
@@ -229,9 +246,8 @@ def _search(zoo: Zoo, stages: Stages) -> None:
             finished = stages.final(lane.run, index)
             if finished is not None:
                 reporter.progress(zoo.progress(lane, finished))
-    for lane in zoo.lanes:
-        if lane.failed:
-            reporter.warn(f"networks for {lane.run.target} are left out: {lane.failed}")
+    for target, reason in zoo.failed.items():
+        reporter.warn(f"networks for {target} are left out: {reason}")
 
 
 def _introduce(zoo: Zoo) -> None:
@@ -247,17 +263,17 @@ def _introduce(zoo: Zoo) -> None:
     reporter.progress(zoo.progress())
 
 
-def _bests(lane: Lane) -> dict[str, str]:
+def _bests(run: TuningRun) -> dict[str, str]:
     """The best record of each task of a search, by workload."""
-    found = lane.run.session.result().best
+    found = run.session.result().best
     return {record.workload_key: record.record_id for record in found if record is not None}
 
 
-def _searched(lane: Lane, known: dict[str, str]) -> Searched:
+def _searched(run: TuningRun, known: dict[str, str]) -> Searched:
     """What a search has found since the best records were those that were ``known``."""
-    now = _bests(lane)
+    now = _bests(run)
     changed = sum(record != known.get(key) for key, record in now.items())
-    return Searched(str(lane.run.target), lane.run.plan.run_id, changed)
+    return Searched(str(run.target), run.plan.run_id, changed)
 
 
 def _release(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tilework.errors import StoreError, TileworkError
@@ -143,12 +144,10 @@ class Lane:
 
     Attributes:
         run: the search; it spends from a budget that the lanes share.
-        failed: why it could not go on; empty while it can.
     """
 
     def __init__(self, run: TuningRun) -> None:
         self.run = run
-        self.failed = ""
         self._seconds_per_trial: float | None = None
 
     def offer(self) -> Offer | None:
@@ -158,7 +157,7 @@ class Lane:
             TuningError: every candidate of the search has failed.
         """
         session = self.run.session
-        index = None if self.failed else session.next_task()
+        index = session.next_task()
         if index is None:
             return None
         scheduler, budget = session.scheduler, session.budget
@@ -188,18 +187,27 @@ class Zoo:
     Args:
         runs: one for each target; what they have spent before counts.
         options: the budget of all together.
+        failed: targets for which there could be no search, and why.
         clock: seconds since some moment.
+
+    Attributes:
+        lanes: the searches.
+        failed: targets whose search could not begin or not go on, and why.
+        resumed_rounds: rounds that the store held when the searches were opened.
+        budget: what all of them have spent, and may spend.
     """
 
     def __init__(
         self,
         runs: Sequence[TuningRun],
         options: TuningOptions,
+        failed: Mapping[str, str] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         from tilework.search.budget import Budget
 
         self.lanes = [Lane(run) for run in runs]
+        self.failed = dict(failed)
         self.resumed_rounds = sum(run.resumed_rounds for run in runs)
         self.budget = Budget(options, sum(len(run.plan.tasks) for run in runs), clock)
         self.budget.trials = sum(run.session.budget.trials for run in runs)
@@ -210,10 +218,10 @@ class Zoo:
     def next_round(self) -> tuple[Lane, int] | None:
         """Whose turn it is, and which task it measures; None if all searches are over.
 
-        A search that cannot go on is told by `Lane.failed`; the others do.
+        A search that cannot go on is among `failed` from then on; the others go on.
         """
         lanes, offers = [], []
-        for lane in self.lanes:
+        for lane in self._live():
             with self.attempt(lane):
                 offer = lane.offer()
                 if offer is not None:
@@ -230,14 +238,14 @@ class Zoo:
         What takes most of the mix's latency comes first.
         """
         found = []
-        for place, lane in enumerate(self.lanes):
-            index = None if lane.failed else lane.run.next_final()
+        for lane in self._live():
+            index = lane.run.next_final()
             if index is not None:
-                found.append((lane.at_stake_s(index), -place, index))
-        if not found:
-            return None
-        _, place, index = max(found)
-        return self.lanes[-place], index
+                found.append((lane, index))
+        return max(found, key=lambda one: one[0].at_stake_s(one[1]), default=None)
+
+    def _live(self) -> list[Lane]:
+        return [lane for lane in self.lanes if str(lane.run.target) not in self.failed]
 
     @contextmanager
     def attempt(self, lane: Lane) -> Iterator[None]:
@@ -247,13 +255,13 @@ class Zoo:
         except StoreError:
             raise
         except TileworkError as error:
-            lane.failed = str(error)
+            self.failed[str(lane.run.target)] = str(error)
 
     @property
     def stopped(self) -> str:
         """Why the search ended."""
-        reasons = [lane.failed or lane.run.session.result().stopped for lane in self.lanes]
-        return "; ".join(dict.fromkeys(reasons))
+        reasons = [lane.run.session.result().stopped for lane in self._live()]
+        return "; ".join(dict.fromkeys(reasons)) or "no search could go on"
 
     def progress(self, lane: Lane | None = None, last: Round | None = None) -> Progress:
         """Where all searches stand together, after the round ``last`` of one of them."""

@@ -147,7 +147,7 @@ def tune(
 def _run(settings: TuneSettings, reporter: Reporter, prefect: bool | None) -> TuneReport:
     from flows.reporting import reporting
 
-    use_flow = False if prefect is False else _wants_flow(prefect, reporter)
+    use_flow = False if prefect is False else wants_flow(prefect, reporter)
     with reporting(reporter):
         if use_flow:
             from flows.tune_network import run_as_flow
@@ -158,7 +158,7 @@ def _run(settings: TuneSettings, reporter: Reporter, prefect: bool | None) -> Tu
         return tune_pipeline(settings).report
 
 
-def _wants_flow(prefect: bool | None, reporter: Reporter) -> bool:
+def wants_flow(prefect: bool | None, reporter: Reporter) -> bool:
     """Whether to run under Prefect: on request, or when a configured server answers."""
     from flows.server import configured_server
     from tilework.errors import TileworkError
