@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 from pydantic import (
@@ -181,6 +181,9 @@ class ReleaseSettings(_ManyNetworks):
     force: bool = Field(False, description="Compile all, whether anything changed or not")
 
 
+Many = TypeVar("Many", ZooSettings, ReleaseSettings)
+
+
 def read_zoo(path: str) -> tuple[ZooNetwork, ...]:
     """The networks that a zoo file names; paths in it are relative to its folder.
 
@@ -248,6 +251,23 @@ def parse_network(text: str, **more: Any) -> ZooNetwork:
         return ZooNetwork(network=name, **more)
     except ValidationError as error:
         raise SettingsError(f"{text}: {first_error(error)}") from None
+
+
+def is_zoo_file(text: str) -> bool:
+    """Whether an argument of the command line names a zoo file, and not a network."""
+    return text.endswith((".yaml", ".yml", ".json"))
+
+
+def settings_of(kind: type[Many], **values: Any) -> Many:
+    """Settings of a kind.
+
+    Raises:
+        SettingsError: a value is none that it may have.
+    """
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        raise SettingsError(first_error(error)) from None
 
 
 def first_error(error: ValidationError) -> str:

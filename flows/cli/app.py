@@ -7,7 +7,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from flows.cli import bench, compile, doctor, explain, networks, publish, records, tune
+from flows.cli import (
+    bench,
+    compile,
+    doctor,
+    explain,
+    networks,
+    publish,
+    records,
+    release,
+    tune,
+    zoo,
+)
 from tilework.errors import TileworkError
 
 
@@ -69,7 +80,9 @@ def tilework(
 app.command("networks")(networks.networks)
 app.command("extract")(networks.extract)
 app.command("tune")(tune.tune)
+app.command("tune-zoo")(zoo.tune_zoo)
 app.command("compile")(compile.compile_network)
+app.command("compile-release")(release.compile_release)
 app.command("bench")(bench.bench)
 app.command("explain")(explain.explain)
 app.command("reproduce")(explain.reproduce)

@@ -1,0 +1,94 @@
+"""``tilework compile-release``: compile again what the best records have changed for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli import options
+from flows.cli.output import console, print_json
+from flows.cli.zoo import Folder, Networks, Targets, named, print_outcomes
+
+if TYPE_CHECKING:
+    from flows.release_pipeline import ReleaseReport
+    from flows.reporting import Reporter
+    from flows.zoo_settings import ReleaseSettings
+
+
+def compile_release(
+    networks: Networks,
+    target: Targets = None,
+    threads: options.Threads = None,
+    precision: options.Precision = "f32",
+    store: options.Store = options.DEFAULT_STORE,
+    folder: Folder = "modules",
+    force: Annotated[
+        bool, typer.Option("--force", help="Compile all, whether anything changed or not.")
+    ] = False,
+    prefect: Annotated[
+        bool | None,
+        typer.Option(
+            "--prefect/--no-prefect",
+            help="Run as a Prefect flow; default: if a configured server answers.",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Compile the networks whose best schedules on record have changed.
+
+    A manifest beside the modules, release.json, says which records each was
+    made from. Where they are still the best, nothing is done. Every new module
+    is checked, and timed beside the one that it replaces; what is wrong or
+    slower is refused, and not tried again until the records change. The exit
+    code is 1 if a network is refused or cannot be compiled.
+
+    [bold]Examples[/]
+
+      tilework compile-release zoo.yaml --store s3://bucket/records --folder release
+
+      tilework compile-release resnet-18 mobilenet --threads 2
+    """
+    from flows.cli.progress import reporter_for
+    from flows.zoo_settings import ReleaseSettings, settings_of
+
+    settings = settings_of(
+        ReleaseSettings,
+        **named(networks, target, threads, precision),
+        store=store,
+        folder=folder,
+        force=force,
+    )
+    report = _run(settings, reporter_for(json), prefect)
+    if json:
+        print_json(
+            {
+                "store": report.store,
+                "folder": report.folder,
+                "networks": list(report.outcomes),
+                "failed": report.failed,
+            }
+        )
+    else:
+        print_outcomes(report.outcomes)
+        console().print(f"Modules: {report.folder or 'not kept'}", markup=False)
+    if report.failed:
+        typer.secho(f"failed: {report.failed}", fg="red", err=True)
+        raise typer.Exit(1)
+
+
+def _run(settings: ReleaseSettings, reporter: Reporter, prefect: bool | None) -> ReleaseReport:
+    from flows.cli.tune import wants_flow
+    from flows.release_pipeline import ReleaseFailed, release_pipeline
+    from flows.reporting import reporting
+
+    use_flow = False if prefect is False else wants_flow(prefect, reporter)
+    try:
+        with reporting(reporter):
+            if use_flow:
+                from flows.compile_release import run_as_flow
+
+                return run_as_flow(settings)
+            return release_pipeline(settings)
+    except ReleaseFailed as error:
+        return error.report

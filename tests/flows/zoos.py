@@ -1,0 +1,55 @@
+"""What tests of many networks share: runs without the timing of networks, and who listens."""
+
+from __future__ import annotations
+
+from flows.release_pipeline import ReleaseFailed
+from flows.reporting import Reporter, reporting
+from flows.zoo_pipeline import ZooFailed
+from flows.zoo_settings import ZooNetwork, ZooSettings
+from tasks.stages import PLAIN, Stages
+
+ONE, TWO = "llvm -mcpu=native -num-cores=1", "llvm -mcpu=native -num-cores=2"
+MLP = ZooNetwork(network="mlp", target=ONE, use=3)
+BATCH = ZooNetwork(network="mlp", target=ONE, batch=2)
+WIDE = ZooNetwork(network="mlp", target=TWO)
+GONE = ZooNetwork(network="gone-18", target=ONE)
+
+
+def stages(**changes):
+    """The plain stages, without the seconds of timing networks."""
+    return Stages(**{**vars(PLAIN), "compare": lambda compiled: None, **changes})
+
+
+def never(*_):
+    raise AssertionError("this is done already")
+
+
+class Listener(Reporter):
+    def __init__(self):
+        self.rounds, self.notes, self.warnings = [], [], []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+    def progress(self, progress):
+        self.rounds.append(progress)
+
+
+def run(pipeline, settings, given=None):
+    """The report, whether the run failed or not, and what was heard."""
+    listener = Listener()
+    try:
+        with reporting(listener):
+            return pipeline(settings, given or stages()), listener
+    except (ZooFailed, ReleaseFailed) as error:
+        assert error.report.failed == str(error)
+        return error.report, listener
+
+
+def settings(place, *networks, **more):
+    """Settings of a short run whose records and modules are in a folder."""
+    given = {"trials": 20, "effort": "draft", "folder": str(place / "modules"), **more}
+    return ZooSettings(networks=networks, store=str(place / "records"), **given)
