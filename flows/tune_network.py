@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from prefect import flow
-from prefect.logging.handlers import PrefectConsoleHandler
-from prefect.settings import (
-    PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
-    temporary_settings,
-)
 
 from flows.convergence import convergence, task_curves
 from flows.pipeline import Tuned, TuneFailed, tune_pipeline
 from flows.plots import plot_png
 from flows.reporting import current_reporter, reporting
 from flows.settings import TuneSettings
+from flows.shell.here import run_here
 from flows.shell.names import artifact_key, run_name, run_tags, target_words
 from flows.shell.pages import summary_page, verdict
-from flows.shell.published import PublishedRun, close_publishers, published
+from flows.shell.published import PublishedRun, published
 from flows.shell.reporter import RunReporter
 from flows.shell.stages import PREFECT
 from tasks.report import TuneReport
@@ -110,12 +105,4 @@ def _tell_of_bests(
 
 def run_as_flow(settings: TuneSettings) -> TuneReport:
     """Run the flow in this process; on the terminal, the caller's reporter does the talking."""
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, PrefectConsoleHandler):
-            handler.setLevel(logging.CRITICAL)
-    # a temporary server on a busy machine takes longer to start than Prefect expects
-    with temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 120}):
-        try:
-            return tune_network(settings)
-        finally:
-            close_publishers()
+    return run_here(tune_network, settings)

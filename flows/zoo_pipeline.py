@@ -214,7 +214,7 @@ def _plan(settings: ZooSettings, merged: Merged, options: TuningOptions) -> Sear
         options,
         run_id=hashlib.sha256(text.encode()).hexdigest()[:16],
         seed=settings.seed,
-        label="+".join(dict.fromkeys(merged.labels)),
+        label=merged.labels,
         reproduce=f"tilework reproduce {{record_id}} --store {shlex.quote(settings.store)}",
     )
 
@@ -254,7 +254,8 @@ def _introduce(zoo: Zoo) -> None:
     reporter = current_reporter()
     for lane in zoo.lanes:
         plan = lane.run.plan
-        reporter.note(f"{lane.run.target}: {len(plan.tasks)} distinct tasks of {plan.label}")
+        names = ", ".join(dict.fromkeys(plan.label))
+        reporter.note(f"{lane.run.target}: {len(plan.tasks)} distinct tasks of {names}")
     if zoo.resumed_rounds:
         reporter.note(
             f"found {zoo.resumed_rounds} finished rounds of this run "

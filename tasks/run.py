@@ -34,7 +34,7 @@ class SearchPlan:
         options: budgets, and the effort of a proposal.
         run_id: the same id finds its finished rounds again.
         seed: of every random choice.
-        label: the network's name in the records.
+        label: the network's name in the records; or one for each task.
         extend: spend the budget on top of what the run has spent before; see `tasks.goals`.
         reproduce: command line that measures a record again, for messages.
     """
@@ -44,7 +44,7 @@ class SearchPlan:
     options: TuningOptions
     run_id: str
     seed: int = 0
-    label: str = ""
+    label: str | Sequence[str] = ""
     extend: bool = False
     reproduce: str = ""
 

@@ -164,7 +164,7 @@ class Lane:
         first = scheduler.states[index].rounds == 0
         trials = budget.round_size(first, scheduler.negligible(index))
         cost: float | None = float(trials)
-        if budget.options.seconds is not None:
+        if budget.goal.seconds is not None:
             pace = self._seconds_per_trial
             cost = None if pace is None else trials * pace
         return Offer(index, scheduler.gains()[index], cost)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.zoo import Lane, Offer, Share, choose, merge
@@ -62,6 +62,7 @@ shares = st.lists(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine
 @given(shares, st.dictionaries(st.sampled_from("abcdef"), st.floats(1e-6, 1.0)))
 def test_the_weighted_sum_of_tasks_is_the_mean_latency_of_the_networks(found, latencies):
     def latency(key):

@@ -1,0 +1,62 @@
+"""The Prefect flow ``compile-release``: the pipeline of `flows.release_pipeline`."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.release_pipeline import ReleaseFailed, ReleaseReport, release_pipeline
+from flows.reporting import current_reporter, reporting
+from flows.shell import PublishedRun, published
+from flows.shell.here import run_here
+from flows.shell.names import artifact_key
+from flows.shell.reporter import RunReporter
+from flows.shell.stages import PREFECT
+from flows.zoo_pages import Title, release_page, verdict
+from flows.zoo_settings import ReleaseSettings
+
+
+@flow(
+    name="compile-release",
+    flow_run_name="compile-release",
+    persist_result=False,
+    validate_parameters=True,
+)
+def compile_release(settings: ReleaseSettings) -> ReleaseReport:
+    """Compile, check, compare and keep the networks whose best records have changed.
+
+    Where nothing has changed, nothing is done, so that it may be started at every event.
+
+    Raises:
+        ReleaseFailed: some networks could not be made, or were refused; the run is Failed, the
+            others are done, and old modules stay.
+    """
+    inner = current_reporter()
+    with published(tell=inner.warn) as run:
+        title = Title("compile", settings)
+        run.describe(title.name, title.tags)
+        key = artifact_key("compile-release", title.words)
+        reporter = RunReporter(run, key, title.words, inner)
+        try:
+            with reporting(reporter):
+                report = release_pipeline(settings, PREFECT)
+        except ReleaseFailed as error:
+            _publish(run, reporter, title, error.report)
+            raise
+        except Exception as error:
+            reporter.ended(f"failed: {error}")
+            raise
+        _publish(run, reporter, title, report)
+    return report
+
+
+def _publish(
+    run: PublishedRun, reporter: RunReporter, title: Title, report: ReleaseReport
+) -> None:
+    text = release_page(report, title.words)
+    run.page(artifact_key("release", title.words), text, f"{title.words}: what came of it")
+    reporter.ended(verdict(report.outcomes, report.failed))
+
+
+def run_as_flow(settings: ReleaseSettings) -> ReleaseReport:
+    """Run the flow in this process; on the terminal, the caller's reporter does the talking."""
+    return run_here(compile_release, settings)

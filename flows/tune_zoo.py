@@ -1,0 +1,68 @@
+"""The Prefect flow ``tune-zoo``: the pipeline of `flows.zoo_pipeline` with its stages as tasks."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.reporting import current_reporter, reporting
+from flows.shell import PublishedRun, published
+from flows.shell.here import run_here
+from flows.shell.names import artifact_key
+from flows.shell.reporter import RunReporter
+from flows.shell.stages import PREFECT
+from flows.zoo_pages import Title, verdict, zoo_page
+from flows.zoo_pipeline import ZooFailed, ZooReport, zoo_pipeline
+from flows.zoo_settings import ZooSettings
+
+BEST_EVENT = "tilework.best.changed"
+"""What was compiled before from the store is stale."""
+
+
+@flow(name="tune-zoo", flow_run_name="tune-zoo", persist_result=False, validate_parameters=True)
+def tune_zoo(settings: ZooSettings) -> ZooReport:
+    """Tune many networks under one budget, spent where it saves most; make the module of each.
+
+    A crashed run may simply be started again: finished rounds are in the record store.
+
+    Raises:
+        ZooFailed: some networks could not be tuned or made, or were refused; the run is Failed,
+            the others are done, and old modules stay.
+    """
+    inner = current_reporter()
+    with published(tell=inner.warn) as run:
+        title = Title("tune", settings)
+        run.describe(title.name, title.tags)
+        reporter = RunReporter(run, artifact_key("tune-zoo", title.words), title.words, inner)
+        try:
+            with reporting(reporter):
+                report = zoo_pipeline(settings, PREFECT)
+        except ZooFailed as error:
+            _publish(run, reporter, title, error.report)
+            raise
+        except Exception as error:
+            reporter.ended(f"failed: {error}")
+            raise
+        _publish(run, reporter, title, report)
+    return report
+
+
+def _publish(run: PublishedRun, reporter: RunReporter, title: Title, report: ZooReport) -> None:
+    """The summary, the last state of the live page, and word of records that are new bests."""
+    text = zoo_page(report, title.words)
+    run.page(artifact_key("zoo", title.words), text, f"{title.words}: what came of it")
+    reporter.ended(verdict(report.outcomes, report.failed))
+    for search in report.searches:
+        if search.changed:
+            key = artifact_key("zoo", title.words, search.target)
+            resource = {
+                "prefect.resource.id": f"tilework.best.{key}",
+                "prefect.resource.name": title.words,
+                "tilework.target": search.target,
+                "tilework.store": report.store,
+            }
+            run.event(BEST_EVENT, resource, {"changed": search.changed})
+
+
+def run_as_flow(settings: ZooSettings) -> ZooReport:
+    """Run the flow in this process; on the terminal, the caller's reporter does the talking."""
+    return run_here(tune_zoo, settings)
