@@ -136,7 +136,7 @@ class _Maker:
         if file in self._taken:
             raise NetworkError(f"another network is kept as {file}, too: give one an `output`")
         self._taken.add(file)
-        about = Outcome(spec.label, str(target), spec.precision, member.use)
+        about = Outcome(member.title, str(target), spec.precision, member.use)
         if target.run == "simulated":
             return replace(about, reason=f"nothing can be compiled: {caveat(str(target))}")
         fingerprint = spec_fingerprint(spec)
@@ -147,7 +147,7 @@ class _Maker:
         about = replace(about, reason=reason)
         if known is not None and state is not None:
             return _described(replace(about, state=state, module=self._place(file)), known)
-        return self._make(member, about, known or Entry(spec.label, spec.precision))
+        return self._make(member, about, known or Entry(member.title, spec.precision))
 
     def _make(self, member: ZooNetwork, about: Outcome, known: Entry) -> Outcome:
         """Compile, check, compare, keep; and put down what of."""

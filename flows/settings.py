@@ -25,6 +25,24 @@ NO_PASSWORD = r"^(?:[^@]*|[^:]*|[^:@]*://[^:@/]*@[^@]*)$"
 
 _SECRET = re.compile(r"(?i)[?&][^=&]*(secret|password|token|key|credential|sig)[^=&]*=[^&]")
 
+
+def without_credentials(store: object) -> object:
+    """A store's text, if it can be shown: parameters are, to all who see the run.
+
+    Raises:
+        StoreError: it holds credentials.
+    """
+    if isinstance(store, str) and (
+        _SECRET.search(store) or not re.match(NO_PASSWORD, store, re.DOTALL)
+    ):
+        raise StoreError(
+            "the store's URI holds credentials, which everybody could read among the run's "
+            "parameters: leave them out, and give them to the process that runs, for S3 as "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in ~/.aws/credentials"
+        )
+    return store
+
+
 Effort = Literal["draft", "quick", "full"]
 Layout = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
 
@@ -66,16 +84,7 @@ class TuneSettings(BaseModel):
     @field_validator("store", mode="before")
     @classmethod
     def _without_credentials(cls, store: object) -> object:
-        """Parameters are shown to all who see the run, and kept in Prefect's database."""
-        if isinstance(store, str) and (
-            _SECRET.search(store) or not re.match(NO_PASSWORD, store, re.DOTALL)
-        ):
-            raise StoreError(
-                "the store's URI holds credentials, which everybody could read among the run's "
-                "parameters: leave them out, and give them to the process that runs, for S3 as "
-                "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in ~/.aws/credentials"
-            )
-        return store
+        return without_credentials(store)
 
     def resolved_target(self) -> Target:
         """The target with ``threads`` applied.

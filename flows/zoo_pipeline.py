@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from flows.release_pipeline import lost, open_manifest, release
 from flows.reporting import current_reporter
+from tasks import goals
 from tasks.device_lock import hold_device
+from tasks.patience import patiently
 from tasks.release import Outcome, failure
 from tasks.run import SearchPlan
 from tasks.stages import PLAIN, Stages
@@ -89,7 +91,7 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
     reporter = current_reporter()
     members = settings.members()
     store = open_store(settings.store)
-    store.check_writable()
+    patiently(store.check_writable, reporter.warn)
     open_manifest(settings.folder)  # a folder that cannot be used ends the run before its search
     gone: dict[int, str] = {}
     shares = _extract(members, gone, stages)
@@ -101,6 +103,8 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
             )
         with ExitStack() as workers:
             zoo = _open(settings, searched, store, stages, workers)
+            if settings.extend:
+                patiently(lambda: zoo.extend(store), reporter.warn)
             known = [_bests(lane.run) for lane in zoo.lanes]
             _search(zoo, stages)
         for lane in zoo.lanes:
@@ -109,6 +113,7 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
             if reason := zoo.failed.get(share.target):
                 gone[place] = reason
         outcomes = _release(members, gone, store, settings.folder, stages)
+        patiently(lambda: goals.done(store, zoo.id), reporter.warn)
     report = ZooReport(
         settings.store,
         settings.folder,
@@ -141,7 +146,7 @@ def _extract(
     for place, member in enumerate(members):
         try:
             target = member.resolved_target()
-            reporter.stage(f"{member.network} for {target}: extracting tasks")
+            reporter.stage(f"{member.title} for {target}: extracting tasks")
             found = stages.extract(member.spec(), target)
         except TileworkError as error:
             _lose(gone, place, member, error)

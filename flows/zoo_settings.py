@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from flows.settings import Effort, Layout
+from flows.settings import NO_PASSWORD, Effort, Layout, without_credentials
 from tasks.network import NetworkSpec, is_onnx, parse_sparse
 from tilework.dtypes import Precision
 from tilework.errors import TileworkError
@@ -57,6 +57,15 @@ class ZooNetwork(BaseModel):
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
     block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
     output: str = Field("", description="File of the module in the folder; none: made of the rest")
+
+    @property
+    def title(self) -> str:
+        """The network as people say it: its name, and in what it differs from the usual."""
+        spec = self.spec()
+        more = [f"batch {self.batch}"] if self.batch != 1 else []
+        more += [self.layout] if self.layout != "NHWC" else []
+        more += list(self.shapes)
+        return spec.label + (f" ({', '.join(more)})" if more else "")
 
     @field_validator("output")
     @classmethod
@@ -126,8 +135,15 @@ class _ManyNetworks(BaseModel):
     networks: tuple[ZooNetwork, ...] = Field(
         (), description="The networks, where there is no file"
     )
-    store: str = Field("records", description="Record store: a directory or a URI")
+    store: str = Field(
+        "records", pattern=NO_PASSWORD, description="Record store: a directory or a URI"
+    )
     folder: str = Field("modules", description="Where modules are kept; empty: they are not")
+
+    @field_validator("store", mode="before")
+    @classmethod
+    def _without_credentials(cls, store: object) -> object:
+        return without_credentials(store)
 
     @model_validator(mode="after")
     def _one_source(self) -> _ManyNetworks:

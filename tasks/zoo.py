@@ -8,20 +8,23 @@ which search's next round promises to save most for what it costs.
 
 from __future__ import annotations
 
+import hashlib
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from tasks import goals
+from tasks.patience import SearchClock
 from tilework.errors import StoreError, TileworkError
 from tilework.record import Purpose, writer_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from tasks.goals import GoalLog
     from tasks.report import Progress
     from tasks.run import TuningRun
     from tilework.search import TuningOptions
@@ -188,7 +191,6 @@ class Zoo:
         runs: one for each target; what they have spent before counts.
         options: the budget of all together.
         failed: targets for which there could be no search, and why.
-        clock: seconds since some moment.
 
     Attributes:
         lanes: the searches.
@@ -202,18 +204,30 @@ class Zoo:
         runs: Sequence[TuningRun],
         options: TuningOptions,
         failed: Mapping[str, str] = MappingProxyType({}),
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         from tilework.search.budget import Budget
 
         self.lanes = [Lane(run) for run in runs]
         self.failed = dict(failed)
         self.resumed_rounds = sum(run.resumed_rounds for run in runs)
+        clock = SearchClock()
         self.budget = Budget(options, sum(len(run.plan.tasks) for run in runs), clock)
         self.budget.trials = sum(run.session.budget.trials for run in runs)
         self.budget.restore_time(time for run in runs for time in _rounds_ended(run))
         for run in runs:
             run.session.budget = self.budget
+            run.clock = clock  # what one of them waits for costs none of them
+
+    @property
+    def id(self) -> str:
+        """The same searches have the same id."""
+        ids = " ".join(sorted(lane.run.plan.run_id for lane in self.lanes))
+        return hashlib.sha256(ids.encode()).hexdigest()[:16]
+
+    def extend(self, store: GoalLog) -> None:
+        """Spend the budget on top of what was spent when this extension was first begun."""
+        began = goals.began(store, self.id, self.budget.trials, self.budget.elapsed_s)
+        self.budget.goal = self.budget.goal.beyond(*began)
 
     def next_round(self) -> tuple[Lane, int] | None:
         """Whose turn it is, and which task it measures; None if all searches are over.

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tasks import device_lock
+from tasks import device_lock, finish
+from tasks.engines import time_engines
 
 ZOO = """
 defaults: {threads: 1}
@@ -17,8 +18,10 @@ networks:
 
 
 @pytest.fixture(autouse=True)
-def own_locks(tmp_path_factory, monkeypatch):
-    """Other tests and runs of this machine are not waited for: nothing here is timed closely."""
+def hurried(tmp_path_factory, monkeypatch):
+    """Networks are timed for a moment, and other runs of this machine are not waited for."""
+    monkeypatch.setattr(finish, "time_engines", lambda *given: time_engines(*given[:2], 0.01))
+    monkeypatch.setattr(finish, "slower", lambda *_: False)
     monkeypatch.setattr(device_lock, "FOLDER", tmp_path_factory.mktemp("locks"))
 
 
@@ -65,13 +68,6 @@ def test_what_fails_does_not_stop_the_others_and_the_exit_code_says_it(cli):
 @pytest.mark.parametrize("command", ["tune-zoo", "compile-release"])
 def test_bad_input_is_one_clear_line(cli, zoo, command, words, said):
     assert said in cli.error(command, *words, "--no-prefect")
-
-
-def test_a_release_from_a_store_that_is_missing_is_one_clear_line(cli, zoo, tmp_path):
-    said = cli.error("compile-release", zoo, "--store", "gone", "--no-prefect")
-    assert "gone" in said
-    assert not (tmp_path / "gone").exists()
-    assert not (tmp_path / "modules").exists()
 
 
 def test_a_broken_manifest_makes_all_again_and_a_newer_one_is_left_alone(cli, zoo, tmp_path):

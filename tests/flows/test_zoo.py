@@ -7,11 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import flows.zoo_pipeline
 import tilework as tw
 from flows.zoo_pipeline import zoo_pipeline
 from flows.zoo_settings import ZooNetwork
 from tasks import device_lock
-from tasks.release import MANIFEST
+from tasks.release import MANIFEST, Outcome
 from tasks.stages import PLAIN
 from tests.flows.zoos import BATCH, GONE, MLP, WIDE, never, run, settings, stages
 from tilework.errors import ModuleError, StoreError, TileworkError
@@ -21,6 +22,16 @@ from tilework.errors import ModuleError, StoreError, TileworkError
 def own_locks(tmp_path_factory, monkeypatch):
     """Other tests and runs of this machine are not waited for: nothing here is timed closely."""
     monkeypatch.setattr(device_lock, "FOLDER", tmp_path_factory.mktemp("locks"))
+
+
+@pytest.fixture
+def search_only(monkeypatch):
+    """Nothing is compiled: what is tested is over before."""
+
+    def release(members, *_):
+        return [Outcome(one.title, one.target, one.precision) for one in members]
+
+    monkeypatch.setattr(flows.zoo_pipeline, "release", release)
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +104,7 @@ def test_another_mix_goes_on_with_the_same_rounds(finished):
     assert report.progress.trials == 30
 
 
+@pytest.mark.usefixtures("search_only")
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     class Killed(BaseException):
         pass
@@ -166,3 +178,38 @@ def test_a_folder_that_cannot_be_used_ends_the_run_before_its_search(tmp_path):
     (tmp_path / "modules").write_text("a file")
     with pytest.raises(ModuleError, match="cannot make the folder"):
         zoo_pipeline(settings(tmp_path, MLP), stages(extract=never))
+
+
+@pytest.mark.usefixtures("search_only")
+def test_an_extension_has_one_goal_however_often_it_is_started(tmp_path):
+    class Killed(BaseException):
+        pass
+
+    done = []
+
+    def round(run, index):
+        if len(done) == 2:
+            raise Killed
+        done.append(index)
+        return PLAIN.round(run, index)
+
+    given = settings(tmp_path, MLP, WIDE, trials=8, folder="")
+    run(zoo_pipeline, given)
+    more = given.model_copy(update={"extend": True})
+    with pytest.raises(Killed):
+        zoo_pipeline(more, stages(round=round))
+    report, _ = run(zoo_pipeline, more)
+    assert report.progress.trials == report.progress.trials_budget == 16
+    again, _ = run(zoo_pipeline, more)
+    assert again.progress.trials == 24
+
+
+def test_each_record_names_the_network_in_which_its_task_weighs_most(finished):
+    folder, _, _, _ = finished
+    frame = pd.read_parquet(folder / "records")
+    assert set(frame.network) == {"mlp"}
+
+
+def test_a_store_with_credentials_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="holds credentials"):
+        settings(tmp_path, MLP).model_validate({"networks": [MLP], "store": "s3://a:b@c/d"})

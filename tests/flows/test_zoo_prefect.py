@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 from flows.zoo_settings import ReleaseSettings
-from tasks import device_lock
+from tasks import device_lock, finish
+from tasks.engines import time_engines
 from tests.flows.zoos import GONE, MLP, WIDE, settings
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(autouse=True)
-def own_locks(tmp_path_factory, monkeypatch):
-    """Other tests and runs of this machine are not waited for: nothing here is timed closely."""
+def hurried(tmp_path_factory, monkeypatch):
+    """Networks are timed for a moment, and other runs of this machine are not waited for."""
+    monkeypatch.setattr(finish, "time_engines", lambda *given: time_engines(*given[:2], 0.01))
+    monkeypatch.setattr(finish, "slower", lambda *_: False)
     monkeypatch.setattr(device_lock, "FOLDER", tmp_path_factory.mktemp("locks"))
 
 

@@ -70,7 +70,7 @@ def test_what_changed_is_said_in_a_few_words():
 def entry(tmp_path):
     (tmp_path / "net.tw").write_bytes(b"module")
     digest = sha256_of(tmp_path / "net.tw")
-    return Entry("net", "f32", MADE, digest, 1.5, 2.5, 1e-6, "onnxruntime")
+    return Entry("net", "f32", digest, MADE, 1.5, 2.5, 1e-6, "onnxruntime")
 
 
 def test_an_entry_is_found_again(tmp_path, entry):
