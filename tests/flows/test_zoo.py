@@ -193,7 +193,7 @@ def test_an_extension_has_one_goal_however_often_it_is_started(tmp_path):
         done.append(index)
         return PLAIN.round(run, index)
 
-    given = settings(tmp_path, MLP, WIDE, trials=8, folder="")
+    given = settings(tmp_path, MLP, trials=8, folder="")
     run(zoo_pipeline, given)
     more = given.model_copy(update={"extend": True})
     with pytest.raises(Killed):
