@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flows.numbers import change, latency, percent, show_ms
 from flows.shell.names import device_words, run_tags, target_words
-from flows.shell.pages import BEFORE, check_text
+from flows.shell.pages import BEFORE
 from flows.texts import budget_text
 from tasks.release import mix_ms
 from tilework.errors import TileworkError
@@ -125,7 +125,9 @@ def outcome_table(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _said(one: Outcome) -> str:
     check = one.finished.check if one.finished is not None else None
-    checked = f" ({check_text(check)})" if check is not None else ""
+    checked = ""
+    if check is not None:
+        checked = f" (maximum relative error {check.max_rel_error:.1e} against {check.reference})"
     reason = f": {one.reason}" if one.reason else ""
     return f"{one.state}{reason}{checked}"
 
