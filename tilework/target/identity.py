@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from tilework import kinds
@@ -45,7 +45,7 @@ class DeviceIdentity:
     calibration_s: float | None = None
     timed: bool = True
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Text for columns, run ids and file names: a readable part and a hash of the facts."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")[:32].strip("-")

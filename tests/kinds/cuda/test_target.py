@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from tilework.errors import TargetError
 from tilework.kinds.cuda import probe
 from tilework.kinds.cuda import target as target_module
 from tilework.kinds.cuda.architectures import ARCHITECTURES
+from tilework.kinds.cuda.emulate.compile import compiler
 from tilework.kinds.cuda.models import MODELS, model_of, representative
 from tilework.kinds.cuda.probe import Found, FoundDevice
 from tilework.kinds.cuda.target import RUNS, CudaTarget
@@ -168,6 +170,51 @@ def test_an_answer_of_the_driver():
     found = probe.ask([sys.executable, "-c", f"print({answer!r})"])
     h200 = replace(H200, memory_bytes=141 << 30, memory_ghz=3.201, memory_bits=6016)
     assert found == Found((h200,), (13, 1), "")
+
+
+DRIVER = """
+#include <stddef.h>
+#include <string.h>
+int cuInit(unsigned flags) { return 0; }
+int cuDriverGetVersion(int *version) { *version = 12040; return 0; }
+int cuDeviceGetCount(int *count) { *count = 3; return 0; }
+int cuDeviceGet(int *device, int ordinal) { *device = 70 + ordinal; return ordinal == 1; }
+int cuDeviceGetName(char *name, int size, int device) {
+  strncpy(name, device == 70 ? "NVIDIA H200" : "Old GPU", size);
+  return 0;
+}
+int cuDeviceTotalMem_v2(size_t *nbytes, int device) {
+  *nbytes = (size_t)(device == 70 ? 141 : 8) << 30;
+  return 0;
+}
+int cuDeviceGetAttribute(int *value, int which, int device) {
+  switch (which) {
+    case 75: *value = device == 70 ? 9 : 6; return 0;
+    case 76: *value = device == 70 ? 0 : 1; return 0;
+    case 16: *value = 132; return 0;
+    case 13: *value = 1980000; return 0;
+    case 38: *value = 60 << 20; return 0;
+    case 36: *value = 3201000; return device != 70;
+    case 37: *value = 6016; return 0;
+  }
+  return 1;
+}
+"""
+
+
+def test_a_driver_is_asked_for_all_of_it(tmp_path, needs_compiler):
+    """Against a library with the functions of `cuda.h`, one of whose devices cannot be had."""
+    (tmp_path / "cuda.c").write_text(DRIVER)
+    library = tmp_path / "libcuda.so"
+    words = [*compiler(), "-x", "c", "-shared", "-fPIC", "-w", str(tmp_path / "cuda.c"), "-o"]
+    subprocess.run([*words, str(library)], check=True)
+    asked = probe._ASK.format(library=str(library), wanted=probe._WANTED)
+    found = probe.ask([sys.executable, "-I", "-c", asked])
+    h200 = replace(H200, memory_bytes=141 << 30, memory_ghz=3.201, memory_bits=6016)
+    assert found.driver == (12, 4) and not found.why_none
+    assert found.devices[0] == h200 and len(found.devices) == 2
+    old = dict(found.devices[1].facts())
+    assert old["arch"] == "sm_61" and old["memory"] == "8 GiB" and "memory clock" not in old
 
 
 @pytest.mark.parametrize(
