@@ -66,11 +66,11 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     reporter = current_reporter()
     target, spec = settings.resolved_target(), settings.spec()
     store = open_store(settings.store)
-    patiently(store.check_writable, reporter.warn)
     check_place(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
     found = stages.extract(spec, target)
     measuring = settings.measurer()  # which refuses a machine that is not this one
+    patiently(store.check_writable, reporter.warn)  # what was refused so far leaves no store
     device = identity_of(target)
     plan = SearchPlan(
         found.tasks,
@@ -152,6 +152,8 @@ def finish(
         if checked is not None and checked.passed:
             reporter.stage("timing the network in turns with what it replaces")
             standing = stages.compare(compiled)
+        if standing is not None and standing.note:
+            reporter.warn(standing.note)
         if standing is not None:
             gap = gap_lines(compiled.tuned, standing.tuned.median_ms)
         path = stages.keep(compiled, checked, standing)

@@ -81,7 +81,7 @@ def hold_device(
     Raises:
         DeviceBusy: another run holds it, and ``wait`` is not set.
     """
-    if device is None or device.calibration_s is None or device.id in _held.get():
+    if device is None or not device.timed or device.id in _held.get():
         yield
         return
     try:

@@ -71,6 +71,19 @@ def slower(new: Samples, old: Samples) -> bool:
     return sum(comb(count, k) for k in range(above, count + 1)) <= _DOUBT * 2**count
 
 
+def joined(looks: Sequence[Mapping[str, Samples]]) -> dict[str, Samples]:
+    """The samples of several looks at the same engines as one, pairs kept."""
+    from tilework.runtime.samples import Samples
+
+    return {
+        name: Samples(
+            tuple(s for look in looks for s in look[name].seconds),
+            sum(look[name].discarded for look in looks),
+        )
+        for name in looks[0]
+    }
+
+
 def time_engines(
     engines: Mapping[str, Engine], inputs: Mapping[str, np.ndarray], seconds: float
 ) -> dict[str, Samples]:

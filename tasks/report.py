@@ -24,7 +24,7 @@ class Progress:
         failed: measurements of that round that did not end in status ``ok``.
         final: whether that round were finals: known candidates, timed in turns.
         drift: how much slower than usual the machine was in that round; 0.1 is 10 %.
-        settled: tasks whose best schedule was chosen by finals.
+        finals: tasks whose best schedule was chosen by finals.
         drifted_rounds: rounds of the run in which the machine was noticeably off its usual speed.
     """
 
@@ -43,7 +43,7 @@ class Progress:
     failed: int = 0
     final: bool = False
     drift: float = 0.0
-    settled: int = 0
+    finals: int = 0
     drifted_rounds: int = 0
 
     @property
@@ -100,6 +100,7 @@ class Standing:
         old: the module that the new one would replace; None where there is none to compare with.
         over_untuned, over_old: the tuned network's time over the other's, pair by pair.
         slower_than: which of the two it is slower than beyond doubt; empty if none.
+        note: a line on the old module, if it is replaced although it was faster.
     """
 
     untuned: Timing
@@ -108,6 +109,7 @@ class Standing:
     old: Timing | None = None
     over_old: float | None = None
     slower_than: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)

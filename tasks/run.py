@@ -122,7 +122,7 @@ class TuningRun:
             estimated_total_s=result.estimated_total_s,
             trials_budget=session.budget.goal.trials,
             seconds_budget=session.budget.goal.seconds,
-            settled=result.finals,
+            finals=result.finals,
             drifted_rounds=result.drifted_rounds,
         )
         if last is None:

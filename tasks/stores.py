@@ -15,7 +15,7 @@ BEST = "_best"
 """Folder of the distilled records inside a store; its name hides it from readers of the store."""
 
 
-def open_store(path: str) -> RecordStore:
+def open_store(path: str, *, must_exist: bool = False) -> RecordStore:
     """A store of which only records of the present sketch rules are used.
 
     The others stay where they are; `RecordStore.problems` counts them. What a record is good for

@@ -194,10 +194,11 @@ def _document(report: TuneReport) -> dict[str, Any]:
         "estimated_total_ms": progress.estimated_total_s * 1e3,
         "stopped": report.stopped,
         "failed": report.failed,
-        "settled_tasks": progress.settled,
+        "tasks_with_finals": progress.finals,
         "drifted_rounds": progress.drifted_rounds,
         "before": report.before,
         "after": report.after,
+        "standing": report.standing,
         "speedup": report.speedup,
         "gap": list(report.gap),
         "check": report.check,
@@ -215,12 +216,13 @@ def print_report(report: TuneReport, options: str = "") -> None:
 
     out = console()
     progress = report.progress
+    out.print(report.verdict, style="red" if report.failed else "green", markup=False)
     out.print(task_table(progress))
     total = latency(progress.estimated_total_s)
     out.print(f"Estimated total latency: {total}{mark(report.target)} ({budget_text(progress)})")
-    if progress.settled:
+    if progress.finals:
         out.print(
-            f"Best schedules chosen by finals, timed in turns: {progress.settled} of "
+            f"Best schedules chosen by finals, timed in turns: {progress.finals} of "
             f"{len(progress.rows)} tasks"
         )
     if progress.drifted_rounds:
@@ -261,9 +263,12 @@ def _print_latency(report: TuneReport) -> None:
     before, after = report.before, report.after
     if before is None or after is None:
         return
+    engines = [("untuned", before), ("tuned", after)]
+    if report.standing is not None and report.standing.old is not None:
+        engines.insert(1, ("module before", report.standing.old))
     rows = [
         (name, *(show_ms(value) for value in (t.median_ms, t.mean_ms, t.min_ms, t.max_ms)))
-        for name, t in (("untuned", before), ("tuned", after))
+        for name, t in engines
     ]
     out = console()
     out.print(

@@ -72,7 +72,7 @@ def summary_page(
         ("rounds", f"{progress.rounds}, {report.resumed_rounds} of them found in the store"),
         ("failures", failures or "none"),
         ("drift", _drift(progress)),
-        ("finals", f"{progress.settled} of {len(progress.rows)} tasks"),
+        ("finals", f"{progress.finals} of {len(progress.rows)} tasks"),
         ("module", f"`{report.module}`" if report.module else "not kept"),
         ("target", f"`{report.target}`"),
         ("records", f"`{report.store}`, run `{report.run_id}`"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 
 import pytest
+from typer.testing import CliRunner
 
 import tilework as tw
+from flows.cli import app
 from flows.pipeline import TuneFailed, tune_pipeline
 from flows.reporting import Reporter, reporting
 from flows.settings import TuneSettings
@@ -111,16 +114,17 @@ def test_a_wrong_output_fails_the_run_and_keeps_the_old_file(place, monkeypatch)
 def test_a_slower_module_fails_the_run_and_keeps_the_old_file(place, monkeypatch):
     settings, path, old = place
     slow = {"untuned": 2e-3, "tuned": 1.1e-3, "old": 1e-3}
-    left = timed(monkeypatch, slow, slow)
+    left = timed(monkeypatch, *[slow] * 4)
     with pytest.raises(TuneFailed, match=r"1\.10 times as long as the module that it would"):
         tune_pipeline(settings)
-    assert not left, "it was looked at twice"
+    assert not left, "it was opened and looked at again, three times"
     assert path.read_bytes() == old and files(path) == ["mlp.tw"]
 
 
 def test_a_module_that_only_looked_slower_is_kept(place, monkeypatch):
     settings, path, old = place
-    left = timed(monkeypatch, {"untuned": 2e-3, "tuned": 1.3e-3, "old": 1e-3}, GOOD)
+    slow = {"untuned": 2e-3, "tuned": 1.3e-3, "old": 1e-3}
+    left = timed(monkeypatch, slow, slow, GOOD, slow)
     assert tune_pipeline(settings).report.module == str(path)
     assert not left
     assert path.read_bytes() != old
@@ -128,12 +132,30 @@ def test_a_module_that_only_looked_slower_is_kept(place, monkeypatch):
 
 def test_a_module_slower_than_the_untuned_network_is_not_written(settings, tmp_path, monkeypatch):
     slow = {"untuned": 1e-3, "tuned": 1.49e-3}
-    timed(monkeypatch, slow, slow)
+    timed(monkeypatch, *[slow] * 4)
     path = tmp_path / "new.tw"
     with pytest.raises(TuneFailed, match="the untuned network") as error:
         tune_pipeline(settings.model_copy(update={"output": str(path)}))
     assert "is not written" in str(error.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_old_module_whose_output_is_wrong_does_not_win_by_being_faster(place, monkeypatch):
+    settings, path, old = place
+    timed(monkeypatch, *[{"untuned": 2e-3, "tuned": 1.1e-3, "old": 1e-3}] * 4)
+    right = check.check_output
+
+    def old_is_wrong(module, network, precision):
+        found = right(module, network, precision)
+        tuned = any(row.tuned for row in module.report)
+        return found if tuned else dataclasses.replace(found, max_rel_error=0.5)
+
+    monkeypatch.setattr(finish, "check_output", old_is_wrong)
+    listener = Listener()
+    with reporting(listener):
+        assert tune_pipeline(settings).report.module == str(path)
+    assert path.read_bytes() != old
+    assert any("although it was faster" in line for line in listener.warnings)
 
 
 def test_an_old_file_that_is_no_module_is_replaced_with_a_note(place, monkeypatch):
@@ -228,3 +250,66 @@ def test_a_patch_release_changes_nothing(settings, monkeypatch):
     timed(monkeypatch, GOOD)
     report = tune_pipeline(settings).report
     assert report.progress.trials == 8 and report.resumed_rounds > 0
+
+
+def words(settings):
+    return ["mlp", "--threads", "1", "--store", settings.store, "--output", settings.output]
+
+
+def test_tune_ends_with_1_and_says_why(place, monkeypatch):
+    settings, path, old = place
+    timed(monkeypatch)
+    monkeypatch.setitem(check.TOLERANCES, "f32", 1e-12)
+    tune = ["tune", *words(settings), "--trials", "8", "--no-prefect"]
+    done = CliRunner().invoke(app, tune)
+    assert done.exit_code == 1
+    assert "failed: mlp: the output is wrong" in done.stderr
+    assert "FAILED: mlp" in done.stdout
+    done = CliRunner().invoke(app, [*tune, "--json"])
+    assert done.exit_code == 1
+    document = json.loads(done.stdout)
+    assert document["module"] == "" and "the output is wrong" in document["failed"]
+    assert path.read_bytes() == old
+
+
+def test_compile_keeps_a_file_only_if_its_output_is_right(place, monkeypatch):
+    settings, path, old = place
+    with monkeypatch.context() as patch:
+        patch.setitem(check.TOLERANCES, "f32", 1e-12)
+        done = CliRunner().invoke(app, ["compile", *words(settings)])
+    assert done.exit_code == 1 and "failed: mlp: the output is wrong" in done.stderr
+    assert "Module: not kept" in done.stdout
+    assert path.read_bytes() == old and files(path) == ["mlp.tw"]
+    done = CliRunner().invoke(app, ["compile", *words(settings)])
+    assert done.exit_code == 0, done.output
+    assert path.read_bytes() != old and files(path) == ["mlp.tw"]
+
+
+@pytest.mark.parametrize("output", [" ", "no/such/folder/x.tw", "."])
+@pytest.mark.parametrize("command", ["tune", "compile"])
+def test_a_place_that_cannot_be_written_is_one_line(command, output, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    more = ["--no-prefect"] if command == "tune" else []
+    done = CliRunner().invoke(app, [command, "mlp", "--output", output, *more])
+    assert done.exit_code == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith(f"error: cannot write the module {output!r}: name a file")
+    assert not list(tmp_path.iterdir()), "no empty store either"
+
+
+def test_without_an_output_nothing_is_written_and_all_is_checked(settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    timed(monkeypatch, GOOD)
+    there = settings.model_copy(update={"output": ""})
+    done = CliRunner().invoke(app, ["tune", *words(there), "--trials", "8", "--no-prefect"])
+    assert done.exit_code == 0, done.output
+    assert "good, not kept: output right" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["mlp", "--target", "abacus"], ["no.onnx"]])
+def test_a_run_that_cannot_begin_leaves_no_store(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["tune", *words, "--no-prefect"])
+    assert done.exit_code == 2
+    assert not list(tmp_path.iterdir())

@@ -84,7 +84,7 @@ def test_threads_exclude_each_other_and_nested_blocks_do_not():
 
 def test_another_device_and_one_without_times_are_free():
     other = DeviceIdentity("Test GPU", calibration_s=1e-3)
-    timeless = DeviceIdentity("interpreter")
+    timeless = DeviceIdentity("interpreter", timed=False)
     with hold_device(HERE, "me"), hold_device(other, "me too"):
         for device in (timeless, None):
             with hold_device(device, "one"), hold_device(device, "another", wait=False):
