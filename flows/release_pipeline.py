@@ -12,6 +12,7 @@ from flows.pipeline import finish
 from flows.reporting import current_reporter
 from tasks.device_lock import hold_device
 from tasks.network import spec_fingerprint
+from tasks.patience import patiently
 from tasks.release import Entry, Made, Manifest, Outcome, failure, sha256_of
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store
@@ -22,6 +23,7 @@ from tilework.target.runs import caveat
 if TYPE_CHECKING:
     from flows.zoo_settings import ReleaseSettings, ZooNetwork
     from storage import RecordStore
+    from tilework.target import Target
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class _Maker:
         known = None if self._manifest is None else self._manifest.entry(file)
         state, reason = None, "asked for" if self._force else "not made before"
         if known is not None and not self._force:
-            state, reason = known.judged(partial(Made.of, fingerprint, target, self._store))
+            state, reason = known.judged(partial(self._made, fingerprint, target))
         about = replace(about, reason=reason)
         if known is not None and state is not None:
             return _described(replace(about, state=state, module=self._place(file)), known)
@@ -157,13 +159,13 @@ class _Maker:
         found = self._stages.extract(member.spec(), target)
         keys = [task.workload_key for task in found.tasks]
         # looked up before it is compiled: what is measured meanwhile has changed the next time
-        made = Made.of(found.fingerprint, target, self._store, keys)
+        made = self._made(found.fingerprint, target, keys)
         with hold_device(device_here(target), f"compile {about.network}", tell=reporter.note):
             finished = finish(found, target, self._store, self._place(file), self._stages)
         entry = known.after(finished, made, "")
         if self._manifest is not None:
             entry = replace(entry, sha256=sha256_of(self._manifest.folder / file))
-            self._manifest.keep(file, entry)
+            self._manifest.keep(file, entry, reporter.warn)
         about = replace(about, finished=finished)
         if finished.failed:
             reporter.warn(finished.failed)
@@ -172,6 +174,11 @@ class _Maker:
         else:
             about = replace(about, state="made", module=finished.module)
         return _described(about, entry)
+
+    def _made(self, fingerprint: str, target: Target, keys: Sequence[str]) -> Made:
+        """What a network with these workloads would be made from now."""
+        made = partial(Made.of, fingerprint, target, self._store, keys)
+        return patiently(made, current_reporter().warn)
 
     def _place(self, file: str) -> str:
         return "" if self._manifest is None else str(self._manifest.folder / file)

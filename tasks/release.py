@@ -1,7 +1,7 @@
 """What the modules of a release were made from: a manifest beside them, and what has changed.
 
 The manifest names, for each module, the records that its schedules came from. While the store
-gives the same records, the same module would come out, so nothing has to be compiled.
+gives the same schedules, the same module would come out, so nothing has to be compiled.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from tasks.patience import Tell, patiently
 from tilework.errors import ModuleError
 
 if TYPE_CHECKING:
     from tasks.report import Finished
-    from tilework.record import History
+    from tilework.record import History, Record
     from tilework.target import Target
     from tilework.target.identity import DeviceIdentity
 
@@ -32,8 +33,20 @@ State = Literal["made", "unchanged", "held", "refused", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
+class Source:
+    """A record that a schedule may come from.
+
+    ``schedule`` is what the record says of it: another record may say the same, such as the
+    verdict of later finals with the same winner.
+    """
+
+    record: str
+    schedule: str
+
+
+@dataclass(frozen=True)
 class Made:
-    """What a module is made from. Equal values make equal modules.
+    """What a module is made from. Equal schedules and all else equal make equal modules.
 
     Attributes:
         fingerprint: the network's content and precision.
@@ -42,8 +55,8 @@ class Made:
             host.
         engine: version of the code generator.
         rules: version of the sketch rules.
-        records: for each workload key, the ids of the records that its schedule may come from;
-            none where it is drafted.
+        sources: for each workload key, the records that its schedule may come from; none where
+            it is drafted.
     """
 
     fingerprint: str
@@ -51,7 +64,7 @@ class Made:
     device: str
     engine: str
     rules: int
-    records: dict[str, tuple[str, ...]]
+    sources: dict[str, tuple[Source, ...]]
 
     @classmethod
     def of(cls, fingerprint: str, target: Target, history: History, keys: Sequence[str]) -> Made:
@@ -67,7 +80,7 @@ class Made:
             "" if device is None else device.id,
             __version__,
             space_of(target).version,
-            records_of(keys, target, history, device),
+            sources_of(keys, target, history, device),
         )
 
     def against(self, old: Made) -> str:
@@ -82,15 +95,18 @@ class Made:
         for name, text in said.items():
             if getattr(self, name) != getattr(old, name):
                 return text
-        keys = {**old.records, **self.records}
-        count = sum(self.records.get(key) != old.records.get(key) for key in keys)
-        return f"{count} of {len(keys)} tasks have other records" if count else ""
+        keys = {**old.sources, **self.sources}
+        count = sum(self._schedules(key) != old._schedules(key) for key in keys)
+        return f"{count} of {len(keys)} tasks have another best schedule" if count else ""
+
+    def _schedules(self, key: str) -> list[str]:
+        return [source.schedule for source in self.sources.get(key, ())]
 
 
-def records_of(
+def sources_of(
     keys: Sequence[str], target: Target, history: History, device: DeviceIdentity | None
-) -> dict[str, tuple[str, ...]]:
-    """Ids of the records that decide the schedules of workloads; see `tilework.compiler.choose`.
+) -> dict[str, tuple[Source, ...]]:
+    """The records that decide the schedules of workloads; see `tilework.compiler.choose`.
 
     The best of the device decides alone. Where it has none, those of other devices and of related
     targets may: any change of theirs counts then.
@@ -100,14 +116,19 @@ def records_of(
 
 def _deciding(
     key: str, target: Target, history: History, device: DeviceIdentity | None
-) -> tuple[str, ...]:
+) -> tuple[Source, ...]:
     found = []
     for place, one in enumerate((target, *target.relatives())):
         own = None if device is None else history.best(key, str(one), device)
         if own is not None and place == 0:
-            return (own.record_id,)
+            return (_source(own),)
         found += [own] if own is not None else history.hints(key, str(one), device)
-    return tuple(record.record_id for record in found)
+    return tuple(map(_source, found))
+
+
+def _source(record: Record) -> Source:
+    row = ",".join(map(str, record.decisions))
+    return Source(record.record_id, f"{record.target} {record.sketch_id}: {row}")
 
 
 @dataclass(frozen=True)
@@ -143,11 +164,11 @@ class Entry:
         Args:
             now: what a network with these workload keys would be made from.
         """
-        if self.refused is not None and not now(list(self.refused.records)).against(self.refused):
+        if self.refused is not None and not now(list(self.refused.sources)).against(self.refused):
             return "refused" if self.wrong else "held", f"refused before: {self.reason}"
         if self.made is None:
             return None, "not made before"
-        changed = now(list(self.made.records)).against(self.made)
+        changed = now(list(self.made.sources)).against(self.made)
         return (None, changed) if changed else ("unchanged", "")
 
     def after(self, finished: Finished, made: Made, sha256: str) -> Entry:
@@ -216,24 +237,33 @@ class Manifest:
             return None
         return found
 
-    def keep(self, file: str, entry: Entry) -> None:
+    def keep(self, file: str, entry: Entry, tell: Tell) -> None:
         """Put in an entry; what others have put in meanwhile stays. The file is written whole.
+
+        Args:
+            tell: gets a line each time that writing has to be tried again.
 
         Raises:
             ModuleError: the folder cannot be written.
         """
         self._entries = {**self._read(), file: entry}
         document = _Document(FORMAT, dict(sorted(self._entries.items())))
+        text = _DOCUMENT.dump_json(document, indent=1)
+        try:
+            patiently(lambda: self._write(text), tell)
+        except OSError as error:
+            place = self.folder / MANIFEST
+            raise ModuleError(f"cannot write {place}: {error.strerror or error}") from error
+
+    def _write(self, text: bytes) -> None:
         path = self.folder / MANIFEST
         part = path.with_name(f".{MANIFEST}.{os.getpid()}.part")
         try:
             with open(part, "wb") as out:
-                out.write(_DOCUMENT.dump_json(document, indent=1))
+                out.write(text)
                 out.flush()
                 os.fsync(out.fileno())
             os.replace(part, path)
-        except OSError as error:
-            raise ModuleError(f"cannot write {path}: {error.strerror or error}") from error
         finally:
             part.unlink(missing_ok=True)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import flows.pipeline
 import tilework as tw
 from flows.release_pipeline import release_pipeline
 from flows.zoo_pipeline import zoo_pipeline
@@ -69,21 +70,30 @@ def test_the_manifest_names_the_records_that_modules_are_made_from(release, reco
     modules = json.loads((Path(release.folder) / MANIFEST).read_text())["modules"]
     store = open_store(records)
     best = {record.record_id for record in store.read() if record.usable}
-    named = {one for entry in modules.values() for ids in entry["made"]["records"].values()
-             for one in ids}  # fmt: skip
+    named = {source["record"] for entry in modules.values()
+             for sources in entry["made"]["sources"].values() for source in sources}  # fmt: skip
     assert named
     assert named <= best
 
 
-def changed(release, tmp_path):
-    """The release with a store in which one task of its first network has a better record."""
+def changed(release, tmp_path, other=True):
+    """The release with a store in which one task of its first network has a better record.
+
+    Its schedule is another, or else that of the best before.
+    """
     shutil.copytree(release.store, tmp_path / "store")
     store = open_store(str(tmp_path / "store"))
     entry = json.loads((Path(release.folder) / MANIFEST).read_text())["modules"][MLP.file_name()]
-    known = list(entry["made"]["records"].values())
-    record = next(one for one in store.read() if [one.record_id] in known)
+    records = [one for one in store.read() if one.usable]
+    for key, (source,) in entry["made"]["sources"].items():
+        same = [one for one in records if one.workload_key == key]
+        best = next(one for one in same if one.record_id == source["record"])
+        others = [one for one in same if one.decisions != best.decisions]
+        if others:
+            break
     better = {"record_id": "better", "run_id": "later", "latency_s": 1e-9}
-    store.append([replace(record, created_at=datetime.now(UTC), **better)])
+    record = replace(others[0] if other else best, created_at=datetime.now(UTC), **better)
+    store.append([record])
     return release.model_copy(update={"store": str(tmp_path / "store")})
 
 
@@ -93,10 +103,17 @@ def test_only_what_has_another_best_record_is_made_again(release, tmp_path):
     later = changed(release, tmp_path)
     report, _ = run(release_pipeline, later)
     assert states(report) == ["made", "unchanged"]
-    assert report.outcomes[0].reason == "1 of 4 tasks have other records"
+    assert report.outcomes[0].reason == "1 of 4 tasks have another best schedule"
     assert files(release)[BATCH.file_name()] == kept[BATCH.file_name()]
     again, _ = run(release_pipeline, later, stages(compile=never))
     assert states(again) == ["unchanged", "unchanged"]
+
+
+def test_a_better_record_of_the_same_schedule_changes_nothing(release, tmp_path):
+    run(release_pipeline, release)
+    later = changed(release, tmp_path, other=False)
+    report, _ = run(release_pipeline, later, stages(extract=never, compile=never))
+    assert states(report) == ["unchanged", "unchanged"]
 
 
 def test_a_wrong_module_is_refused_once_and_stays_a_failure(release, tmp_path):
@@ -114,7 +131,8 @@ def test_a_wrong_module_is_refused_once_and_stays_a_failure(release, tmp_path):
     assert run(release_pipeline, release, stages(compile=never))[0].failed == ""  # the old best
 
 
-def test_a_slower_module_is_refused_once_and_held_then(release, tmp_path):
+def test_a_slower_module_is_refused_once_and_held_then(release, tmp_path, monkeypatch):
+    monkeypatch.setattr(flows.pipeline, "gap_lines", lambda *_: ())  # seconds of timing
     timing = Timing(1e-3, 1e-3, 1e-3, 1e-3, 0.0)
     run(release_pipeline, release)
     kept = files(release)

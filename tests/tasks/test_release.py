@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tasks.release import MANIFEST, Entry, Made, Manifest, records_of, sha256_of
+from tasks import patience
+from tasks.release import MANIFEST, Entry, Made, Manifest, Source, sha256_of, sources_of
 from tilework.errors import ModuleError
 from tilework.record import SCHEMA_VERSION, MemoryHistory, Record, Status
 from tilework.target import Target
@@ -17,7 +20,12 @@ from tilework.target.identity import DeviceIdentity
 HERE = DeviceIdentity("here")
 THERE = DeviceIdentity("there")
 TARGET = Target("llvm -mcpu=znver4 -num-cores=2")
-MADE = Made("net-b1", str(TARGET), HERE.id, "1.0", 3, {"a": ("r1",), "b": ()})
+MADE = Made("net-b1", str(TARGET), HERE.id, "1.0", 3, {"a": (Source("r1", "0: 1"),), "b": ()})
+
+
+def sources(*given):
+    """Ids of the records that decide, by workload."""
+    return {key: [one.record for one in found] for key, found in sources_of(*given).items()}
 
 
 def record(name, key="a", latency=1e-3, target=TARGET, device=HERE, age=0):
@@ -39,7 +47,7 @@ def test_the_best_of_the_device_decides_alone():
             record("faster", latency=1e-4, device=THERE),
         ]
     )
-    assert records_of(["a", "b"], TARGET, history, HERE) == {"a": ("fast",), "b": ()}
+    assert sources(["a", "b"], TARGET, history, HERE) == {"a": ["fast"], "b": []}
 
 
 def test_without_a_record_of_its_own_a_device_takes_hints_and_relatives():
@@ -49,21 +57,45 @@ def test_without_a_record_of_its_own_a_device_takes_hints_and_relatives():
             record("one", key="b", target=TARGET.with_cores(1)),
         ]
     )
-    assert records_of(["a", "b"], TARGET, history, HERE) == {"a": ("old",), "b": ("one",)}
+    assert sources(["a", "b"], TARGET, history, HERE) == {"a": ["old"], "b": ["one"]}
 
 
 def test_for_a_machine_that_is_elsewhere_all_records_count():
     history = MemoryHistory([record("there", device=THERE)])
-    assert records_of(["a"], TARGET, history, None) == {"a": ("there",)}
+    assert sources(["a"], TARGET, history, None) == {"a": ["there"]}
 
 
 def test_what_changed_is_said_in_a_few_words():
     assert MADE.against(MADE) == ""
     assert MADE.against(replace(MADE, engine="0.9")) == "it was compiled by version 0.9"
     assert MADE.against(replace(MADE, fingerprint="x")) == "the network is another"
-    assert MADE.against(replace(MADE, records={"a": ("r1",), "b": ("r2",)})) == (
-        "1 of 2 tasks have other records"
+    later = {"a": (Source("r1", "0: 2"),), "b": ()}
+    assert MADE.against(replace(MADE, sources=later)) == (
+        "1 of 2 tasks have another best schedule"
     )
+
+
+def test_a_later_record_of_the_same_schedule_changes_nothing():
+    later = {"a": (Source("r2", "0: 1"),), "b": ()}
+    assert MADE.against(replace(MADE, sources=later)) == ""
+
+
+def test_a_manifest_is_written_when_a_full_disk_has_room_again(tmp_path, entry, monkeypatch):
+    full = [OSError(errno.ENOSPC, "No space left on device")]
+    real = os.fsync
+
+    def fsync(number):
+        if full:
+            raise full.pop()
+        real(number)
+
+    told = []
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(patience.patiently, "__defaults__", ((0.0,), lambda _: None))
+    Manifest(tmp_path).keep("net.tw", entry, told.append)
+    assert Manifest(tmp_path).entry("net.tw") == entry
+    assert len(told) == 1
+    assert [path.name for path in tmp_path.glob(".*")] == []
 
 
 @pytest.fixture
@@ -74,14 +106,14 @@ def entry(tmp_path):
 
 
 def test_an_entry_is_found_again(tmp_path, entry):
-    Manifest(tmp_path).keep("net.tw", entry)
+    Manifest(tmp_path).keep("net.tw", entry, print)
     assert Manifest(tmp_path).entry("net.tw") == entry
     assert Manifest(tmp_path).entry("other.tw") is None
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def test_a_file_that_is_not_the_one_described_is_unknown(tmp_path, entry):
-    Manifest(tmp_path).keep("net.tw", entry)
+    Manifest(tmp_path).keep("net.tw", entry, print)
     (tmp_path / "net.tw").write_bytes(b"another")
     assert Manifest(tmp_path).entry("net.tw") is None
     (tmp_path / "net.tw").unlink()
@@ -90,14 +122,14 @@ def test_a_file_that_is_not_the_one_described_is_unknown(tmp_path, entry):
 
 def test_a_refusal_is_remembered_where_no_module_was_ever_kept(tmp_path):
     refused = Entry("net", "f32", refused=MADE, reason="its output is wrong", wrong=True)
-    Manifest(tmp_path).keep("net.tw", refused)
+    Manifest(tmp_path).keep("net.tw", refused, print)
     assert Manifest(tmp_path).entry("net.tw") == refused
 
 
 def test_two_writers_keep_each_others_entries(tmp_path, entry):
     first, second = Manifest(tmp_path), Manifest(tmp_path)
-    first.keep("net.tw", entry)
-    second.keep("net2.tw", replace(entry, network="net2"))
+    first.keep("net.tw", entry, print)
+    second.keep("net2.tw", replace(entry, network="net2"), print)
     assert set(json.loads((tmp_path / MANIFEST).read_text())["modules"]) == {"net.tw", "net2.tw"}
 
 
@@ -107,7 +139,7 @@ def test_a_damaged_manifest_makes_every_module_count_as_changed(tmp_path, text, 
     manifest = Manifest(tmp_path)
     assert "damaged" in manifest.damaged
     assert manifest.entry("net.tw") is None
-    manifest.keep("net.tw", entry)
+    manifest.keep("net.tw", entry, print)
     assert Manifest(tmp_path).entry("net.tw") == entry
 
 
@@ -120,4 +152,4 @@ def test_a_manifest_of_a_newer_version_is_left_alone(tmp_path):
 def test_a_missing_folder_is_one_clear_line_when_written(tmp_path, entry):
     manifest = Manifest(tmp_path / "gone")
     with pytest.raises(ModuleError, match=r"cannot write .*release\.json: No such file"):
-        manifest.keep("net.tw", entry)
+        manifest.keep("net.tw", entry, print)
