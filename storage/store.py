@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from tilework.target.identity import DeviceIdentity
 
-DISTILLED = "distilled.parquet"
 _TRIES = 8
 
 Answer = TypeVar("Answer")
@@ -275,28 +274,6 @@ class RecordStore:
         """All readable records as a pandas table, one row each, oldest first."""
         order = ("created_at", "run_id", "round", "record_id")
         return self.table().sort_by([(name, "ascending") for name in order]).to_pandas()
-
-    def distill(self, out: str | os.PathLike[str]) -> RecordStore:
-        """Writes the best record of each (workload, target) to another store.
-
-        What `out` holds already takes part, so that several stores may be distilled into one.
-
-        Returns:
-            The store at `out`.
-
-        Raises:
-            StoreError: `out` cannot be written, or is this store.
-        """
-        other = RecordStore(out, rules_version=self._known.rules.version)
-        if other.location.path == self.location.path:
-            raise StoreError(f"cannot distil the store {self.path!r} into itself: name another")
-        keys = sorted({*self.keys(), *other.keys()})
-        # all of ours: a final of ours may speak against a record that was distilled earlier
-        found = [[*self.of(key, target), other.best(key, target)] for target, key in keys]
-        best = [best_of(r for r in rows if r is not None) for rows in found]
-        table = to_table(r for r in best if r is not None)
-        other.location.write(DISTILLED, encode(table))
-        return RecordStore(out, rules_version=self._known.rules.version)
 
     def _own(
         self, workload_key: str, target: str, device: DeviceIdentity | None, decide: bool = False

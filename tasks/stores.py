@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from tasks.run import TuningRun
     from tilework.task import SearchTask
 
-BEST = "_best"
-"""Folder of the distilled records inside a store; its name hides it from readers of the store."""
-
 
 def open_store(path: str, *, must_exist: bool = False) -> RecordStore:
     """A store of which only records of the present sketch rules are used.
@@ -54,10 +51,12 @@ def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, 
 
 def distill(run: TuningRun) -> None:
     """Keep what the run found and learnt where it is found quickly: best records and model."""
+    from storage.maintenance.distill import distill as distill_store
     from tilework.model import XGBModel
 
     store, model = run.store, run.session.model
-    path, question, query = store.path.partition("?")
-    store.distill(f"{path.rstrip('/')}/{BEST}{question}{query}")
+    distill_store(
+        store.location, [(task.workload_key, str(task.target)) for task in run.plan.tasks]
+    )
     if isinstance(model, XGBModel) and model.trained:
         store.keep_model(str(run.target), model.to_json())

@@ -11,10 +11,11 @@ from storage.bests import deciding
 from storage.compacts import sort_rows, split_keys
 from storage.files import Location
 from storage.maintenance.distill import deciding_rows
-from storage.maintenance.holdings import Damaged, Vanished, look, open_file, reading
-from storage.maintenance.rows import all_rows, encode
+from storage.maintenance.holdings import Damaged, Vanished, base, look, open_file, reading
+from storage.maintenance.rows import all_rows
 from storage.names import SUFFIX
 from storage.schema import SCHEMA, from_table, to_table
+from storage.tables import encode
 from tilework.errors import StoreError
 from tilework.record import Record, best_elsewhere
 
@@ -37,7 +38,7 @@ def distill_to(place: Location, out: Location) -> int:
     if place.path == out.path and place.filesystem.equals(out.filesystem):
         raise StoreError(f"cannot distil the store {place.text!r} into itself: name another")
     others = look(out).others
-    before = [name for name in others if name.rpartition("/")[2].startswith(DISTILLED)]
+    before = [name for name in others if base(name).startswith(DISTILLED)]
     stays = pa.concat_tables([deciding_rows(out), _rows(out, set(others) - set(before))])
     offered = [deciding_rows(place), _rows(place, look(place).others), _rows(out, before)]
     best = _bests(pa.concat_tables([stays, *offered]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from storage.compacts import Compact, CompactWriter, sort_rows, split_keys, verify
@@ -20,6 +20,8 @@ from storage.maintenance.holdings import (
     Damaged,
     Holdings,
     Vanished,
+    base,
+    files,
     look,
     open_file,
     reading,
@@ -35,6 +37,7 @@ from storage.maintenance.rows import (
     sort_rounds,
 )
 from storage.names import RoundName
+from storage.upgrade import upgrade
 from tilework.errors import StoreError
 
 ROWS_A_FILE = 1_000_000
@@ -98,6 +101,8 @@ def compact_claimed(
     """`compact`, by who holds the claim."""
     held = finish(place, look(place), done)
     done.left.update(held.damaged)
+    if upgrade(place, held.names):
+        held = look(place)
     for name in held.others:
         absorb(place, name, done)
     if len(held.rounds) >= least:
@@ -122,7 +127,7 @@ def finish(place: Location, held: Holdings, done: Compaction) -> Holdings:
     if not held.replaced:
         return held
     for found in held.compacts.values():
-        mine = [n for n in held.replaced if n.rpartition("/")[2] in found.replaces]
+        mine = [n for n in held.replaced if base(n) in found.replaces]
         if not mine:
             continue
         try:
@@ -180,7 +185,7 @@ def absorb(place: Location, name: str, done: Compaction) -> None:
     except Vanished:
         return
     held = look(place)
-    known = {n.rpartition("/")[2] for n in (*held.rounds, *held.replaced)}.union(
+    known = {base(n) for n in (*held.rounds, *held.replaced)}.union(
         *(found.rounds for found in held.compacts.values())
     )
     if len(rows) and not round_names(rows) <= known:
@@ -221,7 +226,7 @@ def _write(
         _publish(place, writer.close(names), names, done)
 
 
-def _publish(place: Location, made: Compact, replaced: Iterable[str], done: Compaction) -> None:
+def _publish(place: Location, made: Compact, replaced: Collection[str], done: Compaction) -> None:
     """Writes a compacted file, reads it back, and removes what it replaces."""
     place.create(made.name, made.content.to_pybytes())
     try:
@@ -237,8 +242,7 @@ def _publish(place: Location, made: Compact, replaced: Iterable[str], done: Comp
         return  # somebody merged it already, and removes what it replaces
     done.made.append(made.name)
     done.rows += made.rows
-    there = set(place.names())
-    _remove(place, [name for name in replaced if name in there], done)
+    _remove(place, [name for name in files(place) if base(name) in replaced], done)
 
 
 def _remove(place: Location, names: Iterable[str], done: Compaction) -> None:

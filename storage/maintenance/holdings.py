@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from storage.compacts import replaces
 from storage.files import Location
+from storage.listing import Listing
 from storage.names import SUFFIX, RoundName, is_compact
 from storage.schema import NotRecords, check_schema
 from tilework.errors import StoreBusy
@@ -89,13 +90,29 @@ class Holdings:
         return sorted([*self.rounds, *self.compacts, *self.others, *self.damaged])
 
 
+def files(place: Location) -> list[str]:
+    """The Parquet files of a store, those in folders included, sorted; hidden ones are not.
+
+    Raises:
+        StoreError: the store cannot be listed.
+    """
+    listing = Listing(place)
+    listing.look(force=True)
+    return sorted(name for name in listing.files if name.endswith(SUFFIX))
+
+
+def base(name: str) -> str:
+    """A file's name without its folders."""
+    return name.rpartition("/")[2]
+
+
 def look(place: Location) -> Holdings:
     """Lists a store, and reads the footers of its compacted files.
 
     Raises:
         StoreError: the store cannot be listed.
     """
-    names = [name for name in sorted(place.names()) if name.endswith(SUFFIX)]
+    names = files(place)
     compacts: dict[str, CompactFile] = {}
     damaged: dict[str, str] = {}
     for name, found in in_parallel(
@@ -108,14 +125,13 @@ def look(place: Location) -> Holdings:
     gone = frozenset[str]().union(*(c.replaces for c in compacts.values()))
     held = Holdings(damaged=damaged)
     for name in names:
-        base = name.rpartition("/")[2]
-        if base in gone:
+        if base(name) in gone:
             held.replaced.append(name)
         elif name in compacts:
             held.compacts[name] = compacts[name]
         elif is_compact(name):
             continue
-        elif RoundName.parse(name) and base == name:
+        elif RoundName.parse(name) and base(name) == name:
             held.rounds.append(name)
         else:
             held.others.append(name)

@@ -15,10 +15,12 @@ from storage.files import Location
 from storage.maintenance.check import hidden_folders
 from storage.maintenance.claim import KIND as CLAIMS
 from storage.maintenance.compact import Compaction, compact, rewrite, round_numbers
-from storage.maintenance.holdings import Damaged, Vanished, look, open_file, reading
+from storage.maintenance.holdings import Damaged, Vanished, base, look, open_file, reading
 from storage.maintenance.repair import KIND as DAMAGED
-from storage.maintenance.rows import Part, all_rows, by_round, encode, round_names
+from storage.maintenance.rows import Part, all_rows, by_round, round_names
 from storage.schema import check_schema
+from storage.tables import encode
+from storage.upgrade import OLD_FORMS
 from tilework.errors import StoreError
 
 _OWN = (BESTS, CLAIMS, DAMAGED)
@@ -135,7 +137,7 @@ def _add_rows(source: Location, name: str, there: _There, done: Merged) -> None:
     except Vanished:
         return
     new = there.new(round_names(rows), done)
-    if new and name.rpartition("/")[2].startswith("round-"):
+    if new and base(name).startswith("round-"):
         for right, part in by_round(rows):
             there.place.create(right, encode(part))
     elif new:
@@ -148,7 +150,8 @@ def _add_documents(source: Location, into: Location) -> None:
         kind = folder.removeprefix("_")
         if kind in _OWN:
             continue
-        ours, there = Documents(source, kind), Documents(into, kind)
+        old = OLD_FORMS.get(kind)
+        ours, there = Documents(source, kind, old), Documents(into, kind, old)
         for name in set(ours.names()) - set(there.names()):
             content = ours.read(name)
             if content is not None:

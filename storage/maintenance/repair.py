@@ -24,12 +24,12 @@ from storage.maintenance.rows import (
     Part,
     all_rows,
     by_round,
-    encode,
     merge_parts,
     row_group,
     sort_rounds,
 )
 from storage.names import is_compact
+from storage.tables import encode
 
 KIND = "damaged"
 _PIECE = LARGEST // 2

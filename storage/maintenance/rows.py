@@ -181,13 +181,6 @@ def read_files(
     return frozenset(read), pa.concat_tables(tables)
 
 
-def encode(table: pa.Table) -> bytes:
-    """The file of a table of `SCHEMA`, with checksums."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    return bytes(sink.getvalue())
-
-
 def all_rows(file: pq.ParquetFile) -> pa.Table:
     """All rows of a file with the columns of today."""
     return conform(file.read())

@@ -10,7 +10,9 @@ import tilework as tw
 from flows.pipeline import tune_pipeline
 from flows.reporting import Reporter, reporting
 from storage import RecordStore
+from storage.bests import KIND, Bests
 from tasks.stages import PLAIN, Stages
+from tilework.record import best_of
 
 
 class Listener(Reporter):
@@ -71,10 +73,15 @@ def test_every_measurement_is_a_row(finished):
 
 
 def test_the_best_records_are_distilled_out_of_the_readers_sight(finished):
-    settings, report, _ = finished
-    best = RecordStore(f"{settings.store}/_best").read()
-    measured = [row for row in report.progress.rows if row.latency_ms is not None]
-    assert len(best) == len(measured)
+    settings, _, _ = finished
+    store = RecordStore(settings.store)
+    bests = Bests(store.documents(KIND))
+    keys = store.keys()
+    for target, workload in keys:
+        best = bests.of(workload, target)
+        assert best is not None
+        assert best_of(best.records) == best_of(store.of(workload, target))
+    assert len(pd.read_parquet(settings.store)) == len(store.read())
 
 
 def test_what_the_run_learnt_is_kept_beside_the_records(finished):

@@ -14,7 +14,6 @@ import pytest
 from storage import RecordStore
 from storage.names import RoundName
 from storage.tables import Tables
-from tilework.errors import StoreError
 from tilework.record import FACTS, MemoryHistory, Record, RecordLog, Status
 
 TARGET = "llvm -mcpu=x -num-cores=2"
@@ -198,24 +197,6 @@ def test_removed_files_are_forgotten(store, make_round, tmp_path):
     (tmp_path / "records" / str(gone)).unlink()
     assert store.best("conv", TARGET).run_id == "a"
     assert not store.has_round("b", 0)
-
-
-def test_distill_keeps_the_best_of_each_workload_and_target(store, make_round, tmp_path):
-    store.append(make_round("a", 0, n=2))
-    store.append(make_round("a", 1, n=2, workload_key="dense"))
-    store.append(make_round("a", 2, n=2, workload_key="fails", status=Status.timeout))
-    best = store.distill(tmp_path / "best")
-    assert [r.workload_key for r in best.read()] == ["conv", "dense"]
-    assert best.best("conv", TARGET) == store.best("conv", TARGET)
-    assert not best.has_round("a", 0)
-    faster = RecordStore(tmp_path / "faster")
-    faster.append(make_round("b", 0, n=1, latency_s=1e-6))
-    faster.distill(tmp_path / "best")
-    store.distill(tmp_path / "best")
-    assert visible(tmp_path / "best") == ["distilled.parquet"]
-    assert [r.run_id for r in best.read()] == ["b", "a"]
-    with pytest.raises(StoreError, match="into itself"):
-        store.distill(store.path)
 
 
 def test_pandas_reads_the_directory(store, make_round, tmp_path):

@@ -1,8 +1,16 @@
 """Stores put together hold each record once."""
 
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
 import pytest
 
+from storage import RecordStore
 from storage.documents import Documents
+from storage.files import Location
 from storage.maintenance.bests_store import distill_to
 from storage.maintenance.check import check
 from storage.maintenance.compact import compact
@@ -81,6 +89,45 @@ def test_damaged_files_stay_away(two, damage):
     assert list(done.left) == [bad]
     assert done.rounds == 9
     assert check(one.place).sound
+
+
+def test_merged_stores_answer_as_one(tmp_path, make_round):
+    """As `RecordStore` writes and reads them."""
+    one, other, out = (RecordStore(tmp_path / name) for name in ("one", "other", "all"))
+    one.append(make_round("a", 0))
+    other.append(make_round("b", 0, latency_s=1e-5))
+    other.append(make_round("a", 0))
+    other.keep_workload("conv", "{}")
+    distill_to(one.location, Location.of(tmp_path / "best"))
+    places = [one.location, other.location, Location.of(tmp_path / "best")]
+    merge(places, out.location)
+    for store in (RecordStore(tmp_path / "all"), out):
+        assert len(store.read()) == 6
+        assert store.best("conv", "llvm -mcpu=x -num-cores=2").run_id == "b"
+        assert store.problems == []
+        assert store.workload("conv") == "{}"
+        assert store.has_round("a", 0)
+    assert pq.read_table(tmp_path / "all").num_rows == 6
+
+
+def test_stores_of_older_versions(tmp_path, folder):
+    """Old names, old columns, documents as JSON."""
+    old = tmp_path / "old"
+    shutil.copytree(Path(__file__).parents[1] / "data" / "v1", old)
+    (old / "_workloads").mkdir()
+    stem = hashlib.sha256(b"conv").hexdigest()[:32]
+    document = json.dumps({"workload_key": "conv", "dag": "{}"})
+    (old / "_workloads" / f"{stem}.json").write_text(document)
+    before = RecordStore(old).read()
+    merge([Location.of(old)], folder.place)
+    merge([Location.of(old)], folder.place)
+    assert RecordStore(folder.path).read() == before
+    assert RecordStore(folder.path).workload("conv") == "{}"
+    assert check(folder.place).sound
+    compact(Location.of(old), least=1)
+    assert RecordStore(old).read() == before
+    assert check(Location.of(old)).sound
+    assert len(list(old.glob("*.parquet"))) == 1
 
 
 def test_merging_nothing_is_an_error(folder, other_folder):
