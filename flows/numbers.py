@@ -5,11 +5,13 @@ Latencies are written by `tilework.latency`, and by nothing else.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from tilework.latency import digits, latency, milliseconds, show_ms, unit_of
 
 __all__ = [
     "change", "digits", "gflops", "latency", "milliseconds", "number", "percent", "plural",
-    "show_ms", "size", "speed", "unit_of",
+    "show_ms", "size", "speed", "unit_of", "when",
 ]  # fmt: skip
 
 
@@ -56,6 +58,11 @@ def size(nbytes: float) -> str:
             return f"{nbytes:.0f} B" if unit == "B" else f"{nbytes:.2f} {unit}"
         nbytes /= 1000.0
     return f"{nbytes:.2f} GB"
+
+
+def when(moment: datetime) -> str:
+    """A time of day to the minute, in this machine's zone."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
 def plural(count: int) -> str:

@@ -9,6 +9,17 @@ from tilework.target.runs import mark
 
 if TYPE_CHECKING:
     from tasks.report import Progress
+    from tilework.target import Target
+
+
+def target_words(target: Target | str) -> str:
+    """A target in few words: ``llvm znver4 x2`` for ``llvm -mcpu=znver4 -num-cores=2``."""
+    kind, *options = str(target).split()
+    words = [kind]
+    for option in options:
+        name, _, value = option.lstrip("-").partition("=")
+        words.append(f"x{value}" if name == "num-cores" else value or name)
+    return " ".join(words)
 
 
 def round_name(progress: Progress) -> str:

@@ -51,7 +51,10 @@ def table(
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
         right = name[:1] in (">", ".")
-        made.add_column(name.lstrip(">."), justify="right" if right else "left", no_wrap=right)
+        made.add_column(
+            name.lstrip(">."), justify="right" if right else "left", no_wrap=right,
+            overflow="fold",
+        )  # fmt: skip
     cells = [list(row) for row in rows]
     for place, name in enumerate(columns):
         if name.startswith("."):

@@ -1,4 +1,4 @@
-"""``tilework records``: look at a store, take its best, put stores together."""
+"""``tilework records``: what a store holds, its best, and pictures of how searches converged."""
 
 from __future__ import annotations
 
@@ -8,21 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli import maintenance, options
+from flows.cli import maintenance, options, questions
+from flows.cli.device import warn
 from flows.cli.output import console, print_json, table
-from flows.numbers import gflops, milliseconds, plural
+from flows.cli.reading import to_read
+from flows.cli.record_tables import (
+    OnlyNetwork,
+    OnlyTarget,
+    Place,
+    Places,
+    failed_text,
+    print_causes,
+    print_caveats,
+)
+from flows.numbers import gflops, milliseconds, percent, plural, when
 from tilework.errors import StoreError
-from tilework.target.runs import CAVEATS, mark, run_of
+from tilework.record import FACTS
+from tilework.target.runs import mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from storage import RecordStore
     from tilework.record import Record
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Look at the stored measurements; look after stores.",
+    help="Look at the stored measurements, ask what they say, keep stores in order.",
+    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -30,7 +41,8 @@ app = typer.Typer(
 @app.command("show")
 def show(
     store: options.Store = options.DEFAULT_STORE,
-    network: Annotated[str | None, typer.Option("--network", help="Only this network.")] = None,
+    network: OnlyNetwork = None,
+    target: OnlyTarget = None,
     failures: Annotated[
         bool, typer.Option("--failures", help="List the most frequent causes of failures.")
     ] = False,
@@ -42,80 +54,73 @@ def show(
 
       python -c "import pandas as pd; print(pd.read_parquet('records'))"
     """
-    records = [r for r in _open(store).read() if network in (None, r.network)]
-    runs: dict[str, list[Record]] = {}
-    for record in records:
-        runs.setdefault(record.run_id, []).append(record)
-    summaries = [_summary(rows) for rows in runs.values()]
+    from tasks.analysis import failures as causes
+    from tasks.analysis.frames import load, wanted
+    from tasks.analysis.runs import COLUMNS, runs
+
+    opened = to_read(store)
+    columns = (*COLUMNS, *causes.COLUMNS) if failures else COLUMNS
+    frame = wanted(load(opened, columns), network=network, target=target)
+    found = runs(frame)
     if json:
-        print_json({"store": store, "records": len(records), "runs": summaries})
+        print_json({"store": opened.path, "records": len(frame), "runs": found})
         return
     out = console()
-    count = Counter(str(r.purpose) for r in records)
-    out.print(
-        f"{store}: {count['search']} measurements, {len(runs)} run{plural(len(runs))}"
-        + (f", and {count['final']} of finals" if count["final"] else "")
-        + (f", and {count['refused']} candidates refused" if count["refused"] else "")
-    )
-    columns = ["Run", "Network", "Target", ">Rounds", ">Tasks", ">Trials", "Failed", "Last"]
-    out.print(
-        table(
-            columns,
-            [
-                (
-                    s["run_id"], s["network"], s["target"], s["rounds"], s["tasks"], s["trials"],
-                    ", ".join(f"{n} {kind}" for kind, n in s["failed"].items()) or "none",
-                    f"{s['last']:%Y-%m-%d %H:%M}",
-                )
-                for s in summaries
-            ],
+    count = Counter(frame["purpose"].astype(str))
+    others = {"final": "of finals", "canary": "of canaries", "refused": "refused unmeasured"}
+    said = "".join(f", {count[name]:,} {what}" for name, what in others.items() if count[name])
+    number = len({one.run_id for one in found})
+    out.print(f"{opened.path}: {count['search']:,} trials of {number} run{plural(number)}{said}")
+    places = Places(found)
+    heads = ["Run", "Network", *places.heads, ">Rounds", ">Tasks", ">Trials", "Failed",
+                     ">Last"]  # fmt: skip
+    rows = [
+        (
+            one.run_id, one.network, *places.cells(one), one.rounds, one.tasks, one.trials,
+            failed_text(one.failed), when(one.last),
         )
-    )  # fmt: skip
-    _print_caveats(s["target"] for s in summaries)
+        for one in found
+    ]  # fmt: skip
+    out.print(table(heads, rows, title=places.title))
+    print_caveats(one.target for one in found)
     if failures:
-        _print_failures(records, store)
-
-
-def _print_caveats(targets: Iterable[str]) -> None:
-    """One line for each way in which latencies above are not those of a device."""
-    for run in sorted({run_of(target) for target in targets} & CAVEATS.keys()):
-        typer.echo(f"Rows of targets with -run={run} are {CAVEATS[run]}.")
-
-
-def _print_failures(records: list[Record], store: str) -> None:
-    """The ten most frequent causes, with a command that shows the first of each again."""
-    from tilework.search.failures import frequent_causes
-
-    for cause in frequent_causes(records, limit=10):
-        typer.echo(f"{cause}\n  tilework reproduce {cause.first.record_id} --store {store}")
+        print_causes(causes.causes(frame, 10), opened.path)
 
 
 @app.command("best")
 def best(
     store: options.Store = options.DEFAULT_STORE,
-    network: Annotated[str | None, typer.Option("--network", help="Only this network.")] = None,
+    network: OnlyNetwork = None,
+    target: OnlyTarget = None,
     json: options.Json = False,
 ) -> None:
-    """List the best schedule of each workload and target."""
-    found = [r for r in _best(_open(store)) if network in (None, r.network)]
+    """List the best schedule of each workload, target and device.
+
+    Records of other rules than today's count too; a compile does not use them.
+    """
+    from tasks.analysis.frames import NEEDED_BY_BEST, best_rows, load, wanted
+
+    opened = to_read(store)
+    columns = (*NEEDED_BY_BEST, "workload", "network", "flops", "sketch_id", "latency_spread")
+    frame = wanted(load(opened, (*columns, *FACTS)), network=network, target=target)
+    rows = list(best_rows(frame).rename(columns={"machine": "device_shown"}).itertuples())
     if json:
-        print_json([_as_dict(r) for r in found])
+        print_json([_record(opened, row) for row in rows])
         return
-    code = ["Code"] if any(r.facts for r in found) else []
-    console().print(
-        table(
-            ["Workload", "Target", ".Latency (ms)", ".GFLOPS", ">Sketch", ">Spread", *code],
-            [
-                (
-                    r.workload, r.target, milliseconds(r.latency_s),
-                    gflops(r.flops, r.latency_s), r.sketch_id, _percent(r.latency_spread),
-                    *([_code(r)] if code else []),
-                )
-                for r in found
-            ],
+    found = [Place(str(row.target), str(row.device_shown)) for row in rows]
+    places = Places(found)
+    code = ["Code"] if any(_code(row) for row in rows) else []
+    heads = ["Workload", *places.heads, ".Latency (ms)", ".GFLOPS", ">Sketch", ">Spread", *code]
+    cells = [
+        (
+            row.workload, *places.cells(place), milliseconds(row.latency_s),
+            gflops(row.flops, row.latency_s), row.sketch_id,
+            percent(_known(row.latency_spread)), *([_code(row)] if code else []),
         )
-    )  # fmt: skip
-    _print_caveats(r.target for r in found)
+        for row, place in zip(rows, found, strict=True)
+    ]  # fmt: skip
+    console().print(table(heads, cells, title=places.title))
+    print_caveats(place.target for place in found)
 
 
 @app.command("plot")
@@ -130,96 +135,88 @@ def plot(
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
+    precision: options.Precision = "f32",
+    sparse: options.Sparse = "",
+    block: options.Block = "",
 ) -> None:
     """Draw how the search for NET converged: speed against trials and against time.
 
-    One panel for the network and one for each task, with every measurement.
+    One panel for the network and one for each task, with every measurement. Of several devices
+    that the store has records of, this machine is drawn, or else the one measured last.
 
     tilework records plot resnet-18 -o resnet-18.png
     """
     from flows.cli.networks import target_of
     from flows.convergence import convergence, task_curves
     from flows.plots import plot_png
-    from tasks.network import NetworkSpec, extract, network_label
+    from tasks.network import NetworkSpec, extract, network_label, parse_sparse
 
-    spec = NetworkSpec(network, batch, layout, shapes=tuple(shape or ()))
+    weighed = parse_sparse(sparse, block)
+    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weighed)
     found = extract(spec, target_of(target, threads))
     weights = {
         task.workload_key: float(weight)
         for task, weight in zip(found.tasks, found.weights, strict=True)
     }
     wanted = str(found.tasks[0].target) if found.tasks else ""
-    records = [r for r in _open(store).read() if r.target == wanted]
+    opened = to_read(store)
+    records = _of_one_device([r for key in weights for r in opened.of(key, wanted)], wanted)
     curve = convergence(records, weights)
     if not curve.trials:
-        raise StoreError(f"{store!r} holds no measurement of {network} for {wanted}")
-    place = output or Path(f"{network_label(network)}.png")
+        raise StoreError(f"{opened.path!r} holds no measurement of {network} for {wanted}")
+    label = network_label(network, weighed)
+    place = output or Path(f"{label}.png")
     try:
-        title = network_label(network) + mark(wanted)
-        place.write_bytes(plot_png(curve, title, task_curves(records, weights)))
+        place.write_bytes(plot_png(curve, label + mark(wanted), task_curves(records, weights)))
     except OSError as error:
         raise StoreError(f"cannot write the picture {str(place)!r}: {error}") from error
     typer.echo(f"{place}: {curve.trials[-1]} trials of {len(weights)} tasks{mark(wanted)}")
 
 
-def _open(path: str) -> RecordStore:
-    from storage import RecordStore
-
-    if "://" not in path and not Path(path).is_dir():
-        raise StoreError(
-            f"there is no record store at {path!r}; name one with --store, "
-            "or make one with `tilework tune`"
-        )
-    store = RecordStore(path)
-    for problem in store.problems:
-        typer.secho(f"warning: {problem}", fg="yellow", err=True)
-    return store
+questions.add_to(app)
+maintenance.add_to(app)
 
 
-def _best(store: RecordStore) -> list[Record]:
-    keys = dict.fromkeys((r.workload_key, r.target) for r in store.read())
-    found = (store.best(*key) for key in keys)
-    return [record for record in found if record is not None]
+def _of_one_device(records: list[Record], target: str) -> list[Record]:
+    """Of this machine if there are any, else of the device that was measured last."""
+    from tilework.target import Target
+    from tilework.target.identity import device_here
+
+    here = device_here(Target(target))
+    own = [r for r in records if here is not None and here.owns(r)]
+    if own or not records:
+        shown = own
+    else:
+        last = max(records, key=lambda r: r.created_at)
+        shown = [r for r in records if (r.device_id, r.host) == (last.device_id, last.host)]
+    if hidden := len(records) - len(shown):
+        name = shown[0].device_id or shown[0].device
+        warn(f"drawn: {name}; {hidden} record{plural(hidden)} of other devices left out")
+    return shown
 
 
-def _summary(rows: list[Record]) -> dict[str, Any]:
-    failed = Counter(str(r.status) for r in rows if not r.usable)
-    return {
-        "run_id": rows[0].run_id,
-        "network": rows[0].network,
-        "target": rows[0].target,
-        "rounds": len({r.round for r in rows}),
-        "tasks": len({r.workload_key for r in rows}),
-        "trials": sum(r.purpose == "search" for r in rows),
-        "finals": sum(r.purpose == "final" for r in rows),
-        "failed": dict(failed),
-        "first": min(r.created_at for r in rows),
-        "last": max(r.created_at for r in rows),
-    }
-
-
-def _as_dict(record: Record) -> dict[str, Any]:
+def _record(store: RecordStore, row: Any) -> dict[str, Any]:
+    """All columns of the record that a row of a table stands for."""
     import dataclasses
 
-    return dataclasses.asdict(record)
+    same = store.of(str(row.workload_key), str(row.target))
+    return dataclasses.asdict(next(r for r in same if r.record_id == row.record_id))
 
 
-def _code(record: Record) -> str:
+def _known(value: Any) -> float | None:
+    """A number of a table, or None where a GPU's or a failed record has none."""
+    return None if value != value else float(value)
+
+
+def _code(row: Any) -> str:
     """What is known of a GPU's kernel, such as ``128 regs, 16 KiB shared, 2 blocks/SM``."""
     parts = []
-    if record.registers is not None:
-        parts.append(f"{record.registers} regs")
-    if record.spill_bytes:
-        parts.append(f"{record.spill_bytes} B spilled")
-    if record.shared_bytes:
-        parts.append(f"{-(-record.shared_bytes // 1024)} KiB shared")
-    if record.blocks_per_sm is not None:
-        parts.append(f"{record.blocks_per_sm} blocks/SM")
+    if (registers := _known(row.registers)) is not None:
+        parts.append(f"{registers:.0f} regs")
+    if spilled := _known(row.spill_bytes):
+        parts.append(f"{spilled:.0f} B spilled")
+    if shared := _known(row.shared_bytes):
+        parts.append(f"{-(-int(shared) // 1024)} KiB shared")
+    if (blocks := _known(row.blocks_per_sm)) is not None:
+        parts.append(f"{blocks:.0f} blocks/SM")
     return ", ".join(parts)
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
-
-
-maintenance.add_to(app)

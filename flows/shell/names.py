@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from flows.texts import target_words
+
 if TYPE_CHECKING:
     from tilework.target import Target
 
@@ -15,16 +17,6 @@ LONGEST = 60  # letters of a device's name in the name of a run
 def artifact_key(*parts: str) -> str:
     """An artifact key: Prefect allows lower-case letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
-
-
-def target_words(target: Target | str) -> str:
-    """A target in few words: ``llvm znver4 x2`` for ``llvm -mcpu=znver4 -num-cores=2``."""
-    kind, *options = str(target).split()
-    words = [kind]
-    for option in options:
-        name, _, value = option.lstrip("-").partition("=")
-        words.append(f"x{value}" if name == "num-cores" else value or name)
-    return " ".join(words)
 
 
 def device_words(target: Target) -> str:

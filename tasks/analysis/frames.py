@@ -115,7 +115,8 @@ def best_rows(frame: pd.DataFrame) -> pd.DataFrame:
     order = np.flatnonzero(final)
     order = order[np.argsort(made[order], kind="stable")]
     verdict[group[order]], speaks[group[order]] = made[order], batch[order]  # the last one stays
-    kept = (made > verdict[group]) | (final & (batch == speaks[group]))
+    same = final & (made == verdict[group]) & (batch == speaks[group])
+    kept = (made > verdict[group]) | same
     rows, group = rows[kept], group[kept]
     latency = frame["latency_s"].to_numpy()[rows]
     least = np.full(len(verdict), np.inf)

@@ -62,7 +62,7 @@ def _of_records(text: str, frame: pd.DataFrame) -> Moment:
     if len(text) < SHORTEST_RUN:
         runs = []
     if len(runs) == 1:
-        return Moment(_first(frame[frame["run_id"] == runs[0]]), f"run {runs[0]}")
+        return start_of(runs[0], frame)
     if runs:
         raise TileworkError(f"--since {text}: {len(runs)} runs begin with it; give more of its id")
     raise TileworkError(
@@ -70,6 +70,11 @@ def _of_records(text: str, frame: pd.DataFrame) -> Moment:
         "that has records, or a run's id, six characters of it or more (`tilework records show` "
         "lists them)"
     )
+
+
+def start_of(run_id: str, frame: pd.DataFrame) -> Moment:
+    """When a run made its first record."""
+    return Moment(_first(frame[frame["run_id"] == run_id]), f"run {run_id}")
 
 
 def _first(rows: pd.DataFrame) -> datetime:

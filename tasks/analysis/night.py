@@ -63,7 +63,7 @@ class NetworkGain:
         weighted: whether the calls of each task are known; else each counts once.
         tasks: with a best now; ``new`` had none before, ``better`` and ``worse`` changed.
         before_s, after_s: sums over all tasks that are not new, those included that the night did
-            not touch.
+            not touch; ``total_s`` is the sum now with the new ones.
     """
 
     network: str
@@ -76,6 +76,7 @@ class NetworkGain:
     worse: int
     before_s: float
     after_s: float
+    total_s: float
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ def _network_gains(
                 sum(a > b for _, b, a in both),
                 float(sum(w * b for w, b, _ in both)),
                 float(sum(w * a for w, _, a in both)),
+                float(sum(w * a for w, _, a in pairs if a is not None)),
             )
         )
     return sorted(out, key=lambda one: one.after_s - one.before_s)

@@ -11,6 +11,7 @@ from tasks.analysis.frames import (
     GROUP,
     NEEDED_BY_BEST,
     best_rows,
+    group_numbers,
     program_numbers,
     seconds,
 )
@@ -96,6 +97,14 @@ def slower(frame: pd.DataFrame, since: Moment, limit: float = 0.05) -> list[Slow
         if found.worst > limit:
             out.append(_explained(found, ran, limit, str(row.purpose_then) == "final"))
     return sorted(out, key=lambda one: -one.worst)
+
+
+def measured_on_both_sides(frame: pd.DataFrame, since: Moment) -> int:
+    """How many workloads have a valid measurement before the moment and one since."""
+    rows = frame[frame["usable"]]
+    group = group_numbers(rows)
+    late = (rows["created_at"] >= since.at).to_numpy()
+    return len(np.intersect1d(group[late], group[~late]))
 
 
 def _by_group(best: pd.DataFrame) -> pd.DataFrame:

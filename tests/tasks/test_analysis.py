@@ -333,6 +333,7 @@ def test_a_night_brings_gains_weighted_by_calls():
     assert (net.tasks, net.new, net.better, net.worse, net.weighted) == (4, 1, 1, 0, True)
     assert net.before_s == pytest.approx(3 * 2e-3 + 1e-3 + 2 * 5e-3)
     assert net.after_s == pytest.approx(3 * 1e-3 + 1e-3 + 2 * 5e-3)
+    assert net.total_s == pytest.approx(net.after_s + 1e-4)
     assert told.tasks[0].saved_s == pytest.approx(3e-3) and len(told.tasks) == 4
     (run,) = told.runs
     assert run.trials == 5 and run.failed == {"timeout": 2}
