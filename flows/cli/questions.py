@@ -11,7 +11,7 @@ import typer
 from flows.cli import options
 from flows.cli.hints import store_option
 from flows.cli.output import console, print_json, table
-from flows.cli.reading import to_read
+from flows.cli.reading import columns_of, to_read
 from flows.cli.record_tables import (
     OnlyNetwork,
     OnlyTarget,
@@ -65,7 +65,7 @@ def slower(
     from tasks.analysis import slower as question
 
     opened = to_read(store)
-    frame = _wanted(opened, question.COLUMNS, network, target)
+    frame = columns_of(opened, question.COLUMNS, network, target)
     moment = _moment(since, frame)
     found = question.slower(frame, moment, limit)
     if json:
@@ -114,7 +114,7 @@ def coverage(
     from tasks.stores import rules_version
 
     opened = to_read(store)
-    frame = _wanted(opened, question.COLUMNS, None, target)
+    frame = columns_of(opened, question.COLUMNS, None, target)
     known = _zoo(frame) if zoo else None
     found = question.coverage(frame, rules_version, known)
     found = [one for one in found if network in (None, one.network)]
@@ -159,7 +159,7 @@ def errors(
     from tasks.analysis import errors as question
 
     opened = to_read(store)
-    found = question.errors(_wanted(opened, question.COLUMNS, network, target), by)
+    found = question.errors(columns_of(opened, question.COLUMNS, network, target), by)
     if json:
         print_json(found)
         return
@@ -200,12 +200,9 @@ def night(
     from tasks.analysis.networks import calls_of
 
     opened = to_read(store)
-    frame = _wanted(opened, question.COLUMNS, network, target)
-    if frame.empty:
-        typer.echo("no records")
-        return
+    frame = columns_of(opened, question.COLUMNS, network, target)
     moment = _moment(since, frame)
-    if frame["created_at"].max() < moment.at:
+    if not frame.empty and frame["created_at"].max() < moment.at:
         if not json:
             typer.echo(f"Nothing was measured since {moment}; the last run:")
         last = str(frame.loc[frame["created_at"].idxmax(), "run_id"])
@@ -231,12 +228,6 @@ def columns(json: options.Json = False) -> None:
         for one in COLUMNS
     ]  # fmt: skip
     console().print(table(heads, rows))
-
-
-def _wanted(store: Any, names: Any, network: str | None, target: str | None) -> pd.DataFrame:
-    from tasks.analysis.frames import load, wanted
-
-    return wanted(load(store, names), network=network, target=target)
 
 
 def _moment(text: str, frame: pd.DataFrame, *, exact: bool = False) -> Moment:

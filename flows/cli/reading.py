@@ -1,38 +1,44 @@
-"""Opening a store that a command only reads."""
+"""Reading a store for a command that only reads."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flows.cli.device import warn
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from storage import RecordStore
 
 
 def to_read(path: str) -> RecordStore:
-    """All records of a store, whatever rules made them; what cannot be read is said on stderr.
+    """A store with all its records, whatever rules made them.
 
     Raises:
         StoreError: there is no store, or it cannot be opened.
     """
     from storage import RecordStore
 
-    return _said(RecordStore(path, must_exist=True))
+    return RecordStore(path, must_exist=True)
 
 
-def to_use(path: str, *, must_exist: bool = True) -> RecordStore:
-    """The records of a store that the present rules made; what is not used is said on stderr.
+def columns_of(
+    store: RecordStore,
+    columns: Sequence[str],
+    network: str | None = None,
+    target: str | None = None,
+) -> pd.DataFrame:
+    """Columns of the records that are wanted (`tasks.analysis.frames`)."""
+    from tasks.analysis.frames import load, wanted
 
-    Raises:
-        StoreError: see `to_read`.
-    """
-    from tasks.stores import open_store
-
-    return _said(open_store(path, must_exist=must_exist))
+    frame = wanted(load(store, columns), network=network, target=target)
+    say_problems(store)
+    return frame
 
 
-def _said(store: RecordStore) -> RecordStore:
+def say_problems(store: RecordStore) -> None:
+    """What of the store was met so far and could not be used, on stderr."""
     for problem in store.problems:
         warn(f"warning: {problem}")
-    return store

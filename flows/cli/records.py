@@ -11,7 +11,7 @@ import typer
 from flows.cli import maintenance, options, questions
 from flows.cli.device import warn
 from flows.cli.output import console, print_json, table
-from flows.cli.reading import to_read
+from flows.cli.reading import columns_of, say_problems, to_read
 from flows.cli.record_tables import (
     OnlyNetwork,
     OnlyTarget,
@@ -55,12 +55,11 @@ def show(
       python -c "import pandas as pd; print(pd.read_parquet('records'))"
     """
     from tasks.analysis import failures as causes
-    from tasks.analysis.frames import load, wanted
     from tasks.analysis.runs import COLUMNS, runs
 
     opened = to_read(store)
     columns = (*COLUMNS, *causes.COLUMNS) if failures else COLUMNS
-    frame = wanted(load(opened, columns), network=network, target=target)
+    frame = columns_of(opened, columns, network, target)
     found = runs(frame)
     if json:
         print_json({"store": opened.path, "records": len(frame), "runs": found})
@@ -98,11 +97,11 @@ def best(
 
     Records of other rules than today's count too; a compile does not use them.
     """
-    from tasks.analysis.frames import NEEDED_BY_BEST, best_rows, load, wanted
+    from tasks.analysis.frames import NEEDED_BY_BEST, best_rows
 
     opened = to_read(store)
     columns = (*NEEDED_BY_BEST, "workload", "network", "flops", "sketch_id", "latency_spread")
-    frame = wanted(load(opened, (*columns, *FACTS)), network=network, target=target)
+    frame = columns_of(opened, (*columns, *FACTS), network, target)
     rows = list(best_rows(frame).rename(columns={"machine": "device_shown"}).itertuples())
     if json:
         print_json([_record(opened, row) for row in rows])
@@ -161,6 +160,7 @@ def plot(
     wanted = str(found.tasks[0].target) if found.tasks else ""
     opened = to_read(store)
     records = _of_one_device([r for key in weights for r in opened.of(key, wanted)], wanted)
+    say_problems(opened)
     curve = convergence(records, weights)
     if not curve.trials:
         raise StoreError(f"{opened.path!r} holds no measurement of {network} for {wanted}")

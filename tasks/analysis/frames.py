@@ -66,7 +66,7 @@ def _machine(frame: pd.DataFrame) -> pd.Categorical:
     names = []
     for place in first[: len(kinds)]:
         device_id, device, host = (part.categories[part.codes.iloc[place]] for part in parts)
-        names.append(device_id or f"{device} ({host})")
+        names.append(device_id or (f"{device} ({host})" if host else device))
     distinct = list(dict.fromkeys(names))
     codes = np.array([distinct.index(name) for name in names], np.int64)
     return pd.Categorical.from_codes(codes[places] if len(kinds) else code, distinct)
