@@ -40,6 +40,7 @@ class AutomationsFile(BaseModel):
 
     pool: str = Field(description="The work pool of all deployments")
     queues: dict[str, int] = Field({}, description="How many runs at a time each queue allows")
+    ours: dict[str, Any] = Field({}, description="What runs of ours are told by; for `*ours`")
     automations: tuple[dict[str, Any], ...] = ()
 
 

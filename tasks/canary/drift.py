@@ -13,8 +13,10 @@ as a whole blames no kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from statistics import median
 
 LEARN = 5
@@ -59,10 +61,11 @@ class Track:
     @property
     def limit(self) -> float:
         """How much slower than usual is too slow, as a share."""
-        if not self.ratios:
+        if len(self.ratios) < 2:
             return LEAST
-        middle = median(self.ratios)
-        scatter = 1.4826 * median(abs(ratio - middle) for ratio in self.ratios)
+        # from one reading to the next: what creeps is no scatter
+        steps = [abs(new - old) for old, new in pairwise(self.ratios)]
+        scatter = 1.4826 * median(steps) / math.sqrt(2)
         return min(max(LEAST, SCATTERS * scatter), MOST)
 
     @property
