@@ -1,0 +1,354 @@
+"""One run of the canary, whole: time the frozen kernels, judge, tell, and do what can be done."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tasks.canary.drift import IN_A_ROW, LEARN, Track, Watch, after
+from tasks.canary.frozen import Canary, freeze, task_of
+from tasks.canary.journal import KIND, Journal, keep_journal, read_journal
+from tasks.canary.probe import Probed, probe
+from tasks.canary.remedy import Remedy, due, remedy
+from tasks.device_lock import DeviceBusy, hold_device
+from tasks.patience import patiently
+from tilework.errors import TileworkError
+from tilework.latency import latency, percent
+
+if TYPE_CHECKING:
+    from storage import RecordStore
+    from tilework.measure import Measurer
+    from tilework.target import Target
+    from tilework.target.identity import DeviceIdentity
+    from tilework.task import SearchTask
+
+TOLD_AGAIN = timedelta(hours=23)
+"""A machine that stays slow is told of once a day, not every hour."""
+
+
+class CanaryError(TileworkError):
+    """A canary that cannot run here."""
+
+
+@dataclass(frozen=True)
+class CanaryPlan:
+    """What the canary does.
+
+    Attributes:
+        seconds: that timing takes, about; each kernel is timed a few times in any case.
+        trials: that tuning each kernel that suffers may spend; 0 tunes none.
+        host: whose readings these are: a machine that changes its name needs one that stays.
+        refreeze: choose kernels anew and learn what is usual again.
+        clock: the time of day; time runs faster in tests.
+    """
+
+    seconds: float = 10.0
+    trials: int = 64
+    host: str = ""
+    refreeze: bool = False
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class CanaryReport:
+    """What a run of the canary found.
+
+    Attributes:
+        device: as people know it; ``device_id`` as records do.
+        skipped: why nothing was timed; empty if it was.
+        watch: what the readings say so far; None if nothing was timed.
+        kernels: names of the frozen kernels, and what they compute.
+        machine_alert: what is to be told of the machine now; empty if nothing is.
+        kernels_alert: the same of kernels.
+        remedies: what was done about slow kernels.
+        notes: whatever else is worth a line.
+    """
+
+    device: str
+    device_id: str
+    target: str
+    skipped: str = ""
+    watch: Watch | None = None
+    kernels: dict[str, str] = field(default_factory=dict)
+    machine_alert: str = ""
+    kernels_alert: str = ""
+    remedies: tuple[Remedy, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is slow or broken, as far as is known."""
+        watch = self.watch
+        return watch is None or not (watch.machine.slow or watch.slow or watch.broken)
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        watch = self.watch
+        if self.skipped or watch is None:
+            return self.skipped
+        if watch.learning:
+            left = LEARN - min(len(t.learning) for t in _tracks(watch) if not t.usual)
+            return f"learning what is usual: {left} more reading{'' if left == 1 else 's'}"
+        found = [self._machine(watch)]
+        for name, text in (("slower", watch.slow), ("failing", watch.broken)):
+            if text:
+                found.append(f"{name}: {', '.join(self.kernels.get(one, one) for one in text)}")
+        if not watch.slow and not watch.broken:
+            found.append("kernels as usual" if not watch.machine.slow else "kernels not judged")
+        return "; ".join(found)
+
+    def _machine(self, watch: Watch) -> str:
+        ratio = watch.machine.ratio or 1.0
+        if watch.machine.slow:
+            return f"the machine is slower than usual: {percent(ratio - 1, signed=True)}"
+        return f"the machine is as usual ({percent(ratio - 1, signed=True)})"
+
+
+OpenMeasurer = Callable[["Target"], AbstractContextManager["Measurer"]]
+"""Opens what kernels are timed with. A test passes one that is slower than the device: that is how
+`benchmarks/three_weeks.py` makes a drift."""
+
+
+def run_canary(
+    target: Target,
+    store: RecordStore,
+    plan: CanaryPlan,
+    tell: Callable[[str], None],
+    open_measurer: OpenMeasurer | None = None,
+) -> CanaryReport:
+    """Time the frozen kernels once, judge all readings so far, and mend slow kernels.
+
+    Skipped where the device is held by another run, and where the store has no record of the
+    device.
+
+    Args:
+        target: of this machine.
+        store: where the records of its kernels are; readings and journal go there, too.
+        plan: how.
+        tell: gets a line for whoever watches.
+        open_measurer: see `OpenMeasurer`.
+
+    Raises:
+        CanaryError: nothing can be timed for this target.
+        TileworkError: the store or the device is unusable.
+    """
+    from tilework.target.identity import device_here
+
+    device = device_here(target)
+    if device is None or target.run == "simulated":
+        raise CanaryError(f"no kernel can be timed here for target {str(target)!r}")
+    try:
+        with hold_device(device, "canary", wait=False):
+            return _Canary(target, device, store, plan, tell, open_measurer or _open).run()
+    except DeviceBusy as busy:
+        return CanaryReport(device.name, device.id, str(target), skipped=f"skipped: {busy}")
+
+
+def _open(target: Target) -> Measurer:
+    from tilework.measure import Measurer
+
+    return Measurer(target)
+
+
+class _Canary:
+    """One run; its steps share the device, the store and the journal."""
+
+    def __init__(
+        self,
+        target: Target,
+        device: DeviceIdentity,
+        store: RecordStore,
+        plan: CanaryPlan,
+        tell: Callable[[str], None],
+        open_measurer: OpenMeasurer,
+    ) -> None:
+        self.target, self.device, self.store, self.plan = target, device, store, plan
+        self.tell, self.open_measurer = tell, open_measurer
+        self.host = plan.host or platform.node()
+        self.documents = store.documents(KIND)
+        self.notes: list[str] = []
+
+    def run(self) -> CanaryReport:
+        """See `run_canary`."""
+        journal = self._journal()
+        tasks = list(self._tasks(journal))
+        blank = CanaryReport(self.device.name, self.device.id, str(self.target))
+        if not tasks:
+            line = "skipped: the store has no kernel of this device; tune something first"
+            return replace(blank, skipped=line, notes=tuple(self.notes))
+        with self.open_measurer(self.target) as measurer:
+            probed = probe(tasks, measurer, self.plan.seconds)
+            self._keep_records(journal, tasks, probed)
+            before = journal.watch
+            journal = replace(
+                self._with_codes(journal, probed),
+                watch=after(before, probed.reading),
+                runs=journal.runs + 1,
+            )
+            journal, machine_alert = self._machine_alert(journal)
+            self._keep(journal)
+            kernels_alert = self._kernels_alert(before, journal)
+            found = replace(
+                blank,
+                watch=journal.watch,
+                kernels={canary.name: canary.workload for canary in journal.canaries},
+                machine_alert=machine_alert,
+                kernels_alert=kernels_alert,
+            )
+            remedies = self._remedied(journal, dict(tasks), measurer)
+        return replace(found, remedies=remedies, notes=tuple(self.notes))
+
+    # --- the journal ---------------------------------------------------------------------------
+
+    def _journal(self) -> Journal:
+        """The journal so far; kernels are frozen if it is new or its rows mean nothing now."""
+        from tilework.space import space_of
+
+        rules = space_of(self.target).version
+        fresh = Journal(self.device.id, self.device.name, self.host, str(self.target), rules)
+        if self.plan.refreeze:
+            return self._frozen(fresh)
+        found = read_journal(self.documents, self.device.id, self.host, str(self.target))
+        if found is None:
+            return self._frozen(fresh)
+        if found.rules_version != rules:
+            self.notes.append("the sketch rules changed: other kernels are frozen")
+            return self._frozen(replace(fresh, runs=found.runs, remedied_at=found.remedied_at))
+        return found if found.canaries else self._frozen(found)
+
+    def _frozen(self, journal: Journal) -> Journal:
+        chosen = freeze(self.store, self.target, self.device)
+        for canary in chosen:
+            self.notes.append(f"frozen: {canary.workload}")
+        return replace(journal, canaries=chosen)
+
+    def _tasks(self, journal: Journal) -> Iterator[tuple[Canary, SearchTask]]:
+        for canary in journal.canaries:
+            task = task_of(self.store, canary, self.target)
+            if task is None:
+                self.notes.append(f"{canary.workload}: the store does not keep it any more")
+            else:
+                yield canary, task
+
+    def _keep(self, journal: Journal) -> None:
+        patiently(lambda: keep_journal(self.documents, journal), self.tell)
+
+    def _with_codes(self, journal: Journal, probed: Probed) -> Journal:
+        """The codes that were timed; a compiler that makes another one of a row is worth a line."""
+        canaries = []
+        for canary in journal.canaries:
+            one = probed.measured.get(canary.name)
+            code = one.code_hash if one is not None else ""
+            if code and canary.code_hash and code != canary.code_hash:
+                self.notes.append(f"{canary.workload}: the same schedule has other code now")
+            canaries.append(replace(canary, code_hash=code or canary.code_hash))
+        return replace(journal, canaries=tuple(canaries))
+
+    def _keep_records(
+        self, journal: Journal, tasks: Sequence[tuple[Canary, SearchTask]], probed: Probed
+    ) -> None:
+        from tilework.measure.records import to_records
+        from tilework.record import Purpose, new_writer
+
+        writer = new_writer()
+        for canary, task in tasks:
+            records = to_records(
+                task,
+                [probed.measured[canary.name]],
+                run_id=journal.run_id,
+                round=journal.runs,
+                network="canary",
+                purpose=Purpose.canary,
+                created_at=self.plan.clock(),
+                writer=writer,
+                device=self.device,
+            )
+            patiently(lambda records=records: self.store.append(records), self.tell)
+
+    # --- what is told --------------------------------------------------------------------------
+
+    def _machine_alert(self, journal: Journal) -> tuple[Journal, str]:
+        """What is to be told of the machine: when it becomes slow, and once a day as it stays."""
+        machine, now = journal.watch.machine, self.plan.clock()
+        if not machine.slow:
+            if journal.told_at is not None:
+                self.notes.append("the machine is itself again")
+            return replace(journal, told_at=None), ""
+        if journal.told_at is not None and now - journal.told_at < TOLD_AGAIN:
+            return journal, ""
+        still = "has become" if journal.told_at is None else "still is"
+        usual, last = machine.usual[0], machine.last[0]
+        text = (
+            f"{self.device.name} on {self.host} {still} slower: the calibration loop takes "
+            f"{latency(last)} instead of {latency(usual)} "
+            f"({percent(last / usual - 1, signed=True)}), {IN_A_ROW} runs in a row"
+        )
+        return replace(journal, told_at=now), text
+
+    def _kernels_alert(self, before: Watch, journal: Journal) -> str:
+        """What is to be told of kernels: those that are slow, or fail, since this reading."""
+        names = {canary.name: canary.workload for canary in journal.canaries}
+        found = []
+        for name in journal.watch.slow:
+            if name not in before.slow:
+                track = journal.watch.kernels[name]
+                found.append(
+                    f"{names[name]} takes {latency(track.last[0])} instead of "
+                    f"{latency(track.usual[0])}"
+                )
+        for name in journal.watch.broken:
+            if name not in before.broken:
+                found.append(f"{names[name]} fails")
+        if not found:
+            return ""
+        return f"kernels on {self.device.name} on {self.host}: {'; '.join(found)}"
+
+    # --- what is done --------------------------------------------------------------------------
+
+    def _remedied(
+        self, journal: Journal, tasks: dict[Canary, SearchTask], measurer: Measurer
+    ) -> tuple[Remedy, ...]:
+        """Finals again, then tuning, of the kernels that are slow; at most once a day."""
+        slow, now = journal.watch.slow, self.plan.clock()
+        if not slow or not due(journal.remedied_at, now):
+            return ()
+        journal = replace(journal, remedied_at=now)
+        self._keep(journal)  # killed from here on, it is not tried again before tomorrow
+        done = []
+        for canary, task in tasks.items():
+            if canary.name not in slow:
+                continue
+            self.tell(f"{canary.workload}: running its finals again")
+            track = journal.watch.kernels[canary.name]
+            outcome = remedy(
+                task,
+                track.usual[0],
+                track.limit,
+                self.store,
+                self.device,
+                measurer,
+                final=(journal.run_id, journal.runs),
+                tuning_id=_tuning_id(journal, canary, now),
+                trials=self.plan.trials,
+                tell=self.tell,
+            )
+            done.append(outcome)
+            if outcome.best is not None:
+                journal = journal.replaced([canary.name], [Canary.of(outcome.best)])
+                self._keep(journal)
+        return tuple(done)
+
+
+def _tuning_id(journal: Journal, canary: Canary, now: datetime) -> str:
+    text = f"{journal.run_id}\n{canary.workload_key}\n{now:%Y-%m-%d}"
+    return "ct" + hashlib.sha256(text.encode()).hexdigest()[:14]
+
+
+def _tracks(watch: Watch) -> list[Track]:
+    return [watch.machine, *watch.kernels.values()]
