@@ -184,4 +184,3 @@ def _side(values: Values, usual: Values, limit: float) -> int:
 
 def _greater(one: Values, other: Values) -> Values:
     return tuple(max(pair) for pair in zip(one, other, strict=True))
-

@@ -80,7 +80,7 @@ def freeze(
         record = store.best(key, str(target), device)
         if record is not None and record.rules_version == rules and store.workload(key):
             found.append(record)
-    return tuple(Canary.of(record) for record in _spread(_handy(found), count))
+    return tuple(Canary.of(record) for record in _spread(_handy(found, count), count))
 
 
 def task_of(store: RecordStore, canary: Canary, target: Target) -> SearchTask | None:
@@ -95,14 +95,15 @@ def task_of(store: RecordStore, canary: Canary, target: Target) -> SearchTask | 
     return SearchTask(dag_from_json(document), target, canary.workload, rules=rules)
 
 
-def _handy(records: Sequence[Record]) -> list[Record]:
-    """The records of kernels that are timed well and verified soon; all of them if none is."""
+def _handy(records: Sequence[Record], count: int) -> list[Record]:
+    """The records of kernels that are timed well and verified soon; all if those are too few."""
 
     def fits(record: Record) -> bool:
         short = SHORTEST_S <= (record.latency_s or math.inf) <= LONGEST_S
         return short and record.flops <= MOST_FLOPS
 
-    return [record for record in records if fits(record)] or list(records)
+    handy = [record for record in records if fits(record)]
+    return handy if len(handy) >= count else list(records)
 
 
 def _spread(records: Sequence[Record], count: int) -> list[Record]:

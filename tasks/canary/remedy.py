@@ -18,6 +18,7 @@ from tasks.run import SearchPlan, prepare, run_final, run_round
 
 if TYPE_CHECKING:
     from storage import RecordStore
+    from tasks.canary.frozen import Canary
     from tilework.measure import Measurer
     from tilework.record import Record
     from tilework.target.identity import DeviceIdentity
@@ -41,6 +42,7 @@ class Remedy:
         latency_s: of the task's best program now; None if none could be measured.
         how: what brought it within the limit of what it was; ``nothing`` if nothing did.
         best: the record of that program.
+        other: whether it is another one than the kernel was.
     """
 
     workload: str
@@ -48,6 +50,7 @@ class Remedy:
     latency_s: float | None
     how: How
     best: Record | None
+    other: bool = False
 
 
 def due(remedied_at: datetime | None, now: datetime) -> bool:
@@ -56,6 +59,7 @@ def due(remedied_at: datetime | None, now: datetime) -> bool:
 
 
 def remedy(
+    canary: Canary,
     task: SearchTask,
     usual_s: float,
     limit: float,
@@ -71,7 +75,8 @@ def remedy(
     """Run a task's finals again, and tune it if its best is still slower than it should be.
 
     Args:
-        task: whose kernel became slower.
+        canary: the kernel that became slower.
+        task: what it computes.
         usual_s: latency of its kernel before.
         limit: how much slower than that is too slow, as a share.
         final: run id and round of the finals' records.
@@ -81,14 +86,16 @@ def remedy(
     """
     enough = usual_s * (1 + limit)
     best = finals_again(task, store, device, measurer, final=final, tell=tell)
-    if _within(best, enough):
-        return Remedy(task.desc, usual_s, best.latency_s if best else None, "finals", best)
-    if trials:
+    how: How = "finals"
+    if not _within(best, enough) and trials:
         tell(f"{task.desc}: finals did not mend it; tuning, {trials} trials")
         _tune(task, store, measurer, tuning_id, trials, tell)
-        best = store.best(task.workload_key, str(task.target), device)
-    how: How = "tuning" if _within(best, enough) else "nothing"
-    return Remedy(task.desc, usual_s, best.latency_s if best else None, how, best)
+        best, how = store.best(task.workload_key, str(task.target), device), "tuning"
+    if best is None:
+        return Remedy(task.desc, usual_s, None, "nothing", None)
+    other = (best.sketch_id, best.decisions) != (canary.sketch_id, canary.row)
+    how = how if _within(best, enough) else "nothing"
+    return Remedy(task.desc, usual_s, best.latency_s, how, best, other)
 
 
 def finals_again(

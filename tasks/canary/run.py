@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tasks.canary.drift import IN_A_ROW, LEARN, Track, Watch, after
+from tasks.canary.drift import after
 from tasks.canary.frozen import Canary, freeze, task_of
 from tasks.canary.journal import KIND, Journal, keep_journal, read_journal
 from tasks.canary.probe import Probed, probe
 from tasks.canary.remedy import Remedy, due, remedy
+from tasks.canary.report import CanaryReport, kernels_line, machine_line
 from tasks.device_lock import DeviceBusy, hold_device
 from tasks.patience import patiently
 from tilework.errors import TileworkError
-from tilework.latency import latency, percent
 
 if TYPE_CHECKING:
     from storage import RecordStore
@@ -52,62 +52,6 @@ class CanaryPlan:
     host: str = ""
     refreeze: bool = False
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-
-@dataclass(frozen=True)
-class CanaryReport:
-    """What a run of the canary found.
-
-    Attributes:
-        device: as people know it; ``device_id`` as records do.
-        skipped: why nothing was timed; empty if it was.
-        watch: what the readings say so far; None if nothing was timed.
-        kernels: names of the frozen kernels, and what they compute.
-        machine_alert: what is to be told of the machine now; empty if nothing is.
-        kernels_alert: the same of kernels.
-        remedies: what was done about slow kernels.
-        notes: whatever else is worth a line.
-    """
-
-    device: str
-    device_id: str
-    target: str
-    skipped: str = ""
-    watch: Watch | None = None
-    kernels: dict[str, str] = field(default_factory=dict)
-    machine_alert: str = ""
-    kernels_alert: str = ""
-    remedies: tuple[Remedy, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def healthy(self) -> bool:
-        """Whether nothing is slow or broken, as far as is known."""
-        watch = self.watch
-        return watch is None or not (watch.machine.slow or watch.slow or watch.broken)
-
-    @property
-    def verdict(self) -> str:
-        """One line."""
-        watch = self.watch
-        if self.skipped or watch is None:
-            return self.skipped
-        if watch.learning:
-            left = LEARN - min(len(t.learning) for t in _tracks(watch) if not t.usual)
-            return f"learning what is usual: {left} more reading{'' if left == 1 else 's'}"
-        found = [self._machine(watch)]
-        for name, text in (("slower", watch.slow), ("failing", watch.broken)):
-            if text:
-                found.append(f"{name}: {', '.join(self.kernels.get(one, one) for one in text)}")
-        if not watch.slow and not watch.broken:
-            found.append("kernels as usual" if not watch.machine.slow else "kernels not judged")
-        return "; ".join(found)
-
-    def _machine(self, watch: Watch) -> str:
-        ratio = watch.machine.ratio or 1.0
-        if watch.machine.slow:
-            return f"the machine is slower than usual: {percent(ratio - 1, signed=True)}"
-        return f"the machine is as usual ({percent(ratio - 1, signed=True)})"
 
 
 OpenMeasurer = Callable[["Target"], AbstractContextManager["Measurer"]]
@@ -193,7 +137,7 @@ class _Canary:
             )
             journal, machine_alert = self._machine_alert(journal)
             self._keep(journal)
-            kernels_alert = self._kernels_alert(before, journal)
+            kernels_alert = kernels_line(journal, before)
             found = replace(
                 blank,
                 watch=journal.watch,
@@ -240,7 +184,7 @@ class _Canary:
         patiently(lambda: keep_journal(self.documents, journal), self.tell)
 
     def _with_codes(self, journal: Journal, probed: Probed) -> Journal:
-        """The codes that were timed; a compiler that makes another one of a row is worth a line."""
+        """Keeps the codes that were timed; that a row has other code now is worth a line."""
         canaries = []
         for canary in journal.canaries:
             one = probed.measured.get(canary.name)
@@ -282,32 +226,7 @@ class _Canary:
             return replace(journal, told_at=None), ""
         if journal.told_at is not None and now - journal.told_at < TOLD_AGAIN:
             return journal, ""
-        still = "has become" if journal.told_at is None else "still is"
-        usual, last = machine.usual[0], machine.last[0]
-        text = (
-            f"{self.device.name} on {self.host} {still} slower: the calibration loop takes "
-            f"{latency(last)} instead of {latency(usual)} "
-            f"({percent(last / usual - 1, signed=True)}), {IN_A_ROW} runs in a row"
-        )
-        return replace(journal, told_at=now), text
-
-    def _kernels_alert(self, before: Watch, journal: Journal) -> str:
-        """What is to be told of kernels: those that are slow, or fail, since this reading."""
-        names = {canary.name: canary.workload for canary in journal.canaries}
-        found = []
-        for name in journal.watch.slow:
-            if name not in before.slow:
-                track = journal.watch.kernels[name]
-                found.append(
-                    f"{names[name]} takes {latency(track.last[0])} instead of "
-                    f"{latency(track.usual[0])}"
-                )
-        for name in journal.watch.broken:
-            if name not in before.broken:
-                found.append(f"{names[name]} fails")
-        if not found:
-            return ""
-        return f"kernels on {self.device.name} on {self.host}: {'; '.join(found)}"
+        return replace(journal, told_at=now), machine_line(journal)
 
     # --- what is done --------------------------------------------------------------------------
 
@@ -327,6 +246,7 @@ class _Canary:
             self.tell(f"{canary.workload}: running its finals again")
             track = journal.watch.kernels[canary.name]
             outcome = remedy(
+                canary,
                 task,
                 track.usual[0],
                 track.limit,
@@ -348,7 +268,3 @@ class _Canary:
 def _tuning_id(journal: Journal, canary: Canary, now: datetime) -> str:
     text = f"{journal.run_id}\n{canary.workload_key}\n{now:%Y-%m-%d}"
     return "ct" + hashlib.sha256(text.encode()).hexdigest()[:14]
-
-
-def _tracks(watch: Watch) -> list[Track]:
-    return [watch.machine, *watch.kernels.values()]

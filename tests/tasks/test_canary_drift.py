@@ -34,9 +34,7 @@ def watched(*readings):
 @st.composite
 def quiet_readings(draw, least=LEARN, most=LEARN + 20):
     count = draw(st.integers(least, most))
-    return [
-        reading(draw(QUIET), **{name: draw(QUIET) for name in NAMES}) for _ in range(count)
-    ]
+    return [reading(draw(QUIET), **{name: draw(QUIET) for name in NAMES}) for _ in range(count)]
 
 
 @given(quiet_readings(least=1))
