@@ -40,7 +40,7 @@ class Journal:
         device_name: as people know it.
         host: whose troubles these are.
         rules_version: of the sketch rules that the frozen rows belong to.
-        runs: how many readings were taken; the number of the next one.
+        rounds: how many rounds of records were made; the number of the next one.
         watch: what they say.
         told_at: when the machine's drift was told last.
         remedied_at: when kernels were last measured and tuned again.
@@ -52,7 +52,7 @@ class Journal:
     target: str
     rules_version: int
     canaries: tuple[Canary, ...] = ()
-    runs: int = 0
+    rounds: int = 0
     watch: Watch = field(default_factory=Watch)
     told_at: datetime | None = None
     remedied_at: datetime | None = None

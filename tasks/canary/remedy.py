@@ -113,7 +113,7 @@ def finals_again(
     from tilework.search.finals import as_candidates
 
     known = store.of(task.workload_key, str(task.target), device)
-    measured = measurer.duel(task, as_candidates(fastest(known, FINALISTS)))
+    measured = measurer.finals(task, as_candidates(fastest(known, FINALISTS)))
     valid = [one for one in measured if one.latency_s is not None]
     if not valid:
         return None

@@ -67,6 +67,56 @@ class CanaryReport:
         return "; ".join(found)
 
 
+@dataclass(frozen=True)
+class Row:
+    """One thing that is watched, in the table of a report.
+
+    Attributes:
+        what: the calibration loop, or what a kernel computes.
+        usual_s, last_s: its time as usual, and now; None if not known.
+        change: of the latest reading against what is usual, as the drift is judged by.
+        limit: share beyond which it is slow.
+        state: one word or two.
+    """
+
+    what: str
+    usual_s: float | None
+    last_s: float | None
+    change: float | None
+    limit: float
+    state: str
+
+
+def rows(report: CanaryReport) -> list[Row]:
+    """The calibration loop and all kernels; none if nothing was timed."""
+    if report.watch is None:
+        return []
+    tracks = [("calibration loop", report.watch.machine)]
+    names = report.kernels
+    tracks += [(names.get(name, name), track) for name, track in report.watch.kernels.items()]
+    return [
+        Row(
+            what,
+            track.usual[0] if track.usual else None,
+            track.last[0] if track.last else None,
+            None if track.ratio is None else track.ratio - 1,
+            track.limit,
+            _state(track),
+        )
+        for what, track in tracks
+    ]
+
+
+def _state(track: Track) -> str:
+    if track.broken:
+        return "fails"
+    if track.slow:
+        return "slow"
+    if not track.usual:
+        return f"learnt {len(track.learning)} of {LEARN}"
+    return "slow once" if track.side > 0 else "as usual"
+
+
 def percent(change: float) -> str:
     """A change as ``+12 %``."""
     text = f"{100 * change:+.0f}"

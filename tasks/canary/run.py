@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tasks.canary.drift import after
@@ -128,13 +129,9 @@ class _Canary:
             return replace(blank, skipped=line, notes=tuple(self.notes))
         with self.open_measurer(self.target) as measurer:
             probed = probe(tasks, measurer, self.plan.seconds)
-            self._keep_records(journal, tasks, probed)
+            journal = self._with_codes(self._with_records(journal, tasks, probed), probed)
             before = journal.watch
-            journal = replace(
-                self._with_codes(journal, probed),
-                watch=after(before, probed.reading),
-                runs=journal.runs + 1,
-            )
+            journal = replace(journal, watch=after(before, probed.reading))
             journal, machine_alert = self._machine_alert(journal)
             self._keep(journal)
             kernels_alert = kernels_line(journal, before)
@@ -163,7 +160,7 @@ class _Canary:
             return self._frozen(fresh)
         if found.rules_version != rules:
             self.notes.append("the sketch rules changed: other kernels are frozen")
-            return self._frozen(replace(fresh, runs=found.runs, remedied_at=found.remedied_at))
+            return self._frozen(replace(fresh, rounds=found.rounds, remedied_at=found.remedied_at))
         return found if found.canaries else self._frozen(found)
 
     def _frozen(self, journal: Journal) -> Journal:
@@ -194,26 +191,27 @@ class _Canary:
             canaries.append(replace(canary, code_hash=code or canary.code_hash))
         return replace(journal, canaries=tuple(canaries))
 
-    def _keep_records(
+    def _with_records(
         self, journal: Journal, tasks: Sequence[tuple[Canary, SearchTask]], probed: Probed
-    ) -> None:
+    ) -> Journal:
+        """Keeps the reading in the dataset: a round for each kernel."""
         from tilework.measure.records import to_records
         from tilework.record import Purpose, new_writer
 
         writer = new_writer()
-        for canary, task in tasks:
+        for position, (canary, task) in enumerate(tasks):
             records = to_records(
                 task,
                 [probed.measured[canary.name]],
                 run_id=journal.run_id,
-                round=journal.runs,
+                round=journal.rounds + position,
                 network="canary",
                 purpose=Purpose.canary,
-                created_at=self.plan.clock(),
                 writer=writer,
                 device=self.device,
             )
-            patiently(lambda records=records: self.store.append(records), self.tell)
+            patiently(partial(self.store.append, records), self.tell)
+        return replace(journal, rounds=journal.rounds + len(tasks))
 
     # --- what is told --------------------------------------------------------------------------
 
@@ -253,15 +251,16 @@ class _Canary:
                 self.store,
                 self.device,
                 measurer,
-                final=(journal.run_id, journal.runs),
+                final=(journal.run_id, journal.rounds),
                 tuning_id=_tuning_id(journal, canary, now),
                 trials=self.plan.trials,
                 tell=self.tell,
             )
             done.append(outcome)
+            journal = replace(journal, rounds=journal.rounds + 1)
             if outcome.best is not None:
                 journal = journal.replaced([canary.name], [Canary.of(outcome.best)])
-                self._keep(journal)
+            self._keep(journal)
         return tuple(done)
 
 

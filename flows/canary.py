@@ -1,0 +1,64 @@
+"""The Prefect flow ``canary``: `tasks.canary`, and what a server is told of it."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.canary_page import canary_page
+from flows.shell import PublishedRun, published
+from flows.shell.names import artifact_key, run_name, run_tags
+from flows.upkeep_settings import CanarySettings
+from tasks.canary.report import CanaryReport, remedy_line
+from tasks.canary.run import OpenMeasurer, run_canary
+from tasks.stores import open_store
+
+MACHINE_EVENT = "tilework.canary.machine"
+"""The calibration loop has become slower; see `flows/automations.yaml`."""
+KERNELS_EVENT = "tilework.canary.kernels"
+"""Kernels have become slower, and the machine has not."""
+
+
+@flow(name="canary", flow_run_name="canary", persist_result=False, validate_parameters=True)
+def canary(settings: CanarySettings) -> CanaryReport:
+    """Time a few frozen kernels beside the calibration loop, and say what became slower.
+
+    Slow kernels have their finals run again, and are tuned if that does not mend them, once a day.
+    """
+    return watched(settings)
+
+
+def watched(settings: CanarySettings, open_measurer: OpenMeasurer | None = None) -> CanaryReport:
+    """The body of the flow.
+
+    Args:
+        settings: the flow's.
+        open_measurer: what to time with, for a test; see `tasks.canary.run.OpenMeasurer`.
+    """
+    target = settings.resolved_target()
+    with published(run_name("canary", "", target), run_tags((), target)) as run:
+        store = open_store(settings.store, must_exist=True)
+        report = run_canary(target, store, settings.plan(), run.info, open_measurer)
+        tell(run, report)
+    return report
+
+
+def tell(run: PublishedRun, report: CanaryReport) -> None:
+    """Log, alert and draw what the canary found."""
+    for note in report.notes:
+        run.info(note)
+    resource = {
+        "prefect.resource.id": f"tilework.device.{report.device_id}",
+        "prefect.resource.name": report.device,
+    }
+    for name, text in (
+        (MACHINE_EVENT, report.machine_alert),
+        (KERNELS_EVENT, report.kernels_alert),
+    ):
+        if text:
+            run.warning(text)
+            run.event(name, resource, {"message": text, "target": report.target})
+    for remedy in report.remedies:
+        run.warning(remedy_line(remedy))
+    (run.info if report.healthy else run.warning)(report.verdict)
+    if report.watch is not None:
+        run.page(artifact_key("canary", report.device_id), canary_page(report))

@@ -1,0 +1,125 @@
+"""Looking after a store, whole: check, repair, compact, distill, clear away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from storage.files import Location
+    from storage.maintenance.check import Check
+
+MOST_SHOWN = 20
+"""Findings that are listed; a store of which every file is old would fill a page."""
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What looking after a store came to.
+
+    Attributes:
+        store: where it is, for people.
+        done: one line for each step, what it did.
+        mended: what was wrong, and is not any more.
+        open: what is wrong still: somebody should look.
+        skipped: why nothing was done; empty if it was.
+        files, rows: of records, at the end.
+        seconds: how long it all took.
+    """
+
+    store: str
+    done: tuple[str, ...] = ()
+    mended: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    skipped: str = ""
+    files: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        if self.skipped:
+            return self.skipped
+        size = f"{self.rows} records in {self.files} file{_s(self.files)}"
+        if self.open:
+            return f"{len(self.open)} thing{_s(len(self.open))} to look at; {size}"
+        mended = f"{len(self.mended)} thing{_s(len(self.mended))} mended; " if self.mended else ""
+        return f"{mended}sound; {size}"
+
+
+@dataclass
+class _Work:
+    """What was done so far."""
+
+    done: list[str] = field(default_factory=list)
+
+    def say(self, line: str, tell: Callable[[str], None]) -> None:
+        self.done.append(line)
+        tell(line)
+
+
+def look_after(store: str, repair: bool, tell: Callable[[str], None]) -> Upkeep:
+    """Check a store, repair it if that is asked, then compact, distill and clear away.
+
+    Others may read and write meanwhile. If another process looks after the store already, nothing
+    is done.
+
+    Args:
+        store: directory or URI.
+        repair: set damaged files aside, with their bytes, and finish what others began.
+        tell: gets a line for each step.
+
+    Raises:
+        StoreError: there is no such store, or it cannot be read or written.
+    """
+    from storage.maintenance.claim import Claimed
+    from tasks.stores import open_store
+
+    began = time.monotonic()
+    place = open_store(store, must_exist=True).location
+    try:
+        return _look_after(place, repair, tell, began)
+    except Claimed as claimed:
+        return Upkeep(place.text, skipped=f"skipped: {claimed}")
+
+
+def _look_after(
+    place: Location, repair: bool, tell: Callable[[str], None], began: float
+) -> Upkeep:
+    from storage.maintenance import checked, compacted, distilled, repaired, vacuumed
+    from tasks.patience import patiently
+
+    work = _Work()
+    first = found = patiently(lambda: checked(place), tell)
+    work.say(f"checked {found.files} files, {found.rows} records", tell)
+    if repair and not found.sound:
+        work.say(patiently(lambda: repaired(place), tell).line, tell)
+    for step in (compacted, distilled, vacuumed):
+        work.say(patiently(lambda step=step: step(place), tell).line, tell)
+    if not first.sound:
+        found = patiently(lambda: checked(place), tell)
+    return Upkeep(
+        place.text,
+        tuple(work.done),
+        mended=_lines(first, but=found),
+        open=_lines(found),
+        files=found.files,
+        rows=found.rows,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _lines(check: Check, but: Check | None = None) -> tuple[str, ...]:
+    """The findings of a check, but for those of another one."""
+    known = {str(finding) for finding in but.findings} if but is not None else set()
+    lines = [str(finding) for finding in check.findings if str(finding) not in known]
+    if len(lines) > MOST_SHOWN:
+        lines = [*lines[:MOST_SHOWN], f"and {len(lines) - MOST_SHOWN} more"]
+    return tuple(lines)
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
