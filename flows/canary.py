@@ -6,16 +6,18 @@ from prefect import flow
 
 from flows.canary_page import canary_page
 from flows.shell import PublishedRun, published
-from flows.shell.names import artifact_key, run_name, run_tags
+from flows.shell.names import artifact_key, device_words, run_tags, target_words
 from flows.upkeep_settings import CanarySettings
 from tasks.canary.report import CanaryReport, remedy_line
-from tasks.canary.run import OpenMeasurer, run_canary
+from tasks.canary.run import CanaryPlan, OpenMeasurer, run_canary
 from tasks.stores import open_store
 
 MACHINE_EVENT = "tilework.canary.machine"
 """The calibration loop has become slower; see `flows/automations.yaml`."""
 KERNELS_EVENT = "tilework.canary.kernels"
 """Kernels have become slower, and the machine has not."""
+BEST_EVENT = "tilework.best.changed"
+"""What was compiled before is stale: compile-release compiles it again."""
 
 
 @flow(name="canary", flow_run_name="canary", persist_result=False, validate_parameters=True)
@@ -27,22 +29,30 @@ def canary(settings: CanarySettings) -> CanaryReport:
     return watched(settings)
 
 
-def watched(settings: CanarySettings, open_measurer: OpenMeasurer | None = None) -> CanaryReport:
+def watched(
+    settings: CanarySettings,
+    plan: CanaryPlan | None = None,
+    open_measurer: OpenMeasurer | None = None,
+) -> CanaryReport:
     """The body of the flow.
 
     Args:
         settings: the flow's.
+        plan: instead of that of the settings, for a test in which time runs faster.
         open_measurer: what to time with, for a test; see `tasks.canary.run.OpenMeasurer`.
     """
-    target = settings.resolved_target()
-    with published(run_name("canary", "", target), run_tags((), target)) as run:
+    with published() as run:
+        target = settings.resolved_target()
+        run.describe(
+            f"canary · {target_words(target)} · {device_words(target)}", run_tags((), target)
+        )
         store = open_store(settings.store, must_exist=True)
-        report = run_canary(target, store, settings.plan(), run.info, open_measurer)
-        tell(run, report)
+        report = run_canary(target, store, plan or settings.plan(), run.info, open_measurer)
+        tell(run, report, settings.store)
     return report
 
 
-def tell(run: PublishedRun, report: CanaryReport) -> None:
+def tell(run: PublishedRun, report: CanaryReport, store: str) -> None:
     """Log, alert and draw what the canary found."""
     for note in report.notes:
         run.info(note)
@@ -59,6 +69,8 @@ def tell(run: PublishedRun, report: CanaryReport) -> None:
             run.event(name, resource, {"message": text, "target": report.target})
     for remedy in report.remedies:
         run.warning(remedy_line(remedy))
+    if any(remedy.other for remedy in report.remedies):
+        run.event(BEST_EVENT, resource, {"target": report.target, "store": store})
     (run.info if report.healthy else run.warning)(report.verdict)
     if report.watch is not None:
         run.page(artifact_key("canary", report.device_id), canary_page(report))

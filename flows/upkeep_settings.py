@@ -42,5 +42,6 @@ class MaintainSettings(BaseModel):
 
     store: str = Field("records", description="Record store: a directory or a URI")
     repair: bool = Field(
-        False, description="Set damaged files aside (their bytes are kept) and finish what others began"
+        False,
+        description="Set damaged files aside (their bytes are kept) and finish what others began",
     )

@@ -1,11 +1,15 @@
-"""Looking after a store, whole: check, repair, compact, distill, clear away."""
+"""Looking after a store: check, repair, compact, distill, clear away."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
+
+from tasks.patience import patiently
+from tilework.errors import StoreError
 
 if TYPE_CHECKING:
     from storage.files import Location
@@ -50,17 +54,6 @@ class Upkeep:
         return f"{mended}sound; {size}"
 
 
-@dataclass
-class _Work:
-    """What was done so far."""
-
-    done: list[str] = field(default_factory=list)
-
-    def say(self, line: str, tell: Callable[[str], None]) -> None:
-        self.done.append(line)
-        tell(line)
-
-
 def look_after(store: str, repair: bool, tell: Callable[[str], None]) -> Upkeep:
     """Check a store, repair it if that is asked, then compact, distill and clear away.
 
@@ -75,41 +68,70 @@ def look_after(store: str, repair: bool, tell: Callable[[str], None]) -> Upkeep:
     Raises:
         StoreError: there is no such store, or it cannot be read or written.
     """
+    from storage.files import Location
     from storage.maintenance.claim import Claimed
-    from tasks.stores import open_store
 
-    began = time.monotonic()
-    place = open_store(store, must_exist=True).location
+    place = Location.of(store)
+    if not place.is_there():
+        raise StoreError(f"there is no record store at {place.text!r}: tune something first")
     try:
-        return _look_after(place, repair, tell, began)
+        return _look_after(place, repair, tell)
     except Claimed as claimed:
         return Upkeep(place.text, skipped=f"skipped: {claimed}")
 
 
-def _look_after(
-    place: Location, repair: bool, tell: Callable[[str], None], began: float
-) -> Upkeep:
-    from storage.maintenance import checked, compacted, distilled, repaired, vacuumed
-    from tasks.patience import patiently
+def _look_after(place: Location, repair: bool, tell: Callable[[str], None]) -> Upkeep:
+    from storage.maintenance.check import check
 
-    work = _Work()
-    first = found = patiently(lambda: checked(place), tell)
-    work.say(f"checked {found.files} files, {found.rows} records", tell)
-    if repair and not found.sound:
-        work.say(patiently(lambda: repaired(place), tell).line, tell)
-    for step in (compacted, distilled, vacuumed):
-        work.say(patiently(lambda step=step: step(place), tell).line, tell)
+    began = time.monotonic()
+    done = []
+    first = found = patiently(lambda: check(place), tell)
+    for step in (*((_repair,) if repair and not first.sound else ()), _compact, _distill, _vacuum):
+        for line in patiently(partial(step, place), tell):
+            done.append(line)
+            tell(line)
     if not first.sound:
-        found = patiently(lambda: checked(place), tell)
+        found = patiently(lambda: check(place), tell)
     return Upkeep(
         place.text,
-        tuple(work.done),
+        tuple(done),
         mended=_lines(first, but=found),
         open=_lines(found),
         files=found.files,
         rows=found.rows,
         seconds=time.monotonic() - began,
     )
+
+
+def _repair(place: Location) -> list[str]:
+    from storage.maintenance.repair import repair
+
+    done = repair(place)
+    return [*done.lines, *(f"not all rows of {name} could be saved" for name in done.lost)]
+
+
+def _compact(place: Location) -> list[str]:
+    from storage.maintenance.compact import compact
+
+    done = compact(place)
+    if not done.made:
+        return []
+    made = f"{len(done.made)} file{_s(len(done.made))} of {done.rows} records"
+    return [f"compacted: {done.rounds} rounds became {made}"]
+
+
+def _distill(place: Location) -> list[str]:
+    from storage.maintenance.distill import distill
+
+    done = distill(place)
+    return [f"distilled: {done.rows} records of {done.keys} tasks"] if done.keys else []
+
+
+def _vacuum(place: Location) -> list[str]:
+    from storage.maintenance.vacuum import vacuum
+
+    done = vacuum(place)
+    return [f"cleared away: {len(done.removed)} files"] if done.removed else []
 
 
 def _lines(check: Check, but: Check | None = None) -> tuple[str, ...]:

@@ -8,7 +8,9 @@ import typer
 from typer.core import TyperGroup
 
 from flows.cli import (
+    automations,
     bench,
+    canary,
     compile,
     doctor,
     explain,
@@ -17,6 +19,7 @@ from flows.cli import (
     records,
     release,
     tune,
+    upkeep,
     zoo,
 )
 from tilework.errors import TileworkError
@@ -89,3 +92,6 @@ app.command("reproduce")(explain.reproduce)
 app.add_typer(records.app, name="records")
 app.command("publish")(publish.publish)
 app.command("doctor")(doctor.doctor)
+app.command("canary")(canary.canary)
+app.command("maintain")(upkeep.maintain)
+app.add_typer(automations.app, name="automations")

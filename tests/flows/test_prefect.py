@@ -81,23 +81,6 @@ def test_a_simulated_run_is_marked_in_artifacts(prefect_server, tiny):
     assert "| target | `cuda -model=a100 -run=simulated` |" in summary
 
 
-def test_the_deployments_name_the_flow_and_valid_settings():
-    import yaml
-
-    from flows.settings import TuneSettings
-    from flows.tune_network import tune_network
-
-    text = (ROOT / "prefect.yaml").read_text()
-    deployments = {d["name"]: d for d in yaml.safe_load(text)["deployments"]}
-    assert deployments.keys() == {"nightly", "ondemand"}
-    assert deployments["nightly"]["schedules"][0]["cron"]
-    for deployment in deployments.values():
-        assert deployment["entrypoint"] == "flows/tune_network.py:tune_network"
-        assert deployment["concurrency_limit"]["limit"] == 1
-        TuneSettings(**deployment["parameters"]["settings"])
-    assert tune_network.name == "tune-network"
-
-
 def test_an_unreachable_server_is_noticed_quickly(monkeypatch):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 

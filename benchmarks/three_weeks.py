@@ -1,0 +1,237 @@
+"""Three weeks of schedules in seven minutes, on a real Prefect server, with faults; nobody helps.
+
+    python benchmarks/three_weeks.py [--days 21] [--day 20] [--folder DIR]
+
+A day takes 20 s. Every day a small network is tuned a little further, twice a day the canary
+looks, every night the store is looked after: the real flows, deployed to a real server, run by a
+real worker, with the automations that come with Tilework (a silence of 70 s instead of 200). What
+an operating system's supervisor does, starting a server or a worker again, this program does. The
+faults, each on its day:
+
+    day 4    a file of the store is cut in half
+    day 7    the machine is slower by half, for two days: calibration loop and kernels
+    day 10   the worker and what it runs are killed in the middle of tuning
+    day 14   kernels take 1.6 times as long, and the calibration loop does not: it stays so
+    day 18   the server is killed, and back after 10 s
+
+A drift is made in the measurer that the canary is given (`Slow`): the seam that
+`tasks.canary.run.run_canary` has for it. The program prints what happened, and ends with exit code
+1 if anything is not well in the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+
+from _weeks import History, Machine, Story
+from flows.canary import watched
+from flows.upkeep_settings import CanarySettings
+from tasks.canary.report import CanaryReport
+from tilework.measure import Measured, Measurer
+from tilework.target import Target
+
+TARGET = "llvm -mcpu=native -num-cores=1"
+SILENCE_S = 70
+
+
+@dataclass(frozen=True)
+class World:
+    """What is true of the pretended machine now; a file, so that runs of the canary see it.
+
+    Attributes:
+        began: when the first day began, in seconds since 1970.
+        day_s: seconds that a day takes.
+        machine: how many times as long as usual everything takes.
+        kernels: how many times as long, on top, kernels take.
+    """
+
+    began: float
+    day_s: float
+    machine: float = 1.0
+    kernels: float = 1.0
+
+    @property
+    def day(self) -> float:
+        """Days since the beginning."""
+        return (time.time() - self.began) / self.day_s
+
+    def now(self) -> datetime:
+        """The time of day as it is pretended."""
+        return datetime.fromtimestamp(self.began, UTC) + timedelta(days=self.day)
+
+    def write(self, path: Path) -> None:
+        """Keep it, whole."""
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(asdict(self)))
+        fresh.replace(path)
+
+    @staticmethod
+    def read(path: str | Path) -> World:
+        """As it was kept."""
+        return World(**json.loads(Path(path).read_text()))
+
+
+class Slow(Measurer):
+    """A measurer on a machine, or with kernels, that became slower."""
+
+    def __init__(self, target: Target, world: World) -> None:
+        super().__init__(target)
+        self._world = world
+
+    def measure(self, *args: Any, **kwargs: Any) -> list[Measured]:
+        """See `Measurer.measure`."""
+        return [self._slowed(one) for one in super().measure(*args, **kwargs)]
+
+    def finals(self, *args: Any, **kwargs: Any) -> list[Measured]:
+        """See `Measurer.finals`."""
+        return [self._slowed(one) for one in super().finals(*args, **kwargs)]
+
+    def _slowed(self, one: Measured) -> Measured:
+        machine, kernels = self._world.machine, self._world.machine * self._world.kernels
+        return replace(
+            one,
+            latency_s=one.latency_s and one.latency_s * kernels,
+            latency_samples=tuple(sample * kernels for sample in one.latency_samples),
+            calibration_s=one.calibration_s and one.calibration_s * machine,
+        )
+
+
+@flow(name="canary", flow_run_name="canary", persist_result=False)
+def canary(settings: CanarySettings, world: str) -> CanaryReport:
+    """The flow of `flows.canary` in a pretended world."""
+    there = World.read(world)
+
+    @contextmanager
+    def open_measurer(target: Target) -> Iterator[Measurer]:
+        with Slow(target, there) as measurer:
+            yield measurer
+
+    plan = replace(settings.plan(), clock=there.now)
+    return watched(settings, plan, open_measurer)
+
+
+def deployments(folder: Path, day_s: float) -> list[dict[str, Any]]:
+    """What runs when; as in `prefect.yaml`, with days that are short."""
+    store = str(folder / "records")
+
+    def one(name: str, entrypoint: str, queue: str, days: float, **parameters: Any) -> dict:
+        return {
+            "name": name,
+            "entrypoint": entrypoint,
+            "tags": ["tilework"],
+            "work_pool": {"name": "tilework", "work_queue_name": queue},
+            "schedules": [{"interval": max(1, round(days * day_s)), "active": True}],
+            "parameters": parameters,
+        }
+
+    tuning = {
+        "network": "mlp", "target": TARGET, "effort": "draft", "trials": 8, "extend": True,
+        "store": store, "output": str(folder / "mlp.tw"),
+    }  # fmt: skip
+    watching = {"target": TARGET, "store": store, "seconds": 0.5, "trials": 8, "host": "machine"}
+    return [
+        one("nightly", "flows/tune_network.py:tune_network", "measure", 1, settings=tuning),
+        one(
+            "hourly", "benchmarks/three_weeks.py:canary", "watch", 0.5, settings=watching,
+            world=str(folder / "world.json"),
+        ),
+        one(
+            "daily", "flows/maintain_store.py:maintain_store", "upkeep", 1,
+            settings={"store": store, "repair": True},
+        ),
+    ]  # fmt: skip
+
+
+def cut_a_file(folder: Path) -> str:
+    """Cut the largest record file of the store in half; its name."""
+    path = max((folder / "records").glob("*.parquet"), key=lambda p: p.stat().st_size)
+    os.truncate(path, path.stat().st_size // 2)
+    return path.name
+
+
+def faults(machine: Machine, world: Path, story: Story) -> dict[float, Any]:
+    """What goes wrong, by day."""
+
+    def becomes(**changes: float) -> None:
+        replace(World.read(world), **changes).write(world)
+
+    def cut() -> None:
+        story.tell(f"FAULT: {cut_a_file(machine.folder)} of the store is cut in half")
+
+    def slow_machine() -> None:
+        becomes(machine=1.5)
+        story.tell("FAULT: the machine is slower by half")
+
+    def usual_machine() -> None:
+        becomes(machine=1.0)
+        story.tell("FAULT ENDS: the machine is as fast as before")
+
+    def kill_worker() -> None:
+        name = machine.kill_worker_while("tune-network")
+        story.tell(f"FAULT: worker and run {name!r} are killed; a supervisor starts the worker")
+
+    def slow_kernels() -> None:
+        becomes(kernels=1.6)
+        story.tell("FAULT: kernels take 1.6 times as long, for good")
+
+    def kill_server() -> None:
+        machine.kill_server()
+        story.tell("FAULT: the server is killed")
+        time.sleep(10)
+        machine.start_server()
+        story.tell("the supervisor has started the server again")
+
+    return {
+        4: cut, 7: slow_machine, 9: usual_machine, 10: kill_worker, 14: slow_kernels,
+        18: kill_server,
+    }  # fmt: skip
+
+
+def main() -> int:
+    """Run; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--days", type=float, default=21)
+    parser.add_argument("--day", type=float, default=20, help="seconds that a day takes")
+    parser.add_argument("--folder", type=Path, help="kept afterwards; default: a temporary one")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="three-weeks-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    world = folder / "world.json"
+    machine = Machine(folder.resolve(), SILENCE_S)
+    story = Story()
+    try:
+        machine.start_server()
+        machine.apply_automations()
+        machine.deploy(deployments(machine.folder, options.day))
+        machine.tune_once(deployments(machine.folder, options.day)[0]["parameters"]["settings"])
+        World(time.time(), options.day).write(world)
+        story.begin(time.time(), options.day)
+        machine.start_worker()
+        story.tell("server and worker are up, the network was tuned once")
+        coming = sorted(faults(machine, world, story).items())
+        while World.read(world).day < options.days:
+            if coming and World.read(world).day >= coming[0][0]:
+                coming.pop(0)[1]()
+            time.sleep(0.2)
+        story.tell("schedules are paused; what runs may end")
+        machine.pause_and_settle()
+        history = History(machine, story)
+        return history.report()
+    finally:
+        machine.stop()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,39 @@
+"""``tilework maintain``: look after a store in one go, as the flow maintain-store does."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flows.cli import options
+from flows.cli.output import print_json
+
+
+def maintain(
+    store: options.Store = options.DEFAULT_STORE,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Set damaged files aside, and finish what others began."),
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Check a store, repair it if asked, compact, distill, clear away; others may write.
+
+    The same steps one by one: tilework records check, repair, compact, distill, vacuum.
+
+    Exit code 1: something is wrong that is not mended.
+    """
+    from tasks.upkeep import look_after
+
+    done = look_after(store, repair, lambda line: typer.echo(line, err=json))
+    if json:
+        print_json({"verdict": done.verdict, **vars(done)})
+    else:
+        for line in done.mended:
+            typer.secho(f"mended: {line}", fg="yellow", err=True)
+        for line in done.open:
+            typer.secho(f"warning: {line}", fg="yellow", err=True)
+        typer.echo(done.verdict)
+    if done.open:
+        raise typer.Exit(1)

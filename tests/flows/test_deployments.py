@@ -1,0 +1,61 @@
+"""The deployments of prefect.yaml: flows that are there, settings that are valid, queues with names."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flows.automations import read_file
+from flows.settings import TuneSettings
+from flows.upkeep_settings import CanarySettings, MaintainSettings
+from flows.zoo_settings import ReleaseSettings, ZooSettings
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = {
+    "tune-network": TuneSettings,
+    "tune-zoo": ZooSettings,
+    "compile-release": ReleaseSettings,
+    "canary": CanarySettings,
+    "maintain-store": MaintainSettings,
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def deployments():
+    return yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+
+
+def flow_of(deployment):
+    path, _, name = deployment["entrypoint"].partition(":")
+    return getattr(import_module(path.removesuffix(".py").replace("/", ".")), name)
+
+
+@pytest.mark.parametrize("deployment", deployments(), ids=lambda d: d["name"])
+def test_a_deployment_names_a_flow_and_valid_settings(deployment):
+    flow = flow_of(deployment)
+    SETTINGS[flow.name](**deployment["parameters"]["settings"])
+    assert "tilework" in deployment["tags"]
+    assert deployment["work_pool"]["name"] == read_file().pool
+    assert deployment["work_pool"]["work_queue_name"] in read_file().queues
+    assert "concurrency_limit" not in deployment  # its name would be a number; the queue's is not
+
+
+def test_every_flow_has_a_schedule_or_a_trigger():
+    timed = {flow_of(d).name for d in deployments() if d.get("schedules") or d.get("triggers")}
+    assert timed == SETTINGS.keys()
+
+
+def test_a_release_follows_a_changed_best():
+    (release,) = [d for d in deployments() if "compile_release" in d["entrypoint"]]
+    assert release["triggers"][0]["expect"] == ["tilework.best.changed"]
+    assert release["schedules"]  # for what was missed
+
+
+def test_what_measures_shares_a_queue_and_the_canary_does_not_wait_behind_it():
+    queue = {flow_of(d).name: d["work_pool"]["work_queue_name"] for d in deployments()}
+    assert {queue[name] for name in ("tune-network", "tune-zoo", "compile-release")} == {"measure"}
+    assert queue["canary"] not in ("measure", queue["maintain-store"])
