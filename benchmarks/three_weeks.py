@@ -142,13 +142,13 @@ def deployments(folder: Path, day_s: float) -> list[dict[str, Any]]:
     }  # fmt: skip
     watching = {"target": TARGET, "store": store, "seconds": 0.5, "trials": 8, "host": "machine"}
     return [
-        one("nightly", "flows/tune_network.py:tune_network", "measure", 1, settings=tuning),
+        one("nightly", "flows.tune_network:tune_network", "measure", 1, settings=tuning),
         one(
             "hourly", "benchmarks/three_weeks.py:canary", "watch", 0.5, settings=watching,
             world=str(folder / "world.json"),
         ),
         one(
-            "daily", "flows/maintain_store.py:maintain_store", "upkeep", 1,
+            "daily", "flows.maintain_store:maintain_store", "upkeep", 1,
             settings={"store": store, "repair": True},
         ),
     ]  # fmt: skip

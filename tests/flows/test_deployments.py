@@ -30,8 +30,8 @@ def deployments():
 
 
 def flow_of(deployment):
-    path, _, name = deployment["entrypoint"].partition(":")
-    return getattr(import_module(path.removesuffix(".py").replace("/", ".")), name)
+    module, _, name = deployment["entrypoint"].partition(":")
+    return getattr(import_module(module), name)
 
 
 @pytest.mark.parametrize("deployment", deployments(), ids=lambda d: d["name"])
@@ -44,13 +44,18 @@ def test_a_deployment_names_a_flow_and_valid_settings(deployment):
     assert "concurrency_limit" not in deployment  # its name would be a number; the queue's is not
 
 
+def test_entrypoints_are_modules_so_that_no_file_of_ours_hides_one_of_python():
+    for deployment in deployments():
+        assert ".py" not in deployment["entrypoint"] and "/" not in deployment["entrypoint"]
+
+
 def test_every_flow_has_a_schedule_or_a_trigger():
     timed = {flow_of(d).name for d in deployments() if d.get("schedules") or d.get("triggers")}
     assert timed == SETTINGS.keys()
 
 
 def test_a_release_follows_a_changed_best():
-    (release,) = [d for d in deployments() if "compile_release" in d["entrypoint"]]
+    (release,) = [d for d in deployments() if d["entrypoint"].endswith(":compile_release")]
     assert release["triggers"][0]["expect"] == ["tilework.best.changed"]
     assert release["schedules"]  # for what was missed
 
