@@ -101,7 +101,7 @@ class Machine:
         self._server.wait()
 
     def kill_worker_while(self, flow: str) -> str:
-        """Kill the worker and all that it runs while a flow runs; start another. The run's name."""
+        """Kill the worker and all it runs, in the middle of a flow; the name of that run."""
         assert self._worker is not None
         name = ""
         while not name:
@@ -257,7 +257,9 @@ class History:
             again = sum(run.run_count > 1 for run in runs)
             took = sorted(run.total_run_time.total_seconds() for run in runs)
             states = ", ".join(f"{count} {state}" for state, count in counts.most_common())
-            print(f"  {name}: {states}; {again} started again; median {took[len(took) // 2]:.0f} s")
+            print(
+                f"  {name}: {states}; {again} started again; median {took[len(took) // 2]:.0f} s"
+            )
             self.expect(set(counts) == {"Completed"}, f"{name}: {states}")
             for run in runs:
                 if run.state_name != "Completed":

@@ -2,21 +2,25 @@
 
     python benchmarks/three_weeks.py [--days 21] [--day 20] [--folder DIR]
 
-A day takes 20 s. Every day a small network is tuned a little further, twice a day the canary
-looks, every night the store is looked after: the real flows, deployed to a real server, run by a
+A day takes 20 s. Every day a small network is tuned a little further, the canary looks, and the
+store is looked after: the real flows, deployed to a real server, run by a
 real worker, with the automations that come with Tilework (a silence of 70 s instead of 200). What
 an operating system's supervisor does, starting a server or a worker again, this program does. The
 faults, each on its day:
 
     day 4    a file of the store is cut in half
-    day 7    the machine is slower by half, for two days: calibration loop and kernels
-    day 10   the worker and what it runs are killed in the middle of tuning
+    day 7    the machine is slower by half, for three days: calibration loop and kernels
+    day 11   the worker and what it runs are killed in the middle of tuning
     day 14   kernels take 1.6 times as long, and the calibration loop does not: it stays so
     day 18   the server is killed, and back after 10 s
 
 A drift is made in the measurer that the canary is given (`Slow`): the seam that
 `tasks.canary.run.run_canary` has for it. The program prints what happened, and ends with exit code
 1 if anything is not well in the end.
+
+The first day begins five minutes after the schedules were made: the server takes an event of a run
+that was made less than that before for the successor of one that it has to hear of first, and
+holds it back for a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -33,9 +37,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from _weeks import History, Machine, Story
 from prefect import flow
 
-from _weeks import History, Machine, Story
 from flows.canary import watched
 from flows.upkeep_settings import CanarySettings
 from tasks.canary.report import CanaryReport
@@ -44,6 +48,7 @@ from tilework.target import Target
 
 TARGET = "llvm -mcpu=native -num-cores=1"
 SILENCE_S = 70
+LEAD_S = 310
 
 
 @dataclass(frozen=True)
@@ -122,17 +127,18 @@ def canary(settings: CanarySettings, world: str) -> CanaryReport:
     return watched(settings, plan, open_measurer)
 
 
-def deployments(folder: Path, day_s: float) -> list[dict[str, Any]]:
+def deployments(folder: Path, began: float, day_s: float) -> list[dict[str, Any]]:
     """What runs when; as in `prefect.yaml`, with days that are short."""
     store = str(folder / "records")
 
-    def one(name: str, entrypoint: str, queue: str, days: float, **parameters: Any) -> dict:
+    def one(name: str, entrypoint: str, queue: str, hour: float, **parameters: Any) -> dict:
+        first = datetime.fromtimestamp(began + hour / 24 * day_s, UTC)
         return {
             "name": name,
             "entrypoint": entrypoint,
             "tags": ["tilework"],
             "work_pool": {"name": "tilework", "work_queue_name": queue},
-            "schedules": [{"interval": max(1, round(days * day_s)), "active": True}],
+            "schedules": [{"interval": day_s, "anchor_date": first.isoformat(), "active": True}],
             "parameters": parameters,
         }
 
@@ -142,13 +148,13 @@ def deployments(folder: Path, day_s: float) -> list[dict[str, Any]]:
     }  # fmt: skip
     watching = {"target": TARGET, "store": store, "seconds": 0.5, "trials": 8, "host": "machine"}
     return [
-        one("nightly", "flows.tune_network:tune_network", "measure", 1, settings=tuning),
+        one("nightly", "flows.tune_network:tune_network", "measure", 2, settings=tuning),
         one(
-            "hourly", "benchmarks/three_weeks.py:canary", "watch", 0.5, settings=watching,
+            "hourly", "benchmarks/three_weeks.py:canary", "watch", 14, settings=watching,
             world=str(folder / "world.json"),
         ),
         one(
-            "daily", "flows.maintain_store:maintain_store", "upkeep", 1,
+            "daily", "flows.maintain_store:maintain_store", "upkeep", 20,
             settings={"store": store, "repair": True},
         ),
     ]  # fmt: skip
@@ -194,7 +200,7 @@ def faults(machine: Machine, world: Path, story: Story) -> dict[float, Any]:
         story.tell("the supervisor has started the server again")
 
     return {
-        4: cut, 7: slow_machine, 9: usual_machine, 10: kill_worker, 14: slow_kernels,
+        4: cut, 7: slow_machine, 10: usual_machine, 11: kill_worker, 14: slow_kernels,
         18: kill_server,
     }  # fmt: skip
 
@@ -214,12 +220,16 @@ def main() -> int:
     try:
         machine.start_server()
         machine.apply_automations()
-        machine.deploy(deployments(machine.folder, options.day))
-        machine.tune_once(deployments(machine.folder, options.day)[0]["parameters"]["settings"])
-        World(time.time(), options.day).write(world)
-        story.begin(time.time(), options.day)
+        began = time.time() + LEAD_S
+        story.begin(began, options.day)
+        there = deployments(machine.folder, began, options.day)
+        machine.deploy(there)
+        machine.tune_once(there[0]["parameters"]["settings"])
+        World(began, options.day).write(world)
+        story.tell("the schedules are made, the network was tuned once")
+        time.sleep(max(0.0, began - time.time()))
         machine.start_worker()
-        story.tell("server and worker are up, the network was tuned once")
+        story.tell("the worker begins")
         coming = sorted(faults(machine, world, story).items())
         while World.read(world).day < options.days:
             if coming and World.read(world).day >= coming[0][0]:

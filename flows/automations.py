@@ -6,6 +6,7 @@ nothing. What the file does not name is left alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,6 +26,10 @@ FILE = Path(__file__).with_name("automations.yaml")
 
 TOLD_FOR = timedelta(days=7)
 """How far back `firings` looks where it is not said."""
+
+_TRIGGERED = "prefect.automation.triggered"
+_EXECUTED = "prefect.automation.action.executed"
+_PAGES = 10
 
 Change = Literal["created", "updated", "unchanged"]
 
@@ -130,35 +135,49 @@ def apply_automations(
 def firings(
     client: SyncPrefectClient, automations: AutomationsFile, since: timedelta = TOLD_FOR
 ) -> list[Firing]:
-    """What the automations did of late, the latest first; at most 50."""
+    """What the automations did of late, the latest first; at most some 200.
+
+    Only what was really done: after a restart the server hears of a run's end late, takes it for
+    silent and finds that it has ended.
+    """
     names = {str(document.get("name")) for document in automations.automations}
     now = datetime.now().astimezone()
     body = {
         "filter": {
-            "event": {"name": ["prefect.automation.triggered"]},
+            "event": {"name": [_TRIGGERED, _EXECUTED]},
             "occurred": {"since": (now - since).isoformat(), "until": now.isoformat()},
             "order": "DESC",
         },
-        "limit": 50,
+        "limit": 50,  # the most that it gives at a time
     }
-    answer = client._client.post("/events/filter", json=body)
-    answer.raise_for_status()
+    page = client._client.post("/events/filter", json=body)
+    events: list[dict[str, Any]] = []
+    for _ in range(_PAGES):
+        found = page.raise_for_status().json()
+        events += found["events"]
+        if not found.get("next_page"):
+            break
+        page = client._client.get(found["next_page"])
+    reasons = {f"prefect.event.{event['id']}": event for event in events}
     return [
         Firing(
             datetime.fromisoformat(event["occurred"].replace("Z", "+00:00")),
-            event["resource"].get("prefect.resource.name", ""),
-            _subject(event),
+            event["resource"]["prefect.resource.name"],
+            _subject(reasons, event),
         )
-        for event in answer.json()["events"]
-        if event["resource"].get("prefect.resource.name") in names
+        for event in events
+        if event["event"] == _EXECUTED and event["resource"].get("prefect.resource.name") in names
     ]
 
 
-def _subject(event: dict[str, Any]) -> str:
-    """What the event behind a firing was about."""
-    labels = event.get("payload", {}).get("triggering_labels") or {}
-    resource = (event.get("payload", {}).get("triggering_event") or {}).get("resource") or {}
-    return str(resource.get("prefect.resource.name") or labels.get("prefect.resource.id") or "")
+def _subject(reasons: Mapping[str, dict[str, Any]], done: dict[str, Any]) -> str:
+    """What an action was about, by the event that says why it was done."""
+    for related in done.get("related", ()):
+        reason = reasons.get(related.get("prefect.resource.id", ""))
+        if related.get("prefect.resource.role") == "automation-triggered-event" and reason:
+            event = reason["payload"].get("triggering_event") or {}
+            return str((event.get("resource") or {}).get("prefect.resource.name") or "")
+    return ""
 
 
 def _first(error: ValidationError) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -11,13 +13,12 @@ from flows.automations import AutomationsError, apply_automations, read_file, wi
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+ROOT = Path(__file__).parents[2]
 FLOWS = {"tune-network", "tune-zoo", "compile-release", "canary", "maintain-store"}
 
 
 def by_name(block_id=""):
-    return {
-        one.name.removeprefix("tilework: "): one for one in with_alerts(read_file(), block_id)
-    }
+    return {one.name.removeprefix("tilework: "): one for one in with_alerts(read_file(), block_id)}
 
 
 def test_the_file_is_what_prefect_takes():
@@ -47,7 +48,7 @@ def test_automations_that_touch_runs_touch_ours_only():
 
 
 def test_three_missed_heartbeats_are_silence():
-    deployments = yaml.safe_load(open("prefect.yaml").read())["deployments"]
+    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     for deployment in deployments:
         beat = deployment["work_pool"]["job_variables"]["env"]["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"]
         within = by_name()["a silent run has crashed"].trigger.within.total_seconds()
@@ -120,16 +121,44 @@ def test_applying_creates_updates_and_then_changes_nothing(prefect_server):
         assert automations.firings(client, found) == []
 
 
-def test_a_firing_names_the_run_it_is_about():
-    event = {
-        "payload": {
-            "triggering_labels": {"prefect.resource.id": "prefect.flow-run.1"},
-            "triggering_event": {"resource": {"prefect.resource.name": "tune resnet-18"}},
-        }
-    }
-    assert automations._subject(event) == "tune resnet-18"
-    event["payload"]["triggering_event"] = None
-    assert automations._subject(event) == "prefect.flow-run.1"
+class _Answers:
+    """A client whose server has these events."""
+
+    def __init__(self, events):
+        self._client, self._events = self, events
+
+    def post(self, url, json):
+        return self
+
+    def raise_for_status(self):
+        return self
+
+    def json(self):
+        return {"events": self._events}
+
+
+def test_what_was_done_is_told_with_the_run_and_what_was_not_is_left_out():
+    name = read_file().automations[0]["name"]
+
+    def event(kind, id, related=(), **payload):
+        return {
+            "id": id, "event": f"prefect.automation.{kind}", "occurred": "2026-01-02T03:04:05Z",
+            "resource": {"prefect.resource.name": name}, "payload": payload,
+            "related": [
+                {"prefect.resource.id": f"prefect.event.{one}",
+                 "prefect.resource.role": "automation-triggered-event"} for one in related
+            ],
+        }  # fmt: skip
+
+    about = {"resource": {"prefect.resource.name": "tune resnet-18"}}
+    events = [
+        event("triggered", "1", triggering_event=about),
+        event("action.executed", "2", related=["1"]),
+        event("triggered", "3", triggering_event=about),
+        {**event("action.executed", "4"), "resource": {"prefect.resource.name": "another's"}},
+    ]
+    (one,) = automations.firings(_Answers(events), read_file())
+    assert (one.automation, one.subject, one.at.year) == (name, "tune resnet-18", 2026)
 
 
 def test_without_a_server_the_command_says_what_to_do(monkeypatch):

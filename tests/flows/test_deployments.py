@@ -1,4 +1,4 @@
-"""The deployments of prefect.yaml: flows that are there, settings that are valid, queues with names."""
+"""The deployments of prefect.yaml: their flows, settings, queues and schedules."""
 
 from __future__ import annotations
 
