@@ -18,12 +18,16 @@ def open_store(path: str, *, must_exist: bool = False) -> RecordStore:
     The others stay where they are; `RecordStore.problems` counts them. What a record is good for
     is decided by its rules, never by the version of Tilework that made it.
 
+    Args:
+        path: directory or URI.
+        must_exist: a missing store is an error: for what only reads.
+
     Raises:
-        StoreError: the URI cannot be opened.
+        StoreError: the URI cannot be opened, or there is no store and `must_exist`.
     """
     from storage import RecordStore
 
-    return RecordStore(path, rules_version=rules_version)
+    return RecordStore(path, rules_version=rules_version, must_exist=must_exist)
 
 
 def rules_version(target: str) -> int | None:
