@@ -298,7 +298,7 @@ class Zoo:
             rows=tuple(rows),
             rounds=sum(part.rounds for part in parts),
             estimated_total_s=math.fsum(part.estimated_total_s for part in parts),
-            settled=sum(part.settled for part in parts),
+            finals=sum(part.finals for part in parts),
             drifted_rounds=sum(part.drifted_rounds for part in parts),
             current=current,
         )
