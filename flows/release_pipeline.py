@@ -58,7 +58,7 @@ def release_pipeline(settings: ReleaseSettings, stages: Stages = PLAIN) -> Relea
         TileworkError: nothing could be done: the file, the folder or the store is unusable.
     """
     members = settings.members()
-    store = open_store(settings.store)
+    store = open_store(settings.store, must_exist=True)
     outcomes = release(members, store, settings.folder, stages, force=settings.force)
     report = ReleaseReport(settings.store, settings.folder, tuple(outcomes))
     if report.failed:

@@ -70,6 +70,13 @@ def test_bad_input_is_one_clear_line(cli, zoo, command, words, said):
     assert said in cli.error(command, *words, "--no-prefect")
 
 
+def test_a_release_from_a_store_that_is_missing_is_one_clear_line(cli, zoo, tmp_path):
+    said = cli.error("compile-release", zoo, "--store", "gone", "--no-prefect")
+    assert "gone" in said
+    assert not (tmp_path / "gone").exists()
+    assert not (tmp_path / "modules").exists()
+
+
 def test_a_broken_manifest_makes_all_again_and_a_newer_one_is_left_alone(cli, zoo, tmp_path):
     cli.json("tune-zoo", zoo, "--trials", 2, "--effort", "draft", "--no-prefect")
     manifest = tmp_path / "modules/release.json"
