@@ -66,7 +66,7 @@ def _publish(run: PublishedRun, reporter: RunReporter, words: list[str], tuned: 
     report = tuned.report
     title = " · ".join(words)
     text = summary_page(report, title, reporter.first, _picture(tuned, title))
-    run.page(artifact_key("summary", *words), text, f"{title}: what came of it")
+    run.page(artifact_key("summary", *words), text, f"{title}: {report.verdict}")
     reporter.ended(verdict(report))
 
 

@@ -89,10 +89,9 @@ def summary_page(
 
 
 def verdict(report: TuneReport) -> str:
-    """The report's verdict with a sign that is seen from afar."""
-    sign = "❌" if report.failed else "✅" if report.check is not None else "ℹ️"
+    """The report's verdict, and what it means for the module that was there."""
     stays = " The module that was there is as it was." if report.failed else ""
-    return f"{sign} **{report.verdict}**{stays}"
+    return f"**{report.verdict}**{stays}"
 
 
 def _state_table(progress: Progress, first: Progress | None) -> list[str]:
@@ -103,7 +102,7 @@ def _state_table(progress: Progress, first: Progress | None) -> list[str]:
     if first is not None:
         was, now = first.estimated_total_s, progress.estimated_total_s
         rows.append(("against the start", f"{latency(was)} at the start: {change(was, now)}"))
-    return ["| | |", "|---|---|", *(_row(name, value) for name, value in rows)]
+    return ["| this run | |", "|---|---|", *(_row(name, value) for name, value in rows)]
 
 
 def _times(standing: Standing) -> list[str]:
@@ -152,7 +151,7 @@ def _drift(progress: Progress) -> str:
 
 def _bar(share: float) -> str:
     full = round(BAR * share)
-    return f"`{'█' * full}{'░' * (BAR - full)}` {share:.0%} of the budget"
+    return f"`{'█' * full}{'░' * (BAR - full)}` {percent(share)} of the budget"
 
 
 def _row(name: str, value: str) -> str:

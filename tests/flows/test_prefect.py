@@ -46,7 +46,7 @@ def test_the_flow_tunes_and_leaves_pages(prefect_server, tiny):
     assert report.run_id in summary
     assert f"estimated total {latency(report.progress.estimated_total_s)}" in summary
     live = kept[artifact_key("tune-mlp", words, "f32")].data
-    assert "100% of the budget" in live and report.check.reference in live
+    assert "100 % of the budget" in live and report.check.reference in live
     assert flow_run.name.startswith(f"tune mlp · {words} · ")
     assert {"network: mlp", f"target: {words}"} < set(flow_run.tags)
     assert flow_run.state.is_completed()
