@@ -13,7 +13,7 @@ from flows.reporting import current_reporter, reporting
 from flows.settings import TuneSettings
 from flows.shell.here import run_here
 from flows.shell.names import artifact_key, run_name, run_tags, target_words
-from flows.shell.pages import summary_page, verdict
+from flows.shell.pages import summary_page
 from flows.shell.published import PublishedRun, published
 from flows.shell.reporter import RunReporter
 from flows.shell.stages import PREFECT
@@ -67,7 +67,7 @@ def _publish(run: PublishedRun, reporter: RunReporter, words: list[str], tuned: 
     title = " · ".join(words)
     text = summary_page(report, title, reporter.first, _picture(tuned, title))
     run.page(artifact_key("summary", *words), text, f"{title}: {report.verdict}")
-    reporter.ended(verdict(report))
+    reporter.ended(f"**{report.verdict}**")
 
 
 def _picture(tuned: Tuned, title: str) -> bytes:

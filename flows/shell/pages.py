@@ -60,7 +60,7 @@ def summary_page(
 ) -> str:
     """What came of a run: the verdict first, then times, tasks, and the picture (a PNG)."""
     progress, standing = report.progress, report.standing
-    lines = [f"# {title}", "", verdict(report), ""]
+    lines = [f"# {title}", "", f"**{report.verdict}**", ""]
     if said := caveat(report.target):
         lines += [f"Latencies are not measured: {said}.", ""]
     if standing is not None:
@@ -86,12 +86,6 @@ def summary_page(
         lines += ["", f"![convergence](data:image/png;base64,{data})"]
     lines += ["", "## Tasks", "", *_tasks(progress, len(progress.rows))]
     return "\n".join(lines)
-
-
-def verdict(report: TuneReport) -> str:
-    """The report's verdict, and what it means for the module that was there."""
-    stays = " The module that was there is as it was." if report.failed else ""
-    return f"**{report.verdict}**{stays}"
 
 
 def _state_table(progress: Progress, first: Progress | None) -> list[str]:
