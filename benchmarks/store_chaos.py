@@ -34,6 +34,9 @@ from pathlib import Path
 
 from storage import RecordStore
 from storage.files import Location
+from storage.maintenance import claim as claims
+from storage.maintenance import compact as compacting
+from storage.maintenance import vacuum as vacuuming
 from storage.maintenance.check import check
 from storage.maintenance.claim import Claimed
 from storage.maintenance.compact import compact
@@ -44,8 +47,11 @@ from tilework.errors import StoreBusy
 from tilework.record import SCHEMA_VERSION, Purpose, Record, Status, best_of, record_id
 
 ROLES = ("append", "append", "append", "read", "read", "compact", "distill", "any")
+NO_CLAIMS_ROLES = ("append", "append", "compact", "read", "compact", "compact", "distill", "read")
 KEYS = [(f"workload-{i}", f"llvm -mcpu=znver{4 + i % 2} -num-cores=2") for i in range(12)]
 START = datetime(2026, 1, 1, tzinfo=UTC)
+STALE_S = 15.0
+"""Here killed keepers are many: their claims on an object store end sooner than elsewhere."""
 SLACK_S = 8.0
 """On an object store a reader lists every five seconds; a ledger is ahead of it by as much."""
 
@@ -287,7 +293,9 @@ def moto_store() -> Iterator[str]:
         server.wait()
 
 
-def run(path: str, minutes: float, processes: int, kill_s: float, seed: int) -> bool:
+def run(
+    path: str, minutes: float, processes: int, kill_s: float, seed: int, more: list[str]
+) -> bool:
     """Runs the processes, kills some, and looks at what is left; whether all is well."""
     rng = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="store-chaos-"))
@@ -295,9 +303,10 @@ def run(path: str, minutes: float, processes: int, kill_s: float, seed: int) -> 
         (folder / name).mkdir()
 
     def start(place: int) -> subprocess.Popen:
-        words = ["--role", ROLES[place % len(ROLES)], "--store", path, "--folder", str(folder)]
+        roles = NO_CLAIMS_ROLES if more else ROLES
+        words = ["--role", roles[place % len(roles)], "--store", path, "--folder", str(folder)]
         return subprocess.Popen(
-            [sys.executable, __file__, *words, "--seed", str(rng.randrange(2**31))]
+            [sys.executable, __file__, *words, *more, "--seed", str(rng.randrange(2**31))]
         )
 
     running = [start(place) for place in range(processes)]
@@ -333,6 +342,7 @@ def judge(path: str, ledger: Ledger) -> bool:
         if line["word"] == "wrote":
             wrote.update(dict.fromkeys(line["ids"], tuple(line["round"])))
     place = Location.of(path)
+    time.sleep(0.0 if place.local else STALE_S)
     before = check(place)
     print(f"check before: {before.files} files, {before.rows} rows, {before.documents} documents")
     print("\n".join(f"  {finding}" for finding in before.findings[:5]))
@@ -387,16 +397,24 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--kill", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--no-claims", action="store_true", help="several compact at once, as if claims failed"
+    )
     parser.add_argument("--role", choices=ACTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    claims.STALE_S = STALE_S
+    if options.no_claims:
+        for module in (compacting, vacuuming):
+            module.claim = lambda place: contextlib.nullcontext(lambda: None)
     if options.role:
         work(options.role, options.store, options.folder, options.seed)
         return
     place = options.store or str(Path(tempfile.mkdtemp(prefix="store-chaos-")) / "records")
     with moto_store() if options.s3 else contextlib.nullcontext(place) as path:
         print(f"{path}: {options.processes} processes, {options.minutes:g} minutes")
-        well = run(path, options.minutes, options.processes, options.kill, options.seed)
+        more = ["--no-claims"] if options.no_claims else []
+        well = run(path, options.minutes, options.processes, options.kill, options.seed, more)
     print("all is well" if well else "FAULTS")
     sys.exit(0 if well else 1)
 

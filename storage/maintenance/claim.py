@@ -22,9 +22,8 @@ from storage.names import SUFFIX
 from tilework.errors import StoreBusy
 
 KIND = "claim"
-STALE_S = 180.0
+STALE_S = 120.0
 """A claim that was not renewed for so long is void: its holder is gone."""
-_RENEW_S = 30.0
 _LOCAL_NAME = "keeper"
 
 
@@ -78,7 +77,7 @@ def _remote(place: Location, documents: Documents) -> Iterator[Callable[[], None
 
         def beat() -> None:
             nonlocal renewed
-            if time.monotonic() - renewed > _RENEW_S:
+            if time.monotonic() - renewed > STALE_S / 6:
                 if documents.read(name) is None:
                     raise _claimed(place)
                 documents.keep(name, _content())

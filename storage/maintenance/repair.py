@@ -19,7 +19,15 @@ from storage.maintenance.check import Check, Fault, check
 from storage.maintenance.claim import KIND as CLAIMS
 from storage.maintenance.claim import claim
 from storage.maintenance.compact import Compaction, absorb, finish, fold, rewrite
-from storage.maintenance.holdings import Damaged, Foreign, Vanished, look, open_file, reading
+from storage.maintenance.holdings import (
+    Damaged,
+    Foreign,
+    Vanished,
+    files,
+    look,
+    open_file,
+    reading,
+)
 from storage.maintenance.rows import (
     Part,
     all_rows,
@@ -30,6 +38,7 @@ from storage.maintenance.rows import (
 )
 from storage.names import is_compact
 from storage.tables import encode
+from storage.upgrade import upgrade
 
 KIND = "damaged"
 _PIECE = LARGEST // 2
@@ -65,6 +74,9 @@ def repair(place: Location) -> Repair:
             done.lines.append(
                 f"{len(removed.removed)} files were removed whose rows a compacted file holds"
             )
+        renewed = upgrade(place, files(place))
+        if renewed:
+            done.lines.append(f"{len(renewed)} files of older versions are written anew")
         found = check(place)
         for name in found.names(Fault.damaged):
             _set_aside(place, name, done)

@@ -1,8 +1,10 @@
 """What is wrong with a store is said, one line each, and mended; what can be read is kept."""
 
 import math
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -168,6 +170,17 @@ def test_files_of_a_newer_schema_and_of_others_stay(filled):
     assert "update Tilework" in done.left[0]
     compact(filled.place)
     assert {"newer.parquet", "strange.parquet"} < filled.files()
+
+
+def test_files_of_an_older_version(filled):
+    before = filled.records()
+    old = Path(__file__).parents[1] / "data" / "v1"
+    for path in old.iterdir():
+        shutil.copy(path, filled.path)
+    assert {fault for fault, _ in faults(filled)} == {Fault.old}
+    assert "2 files of older versions" in repair(filled.place).lines[0]
+    assert check(filled.place).sound
+    assert len(filled.records()) > len(before)
 
 
 def test_rows_that_cannot_be(filled, make_record):
