@@ -213,7 +213,7 @@ class Index:
         compact = self._there(name)
         if compact.keys is None:
             try:
-                compact.keys = keys_in(self.tables.read(name, KEY_COLUMNS))
+                compact.keys = keys_in(self.tables.distinct(name, KEY_COLUMNS))
             except Unusable as error:
                 self.fail(name, str(error))
                 return frozenset()

@@ -103,7 +103,8 @@ class Scan:
     ) -> pa.Table:
         """The rows of some key parts, from all files that hold any."""
         files = [name for part in parts for name in rounds.get(part, ())]
-        found = in_parallel(index.tables.place, lambda name: self._rows(index, name), files)
+        smooth = index.tables.read_rounds(files, self._read)
+        found = [smooth] if smooth is not None else self._each(index, files)
         keys: dict[str, set[Key]] = defaultdict(set)
         for part in parts:
             for name, some in sources.get(part, {}).items():
@@ -114,6 +115,9 @@ class Scan:
                 found.append(of_keys(self._rows(index, name, few), keys[name]))
         table = _once(pa.concat_tables(found or [SCHEMA.empty_table().select(self._read)]))
         return table if self._keys is None else of_keys(table, self._keys)
+
+    def _each(self, index: Index, names: list[str]) -> list[pa.Table]:
+        return in_parallel(index.tables.place, lambda name: self._rows(index, name), names)
 
     def _rows(self, index: Index, name: str, groups: Sequence[int] | None = None) -> pa.Table:
         try:
