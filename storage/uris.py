@@ -10,6 +10,7 @@ import pyarrow.fs as pafs
 
 from tilework.errors import StoreError
 
+_AT_ONCE = "allow_delayed_open=true"
 _STRUCK = "***"
 _SECRET_KEY = re.compile("key|secret|token|sig|sas|password")
 
@@ -35,6 +36,7 @@ def has_credentials(text: str) -> bool:
 
 def without_secrets(message: str, text: str) -> str:
     """A message about the URI `text`, with whatever is secret in it struck out."""
+    message = message.replace(f"?{_AT_ONCE}", "").replace(f"&{_AT_ONCE}", "")
     message = message.replace(text, shown(text))
     for secret in _secrets(text):
         message = message.replace(secret, _STRUCK)
@@ -76,7 +78,7 @@ def open_uri(text: str) -> tuple[pafs.FileSystem, str]:
         StoreError: the scheme is unknown, needs a package that is missing, or cannot be opened.
     """
     try:
-        return pafs.FileSystem.from_uri(_quoted(text))
+        return _open_by_arrow(_quoted(text))
     except (ValueError, OSError, NotImplementedError) as error:
         if "nrecognized filesystem" not in str(error) and "not built with" not in str(error):
             raise _cannot_open(text, str(error)) from None
@@ -88,6 +90,16 @@ def open_uri(text: str) -> tuple[pafs.FileSystem, str]:
         raise _needs(text, error) from None
     except Exception as error:  # what a third party's filesystem raises is not ours to list
         raise _cannot_open(text, str(error)) from None
+
+
+def _open_by_arrow(text: str) -> tuple[pafs.FileSystem, str]:
+    if text.startswith("s3://"):  # a small file is one request, instead of three
+        try:
+            return pafs.FileSystem.from_uri(text + ("&" if "?" in text else "?") + _AT_ONCE)
+        except ValueError as error:
+            if "allow_delayed_open" not in str(error):
+                raise
+    return pafs.FileSystem.from_uri(text)
 
 
 def _open_by_fsspec(text: str) -> tuple[pafs.FileSystem, str]:
