@@ -72,17 +72,23 @@ def _machine(frame: pd.DataFrame) -> pd.Categorical:
     return pd.Categorical.from_codes(codes[places] if len(kinds) else code, distinct)
 
 
-def _numbers(decisions: Any) -> Any:
+def _numbers(decisions: Any) -> np.ndarray:
     """A 64-bit number for each row of an Arrow column of lists, by its values and their places."""
-    lists = decisions.combine_chunks()
-    offsets = lists.offsets.to_numpy()
-    values = lists.values.to_numpy().astype(np.uint64)
+    chunks = [chunk for chunk in decisions.chunks if len(chunk)]  # a part at a time: they are long
+    offsets = [chunk.offsets.to_numpy() - chunk.offsets[0].as_py() for chunk in chunks]
+    longest = max((int(np.diff(part).max()) for part in offsets), default=0)
+    factors = np.random.default_rng(0).integers(0, 2**63, longest, np.uint64) * 2 + 1
+    found = [
+        _number_lists(chunk.flatten().to_numpy(), part, factors)
+        for chunk, part in zip(chunks, offsets, strict=True)
+    ]
+    return np.concatenate([np.zeros(0, np.uint64), *found])
+
+
+def _number_lists(values: np.ndarray, offsets: np.ndarray, factors: np.ndarray) -> np.ndarray:
     place = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
-    factors = np.random.default_rng(0).integers(
-        0, 2**63, int(np.diff(offsets).max(initial=0)) + 1, np.uint64
-    )
     with np.errstate(over="ignore"):
-        terms = (values + np.uint64(0x9E3779B97F4A7C15)) * (2 * factors[place] + np.uint64(1))
+        terms = (values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) * factors[place]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
         return sums[offsets[1:]] - sums[offsets[:-1]]
 
