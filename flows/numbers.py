@@ -10,7 +10,7 @@ from datetime import datetime
 from tilework.latency import digits, latency, milliseconds, show_ms, unit_of
 
 __all__ = [
-    "change", "digits", "gflops", "latency", "milliseconds", "number", "percent", "plural",
+    "change", "digits", "gflops", "latency", "milliseconds", "number", "operations", "percent", "plural",
     "show_ms", "size", "speed", "unit_of", "when",
 ]  # fmt: skip
 
@@ -25,6 +25,15 @@ def speed(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.1f}" if abs(value) >= 0.995 else digits(value)
+
+
+def operations(flops: float) -> str:
+    """A number of floating-point operations, such as ``40 FLOP`` or ``231.2 MFLOP``."""
+    for unit in ("FLOP", "kFLOP", "MFLOP"):
+        if flops < 999.5:
+            return f"{digits(flops) if unit != 'FLOP' else round(flops)} {unit}"
+        flops /= 1e3
+    return f"{digits(flops)} GFLOP"
 
 
 def number(value: float | None, decimals: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tasks.device_lock import hold_device
 from tilework.errors import StoreError
-from tilework.record import Record, Status
+from tilework.record import Record, Status, best_of, by_device
 
 if TYPE_CHECKING:
     from storage import RecordStore
@@ -26,7 +26,7 @@ class Reproduced:
     Attributes:
         result: what came of it now.
         traceback: where building failed; empty if it did not.
-        best_s: recorded latency of the task's best candidate, if there is one.
+        best_s: recorded latency of the task's best candidate on the same device, if there is one.
     """
 
     record: Record
@@ -71,7 +71,8 @@ def reproduce(
     program = (record.sketch_id, record.decisions)
     (result,) = measured_now(task, [program], f"reproduce {record.record_id}", tell)
     trace = _build_here(task, record) if result.status == Status.compile_error else ""
-    best = store.best(record.workload_key, record.target)
+    same = by_device(store.of(record.workload_key, record.target))
+    best = next((best_of(rows) for rows in same if record in rows), None)
     return Reproduced(
         record, _schedule(task, record), result, trace, best.latency_s if best else None
     )
@@ -83,7 +84,7 @@ def find_record(store: RecordStore, record_id: str) -> Record:
     Raises:
         StoreError: there is none, or more than one.
     """
-    found = {r.record_id: r for r in store.read() if r.record_id.startswith(record_id)}
+    found = {record.record_id: record for record in store.find(record_id)}
     if record_id in found:
         return found[record_id]
     if len(found) == 1:

@@ -9,6 +9,7 @@ import typer
 
 from flows.cli import options
 from flows.cli.output import console, print_json, table
+from flows.numbers import latency
 
 _LIBRARIES = (
     "tilework", "numpy", "llvmlite", "xgboost", "pandas", "pyarrow", "onnx", "prefect", "fastapi",
@@ -66,6 +67,7 @@ def _machine() -> dict[str, Any]:
     from tilework.target import Target
     from tilework.target.hardware import hardware_of
     from tilework.target.host import processor_name
+    from tilework.target.identity import identity_of
 
     target = Target()
     return {
@@ -73,6 +75,7 @@ def _machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "target": str(target),
         **hardware_of(target).describe(target),
+        "speed at rest": f"calibration loop takes {latency(identity_of(target).calibration_s)}",
     }
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli import options
+from flows.cli.hints import store_option
 from flows.cli.networks import target_of
 from flows.cli.output import console, print_json, table
-from flows.numbers import gflops, latency, milliseconds, size
+from flows.cli.reading import say_problems
+from flows.numbers import gflops, latency, milliseconds, operations, size
 from tilework.errors import NetworkError
 from tilework.target.runs import caveat
 
@@ -66,22 +68,24 @@ def explain(
     if int(number) >= len(found.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
     chosen = found.tasks[int(number)]
-    records = open_store(store)
+    # before anything was measured there is no store; one that is named has to be there
+    records = open_store(store, must_exist=store != options.DEFAULT_STORE)
     rows = records.of(chosen.workload_key, str(chosen.target))
-    for problem in records.problems:
-        typer.secho(f"warning: {problem}", fg="yellow", err=True)
+    say_problems(records)
     for other, count in other_targets(records, [chosen]).items():
-        typer.secho(f"{store}: {count} rows not shown: they are of target {other}", err=True)
+        typer.secho(
+            f"{records.path}: {count} rows not shown: they are of target {other}", err=True
+        )
     document = explained(chosen, rows, measure=measure, tell=warn)
     if json:
         print_json(document)
         return
-    _print(document, store)
+    _print(document, records.path)
 
 
 def _print(document: Explanation, store: str) -> None:
     out = console()
-    out.print(f"[bold]{document.description}[/]  {document.flops / 1e6:.1f} MFLOP")
+    out.print(f"[bold]{document.description}[/]  {operations(document.flops)}")
     typer.echo(f"workload {document.workload_key}\ntarget   {document.target}\n")
     typer.echo(document.dag)
     typer.echo("sketches:")
@@ -102,9 +106,8 @@ def _print(document: Explanation, store: str) -> None:
     if known:
         typer.echo("Measure one again:")
     for contestant in known:
-        typer.echo(
-            f"  tilework reproduce {contestant.record_id} --store {store}    {contestant.role}"
-        )
+        command = f"tilework reproduce {contestant.record_id}{store_option(store)}"
+        typer.echo(f"  {command}    {contestant.role}")
 
 
 def _rows(document: Explanation) -> list[list[str]]:
@@ -188,7 +191,7 @@ def reproduce(
     from tasks.reproduce import reproduce as again
     from tasks.stores import open_store
 
-    found = again(open_store(store), record, warn)
+    found = again(open_store(store, must_exist=True), record, warn)
     if json:
         print_json(found)
     else:

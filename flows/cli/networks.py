@@ -8,6 +8,7 @@ import typer
 
 from flows.cli import options
 from flows.cli.output import console, print_json, table
+from flows.numbers import digits, operations
 
 if TYPE_CHECKING:
     from tilework.target import Target
@@ -41,13 +42,13 @@ def networks(json: options.Json = False) -> None:
             n["name"],
             _shapes(n["inputs"]),
             f"{n['parameters'] / 1e6:.2f} M",
-            f"{n['flops'] / 1e9:.3f}",
+            digits(n["flops"] / 1e9),
             n["tasks"],
             n["calls"],
         )
         for n in found
     ]
-    heads = ["Network", "Inputs at batch 1", ">Parameters", ">GFLOP", ">Tasks", ">Calls"]
+    heads = ["Network", "Inputs at batch 1", ">Parameters", ".GFLOP", ">Tasks", ">Calls"]
     console().print(table(heads, rows))
 
 
@@ -102,17 +103,16 @@ def extract(
             typer.echo(f"{task.compute_dag}\n")
         return
     rows = [
-        (i, task.desc, weight, f"{task.flops / 1e6:.1f}", output_shape(task))
+        (i, task.desc, weight, digits(task.flops / 1e6), output_shape(task))
         for i, (task, weight) in enumerate(zip(found.tasks, found.weights, strict=True))
     ]
     out = console()
-    out.print(table([">ID", "Description", ">Weight", ">MFLOP", "Output"], rows))
+    out.print(table([">ID", "Description", ">Weight", ".MFLOP", "Output"], rows))
     total = sum(t.flops * w for t, w in zip(found.tasks, found.weights, strict=True))
     real = sum(t.real_flops * w for t, w in zip(found.tasks, found.weights, strict=True))
-    made = f" counted as dense, {real / 1e9:.3f} made" if real < total else ""
+    made = f" counted as dense, {operations(real)} made" if real < total else ""
     out.print(
-        f"{len(found.tasks)} distinct tasks, {sum(found.weights)} calls, "
-        f"{total / 1e9:.3f} GFLOP{made}"
+        f"{len(found.tasks)} distinct tasks, {sum(found.weights)} calls, {operations(total)}{made}"
     )
 
 

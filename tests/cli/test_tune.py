@@ -115,15 +115,19 @@ def test_reproduce_measures_a_record_again(cli, store):
 
 
 def test_explain_of_an_unmeasured_task(cli):
-    assert "nothing yet" in cli("explain", "mlp:0", *THREADS, "--store", "nothing").stdout
+    """Before the first tuning there is no store; one that is named has to be there."""
+    assert "nothing yet" in cli("explain", "mlp:0", *THREADS).stdout
+    told = cli.error("explain", "mlp:0", *THREADS, "--store", "nothing")
+    assert "no record store at 'nothing'" in told
+    assert "no record store at 'nothing'" in cli.error("reproduce", "x", "--store", "nothing")
 
 
 def test_records_show_and_best(cli, store):
     found = cli.json("records", "show", *store)
     assert found["runs"][0]["trials"] == 16 == found["records"] - found["runs"][0]["finals"]
     assert found["runs"][0]["network"] == "mlp"
-    assert "16 measurements, 1 run" in cli("records", "show", *store).stdout
-    assert "0 measurements" in cli("records", "show", *store, "--network", "resnet-18").stdout
+    assert "16 trials of 1 run" in cli("records", "show", *store).stdout
+    assert "0 trials" in cli("records", "show", *store, "--network", "resnet-18").stdout
     best = cli.json("records", "best", *store)
     assert len(best) == len({(r["workload_key"], r["target"]) for r in best}) == 4
     assert "dense+add" in cli("records", "best", *store).stdout

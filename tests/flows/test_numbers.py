@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -16,12 +17,14 @@ from flows.numbers import (
     latency,
     milliseconds,
     number,
+    operations,
     percent,
     plural,
     show_ms,
     size,
     speed,
     unit_of,
+    when,
 )
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -87,6 +90,17 @@ def test_sizes():
     assert [size(n) for n in (0, 80, 999.6, 1234, 1_234_567, 2.5e9)] == [
         "0 B", "80 B", "1.00 kB", "1.23 kB", "1.23 MB", "2.50 GB",
     ]  # fmt: skip
+
+
+def test_operations():
+    assert [operations(n) for n in (40, 999.6, 218_762, 3.661e9)] == [
+        "40 FLOP", "1.000 kFLOP", "218.8 kFLOP", "3.661 GFLOP",
+    ]  # fmt: skip
+
+
+def test_times_of_day_are_local():
+    moment = datetime(2026, 11, 2, 3, 4, tzinfo=UTC)
+    assert when(moment) == f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
 def test_points_line_up():
