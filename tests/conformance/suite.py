@@ -36,6 +36,7 @@ from tilework.runtime import explain_gap
 from tilework.runtime.module import Module
 from tilework.search.tune import tune
 from tilework.space import SearchSpace, space_of
+from tilework.target.identity import identity_of
 from tilework.task import SearchTask
 from tilework.te import evaluate
 
@@ -155,6 +156,7 @@ class KindConformance:
         for record in records:
             assert record.status == Status.ok, record.error
             assert record.device == device_of(where).name(where)
+            assert record.device_id == identity_of(where).id and identity_of(where).owns(record)
             assert record.rules_version == space_of(where).version
             assert record.target == str(where) and record.num_cores == where.num_cores
             assert record.latency_s and record.calibration_s and record.code_hash

@@ -58,6 +58,14 @@ def test_hosts_that_share_a_folder_are_told_apart_by_speed_alone(tmp_path):
         assert cpu.calibration_at_rest("cpu", Readings(1.9), path, host) == seconds
 
 
+def test_containers_do_not_fill_the_file(tmp_path):
+    path = tmp_path / "device.json"
+    for number in range(3 * cpu.HOSTS_KEPT):
+        found = cpu.calibration_at_rest("cpu", Readings(1 + number % 20 / 100), path, str(number))
+        assert found == 1.0  # each takes over what the first one found
+    assert len(json.loads(path.read_text())["calibrations"]["cpu"]) == cpu.HOSTS_KEPT
+
+
 def test_a_machine_that_became_slower_is_another_device_when_a_user_says_so(tmp_path):
     path = tmp_path / "device.json"
     for now, again, found in (

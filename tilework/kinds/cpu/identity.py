@@ -37,6 +37,9 @@ READINGS = 12
 PAUSE_S = 0.02
 """Time from one reading to the next, so that what disturbs one need not disturb all."""
 
+HOSTS_KEPT = 64
+"""Hosts of one kind that the file knows: containers have another name at every start."""
+
 _CPUINFO = Path("/proc/cpuinfo")
 _MAX_CLOCK = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 _MODEL = ("vendor_id", "cpu family", "model", "stepping", "CPU implementer", "CPU part",
@@ -174,9 +177,13 @@ def _is_time(value: Any) -> bool:
 
 
 def _keep(path: Path, device: str, host: str, seconds: float) -> None:
-    """Add an entry to the file; others stay."""
+    """Add an entry to the file; others stay, but for hosts seen long ago."""
     devices = _read(path)
-    devices.setdefault(device, {})[host] = seconds
+    hosts = devices.setdefault(device, {})
+    hosts.pop(host, None)
+    hosts[host] = seconds
+    for oldest in list(hosts)[:-HOSTS_KEPT]:
+        del hosts[oldest]
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(json.dumps({"format": FORMAT, "calibrations": devices}, indent=1))
