@@ -71,9 +71,14 @@ def verdict(outcomes: Sequence[Outcome], failed: str) -> str:
     """One line: what was made, and what went wrong."""
     if failed:
         return f"❌ **Failed in part**: {failed}"
-    made = sum(one.state == "made" for one in outcomes)
-    said = f"✅ **{made} of {len(outcomes)} modules made**, each with the right output"
+    made = [one for one in outcomes if one.state == "made"]
+    said = f"✅ **{len(made)} of {len(outcomes)} modules made**"
+    unseen = [one.network for one in made if one.finished is None or one.finished.check is None]
     held = [one.network for one in outcomes if one.state == "held"]
+    said += ", each with the right output" if made and not unseen else ""
+    said += (
+        f"; not checked, since this machine cannot run it: {', '.join(unseen)}" if unseen else ""
+    )
     return said + (f"; the old one stays of {', '.join(held)}" if held else "")
 
 

@@ -21,7 +21,7 @@ from tasks.run import SearchPlan
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store
 from tasks.zoo import Lane, Merged, Share, Zoo, merge
-from tilework.errors import RunFailed, StoreError, TileworkError
+from tilework.errors import RunFailed, StoreError, TargetError, TileworkError
 from tilework.space import space_of
 from tilework.target.identity import device_here, identity_of
 
@@ -146,6 +146,11 @@ def _extract(
     for place, member in enumerate(members):
         try:
             target = member.resolved_target()
+            if lacking := target.missing_on_host():
+                raise TargetError(
+                    f"'{target}' needs {', '.join(lacking)}, which this machine lacks: "
+                    "tune for it there"
+                )
             reporter.stage(f"{member.title} for {target}: extracting tasks")
             found = stages.extract(member.spec(), target)
         except TileworkError as error:

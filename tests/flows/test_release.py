@@ -13,13 +13,14 @@ import pytest
 import flows.pipeline
 import tilework as tw
 from flows.release_pipeline import release_pipeline
+from flows.zoo_pages import verdict
 from flows.zoo_pipeline import zoo_pipeline
 from flows.zoo_settings import ReleaseSettings, ZooNetwork
 from tasks import device_lock
 from tasks.release import MANIFEST
 from tasks.report import CheckResult, Standing, Timing
 from tasks.stores import open_store
-from tests.flows.zoos import BATCH, MLP, never, run, settings, stages
+from tests.flows.zoos import BATCH, ELSEWHERE, MLP, never, run, settings, stages
 
 
 @pytest.fixture(autouse=True)
@@ -175,3 +176,14 @@ def test_nothing_is_compiled_for_a_simulated_target(release):
     report, _ = run(release_pipeline, release.model_copy(update={"networks": (simulated,)}))
     assert states(report) == ["skipped"]
     assert not report.failed
+
+
+def test_for_a_machine_that_is_elsewhere_modules_are_made_and_not_checked(release):
+    elsewhere = ZooNetwork(network="mlp", target=ELSEWHERE)
+    there = release.model_copy(update={"networks": (elsewhere,)})
+    report, _ = run(release_pipeline, there)
+    assert states(report) == ["made"]
+    assert report.outcomes[0].finished.check is None
+    assert "not checked, since this machine cannot run it: mlp" in verdict(report.outcomes, "")
+    again, _ = run(release_pipeline, there, stages(compile=never))
+    assert states(again) == ["unchanged"]
