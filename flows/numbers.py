@@ -10,8 +10,8 @@ from datetime import datetime
 from tilework.latency import digits, latency, milliseconds, show_ms, unit_of
 
 __all__ = [
-    "change", "digits", "gflops", "latency", "milliseconds", "number", "operations", "percent", "plural",
-    "show_ms", "size", "speed", "unit_of", "when",
+    "change", "digits", "gflops", "latency", "milliseconds", "number", "operations", "percent",
+    "plural", "show_ms", "size", "speed", "unit_of", "when",
 ]  # fmt: skip
 
 
