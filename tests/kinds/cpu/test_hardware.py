@@ -11,6 +11,7 @@ from tilework.kinds.cpu import hardware, parameters
 from tilework.model.drafted import draft_schedule, forget_choices
 from tilework.target import Target
 from tilework.target.hardware import hardware_of
+from tilework.target.identity import identity_of
 from tilework.task import SearchTask
 
 TARGET = Target("llvm -num-cores=1")
@@ -19,6 +20,7 @@ TARGET = Target("llvm -num-cores=1")
 def test_a_target_leads_to_the_room_of_its_kind():
     assert hardware_of(TARGET) is hardware.HARDWARE
     facts = hardware_of(TARGET).describe(TARGET)
+    assert facts["in records"] == identity_of(TARGET).id
     assert facts["vector registers"].endswith(f"of {TARGET.vector_bits} bits")
     assert all(isinstance(v, str) for v in facts.values())
 

@@ -19,6 +19,7 @@ def test_a_data_sheet_stands_in_for_the_device_and_it_is_said(monkeypatch):
     room = hardware_of(TARGET)
     facts = room.describe(TARGET)
     assert facts["device"] == "none here: there is no NVIDIA driver"
+    assert facts["in records"].startswith("nvidia-a100-")
     assert facts["figures"] == "of NVIDIA A100, by its data sheet"
     assert facts["float32 peak"] == "19.5 TFLOP/s"
     assert all(isinstance(v, str) for v in facts.values())

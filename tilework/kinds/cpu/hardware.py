@@ -29,9 +29,8 @@ class CpuHardware:
 
     def describe(self, target: CpuTarget) -> dict[str, str]:
         """Its name in records, registers, features, caches, OpenMP's runtime, a core's peak."""
-        here = identity_of(target)
         return {
-            "device": f"{here.id}, calibrated to {1e6 * (here.calibration_s or 0):.0f} us",
+            "in records": identity_of(target).id,
             "vector registers": f"{target.num_vector_registers} of {target.vector_bits} bits",
             "features": " ".join(f for f in _TOLD if f in target.features),
             "caches": f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB, "

@@ -17,6 +17,7 @@ from tilework.kinds.cuda.roofline import flops_of, l2_bytes_per_s, peak_flops
 from tilework.kinds.cuda.source.nvrtc import available, compiler_name
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.target.hardware import Reach
+from tilework.target.identity import identity_of
 
 _MIB = 1 << 20
 
@@ -29,6 +30,7 @@ class CudaHardware:
         limits, found = target.limits, look()
         return {
             "device": _here(found, target),
+            "in records": identity_of(target).id,
             "driver": f"CUDA {found.driver[0]}.{found.driver[1]}" if found.driver[0] else "none",
             "compiler": available() or compiler_name(),
             "emulation": _emulation(),
