@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from storage import tables
 from storage.compacts import replaces
 from storage.files import Location
 from storage.listing import Listing
@@ -19,6 +18,8 @@ from storage.schema import NotRecords, check_schema
 from tilework.errors import StoreBusy
 
 Result = TypeVar("Result")
+
+_AT_ONCE = 4096
 
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
 """What reading a file raises that is damaged, or no file of records."""
@@ -144,7 +145,7 @@ def open_file(place: Location, name: str) -> pq.ParquetFile:
     Raises:
         Vanished: it is gone.
         Damaged: it cannot be read; Foreign: it holds no records that this version knows.
-        StoreBusy: it cannot be read now.
+        StoreError: the filesystem does not let it be read, or not now.
     """
     return reading(place, name, _opened, place, name)
 
@@ -155,7 +156,7 @@ def reading(place: Location, name: str, read: Callable[..., Result], *args: Any)
     Raises:
         Vanished: the file is gone.
         Damaged: it is damaged; Foreign: it is whole and holds other rows than records.
-        StoreBusy: the filesystem cannot read it now.
+        StoreError: the filesystem does not let it be read, or not now.
     """
     try:
         return read(*args)
@@ -164,7 +165,7 @@ def reading(place: Location, name: str, read: Callable[..., Result], *args: Any)
     except UNREADABLE as error:
         if isinstance(error, OSError):
             told = place.error("read", error)
-            if isinstance(told, StoreBusy):
+            if isinstance(told, StoreBusy) or _of_filesystem(error):
                 raise told from error
         raise (Foreign if isinstance(error, NotRecords) else Damaged)(name, error) from error
 
@@ -178,25 +179,23 @@ def in_parallel(
         StoreError: the store cannot be read now.
     """
 
-    def some(names: tuple[str, ...]) -> list[tuple[str, Result | Damaged | Vanished]]:
-        return [(name, one(name)) for name in names]
-
     def one(name: str) -> Result | Damaged | Vanished:
         try:
             return act(name)
         except (Damaged, Vanished) as problem:
             return problem
 
-    with ThreadPoolExecutor(2 if place.local else 32) as pool:
-        chunks = pool.map(some, batched(names, 64 if place.local else 4))
-        return [found for chunk in chunks for found in chunk]
+    todo = list(names)
+    found: list[tuple[str, Result | Damaged | Vanished]] = []
+    for start in range(0, len(todo), _AT_ONCE):
+        some = todo[start : start + _AT_ONCE]
+        found += zip(some, tables.in_parallel(place, one, some), strict=True)
+    return found
 
 
-def batched(names: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
-    """The names in tuples of this size; the last may be shorter."""
-    rest = iter(names)
-    while batch := tuple(islice(rest, size)):
-        yield batch
+def _of_filesystem(error: OSError) -> bool:
+    """Whether the filesystem failed, and not the decoding of what it gave."""
+    return error.errno is not None or "AWS Error" in str(error)
 
 
 def _opened(place: Location, name: str) -> pq.ParquetFile:

@@ -1,5 +1,6 @@
 """What is wrong with a store is said, one line each, and mended; what can be read is kept."""
 
+import errno
 import math
 import shutil
 from dataclasses import replace
@@ -20,6 +21,7 @@ from storage.maintenance.holdings import look
 from storage.maintenance.repair import damaged, repair
 from storage.names import RoundName
 from storage.schema import SCHEMA, VERSION_KEY, to_table
+from tilework.errors import StoreError
 
 
 @pytest.fixture
@@ -219,3 +221,26 @@ def test_damaged_documents(filled, damage):
     assert damaged(filled.place) == {"_workloads/w0.parquet": content}
     assert not best.exists()
     assert check(filled.place).sound
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermissionError(errno.EACCES, "Permission denied"),
+        OSError(errno.EIO, "Input/output error"),
+        OSError("When reading: AWS Error ACCESS_DENIED during HeadObject operation"),
+    ],
+    ids=["permission", "device", "s3"],
+)
+def test_a_filesystem_that_fails_damages_nothing(filled, monkeypatch, error):
+    """What cannot be read now, or by us, is no damaged file: nothing may be set aside."""
+
+    def fails(*args, **kwargs):
+        raise error
+
+    names = filled.files()
+    monkeypatch.setattr(pq, "ParquetFile", fails)
+    for act in (check, repair, compact):
+        with pytest.raises(StoreError, match="cannot read the record store"):
+            act(filled.place)
+    assert filled.files() == names
