@@ -263,6 +263,11 @@ def best_elsewhere(records: Iterable[Record], device: DeviceIdentity | None) -> 
     return sorted(found, key=lambda record: (record.created_at, record.record_id), reverse=True)
 
 
+def latest_word(bests: Iterable[Record]) -> Record | None:
+    """Which of several devices' best records to go by: where finals were held, and lately."""
+    return max(bests, key=lambda r: (r.purpose == Purpose.final, r.created_at), default=None)
+
+
 def by_device(records: Iterable[Record]) -> list[list[Record]]:
     """Records whose latencies may be compared, device by device, each in the given order."""
     machines: dict[str, list[Record]] = {}

@@ -134,6 +134,8 @@ def test_code_for_another_machine_takes_one_devices_word(tasks):
     choice = choose_schedule(away, history)
     assert (choice.source, choice.row) == ("tuned", tuple(rows[1].tolist()))
     assert choice.latency_s == 2.0 and choice.device == "Two"
+    best = load_best(history, away.workload_key, away.target)
+    assert best is not None and best.record_id == choice.record_id
 
 
 def test_the_report_says_which_device_it_was(mlp, target, tasks):

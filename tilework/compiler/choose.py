@@ -8,7 +8,7 @@ import numpy as np
 
 from tilework.model.draft import draft_of
 from tilework.model.drafted import Choice, draft_schedule
-from tilework.record import History, Purpose, Record, best_elsewhere, best_of
+from tilework.record import History, Record, best_elsewhere, best_of, latest_word
 from tilework.space import SearchSpace, space_of
 from tilework.target.identity import DeviceIdentity, device_here
 from tilework.task import SearchTask
@@ -124,7 +124,7 @@ def best_record(
     if hints and not found:
         known = history.of(key, target)
         found = best_elsewhere((r for r in known if _replays(task, r, direct)), device)
-    return next((r for r in found if r.purpose == Purpose.final), found[0] if found else None)
+    return latest_word(found)
 
 
 def _replays(task: SearchTask, record: Record, direct: bool) -> bool:

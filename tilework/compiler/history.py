@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 
 from tilework.errors import TileworkError
-from tilework.record import History, Record
+from tilework.record import History, Record, latest_word
 from tilework.target import Target
 from tilework.target.identity import device_here
 
@@ -15,14 +15,18 @@ _CURRENT: ContextVar[History | None] = ContextVar("tilework_history", default=No
 def load_best(records: History, workload_key: str, target: Target | str) -> Record | None:
     """The best record of a workload on a target, or None.
 
-    For a target that this machine can run, only its own records count: see `History.best`.
+    For a target that this machine can run, only its own records count; for another one, those of
+    one device: see `tilework.record.latest_word`.
 
     Raises:
         TileworkError: ``records`` is not a record history.
         TargetError: the target text makes no sense.
     """
     where = target if isinstance(target, Target) else Target(target)
-    return as_history(records).best(workload_key, str(where), device_here(where))
+    history, device = as_history(records), device_here(where)
+    if device is None:
+        return latest_word(history.hints(workload_key, str(where), None))
+    return history.best(workload_key, str(where), device)
 
 
 def current_history() -> History | None:
