@@ -171,6 +171,15 @@ class Index:
             return True
         return any(number in self._replaced_rounds(name) for name in self._live(self._compacts))
 
+    def parts_of_round(self, run_id: str, round: int) -> set[str]:
+        """The key parts of the records of a round, as far as names of files say them."""
+        number = (run_part(run_id), round)
+        names = [RoundName.parse(name) for name in self._numbers.get(number, ())]
+        for name in self._live(self._compacts):
+            if number in self._replaced_rounds(name):
+                names += map(RoundName.parse, self._compacts[name].replaces)
+        return {found.key for found in names if found and (found.run, found.round) == number}
+
     def keys(self) -> list[Key]:
         """The keys of all rows, sorted; of two that share a `key_part` one may be missing.
 

@@ -14,7 +14,7 @@ from storage.schema import from_table
 from storage.tables import Unusable, in_parallel
 from tilework.record import Record
 
-_MOST_ROWS = 100_000
+_MOST_ROWS = 250_000
 
 
 @dataclass(frozen=True)

@@ -30,18 +30,24 @@ _Sources = dict[str, dict[str, set[Key]]]
 
 
 class Scan:
-    """One pass over all rows of a store, or over those of some keys.
+    """One pass over all rows of a store, or over those of some keys, or of some key parts.
 
     Every table that is given holds all rows of its keys, so that a pass that finds a file gone can
     go on with a newer index: keys that were given are passed over.
     """
 
     def __init__(
-        self, columns: Sequence[str] | None = None, keys: Collection[Key] | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        keys: Collection[Key] | None = None,
+        parts: Collection[str] | None = None,
     ) -> None:
         self._wanted = list(columns or SCHEMA.names)
         self._read = list(dict.fromkeys([*self._wanted, "record_id", *KEY_COLUMNS]))
         self._keys = None if keys is None else frozenset(keys)
+        self._parts = parts
+        if keys is not None:
+            self._parts = {key_part(key[1], key[0]) for key in keys}
         self._given: set[Key] = set()
 
     def run(self, index: Index) -> Iterator[pa.Table]:
@@ -63,12 +69,12 @@ class Scan:
         rounds = index.round_parts()
         sources = _sources(index, self._keys)
         mixed = {p for p, found in sources.items() if len(found) > 1 or p in rounds}
-        if self._keys is None:
+        if self._parts is None:
             for name in index.shared_files():
                 yield from self._alone(index, name, sources, mixed)
             parts = {*mixed, *rounds}
         else:
-            parts = {key_part(key[1], key[0]) for key in self._keys}
+            parts = set(self._parts)
         for some in _chunks(parts, rounds, sources):
             yield self._together(index, some, rounds, sources)
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from storage.documents import Documents
 from storage.files import Location
-from storage.index import Index
+from storage.index import KEY_COLUMNS, Index, keys_in
 from storage.known import KnownKeys, Rules
 from storage.listing import Listing
 from storage.names import RoundName, text_name
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from tilework.target.identity import DeviceIdentity
 
 _TRIES = 8
+_OF_ROUND = re.compile(r"(.+)-(\d{6,})-")
 
 Answer = TypeVar("Answer")
 
@@ -219,14 +222,18 @@ class RecordStore:
 
     def find(self, record_id: str) -> list[Record]:
         """The records of which the id begins so, oldest first."""
-        columns = ["record_id", "target", "workload_key"]
-        keys = set()
-        for table in self.scan(columns):
-            for name, target, workload in zip(*table.to_pydict().values(), strict=True):
-                if name.startswith(record_id):
-                    keys.add((target, workload))
-        found = [row for table in self.scan(keys=keys) for row in from_table(table)]
-        return sorted((r for r in found if r.record_id.startswith(record_id)), key=_order)
+        of_round = _OF_ROUND.match(record_id)
+        if of_round:
+            run_id, number = of_round[1], int(of_round[2])
+            parts = self._ask(lambda: self._index.parts_of_round(run_id, number))
+            found = self._begin_with(record_id, Scan(parts=parts))
+            if found:
+                return found
+        keys: set[tuple[str, str]] = set()
+        for table in self.scan(["record_id", *KEY_COLUMNS]):
+            found_here = pc.starts_with(table.column("record_id"), record_id)
+            keys |= keys_in(table.filter(found_here))
+        return self._begin_with(record_id, Scan(keys=keys))
 
     def scan(
         self,
@@ -243,18 +250,7 @@ class RecordStore:
         Returns:
             Tables of bounded size; all records of a key are in one of them.
         """
-        whole = Scan(columns, keys)
-        for attempt in range(_TRIES):
-            with self._lock:
-                self._look(force=attempt > 0)
-            try:
-                with self._lock:
-                    self._index.load()
-                yield from self._locked(whole.run(self._index))
-                return
-            except FileNotFoundError:
-                continue
-        raise self._restless()
+        return self._run(Scan(columns, keys))
 
     def table(
         self,
@@ -296,6 +292,24 @@ class RecordStore:
                 except FileNotFoundError:
                     continue
             raise self._restless()
+
+    def _begin_with(self, record_id: str, scan: Scan) -> list[Record]:
+        found = (row for table in self._run(scan) for row in from_table(table))
+        return sorted((r for r in found if r.record_id.startswith(record_id)), key=_order)
+
+    def _run(self, whole: Scan) -> Iterator[pa.Table]:
+        """The tables of a scan, which goes on where files were compacted meanwhile."""
+        for attempt in range(_TRIES):
+            with self._lock:
+                self._look(force=attempt > 0)
+            try:
+                with self._lock:
+                    self._index.load()
+                yield from self._locked(whole.run(self._index))
+                return
+            except FileNotFoundError:
+                continue
+        raise self._restless()
 
     def _locked(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Each table is read with the store locked, and handed on without."""

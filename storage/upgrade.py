@@ -20,7 +20,7 @@ from storage.listing import Listing
 from storage.names import SUFFIX, RoundName, is_compact, text_name
 from storage.scan import Scan
 from storage.schema import SCHEMA
-from storage.tables import Tables, Unusable, encode
+from storage.tables import Tables, Unusable, encode, in_parallel
 
 _ROUND_COLUMNS = ("run_id", "round", *KEY_COLUMNS)
 _OLD_BEST = "best"
@@ -56,10 +56,10 @@ def upgrade(place: Location, names: Iterable[str]) -> list[str]:
     Raises:
         StoreError: the store cannot be read or written.
     """
-    tables, done = Tables(place), []
-    for name in sorted(names):
-        if RoundName.parse(name) is None and not is_compact(name) and _rewrite(tables, name):
-            done.append(name)
+    tables = Tables(place)
+    may = sorted(n for n in names if RoundName.parse(n) is None and not is_compact(n))
+    rewritten = in_parallel(place, lambda name: _rewrite(tables, name), may)
+    done = [name for name, anew in zip(may, rewritten, strict=True) if anew]
     for kind, form in OLD_FORMS.items():
         Documents(place, kind, form).upgrade()
     return done + _old_bests(tables)

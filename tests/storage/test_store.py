@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage import RecordStore
+from storage.maintenance.compact import compact
 from storage.names import RoundName
 from storage.tables import Tables
 from tilework.record import FACTS, MemoryHistory, Record, RecordLog, Status
@@ -22,6 +23,15 @@ TARGET = "llvm -mcpu=x -num-cores=2"
 @pytest.fixture
 def store(tmp_path):
     return RecordStore(tmp_path / "records")
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The names of files of which rows or footers are read from now on."""
+    names = []
+    read = Tables._open
+    monkeypatch.setattr(Tables, "_open", lambda s, n, act: (names.append(n), read(s, n, act))[1])
+    return names
 
 
 def visible(path):
@@ -86,6 +96,20 @@ def test_tasks_of_a_round_have_files_of_their_own(store, make_record, tmp_path):
     assert len(store.of("conv0", TARGET)) == 2
 
 
+def test_records_are_found_by_the_beginning_of_their_ids(store, make_record, reads):
+    ids = [f"run-{n:06d}-w-000{i}" for n in range(12) for i in range(2)]
+    store.append(make_record(round=int(i[4:10]), workload_key=i[4:10], record_id=i) for i in ids)
+    reads.clear()
+    assert [r.record_id for r in store.find("run-000003-w-0001")] == ["run-000003-w-0001"]
+    assert len(reads) == 1
+    assert [r.record_id for r in store.find("run-000003-w")] == ids[6:8]
+    assert len(store.find("run-00001")) == 4 and len(store.find("")) == 24
+    assert store.find("walk") == [] == store.find("run-000099-w-0000")
+    compact(store.location, least=1)
+    assert [r.record_id for r in store.find("run-000003-w-0001")] == ["run-000003-w-0001"]
+    assert len(store.find("run-00001")) == 4
+
+
 def test_appending_nothing_writes_nothing(store, tmp_path):
     store.append([])
     assert not (tmp_path / "records").exists()
@@ -125,15 +149,6 @@ def test_another_release_uses_the_same_records(store, make_round):
     store.append(make_round("b", engine_version="7.5.3", latency_s=1e-4))
     strict = RecordStore(store.path, rules_version=1)
     assert strict.best("conv", TARGET).run_id == "b" and strict.problems == []
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """The names of files of which rows or footers are read from now on."""
-    names = []
-    read = Tables._open
-    monkeypatch.setattr(Tables, "_open", lambda s, n, act: (names.append(n), read(s, n, act))[1])
-    return names
 
 
 def test_opening_reads_nothing_and_a_question_what_it_needs(store, make_round, reads, tmp_path):
