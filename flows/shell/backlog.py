@@ -19,6 +19,9 @@ class Sends(Protocol):
     def send(self, group: list[Item]) -> None:
         """Send items of one kind; raises `flows.shell.sender.Unreachable`."""
 
+    def send_again(self, group: list[Item]) -> None:
+        """Send of them what the server lacks; raises likewise."""
+
     def close(self) -> None:
         """Close the connections."""
 
@@ -32,7 +35,7 @@ def replay(journal: Journal, sender: Sends, sent: Callable[[list[Item]], None]) 
     count = 0
     for chunk in journal.chunks():
         for group in groups(chunk):
-            sender.send(group)
+            sender.send_again(group)
             sent(group)
         count += len(chunk)
     journal.clear()

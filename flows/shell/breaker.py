@@ -32,9 +32,10 @@ class Breaker:
         """Seconds until an attempt is allowed; 0: now."""
         return 0.0 if self.closed else max(0.0, self._next - self._clock())
 
-    def failed(self) -> None:
-        """The other side did not answer."""
+    def failed(self, least_s: float = 0.0) -> None:
+        """The other side did not answer; it is left alone for ``least_s`` at least."""
         self._delay_s = min(self._longest_s, max(self._first_s, 2 * self._delay_s))
+        self._delay_s = max(self._delay_s, least_s)
         self._next = self._clock() + self._delay_s
 
     def succeeded(self) -> None:

@@ -14,7 +14,7 @@ from flows.shell.backlog import Sends, replay, send_backlog
 from flows.shell.breaker import Breaker
 from flows.shell.items import Item, groups
 from flows.shell.journal import Journal
-from flows.shell.sender import Unreachable, impatient_context
+from flows.shell.sender import SETTLED_S, Unreachable, impatient_context
 
 LINGER_S = 0.3  # what comes within this time shares requests
 DOUBTFUL_S = 30.0  # a server that is killed may have lost what it took in so many seconds before
@@ -181,9 +181,9 @@ class Publisher:
         if self._recent and not self._sender.alive():
             self._leave([], Unreachable("its health was asked"))
 
-    def _leave(self, unsent: list[Item], error: Exception) -> None:
+    def _leave(self, unsent: list[Item], error: Unreachable) -> None:
         """Open the circuit: the server is away."""
-        self._breaker.failed()
+        self._breaker.failed(SETTLED_S if error.slow else 0.0)
         self.tell(f"the Prefect server does not answer ({error}): going on, publishing later")
         self._journal.append([item for _, item in self._recent] + unsent)
         self._recent.clear()
@@ -195,8 +195,8 @@ class Publisher:
             return
         try:
             count = replay(self._journal, self._sender, self._remember)
-        except Unreachable:
-            self._breaker.failed()
+        except Unreachable as error:
+            self._breaker.failed(SETTLED_S if error.slow else 0.0)
             return
         self._breaker.succeeded()
         self.tell(f"the Prefect server is back: {count} things were published late")

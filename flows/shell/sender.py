@@ -14,19 +14,25 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.utilities.urls import url_for
 
 from flows.shell.items import Item
+from flows.shell.lacking import lacks
 from flows.shell.pages import BEFORE
 
-PASSING = {
-    401,
-    403,
-    408,
-    425,
-    429,
-}  # besides 5xx: a server that is busy, or behind a login for now
+PASSING = {401, 403, 408, 425, 429}  # besides 5xx: busy, or behind a login for now
+
+
+SETTLED_S = 8.0  # within so many seconds a server writes down what it took
 
 
 class Unreachable(Exception):
-    """The server does not answer, or not sensibly; what was to be sent is sent later."""
+    """The server does not answer, or not sensibly; what was to be sent is sent later.
+
+    Attributes:
+        slow: it is there, and may have taken what it was sent.
+    """
+
+    def __init__(self, why: str, *, slow: bool = False) -> None:
+        super().__init__(why)
+        self.slow = slow
 
 
 def impatient_context() -> contextvars.Context:
@@ -76,6 +82,19 @@ class Sender:
                 return
             for item in group:  # one bad item must not take the others with it
                 self.send([item])
+
+    def send_again(self, group: Sequence[Item]) -> None:
+        """Send items of one kind that the server may have already: only what it lacks.
+
+        Raises:
+            Unreachable: the server is away.
+        """
+        try:
+            lacking = lacks(self._ask, group)
+        except _Refused:  # it cannot say
+            lacking = list(group)
+        if lacking:
+            self.send(lacking)
 
     def close(self) -> None:
         """Close the connections."""
@@ -129,8 +148,10 @@ class Sender:
         except PrefectHTTPStatusError as error:
             status = error.response.status_code
             if status >= 500 or status in PASSING:
-                raise Unreachable(f"HTTP {status}") from None
+                raise Unreachable(f"HTTP {status}", slow=True) from None
             raise _Refused(f"HTTP {status}") from None
+        except httpx.ReadTimeout:
+            raise Unreachable("it takes too long", slow=True) from None
         except (httpx.HTTPError, OSError, RuntimeError) as error:
             raise Unreachable(f"{type(error).__name__}: {error}") from None
 

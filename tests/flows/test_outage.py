@@ -149,6 +149,8 @@ def server(tmp_path_factory):
     server.start()
     yield server
     server.kill()
+    said = server.log.read_text(errors="replace")
+    assert "constraint failed" not in said and "database is locked" not in said
 
 
 def _ended(process: subprocess.Popen) -> str:

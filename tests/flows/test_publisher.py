@@ -12,6 +12,7 @@ from flows.shell.backlog import send_backlog
 from flows.shell.breaker import Breaker
 from flows.shell.items import GROUP, Item, groups
 from flows.shell.journal import CHUNK, Journal
+from flows.shell.lacking import LINES, PAGE, lacks
 from flows.shell.publisher import Publisher
 from flows.shell.sender import Sender, Unreachable
 
@@ -38,6 +39,9 @@ class Server:
         if self.away:
             raise Unreachable("away")
         self.got += group
+
+    def send_again(self, group):
+        self.send(group)
 
     def close(self):
         pass
@@ -321,3 +325,86 @@ def test_an_item_that_the_server_refuses_does_not_take_others_with_it(monkeypatc
     sender.send([log(n) for n in range(3)])
     assert taken == [{"n": 0}, {"n": 2}]
     assert sender.refused == 1
+
+
+# --- what is sent again ----------------------------------------------------------------------
+
+
+class Answer:
+    def __init__(self, found):
+        self.json = lambda: found
+
+
+def _change(n, second):
+    """A task run's change of state; its event has the number ``n``."""
+    return Item(
+        "event",
+        {
+            "id": f"e{n}",
+            "resource": {"prefect.resource.id": f"prefect.task-run.t{n}"},
+            "occurred": f"2026-11-22T10:00:{second:02d}.5Z",
+        },
+    )
+
+
+def _says(n):
+    return Item("event", {"id": f"e{n}", "resource": {"prefect.resource.id": "x"}, "occurred": ""})
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(1, 3 * PAGE))
+def test_of_events_only_what_a_server_lacks_is_sent_again(data, count):
+    made = st.integers(0, 58).map(lambda second: ("change", second)) | st.just(("says", 0))
+    kinds = data.draw(st.lists(made, min_size=count, max_size=count))
+    items = [
+        _change(n, second) if kind == "change" else _says(n)
+        for n, (kind, second) in enumerate(kinds)
+    ]
+    known = {n for n in range(count) if data.draw(st.booleans())}
+    heeded = {n for n in known if data.draw(st.booleans())}
+
+    def ask(method, path, body):
+        if path == "/events/filter":
+            asked = body["filter"]["id"]["id"]
+            assert len(asked) <= PAGE
+            return Answer({"events": [{"id": e} for e in asked if int(e[1:]) in known]})
+        asked = [int(t[1:]) for t in body["task_runs"]["id"]["any_"]]
+        later = {n: kinds[n][1] + (0 if n in heeded else -1) for n in asked}
+        return Answer(
+            [
+                {"id": f"t{n}", "state": {"timestamp": f"2026-11-22T10:00:{second:02d}.500000Z"}}
+                for n, second in later.items()
+                if second >= 0
+            ]
+        )
+
+    again = lacks(ask, items)
+    assert [i for i in again if i in items] == [
+        item for n, item in enumerate(items) if n not in known
+    ]
+    renewed = [i.body for i in again if i not in items]
+    assert [body["resource"]["prefect.resource.id"] for body in renewed] == [
+        f"prefect.task-run.t{n}"
+        for n in range(count)
+        if n in known - heeded and kinds[n][0] == "change"
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 59), st.sampled_from("ab")), min_size=1), st.data())
+def test_of_lines_only_what_a_server_lacks_is_sent_again(made, data):
+    items = [
+        Item(
+            "log",
+            {"flow_run_id": "r", "timestamp": f"2026-11-22T10:00:{s:02d}Z", "message": text},
+        )
+        for s, text in made
+    ]
+    known = [item for item in items if data.draw(st.booleans())]
+    rest = [{"flow_run_id": "r", "timestamp": "2026-11-22T09:00:00Z", "message": "b"}] * LINES
+
+    def ask(method, path, body):
+        held = [*rest, *(item.body for item in known)]  # a server may hold more than is asked for
+        return Answer(held[body["offset"] : body["offset"] + body["limit"]])
+
+    assert lacks(ask, items) == [item for item in items if item not in known]
