@@ -7,7 +7,9 @@ handed to the publisher, through the doors that Prefect has for its own worker p
 
 from __future__ import annotations
 
+import contextvars
 import logging
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -21,7 +23,7 @@ from prefect.client.schemas.responses import (
 from prefect.events.related import RESOURCE_CACHE
 from prefect.events.worker import EventsWorker, ProcessPoolForwardingEventsClient
 from prefect.exceptions import PrefectHTTPStatusError
-from prefect.logging.handlers import APILogHandler, set_api_log_sink
+from prefect.logging.handlers import APILogWorker, set_api_log_sink
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import to_state_create
 from prefect.types import DateTime
@@ -46,9 +48,17 @@ def redirect(publisher: Publisher) -> None:
         ProcessPoolForwardingEventsClient, event_queue=_Events(publisher)
     )
     set_api_log_sink(_Logs(publisher).put)
-    APILogHandler().flush()  # the lines before this one are on Prefect's own way: five seconds
+    ours = contextvars.copy_context()  # whose settings say where the server is
+    earlier = threading.Thread(target=ours.run, args=(_send_earlier_lines,), daemon=True)
+    earlier.start()
+    earlier.join(END_S)
     # "Finished in state Completed()" of every task run would drown the lines of the rounds
     logging.getLogger("prefect.task_runs").setLevel(logging.WARNING)
+
+
+def _send_earlier_lines() -> None:
+    """Lines from before the body of the flow are on Prefect's own way to the server."""
+    APILogWorker.instance().drain()
 
 
 class _Events:

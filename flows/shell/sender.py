@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import re
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -153,7 +154,12 @@ class Sender:
         except httpx.ReadTimeout:
             raise Unreachable("it takes too long", slow=True) from None
         except (httpx.HTTPError, OSError, RuntimeError) as error:
-            raise Unreachable(f"{type(error).__name__}: {error}") from None
+            raise Unreachable(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong in few words, such as ``Connection refused``."""
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(error)).lower() or type(error).__name__
 
 
 class _Refused(Exception):

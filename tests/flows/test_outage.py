@@ -156,7 +156,7 @@ def server(tmp_path_factory):
 def _ended(process: subprocess.Popen) -> str:
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said
-    assert "Error" not in said and "Traceback" not in said, said
+    assert " ERROR " not in said and "Error logging" not in said and "Traceback" not in said, said
     return said
 
 
