@@ -33,10 +33,13 @@ class Tables(Protocol):
 def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
     """The columns of all records, in no particular order; texts are categories.
 
-    Beside them stand ``machine``, if the three columns that tell devices apart are among them:
-    the device's id, or for records from before devices had one, its name and host; and
-    ``usable``, if there are status and latency: whether the latency may be chosen as the best. In
-    the place of ``decisions`` stands ``program``, a number that is equal for equal rows.
+    Beside them stand ``machine`` and ``speaker``, if the three columns that tell devices apart are
+    among them. The machine is the device's id. Records from before devices had one are of the
+    device that has the same name and host, if it is the only one, else of that name and host. The
+    speaker is whose finals have the last word, as in `best_of`: the id, or the host of those.
+    ``usable`` stands there, if there are status and latency: whether the latency may be chosen as
+    the best. In the place of ``decisions`` stands ``program``, a number that is equal for equal
+    rows.
     """
     import pandas as pd
 
@@ -48,28 +51,39 @@ def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
     for name in _DISTINCT & apart.keys():  # no two are equal: as categories they would be slow
         frame[name] = pd.Series(apart[name], dtype="string[pyarrow]")
     if {"device", "device_id", "host"} <= set(frame.columns):
-        frame["machine"] = _machine(frame)
+        frame["machine"], frame["speaker"] = _machines(frame)
     if {"status", "latency_s"} <= set(frame.columns):
         latency = frame["latency_s"]
         frame["usable"] = (frame["status"] == "ok") & (latency > 0) & np.isfinite(latency)
     return pd.DataFrame(frame)
 
 
-def _machine(frame: pd.DataFrame) -> pd.Categorical:
+def _machines(frame: pd.DataFrame) -> tuple[pd.Categorical, pd.Categorical]:
+    """The columns ``machine`` and ``speaker``."""
     import pandas as pd
 
     parts = [frame[name].cat for name in ("device_id", "device", "host")]
     code = np.zeros(len(frame), np.int64)
     for part in parts:
         code = code * (len(part.categories) + 1) + part.codes.to_numpy()
-    kinds, first, places = np.unique(code, return_index=True, return_inverse=True)
-    names = []
-    for place in first[: len(kinds)]:
-        device_id, device, host = (part.categories[part.codes.iloc[place]] for part in parts)
-        names.append(device_id or (f"{device} ({host})" if host else device))
-    distinct = list(dict.fromkeys(names))
-    codes = np.array([distinct.index(name) for name in names], np.int64)
-    return pd.Categorical.from_codes(codes[places] if len(kinds) else code, distinct)
+    _, first, places = np.unique(code, return_index=True, return_inverse=True)
+    kinds = [tuple(part.categories[part.codes.iloc[at]] for part in parts) for at in first]
+    known: dict[tuple[str, str], set[str]] = {}
+    for device_id, device, host in kinds:
+        known.setdefault((device, host), set()).update({device_id} - {""})
+    machines, speakers = [], []
+    for device_id, device, host in kinds:
+        ids = known[device, host]
+        named = f"{device} ({host})" if host else device
+        machines.append(device_id or (next(iter(ids)) if len(ids) == 1 else named))
+        speakers.append(device_id or host)
+
+    def column(names: list[str]) -> pd.Categorical:
+        distinct = list(dict.fromkeys(names))
+        codes = np.array([distinct.index(name) for name in names], np.int64)
+        return pd.Categorical.from_codes(codes[places], distinct)
+
+    return column(machines), column(speakers)
 
 
 def _numbers(decisions: Any) -> np.ndarray:
@@ -117,15 +131,16 @@ def best_rows(frame: pd.DataFrame) -> pd.DataFrame:
     made = frame["created_at"].astype("int64").to_numpy()[rows]
     final = final[rows]
     batch = _numbers_of(frame, ["run_id", "round"])[rows]
-    verdict, speaks = (np.full(group.max(initial=-1) + 1, least) for least in (-(2**62), -1))
+    voice = _numbers_of(frame, [*GROUP, "speaker"])[rows]
+    verdict, speaks = (np.full(voice.max(initial=-1) + 1, least) for least in (-(2**62), -1))
     order = np.flatnonzero(final)
     order = order[np.argsort(made[order], kind="stable")]
-    verdict[group[order]], speaks[group[order]] = made[order], batch[order]  # the last one stays
-    same = final & (made == verdict[group]) & (batch == speaks[group])
-    kept = (made > verdict[group]) | same
+    verdict[voice[order]], speaks[voice[order]] = made[order], batch[order]  # the last one stays
+    same = final & (made == verdict[voice]) & (batch == speaks[voice])
+    kept = (made > verdict[voice]) | same
     rows, group = rows[kept], group[kept]
     latency = frame["latency_s"].to_numpy()[rows]
-    least = np.full(len(verdict), np.inf)
+    least = np.full(group.max(initial=-1) + 1, np.inf)
     np.minimum.at(least, group, latency)
     fastest = latency == least[group]
     found = frame.iloc[rows[fastest]].assign(_group=group[fastest])
