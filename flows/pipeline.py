@@ -14,7 +14,7 @@ from tasks.patience import patiently
 from tasks.report import Finished, TuneReport
 from tasks.run import SearchPlan, conclude
 from tasks.stages import PLAIN, Stages
-from tasks.stores import open_store, other_targets
+from tasks.stores import open_store, unused
 from tilework.errors import RunFailed
 from tilework.target.identity import identity_of
 from tilework.target.runs import caveat
@@ -85,12 +85,8 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     with hold_device(device, f"tune {spec.label}", tell=reporter.note):
         with measuring as measurer:
             run = stages.prepare(plan, store, measurer, reporter.warn)
-            for problem in store.problems:
-                reporter.warn(problem)
-            for other, count in other_targets(store, found.tasks).items():
-                reporter.note(
-                    f"{settings.store}: {count} rows not used: they are of target {other}"
-                )
+            for line in unused(store, found.tasks):
+                reporter.warn(line)
             stopped = search(run, stages)
         stages.distill(run)
         finished = Finished()

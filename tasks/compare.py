@@ -72,6 +72,7 @@ def compare_engines(
     """Compile ``net`` with a store's best records and time it beside other engines.
 
     Args:
+        store: where the records are; empty for none, so that nothing is tuned.
         target: its ``num_cores`` is the number of threads of every engine.
         peers: names from `tasks.peers.PEERS`.
         seconds: measured time per engine.
@@ -82,10 +83,13 @@ def compare_engines(
         TileworkError: a peer is unknown or not installed, or the network cannot be exported.
     """
     import tilework as tw
+    from tilework.graph.precision import require_precision
     from tilework.runtime.samples import paired_ratio
 
+    require_precision(target, precision)
     inputs = random_inputs(net)
-    module = tw.compile(net, target, records=open_store(store), precision=precision)
+    records = open_store(store, must_exist=True) if store else None
+    module = tw.compile(net, target, records=records, precision=precision)
     engines: dict[str, Engine] = {"tilework": module}
     with tempfile.TemporaryDirectory() as folder:
         if peers:

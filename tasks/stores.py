@@ -1,4 +1,4 @@
-"""Record stores as a run uses them: only what this engine understands, and its best apart."""
+"""Record stores as a run uses them: what of them is used, and what is distilled."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ def open_store(path: str, *, must_exist: bool = False) -> RecordStore:
     is decided by its rules, never by the version of Tilework that made it.
 
     Args:
-        path: directory or URI.
-        must_exist: a missing store is an error: for what only reads.
+        must_exist: for what only reads: a missing store is an error, and not an empty one.
 
     Raises:
-        StoreError: the URI cannot be opened, or there is no store and `must_exist`.
+        StoreError: the URI cannot be opened, or there must be a store and is none.
     """
     from storage import RecordStore
 
@@ -41,6 +40,21 @@ def rules_version(target: str) -> int | None:
     return int(kinds.room(kind, "space").version) if kind in kinds.KINDS else None
 
 
+def unused(store: RecordStore, tasks: Sequence[SearchTask]) -> list[str]:
+    """A line for each kind of row that the store has of these tasks and that is not used, and why.
+
+    Ask it after the tasks' records were read. Rows of other targets are looked for only where
+    there is none of the tasks' own: that is when somebody wonders.
+    """
+    lines = list(store.problems)
+    if not any(store.of(task.workload_key, str(task.target)) for task in tasks):
+        lines += [
+            f"{store.path}: {count} rows not used: they are of target {other}"
+            for other, count in sorted(other_targets(store, tasks).items())
+        ]
+    return lines
+
+
 def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, int]:
     """How many records of these tasks' workloads are of other targets, by target."""
     wanted = {(str(task.target), task.workload_key) for task in tasks}
@@ -55,12 +69,12 @@ def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, 
 
 def distill(run: TuningRun) -> None:
     """Keep what the run found and learnt where it is found quickly: best records and model."""
-    from storage.maintenance.distill import distill as distill_store
+    from storage.maintenance.distill import distill as distill_bests
     from tilework.model import XGBModel
 
     store, model = run.store, run.session.model
-    distill_store(
-        store.location, [(task.workload_key, str(task.target)) for task in run.plan.tasks]
-    )
+    keys = [(task.workload_key, str(task.target)) for task in run.plan.tasks]
+    run.patiently(lambda: distill_bests(store.location, keys))
     if isinstance(model, XGBModel) and model.trained:
-        store.keep_model(str(run.target), model.to_json())
+        document = model.to_json()
+        run.patiently(lambda: store.keep_model(str(run.target), document))

@@ -51,7 +51,8 @@ def bench(
     """Time NET end to end, compiled with the best records of the store.
 
     Engines take turns in one run (A/B/A/B), so that a change of the machine's speed meets all of
-    them. A ratio below 1 means that Tilework is faster. Schedules are chosen per thread count.
+    them. A ratio below 1 means that Tilework is faster. Schedules are chosen per thread count;
+    with --store '' they are those of no record.
     With --profile every kernel call is timed within the network: "of peak" is the least time
     that the machine's multiply-add peak and memory bandwidth allow, as a share of the call's time
     (above 100 % where a Winograd schedule multiplies less). If the network takes over a tenth

@@ -34,7 +34,8 @@ def compile_network(
 ) -> None:
     """Compile NET with the best measured schedules, check its output, and save the module.
 
-    A task without a record takes the analytic model's best schedule and is listed as untuned.
+    A task without a record takes the analytic model's best schedule and is listed as untuned;
+    so are all of them with --store ''.
     Where this machine cannot run the target's code, the output is not checked.
 
     [bold]Example[/]
@@ -52,8 +53,8 @@ def compile_network(
     spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights)
     place = f"{spec.label}.tw" if output is None else output
     finish.check_place(place)
-    records = open_store(store)
     found = extract(spec, where)
+    records = open_store(store, must_exist=True) if store else None
     compiled = finish.compile_network(found, where, records, place, warn, untuned=False)
     failed = path = ""
     try:
@@ -63,8 +64,8 @@ def compile_network(
         failed = str(error)
     finally:
         compiled.discard()
-    for problem in records.problems:
-        warn(f"warning: {problem}")
+    for line in records.problems if records else ():
+        warn(f"warning: {line}")
     report = compiled.tuned.report
     if json:
         print_json({"module": path, "check": check, "failed": failed, "tasks": list(report)})

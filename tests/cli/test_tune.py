@@ -68,8 +68,16 @@ def test_compile_uses_the_records(cli, store, tmp_path):
     assert (tmp_path / "again.tw").is_file()
 
 
+@pytest.mark.parametrize("command", ["compile", "bench"])
+def test_a_missing_store_is_an_error_where_it_is_only_read(cli, command, tmp_path):
+    for place in ("nothing", tmp_path / "nothing"):
+        said = cli.error(command, "mlp", *THREADS, "--store", place)
+        assert f"there is no record store at '{place}'" in said
+    assert not list(tmp_path.iterdir())
+
+
 def test_compile_without_records_says_untuned(cli):
-    result = cli("compile", "mlp", *THREADS, "--store", "nothing")
+    result = cli("compile", "mlp", *THREADS, "--store", "")
     assert result.exit_code == 0, result.output
     assert "0 of 4 tasks tuned" in result.stdout
     assert "untuned" in result.stdout
