@@ -15,9 +15,9 @@ from tasks.engines import max_rel_error, random_inputs, time_engines, timing_of
 from tasks.finish import gap_lines
 from tasks.peers import load_peer
 from tasks.report import CheckResult, Timing
-from tasks.stores import open_store
 
 if TYPE_CHECKING:
+    from storage import RecordStore
     from tasks.peers import Engine
     from tilework.graph import Network
     from tilework.graph.precision import Precision
@@ -63,16 +63,16 @@ class Comparison:
 def compare_engines(
     net: Network,
     target: Target,
-    store: str,
+    records: RecordStore | None,
     peers: Sequence[str],
     seconds: float = 5.0,
     profile: bool = False,
     precision: Precision = "f32",
 ) -> Comparison:
-    """Compile ``net`` with a store's best records and time it beside other engines.
+    """Compile ``net`` with the best records and time it beside other engines.
 
     Args:
-        store: where the records are; empty for none, so that nothing is tuned.
+        records: None for none, so that nothing is tuned.
         target: its ``num_cores`` is the number of threads of every engine.
         peers: names from `tasks.peers.PEERS`.
         seconds: measured time per engine.
@@ -88,7 +88,6 @@ def compare_engines(
 
     require_precision(target, precision)
     inputs = random_inputs(net)
-    records = open_store(store, must_exist=True) if store else None
     module = tw.compile(net, target, records=records, precision=precision)
     engines: dict[str, Engine] = {"tilework": module}
     with tempfile.TemporaryDirectory() as folder:

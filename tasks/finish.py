@@ -129,7 +129,7 @@ def check_place(output: str) -> None:
 def compile_network(
     found: Extracted,
     target: Target,
-    store: RecordStore | None,
+    store: RecordStore,
     output: str,
     tell: Tell,
     untuned: bool = True,
@@ -137,7 +137,6 @@ def compile_network(
     """Compile with the best records, to a temporary file, and without any.
 
     Args:
-        store: None for no record at all.
         output: where the module is to be kept; empty if it is not. Nothing there is touched.
         tell: gets a line each time that writing has to be tried again.
         untuned: whether it is to be compared with a module of no records.

@@ -51,8 +51,7 @@ def bench(
     """Time NET end to end, compiled with the best records of the store.
 
     Engines take turns in one run (A/B/A/B), so that a change of the machine's speed meets all of
-    them. A ratio below 1 means that Tilework is faster. Schedules are chosen per thread count;
-    with --store '' they are those of no record.
+    them. A ratio below 1 means that Tilework is faster. Schedules are chosen per thread count.
     With --profile every kernel call is timed within the network: "of peak" is the least time
     that the machine's multiply-add peak and memory bandwidth allow, as a share of the call's time
     (above 100 % where a Winograd schedule multiplies less). If the network takes over a tenth
@@ -68,8 +67,8 @@ def bench(
 
       tilework bench resnet-50 --precision bf16 --compare openvino     both in bfloat16
     """
-    from flows.cli.device import held
     from flows.cli.networks import target_of
+    from flows.cli.places import held, say_what_is_missing, store_to_read
     from tasks.compare import compare_engines
     from tasks.network import load_network, parse_sparse
     from tasks.peers import require_peers
@@ -78,10 +77,14 @@ def bench(
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
     net = load_network(network, batch, layout, tuple(shape or ()), parse_sparse(sparse, block))
+    records = store_to_read(store)
     found = []
     for where in targets:
         with held(where, f"bench {network}"):
-            found.append(compare_engines(net, where, store, engines, seconds, profile, precision))
+            found.append(
+                compare_engines(net, where, records, engines, seconds, profile, precision)
+            )
+    say_what_is_missing(records)
     if json:
         print_json(found)
         return

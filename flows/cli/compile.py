@@ -34,18 +34,16 @@ def compile_network(
 ) -> None:
     """Compile NET with the best measured schedules, check its output, and save the module.
 
-    A task without a record takes the analytic model's best schedule and is listed as untuned;
-    so are all of them with --store ''.
+    A task without a record takes the analytic model's best schedule and is listed as untuned.
     Where this machine cannot run the target's code, the output is not checked.
 
     [bold]Example[/]
 
       tilework compile resnet-18 --output resnet18.tw
     """
-    from flows.cli.device import warn
+    from flows.cli.places import say_what_is_missing, store_to_read, warn
     from tasks import finish
     from tasks.network import NetworkSpec, extract, parse_sparse
-    from tasks.stores import open_store
     from tilework.errors import RunFailed
 
     where = target_of(target, threads)
@@ -54,7 +52,7 @@ def compile_network(
     place = f"{spec.label}.tw" if output is None else output
     finish.check_place(place)
     found = extract(spec, where)
-    records = open_store(store, must_exist=True) if store else None
+    records = store_to_read(store)
     compiled = finish.compile_network(found, where, records, place, warn, untuned=False)
     failed = path = ""
     try:
@@ -64,8 +62,7 @@ def compile_network(
         failed = str(error)
     finally:
         compiled.discard()
-    for line in records.problems if records else ():
-        warn(f"warning: {line}")
+    say_what_is_missing(records)
     report = compiled.tuned.report
     if json:
         print_json({"module": path, "check": check, "failed": failed, "tasks": list(report)})

@@ -53,7 +53,7 @@ def explain(
 
       tilework explain resnet-18:3 --target 'cuda -model=a100 -run=simulated'
     """
-    from flows.cli.device import warn
+    from flows.cli.places import warn
     from tasks.explanation import explain as explained
     from tasks.network import NetworkSpec, parse_sparse
     from tasks.network import extract as extract_network
@@ -187,7 +187,7 @@ def reproduce(
 
     tilework reproduce 4fd88b144fb88518-000007-0003
     """
-    from flows.cli.device import warn
+    from flows.cli.places import warn
     from tasks.reproduce import reproduce as again
     from tasks.stores import open_store
 

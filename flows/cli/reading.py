@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flows.cli.device import warn
+from flows.cli.places import warn
 
 if TYPE_CHECKING:
     import pandas as pd

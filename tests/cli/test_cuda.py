@@ -81,8 +81,7 @@ def test_an_architecture_that_the_compiler_does_not_know(cli, monkeypatch, tmp_p
     monkeypatch.setattr("cupy_backends.cuda.libs.nvrtc.getSupportedArchs", lambda: [75, 80])
     for command in ("tune", "compile"):
         run = " -run=simulated" if command == "tune" else ""
-        store = () if command == "tune" else ("--store", "")
-        line = cli.error(command, "mlp", "--target", f"cuda -arch=sm_120{run}", *store)
+        line = cli.error(command, "mlp", "--target", f"cuda -arch=sm_120{run}")
         assert "makes no code for sm_120 (it knows sm_75 to sm_80)" in line and "\n" not in line
     assert not list(tmp_path.glob("records/round-*"))
 
@@ -90,14 +89,13 @@ def test_an_architecture_that_the_compiler_does_not_know(cli, monkeypatch, tmp_p
 def test_a_compiler_that_is_not_installed(cli, monkeypatch):
     monkeypatch.setattr(nvrtc, "_available", lambda: "compiling for CUDA needs CuPy: pip install")
     for target in (SIMULATED, "cuda -model=a100"):
-        command = ("tune",) if target == SIMULATED else ("compile", "--store", "")
-        assert "needs CuPy: pip install" in cli.error(*command, "mlp", "--target", target)
+        command = "tune" if target == SIMULATED else "compile"
+        assert "needs CuPy: pip install" in cli.error(command, "mlp", "--target", target)
 
 
 @pytest.mark.usefixtures("needs_nvrtc")
 def test_a_module_is_made_where_there_is_no_device(cli, tmp_path):
-    target = ("--target", "cuda -model=h100", "--store", "")
-    done = cli("compile", "mlp", *target, "--output", "mlp.tw")
+    done = cli("compile", "mlp", "--target", "cuda -model=h100", "--output", "mlp.tw")
     assert done.exit_code == 0, done.output
     assert "Output not checked: this machine lacks a CUDA device of sm_90" in done.output
     with pytest.raises(ModuleError, match="compiled for sm_90, and no CUDA device is"):

@@ -29,7 +29,7 @@ def test_a_cpu_without_the_instructions_is_refused(cli, command):
 
 @needs_bf16
 def test_a_module_is_checked_against_float32(cli):
-    found = cli.json("compile", "mlp", "--precision", "bf16", "--threads", 1, "--store", "")
+    found = cli.json("compile", "mlp", "--precision", "bf16", "--threads", 1)
     assert 1e-5 < found["check"]["max_rel_error"] < found["check"]["tolerance"] == 0.1
 
 

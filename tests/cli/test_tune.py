@@ -68,16 +68,27 @@ def test_compile_uses_the_records(cli, store, tmp_path):
     assert (tmp_path / "again.tw").is_file()
 
 
-@pytest.mark.parametrize("command", ["compile", "bench"])
-def test_a_missing_store_is_an_error_where_it_is_only_read(cli, command, tmp_path):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compile", "mlp", *THREADS],
+        ["bench", "mlp", *THREADS],
+        ["explain", "mlp:0", *THREADS],
+        ["reproduce", "x"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_missing_store_is_an_error_where_it_is_only_read(cli, words, tmp_path):
     for place in ("nothing", tmp_path / "nothing"):
-        said = cli.error(command, "mlp", *THREADS, "--store", place)
+        said = cli.error(*words, "--store", place)
         assert f"there is no record store at '{place}'" in said
     assert not list(tmp_path.iterdir())
 
 
 def test_compile_without_records_says_untuned(cli):
-    result = cli("compile", "mlp", *THREADS, "--store", "")
+    """Before the first tuning there is no store of the usual name."""
+    result = cli("compile", "mlp", *THREADS)
+    assert "there is no record store at 'records' yet" in result.stderr
     assert result.exit_code == 0, result.output
     assert "0 of 4 tasks tuned" in result.stdout
     assert "untuned" in result.stdout

@@ -73,7 +73,6 @@ def test_every_measurement_is_a_row(finished):
 
 
 def test_the_best_records_are_distilled_out_of_the_readers_sight(finished):
-<<<<<<< HEAD
     settings, _, _ = finished
     store = RecordStore(settings.store)
     bests = Bests(store.documents(KIND))
@@ -82,16 +81,6 @@ def test_the_best_records_are_distilled_out_of_the_readers_sight(finished):
         best = bests.of(workload, target)
         assert best is not None
         assert best_of(best.records) == best_of(store.of(workload, target))
-=======
-    settings, report, _ = finished
-    store = RecordStore(settings.store)
-    bests = Bests(store.documents(KIND))
-    measured = [row for row in report.progress.rows if row.latency_ms is not None]
-    kept = store.keys()
-    assert len(kept) == len(measured)
-    for target, workload in kept:
-        assert best_of(bests.of(workload, target).records) == store.best(workload, target)
->>>>>>> 8223929 (A store that is only read must be there; what is not used of a store is said with its reason; bests are distilled where queries look)
     assert len(pd.read_parquet(settings.store)) == len(store.read())
 
 

@@ -72,7 +72,7 @@ def test_random_inputs_are_aligned_and_repeatable(net):
 
 
 def test_engines_are_compared_in_pairs(net):
-    found = compare_engines(net, TARGET, "", ["onnxruntime"], seconds=0.1)
+    found = compare_engines(net, TARGET, None, ["onnxruntime"], seconds=0.1)
     assert [row.engine.split()[0] for row in found.rows] == ["tilework", "onnxruntime"]
     assert (found.tasks, found.tuned_tasks, found.threads) == (4, 0, 1)
     assert found.rows[1].max_rel_error < 1e-3

@@ -19,5 +19,5 @@ def test_token_ids_and_masks() -> None:
     assert found["ids"].dtype == np.int64 and set(np.unique(found["ids"])) == {0, 1}
     assert found["mask"].dtype == bool and found["mask"].shape == (2, 16)
     target = tw.Target("llvm -mcpu=native -num-cores=1")
-    found = compare_engines(net, target, "", ["onnxruntime"], 0.01)
+    found = compare_engines(net, target, None, ["onnxruntime"], 0.01)
     assert found.rows[1].max_rel_error < 1e-4
