@@ -67,8 +67,9 @@ def bench(
 
       tilework bench resnet-50 --precision bf16 --compare openvino     both in bfloat16
     """
+    from flows.cli.device import held
     from flows.cli.networks import target_of
-    from flows.cli.places import held, say_what_is_missing, store_to_read
+    from flows.cli.reading import say_problems, used_by
     from tasks.compare import compare_engines
     from tasks.network import load_network, parse_sparse
     from tasks.peers import require_peers
@@ -77,14 +78,14 @@ def bench(
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
     net = load_network(network, batch, layout, tuple(shape or ()), parse_sparse(sparse, block))
-    records = store_to_read(store)
+    records = used_by(store)
     found = []
     for where in targets:
         with held(where, f"bench {network}"):
             found.append(
                 compare_engines(net, where, records, engines, seconds, profile, precision)
             )
-    say_what_is_missing(records)
+    say_problems(records)
     if json:
         print_json(found)
         return

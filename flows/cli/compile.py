@@ -41,7 +41,8 @@ def compile_network(
 
       tilework compile resnet-18 --output resnet18.tw
     """
-    from flows.cli.places import say_what_is_missing, store_to_read, warn
+    from flows.cli.device import warn
+    from flows.cli.reading import say_problems, used_by
     from tasks import finish
     from tasks.network import NetworkSpec, extract, parse_sparse
     from tilework.errors import RunFailed
@@ -52,7 +53,7 @@ def compile_network(
     place = f"{spec.label}.tw" if output is None else output
     finish.check_place(place)
     found = extract(spec, where)
-    records = store_to_read(store)
+    records = used_by(store)
     compiled = finish.compile_network(found, where, records, place, warn, untuned=False)
     failed = path = ""
     try:
@@ -62,7 +63,7 @@ def compile_network(
         failed = str(error)
     finally:
         compiled.discard()
-    say_what_is_missing(records)
+    say_problems(records)
     report = compiled.tuned.report
     if json:
         print_json({"module": path, "check": check, "failed": failed, "tasks": list(report)})

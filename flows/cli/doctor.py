@@ -52,7 +52,7 @@ def examine(measure: bool = False) -> dict[str, dict[str, Any]]:
 
 def _parameters(again: bool) -> dict[str, Any]:
     """The measured parameters of this machine; measured now if they never were."""
-    from flows.cli.places import held
+    from flows.cli.device import held
     from tilework.target import Target
     from tilework.target.hardware import hardware_of
 

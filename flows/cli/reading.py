@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flows.cli.places import warn
+from flows.cli import options
+from flows.cli.device import warn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,20 @@ def to_read(path: str) -> RecordStore:
     return RecordStore(path, must_exist=True)
 
 
+def used_by(path: str) -> RecordStore:
+    """The records of a store that its networks are compiled with: those of today's rules.
+
+    A store that was named has to be there. That of the usual name need not be, before anything was
+    tuned: `say_problems` tells.
+
+    Raises:
+        StoreError: there is no such store, or it cannot be opened.
+    """
+    from tasks.stores import open_store
+
+    return open_store(path, must_exist=path != options.DEFAULT_STORE)
+
+
 def columns_of(
     store: RecordStore,
     columns: Sequence[str],
@@ -39,6 +54,8 @@ def columns_of(
 
 
 def say_problems(store: RecordStore) -> None:
-    """What of the store was met so far and could not be used, on stderr."""
+    """On stderr, what of the store was met so far and could not be used; or that there is none."""
+    if not store.location.is_there():
+        warn(f"there is no record store at {store.path!r} yet: nothing is tuned")
     for problem in store.problems:
         warn(f"warning: {problem}")

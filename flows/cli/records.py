@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import maintenance, options, questions
+from flows.cli.device import warn
 from flows.cli.output import console, print_json, table
-from flows.cli.places import warn
 from flows.cli.reading import columns_of, say_problems, to_read
 from flows.cli.record_tables import (
     OnlyNetwork,
