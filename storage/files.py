@@ -115,7 +115,7 @@ class Location:
             with self.filesystem.open_input_file(self.join(name)) as file:
                 return bytes(file.read())
 
-    def create(self, name: str, content: bytes, *, durable: bool = True) -> bool:
+    def create(self, name: str, content: bytes | memoryview, *, durable: bool = True) -> bool:
         """Writes a whole file unless there is one of this name, which is left as it is.
 
         For names that say what is inside, so that who came first does not matter. Of local
@@ -202,7 +202,7 @@ class Location:
             except FileNotFoundError:
                 return []
 
-    def _put(self, name: str, content: bytes) -> None:
+    def _put(self, name: str, content: bytes | memoryview) -> None:
         with self._told("write to"):
             if self.filesystem.type_name not in ("s3", "gcs"):  # those have no folders
                 self.filesystem.create_dir(self.path, recursive=True)
@@ -223,7 +223,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def _create_local(folder: Path, name: str, content: bytes, durable: bool) -> bool:
+def _create_local(folder: Path, name: str, content: bytes | memoryview, durable: bool) -> bool:
     """Makes a file that has no name until it is whole; a hidden one where that cannot be."""
     if (folder / name).exists():
         return False
@@ -256,7 +256,7 @@ def _replace_local(folder: Path, name: str, content: bytes, durable: bool) -> No
         _sync_folder(folder)
 
 
-def _create_by_name(folder: Path, name: str, content: bytes, durable: bool) -> bool:
+def _create_by_name(folder: Path, name: str, content: bytes | memoryview, durable: bool) -> bool:
     temporary = folder / _temporary(name)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
@@ -310,7 +310,7 @@ def _link(handle: int, folder: Path, name: str) -> bool:
     return True
 
 
-def _fill(handle: int, content: bytes, durable: bool) -> None:
+def _fill(handle: int, content: bytes | memoryview, durable: bool) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(handle, rest) :]

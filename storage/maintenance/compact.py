@@ -40,7 +40,7 @@ from storage.names import RoundName
 from storage.upgrade import upgrade
 from tilework.errors import StoreError
 
-ROWS_A_FILE = 1_000_000
+ROWS_A_FILE = 500_000
 """A compacted file is closed when it has so many rows; those near to it are merged no more."""
 LEAST_ROUNDS = 16
 """Fewer rounds than this are left as they are."""
@@ -228,7 +228,7 @@ def _write(
 
 def _publish(place: Location, made: Compact, replaced: Collection[str], done: Compaction) -> None:
     """Writes a compacted file, reads it back, and removes what it replaces."""
-    place.create(made.name, made.content.to_pybytes())
+    place.create(made.name, memoryview(made.content))
     try:
         with open_file(place, made.name) as file:
             reading(place, made.name, verify, file, made.digest)
