@@ -93,7 +93,7 @@ def best(
     target: OnlyTarget = None,
     json: options.Json = False,
 ) -> None:
-    """List the best schedule of each workload, target and device.
+    """List the best schedule of each workload, target and device; the slowest workload first.
 
     Records of other rules than today's count too; a compile does not use them.
     """
@@ -102,12 +102,15 @@ def best(
     opened = to_read(store)
     columns = (*NEEDED_BY_BEST, "workload", "network", "flops", "sketch_id", "latency_spread")
     frame = columns_of(opened, (*columns, *FACTS), network, target)
-    rows = list(best_rows(frame).rename(columns={"machine": "device_shown"}).itertuples())
+    found = best_rows(frame).rename(columns={"machine": "device_shown"})
+    rows = sorted(
+        found.itertuples(), key=lambda row: (row.target, row.device_shown, -row.latency_s)
+    )
     if json:
         print_json([_record(opened, row) for row in rows])
         return
-    found = [Place(str(row.target), str(row.device_shown)) for row in rows]
-    places = Places(found)
+    where = [Place(str(row.target), str(row.device_shown)) for row in rows]
+    places = Places(where)
     code = ["Code"] if any(_code(row) for row in rows) else []
     heads = ["Workload", *places.heads, ".Latency (ms)", ".GFLOPS", ">Sketch", ">Spread", *code]
     cells = [
@@ -116,10 +119,10 @@ def best(
             gflops(row.flops, row.latency_s), row.sketch_id,
             percent(_known(row.latency_spread)), *([_code(row)] if code else []),
         )
-        for row, place in zip(rows, found, strict=True)
+        for row, place in zip(rows, where, strict=True)
     ]  # fmt: skip
     console().print(table(heads, cells, title=places.title))
-    print_caveats(place.target for place in found)
+    print_caveats(place.target for place in where)
 
 
 @app.command("plot")

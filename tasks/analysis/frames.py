@@ -123,7 +123,7 @@ def best_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """The row of each workload, target and machine that counts as its best.
 
     The same rule as `tilework.record.best_of`: the winner of the last finals, unless a later
-    record is faster.
+    record is faster. Sorted by target, machine and workload.
     """
     search, final = ((frame["purpose"] == name).to_numpy() for name in ("search", "final"))
     rows = np.flatnonzero(frame["usable"].to_numpy() & (search | final))
@@ -145,8 +145,9 @@ def best_rows(frame: pd.DataFrame) -> pd.DataFrame:
     fastest = latency == least[group]
     found = frame.iloc[rows[fastest]].assign(_group=group[fastest])
     found = found.sort_values("record_id", key=lambda ids: ids.astype(str), kind="stable")
-    found = found.drop_duplicates("_group").sort_values("_group")
-    return found.drop(columns="_group").reset_index(drop=True)
+    found = found.drop_duplicates("_group").drop(columns="_group")
+    places = ["target", "machine", "workload_key"]  # the store's files do not decide the order
+    return found.sort_values(places, key=lambda column: column.astype(str), ignore_index=True)
 
 
 def group_numbers(frame: pd.DataFrame) -> np.ndarray:
