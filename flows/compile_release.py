@@ -10,9 +10,9 @@ from flows.shell import PublishedRun, published
 from flows.shell.here import run_here
 from flows.shell.names import artifact_key
 from flows.shell.reporter import RunReporter
-from flows.shell.stages import PREFECT
 from flows.zoo_pages import Title, release_page, verdict
 from flows.zoo_settings import ReleaseSettings
+from flows.zoo_stages import PREFECT
 
 
 @flow(

@@ -143,7 +143,7 @@ class _Maker:
             return replace(about, reason=f"nothing can be compiled: {caveat(str(target))}")
         fingerprint = spec_fingerprint(spec)
         known = None if self._manifest is None else self._manifest.entry(file)
-        state, reason = None, "asked for" if self._force else "not made before"
+        state, reason = None, "it was asked for" if self._force else "nothing is known of it"
         if known is not None and not self._force:
             state, reason = known.judged(partial(self._made, fingerprint, target))
         about = replace(about, reason=reason)

@@ -9,10 +9,10 @@ from flows.shell import PublishedRun, published
 from flows.shell.here import run_here
 from flows.shell.names import artifact_key
 from flows.shell.reporter import RunReporter
-from flows.shell.stages import PREFECT
 from flows.zoo_pages import Title, verdict, zoo_page
 from flows.zoo_pipeline import ZooFailed, ZooReport, zoo_pipeline
 from flows.zoo_settings import ZooSettings
+from flows.zoo_stages import PREFECT
 
 BEST_EVENT = "tilework.best.changed"
 """What was compiled before from the store is stale."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.numbers import change, latency, percent, show_ms
-from flows.shell.names import device_words, run_tags, target_words
+from flows.shell.names import device_words, run_tags
 from flows.shell.pages import BEFORE
-from flows.texts import budget_text
+from flows.texts import budget_text, target_words
 from tasks.release import mix_ms
 from tilework.errors import TileworkError
 
@@ -70,9 +70,9 @@ def _some(words: Sequence[str]) -> str:
 def verdict(outcomes: Sequence[Outcome], failed: str) -> str:
     """One line: what was made, and what went wrong."""
     if failed:
-        return f"❌ **Failed in part**: {failed}"
+        return f"FAILED: {failed}"
     made = [one for one in outcomes if one.state == "made"]
-    said = f"✅ **{len(made)} of {len(outcomes)} modules made**"
+    said = f"{len(made)} of {len(outcomes)} modules made"
     unseen = [one.network for one in made if one.finished is None or one.finished.check is None]
     held = [one.network for one in outcomes if one.state == "held"]
     said += ", each with the right output" if made and not unseen else ""
@@ -84,7 +84,7 @@ def verdict(outcomes: Sequence[Outcome], failed: str) -> str:
 
 def zoo_page(report: ZooReport, title: str) -> str:
     """What came of tuning many networks."""
-    lines = [f"# {title}", "", verdict(report.outcomes, report.failed), ""]
+    lines = [f"# {title}", "", f"**{verdict(report.outcomes, report.failed)}**", ""]
     lines += [*outcome_table(report.outcomes), ""]
     progress = report.progress
     facts = [("ended", report.stopped or "-")]
@@ -92,7 +92,10 @@ def zoo_page(report: ZooReport, title: str) -> str:
         facts += [
             ("spent", budget_text(progress)),
             ("rounds", f"{progress.rounds}, {report.resumed_rounds} of them found in the store"),
-            ("mean latency of the mix", f"{latency(progress.estimated_total_s)}, estimated"),
+            (
+                "tasks of a mean call",
+                f"{latency(progress.estimated_total_s)}, measured one by one",
+            ),
         ]
     facts += [
         (f"search for {one.target}", f"{one.changed} tasks have a new best; run `{one.run_id}`")
@@ -103,7 +106,7 @@ def zoo_page(report: ZooReport, title: str) -> str:
 
 def release_page(report: ReleaseReport, title: str) -> str:
     """What came of a release."""
-    lines = [f"# {title}", "", verdict(report.outcomes, report.failed), ""]
+    lines = [f"# {title}", "", f"**{verdict(report.outcomes, report.failed)}**", ""]
     lines += [*outcome_table(report.outcomes), ""]
     return "\n".join([*lines, *_facts(_places(report.store, report.folder))])
 
@@ -134,7 +137,7 @@ def _said(one: Outcome) -> str:
     if check is not None:
         checked = f" (maximum relative error {check.max_rel_error:.1e} against {check.reference})"
     reason = f": {one.reason}" if one.reason else ""
-    return f"{one.state}{reason}{checked}"
+    return f"{one.state}{checked}{reason}"
 
 
 def _places(store: str, folder: str) -> list[tuple[str, str]]:
@@ -147,4 +150,4 @@ def _places(store: str, folder: str) -> list[tuple[str, str]]:
 
 def _facts(facts: Sequence[tuple[str, str]]) -> list[str]:
     rows = [f"| {name} | {value.replace('|', '/')} |" for name, value in facts]
-    return ["| | |", "|---|---|", *rows]
+    return ["| this run | |", "|---|---|", *rows]

@@ -107,6 +107,7 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
                 patiently(lambda: zoo.extend(store), reporter.warn)
             known = [_bests(lane.run) for lane in zoo.lanes]
             _search(zoo, stages)
+            progress = zoo.progress() if zoo.lanes else None
         for lane in zoo.lanes:
             stages.distill(lane.run)
         for place, share in shares.items():
@@ -118,7 +119,7 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
         settings.store,
         settings.folder,
         outcomes,
-        zoo.progress() if zoo.lanes else None,
+        progress,
         stopped=zoo.stopped,
         resumed_rounds=zoo.resumed_rounds,
         searches=tuple(

@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from flows.settings import NO_PASSWORD, Effort, Layout, without_credentials
+from flows.texts import target_words
 from tasks.network import NetworkSpec, is_onnx, parse_sparse
 from tilework.dtypes import Precision
 from tilework.errors import TileworkError
@@ -92,7 +93,8 @@ class ZooNetwork(BaseModel):
             parts.append(self.layout)
         if self.precision != "f32":
             parts.append(self.precision)
-        return "-".join([*parts, *_target_words(self.resolved_target())]) + ".tw"
+        parts += target_words(self.resolved_target()).split()
+        return re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(parts)) + ".tw"
 
     def resolved_target(self) -> Target:
         """The target with ``threads`` applied.
@@ -113,17 +115,6 @@ class ZooNetwork(BaseModel):
         return NetworkSpec(
             self.network, self.batch, self.layout, self.precision, self.shapes, sparse
         )
-
-
-def _target_words(target: Target) -> list[str]:
-    """``llvm -mcpu=znver4 -num-cores=2`` as ``llvm``, ``znver4``, ``x2``."""
-    kind, *options = str(target).split()
-    words = [kind]
-    for option in options:
-        name, _, value = option.lstrip("-").partition("=")
-        value = re.sub(r"[^A-Za-z0-9.]+", "-", value or name).strip("-")
-        words.append(f"x{value}" if name == "num-cores" else value)
-    return words
 
 
 class _ManyNetworks(BaseModel):

@@ -167,7 +167,7 @@ class Entry:
         if self.refused is not None and not now(list(self.refused.sources)).against(self.refused):
             return "refused" if self.wrong else "held", f"refused before: {self.reason}"
         if self.made is None:
-            return None, "not made before"
+            return None, "nothing is known of it"
         changed = now(list(self.made.sources)).against(self.made)
         return (None, changed) if changed else ("unchanged", "")
 

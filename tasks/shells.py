@@ -24,18 +24,23 @@ Name = Callable[["TuningRun", "Round"], str]
 """What a finished round is called."""
 
 
-def prefect_stages(name_of: Name) -> Stages:
+Label = Callable[[str, tuple[Any, ...]], str]
+"""What a call of a stage is called: from the stage's name and the arguments."""
+
+
+def prefect_stages(name_of: Name, label_of: Label = lambda name, _: name) -> Stages:
     """The stages of `tasks.stages.PLAIN`, each call a task run.
 
     Args:
         name_of: gives a round's task run its name once it is over.
+        label_of: gives those of other stages theirs.
     """
     shells: dict[str, Any] = {}
     for name, function in vars(PLAIN).items():
         if name in ("round", "final"):
             shells[name] = _round_shell(function, name, name_of)
         else:
-            shells[name] = as_task(function, name)
+            shells[name] = _shell(function, name, label_of)
     return Stages(**shells)
 
 
@@ -45,8 +50,12 @@ def as_task(function: Callable[..., Any], name: str, label: str = "") -> Callabl
     Args:
         label: of its task runs; none: ``name``.
     """
+    return _shell(function, name, lambda *_: label or name)
+
+
+def _shell(function: Callable[..., Any], name: str, label_of: Label) -> Callable[..., Any]:
     shell = _task(lambda call: function(*call.values), name)
-    return lambda *values: shell(_Call(label or name, values))
+    return lambda *values: shell(_Call(label_of(name, values), values))
 
 
 def _round_shell(function: Callable[..., Any], name: str, name_of: Name) -> Callable[..., Any]:

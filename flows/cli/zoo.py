@@ -9,7 +9,7 @@ import typer
 from flows.cli import options
 from flows.cli.hints import store_option
 from flows.cli.output import console, print_json, table
-from flows.numbers import change, milliseconds, percent, show_ms
+from flows.numbers import change, latency, percent, show_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,10 +206,10 @@ def _print_report(report: ZooReport) -> None:
 
     out = console()
     if report.progress is not None:
-        total = milliseconds(report.progress.estimated_total_s)
+        total = latency(report.progress.estimated_total_s)
         out.print(
-            f"Search: {report.stopped} ({budget_text(report.progress)}); estimated latency of the "
-            f"mix {total} ms"
+            f"Search: {report.stopped} ({budget_text(report.progress)}); tasks of a mean call, "
+            f"as measured one by one: {total}"
         )
         for search in report.searches:
             out.print(

@@ -50,10 +50,10 @@ def test_a_zoo_with_a_network_that_is_gone_fails_in_part_and_says_so(prefect_ser
     assert flow_run.name.startswith(f"tune mlp, gone-18 · {target_words(MLP.resolved_target())} ·")
     assert {"network: mlp", "network: gone-18"} < set(flow_run.tags)
     page = kept[artifact_key("zoo", "mlp, gone-18")].data
-    assert page.splitlines()[2].startswith("❌ **Failed in part**: 1 of 2 networks failed")
+    assert page.splitlines()[2].startswith("**FAILED: 1 of 2 networks failed")
     assert "| mlp |" in page and "unknown network 'gone-18'" in page
     live = kept[artifact_key("tune-zoo", "mlp, gone-18")].data
-    assert "Failed in part" in live
+    assert "FAILED: 1 of 2" in live
     assert sum(name.startswith("round ") for name in names) >= 1
 
 
@@ -73,9 +73,9 @@ def test_a_release_is_made_then_found_unchanged(prefect_server, tmp_path):
         kept, flow_run, names = server()
         assert flow_run.state.is_completed()
         assert flow_run.name.startswith("compile mlp · ")
-        assert ("compile" in names) == (expected == "made")
+        assert ("compile mlp" in names) == (expected == "made")
         page = kept[artifact_key("release", "mlp")].data
-        assert page.splitlines()[2].startswith("✅")
+        assert page.splitlines()[2].startswith("**")
         assert f"| {expected} |" in page
 
 
