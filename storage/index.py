@@ -126,8 +126,16 @@ class Index:
         self._count_replaced()
 
     def fail(self, name: str, reason: str) -> None:
-        """Uses a file no longer, because its rows cannot be read."""
+        """Uses a file no longer, because its rows cannot be read.
+
+        Raises:
+            FileNotFoundError: it was a compacted file: ask again, because files that it replaced,
+                and that are there still, count now.
+        """
         self.bad[name] = reason
+        if name in self._compacts:
+            self._count_replaced()
+            raise FileNotFoundError(name)
 
     def mend(self, name: str) -> None:
         """Uses a file again, which was written anew."""

@@ -78,6 +78,11 @@ class KnownKeys:
         """
         return self._current(key, Bests(documents)).records.values()
 
+    def forget(self) -> None:
+        """Reads everything again that is asked for from now on."""
+        self._known.clear()
+        self._rows = 0
+
     def refused(self) -> dict[str, int]:
         """How many records of the keys asked so far are not used, by reason."""
         reasons = (reason for known in self._known.values() for reason in known.refused.values())
@@ -105,8 +110,8 @@ class KnownKeys:
         """What the store's document of bests says of a key, if it can be relied on."""
         name = key_name(key[1], key[0])
         shard = shard_of(name)
-        for again in (False, True):
-            if again or shard not in self._shards:
+        for fresh in (False, True) if shard in self._shards else (True,):
+            if fresh:
                 self._shards[shard] = bests.shard(shard)
             best = self._shards[shard].get(name)
             new = None if best is None else self._index.uncovered(key, best.covers)

@@ -112,7 +112,8 @@ class RecordStore:
             return files + rows
 
         found = self._ask(lines)
-        return found + [line for docs in self._documents.values() for line in docs.problems]
+        kinds = list(self._documents.values())
+        return found + [line for documents in kinds for line in documents.problems]
 
     def check_writable(self) -> None:
         """Creates the directory and proves that records can be appended.
@@ -324,6 +325,8 @@ class RecordStore:
         changes = self._listing.look(force=force)
         if changes.added or changes.removed:
             self._index.update(changes)
+        if changes.added & changes.removed:  # written anew under the same name
+            self._known.forget()
 
     def _upgrade(self) -> None:
         self._look(force=True)

@@ -189,6 +189,32 @@ def test_a_damaged_compacted_file_is_named(make_round, tmp_path):
     assert f"{path.name}: not used" in other.problems[0]
 
 
+def test_rounds_count_while_the_file_that_replaces_them_is_damaged(make_round, tmp_path):
+    store = RecordStore(tmp_path)
+    for number in range(3):
+        store.append(make_round(round=number))
+    rounds = {path.name: path.read_bytes() for path in tmp_path.glob("round-*")}
+    compact(store.location, least=1)
+    for name, content in rounds.items():
+        (tmp_path / name).write_bytes(content)
+    (path,) = tmp_path.glob("compact-*")
+    content = bytearray(path.read_bytes())
+    content[200] ^= 0xFF
+    path.write_bytes(content)
+    for ask in (lambda s: s.read(), lambda s: s.of("conv", TARGETS[0])):
+        other = RecordStore(tmp_path)
+        assert len(ask(other)) == 9
+        assert f"{path.name}: not used" in other.problems[0]
+
+
+def test_a_file_of_another_name_that_is_written_anew_is_read_again(make_round, tmp_path):
+    store, path = RecordStore(tmp_path), tmp_path / "by-hand.parquet"
+    for rows in (make_round("a"), make_round("b", n=5)):
+        (tmp_path / ".new").write_bytes(encode(to_table(rows)))
+        (tmp_path / ".new").rename(path)
+        assert store.of("conv", TARGETS[0]) == rows == store.read()
+
+
 @pytest.mark.parametrize("files", ["compacted", "rounds", "by hand"])
 def test_threads_share_a_store(make_record, tmp_path, files):
     from concurrent.futures import ThreadPoolExecutor

@@ -160,6 +160,22 @@ def test_a_full_disk_leaves_nothing_behind(folder, make_round, monkeypatch, code
     assert os.listdir(folder) == [first(folder).name]
 
 
+def test_a_read_only_store_is_read_and_told_on_writing(folder, make_round, monkeypatch):
+    def refuse(path, flags, *rest, **more):
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return opened(path, flags, *rest, **more)
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", refuse)
+    store = RecordStore(folder)
+    assert len(store.read()) == 3 and store.best("conv", TARGET) is not None
+    for act in (lambda: store.append(make_round(round=1)), store.check_writable):
+        with pytest.raises(StoreError, match="the filesystem is read-only") as caught:
+            act()
+        assert not isinstance(caught.value, StoreBusy) and "\n" not in str(caught.value)
+
+
 def test_an_unknown_scheme():
     with pytest.raises(StoreError, match="cannot open the record store 'gopher://x'"):
         RecordStore("gopher://x")
