@@ -45,17 +45,18 @@ def distill(
             return
         _print_left(done.left)
         typer.echo(
-            f"{store}: {done.keys} workload{plural(done.keys)} with new records looked at, "
+            f"{place.text}: {done.keys} workload{plural(done.keys)} with new records looked at, "
             f"{done.rows} records, {done.seconds:.1f} s"
         )
         return
     from storage.maintenance.bests_store import distill_to
 
-    records = distill_to(place, _store(out))
+    target = _store(out)
+    records = distill_to(place, target)
     if json:
-        print_json({"out": out, "records": records})
+        print_json({"out": target.text, "records": records})
     else:
-        typer.echo(f"{out}: {records} records, the best of {store}")
+        typer.echo(f"{target.text}: {records} records, the best of {place.text}")
 
 
 def merge(
@@ -69,12 +70,13 @@ def merge(
     """
     from storage.maintenance.merge import merge as merge_stores
 
-    done = merge_stores([_store(source) for source in sources], _store(store))
+    place = _store(store)
+    done = merge_stores([_store(source) for source in sources], place)
     if json:
         print_json(done)
         return
     _print_left(done.left)
-    typer.echo(f"{store}: {done.rounds} rounds added, {done.known} were there already")
+    typer.echo(f"{place.text}: {done.rounds} rounds added, {done.known} were there already")
 
 
 def compact(
@@ -89,14 +91,15 @@ def compact(
     """
     from storage.maintenance.compact import compact as compact_store
 
-    done = compact_store(existing_store(store))
+    place = existing_store(store)
+    done = compact_store(place)
     if json:
         print_json(done)
         return
     _print_left(done.left)
     files = len(done.made)
     typer.echo(
-        f"{store}: {done.rounds} round{plural(done.rounds)} compacted, {files} "
+        f"{place.text}: {done.rounds} round{plural(done.rounds)} compacted, {files} "
         f"file{plural(files)} written, {len(done.removed)} removed, {done.seconds:.1f} s"
     )
 
@@ -112,7 +115,8 @@ def check(
     from storage.maintenance.check import MENDED
     from storage.maintenance.check import check as check_store
 
-    found = check_store(existing_store(store))
+    place = existing_store(store)
+    found = check_store(place)
     if json:
         print_json({**vars(found), "sound": found.sound})
     else:
@@ -120,12 +124,12 @@ def check(
             typer.echo(str(finding))
         verdict = "sound" if found.sound else _amount(len(found.findings), "fault")
         typer.echo(
-            f"{store}: {verdict}; {_amount(found.files, 'file')}, "
+            f"{place.text}: {verdict}; {_amount(found.files, 'file')}, "
             f"{_amount(found.rows, 'record')}, {_amount(found.documents, 'document')} "
             f"read in {found.seconds:.1f} s"
         )
         if any(finding.fault in MENDED for finding in found.findings):
-            typer.echo(f"Mend it: tilework records repair --store {store}")
+            typer.echo(f"Mend it: tilework records repair --store {place.text}")
     if not found.sound:
         raise typer.Exit(1)
 
@@ -142,7 +146,8 @@ def repair(
     """
     from storage.maintenance.repair import repair as repair_store
 
-    done = repair_store(existing_store(store))
+    place = existing_store(store)
+    done = repair_store(place)
     if json:
         print_json(done)
     else:
@@ -151,7 +156,7 @@ def repair(
         for line in done.left:
             typer.secho(f"left as it is: {line}", fg="yellow", err=True)
         if not done.lines and not done.left:
-            typer.echo(f"{store}: nothing to mend")
+            typer.echo(f"{place.text}: nothing to mend")
     if done.left:
         raise typer.Exit(1)
 
@@ -166,13 +171,14 @@ def vacuum(
     """
     from storage.maintenance.vacuum import vacuum as vacuum_store
 
-    done = vacuum_store(existing_store(store))
+    place = existing_store(store)
+    done = vacuum_store(place)
     if json:
         print_json(done)
         return
     _print_left(done.left)
     for line in done.lines or ["nothing to remove"]:
-        typer.echo(f"{store}: {line}")
+        typer.echo(f"{place.text}: {line}")
 
 
 def existing_store(path: str) -> Location:

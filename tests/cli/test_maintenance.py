@@ -86,3 +86,18 @@ def test_a_store_that_is_looked_after(cli, filled):
 
     with claim(filled.place):
         assert "is being looked after by another process" in cli.error("records", "compact")
+
+
+def test_a_password_is_never_shown(cli, monkeypatch, filled):
+    from dataclasses import replace
+
+    from storage.files import Location
+
+    secret = "s3://KEY:hidden@bucket/records"
+    shown = replace(filled.place, text="s3://bucket/records", uri=secret)
+    monkeypatch.setattr(Location, "of", classmethod(lambda cls, path, *more: shown))
+    for command in ("check", "compact", "distill", "repair", "vacuum"):
+        result = cli("records", command, "--store", secret)
+        assert result.exit_code == 0
+        assert "hidden" not in result.output
+        assert "s3://bucket/records: " in result.output
