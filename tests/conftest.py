@@ -15,6 +15,10 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("patient", deadline=None)  # a busy machine is no failure
+settings.load_profile("patient")
 
 TESTS = Path(__file__).parent
 PIPELINE = ("cli", "flows", "storage", "tasks")
