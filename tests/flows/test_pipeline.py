@@ -13,6 +13,7 @@ from storage import RecordStore
 from storage.bests import KIND, Bests
 from tasks.stages import PLAIN, Stages
 from tilework.record import best_of
+from tilework.target.identity import identity_of
 
 
 class Listener(Reporter):
@@ -55,6 +56,19 @@ def test_the_report_covers_every_task_and_the_whole_budget(finished):
     assert report.resumed_rounds == 0
     assert report.before.median_ms > 0
     assert report.after.median_ms > 0
+
+
+def test_the_picture_of_the_search_ends_at_the_number_of_the_summary(finished):
+    from flows.convergence import convergence
+
+    settings, report, _ = finished
+    target = settings.resolved_target()
+    store, device = RecordStore(settings.store), identity_of(target)
+    records = [r for key in report.weights for r in store.of(key, str(target), device)]
+    rows = zip(report.weights, report.progress.rows, strict=True)
+    curve = convergence(records, report.weights, {key: row.draft_ms / 1e3 for key, row in rows})
+    assert curve.total_s[-1] == pytest.approx(report.progress.estimated_total_s, rel=1e-12)
+    assert any(r.purpose == "final" for r in records), "finals are part of it"
 
 
 def test_the_output_is_checked(finished):
