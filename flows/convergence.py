@@ -150,24 +150,31 @@ def _gflops(record: Record, seconds: float | None) -> float:
 class _Best:
     """The best latency of one task while its records go by, by the rule of `best_of`.
 
-    Finals speak at the end of their round. Until then nothing changes.
+    Finals speak at the end of their round, for their device. Until then nothing changes. Records
+    from before devices had an id are a device of their own, as they are for `best_of`.
     """
 
     def __init__(self) -> None:
-        self.seconds: float | None = None
+        self._known: dict[str, float] = {}
         self._verdict = math.inf
+
+    @property
+    def seconds(self) -> float | None:
+        """What counts as the best now; None before the first valid record."""
+        return min(self._known.values(), default=None)
 
     def see(self, record: Record, last: bool) -> float | None:
         """The best after one more record, the ``last`` of its round; None before a valid one."""
+        device = record.device_id or record.host
         latency_s = record.latency_s if record.usable else None
         if record.purpose == "final":
             self._verdict = min(self._verdict, math.inf if latency_s is None else latency_s)
             if last:
                 if self._verdict < math.inf:
-                    self.seconds = self._verdict
+                    self._known[device] = self._verdict
                 self._verdict = math.inf
         elif latency_s is not None:
-            self.seconds = latency_s if self.seconds is None else min(self.seconds, latency_s)
+            self._known[device] = min(self._known.get(device, math.inf), latency_s)
         return self.seconds
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -117,6 +117,7 @@ def test_of_a_lone_round_only_the_builds_are_known():
     st.lists(
         st.tuples(
             st.sampled_from("ab"),
+            st.sampled_from(["device", "device", ""]),  # some from before devices had an id
             st.booleans(),
             st.lists(st.one_of(st.none(), st.floats(1e-6, 1.0)), min_size=1, max_size=3),
         ),
@@ -127,9 +128,12 @@ def test_of_a_lone_round_only_the_builds_are_known():
 def test_a_curve_ends_where_the_summary_does(rounds):
     """Whatever was measured, the last point is the sum of what `best_of` names."""
     records = []
-    for number, (key, final, latencies) in enumerate(rounds):
+    for number, (key, device, final, latencies) in enumerate(rounds):
         purpose = Purpose.final if final else Purpose.search
-        records += [search(key, latency, number, purpose) for latency in latencies]
+        records += [
+            replace(search(key, latency, number, purpose), device_id=device)
+            for latency in latencies
+        ]
     weights = {"a": 3.0, "b": 1.0}
     curve = convergence(records, weights)
     best = {k: best_of(r for r in records if r.workload_key == k) for k in weights}
