@@ -37,7 +37,7 @@ class Tuned:
 
     Attributes:
         report: the outcome.
-        records: all that is known of the network's tasks on this target, of earlier runs too.
+        records: all that this device has measured of the network's tasks, in earlier runs, too.
     """
 
     report: TuneReport
@@ -164,7 +164,11 @@ def _tuned(
     settings: TuneSettings, run: TuningRun, found: Extracted, stopped: str, finished: Finished
 ) -> Tuned:
     target = str(run.target)
-    records = [r for task in found.tasks for r in run.store.of(task.workload_key, target)]
+    records = [
+        record
+        for task in found.tasks
+        for record in run.store.of(task.workload_key, target, run.device)
+    ]
     weights = zip(found.tasks, found.weights, strict=True)
     report = TuneReport(
         run_id=run.session.run_id,

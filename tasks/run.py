@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tasks import goals
 from tasks.patience import Result, SearchClock, Tell, patiently
 from tasks.report import Progress
+from tilework.target.identity import identity_of
 
 if TYPE_CHECKING:
     from storage import RecordStore
@@ -53,6 +54,7 @@ class TuningRun:
     """Tasks being tuned: their plan, the store, the search session and the measurer.
 
     Attributes:
+        device: what measures: its own records count.
         resumed_rounds: rounds of this run that the store held when it was opened.
     """
 
@@ -69,6 +71,7 @@ class TuningRun:
 
         self.plan = plan
         self.target = measurer.target
+        self.device = identity_of(self.target)
         self.store = store
         self.measurer = measurer
         self.tell = tell
@@ -86,7 +89,7 @@ class TuningRun:
             reproduce=plan.reproduce,
         )
         for task in plan.tasks:
-            records = store.of(task.workload_key, str(task.target))
+            records = store.of(task.workload_key, str(task.target), self.device)
             measurer.remember(task.workload_key, from_records(records, task.target))
         self.resumed_rounds = self.session.rounds
         if plan.extend:

@@ -313,3 +313,25 @@ def test_a_run_that_cannot_begin_leaves_no_store(words, tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["tune", *words, "--no-prefect"])
     assert done.exit_code == 2
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_flow_of_a_wrong_module_is_failed(prefect_server, place, monkeypatch):
+    from prefect.client.orchestration import get_client
+
+    from flows.shell.published import close_publishers
+    from flows.tune_network import tune_network
+
+    settings, path, old = place
+    timed(monkeypatch)
+    monkeypatch.setitem(check.TOLERANCES, "f32", 1e-12)
+    with pytest.raises(TuneFailed):
+        tune_network(settings)
+    close_publishers()
+    with get_client(sync_client=True) as client:
+        (flow_run,) = client.read_flow_runs(sort="START_TIME_DESC", limit=1)
+        pages = [a.data for a in client.read_artifacts() if "FAILED" in str(a.data)]
+    assert flow_run.state.is_failed()
+    assert "the output is wrong" in flow_run.state.message
+    assert any("the output is wrong" in page for page in pages)
+    assert path.read_bytes() == old
