@@ -364,6 +364,9 @@ def judge(path: str, ledger: Ledger) -> bool:
     rows = plain_rows(path, place)
     faults["doubled for plain readers"] = [n for n, count in rows.items() if count > 1]
     faults["lost for plain readers"] = sorted(found.keys() - rows.keys())
+    if place.local:
+        counts = counted_by_others(path)
+        faults["other readers"] = [f"{k}: {n}" for k, n in counts.items() if n != len(rows)]
     bests = RecordStore(path)
     faults["best"] = [
         key for key in KEYS
@@ -386,6 +389,20 @@ def plain_rows(path: str, place: Location) -> Counter[str]:
         columns=["record_id"]
     )
     return Counter(table.column("record_id").to_pylist())
+
+
+def counted_by_others(path: str) -> dict[str, int]:
+    """How many rows other readers find in the folder."""
+    import duckdb
+    import pandas as pd
+    import polars as pl
+
+    everywhere = f"select count(*) from '{path}/**/*.parquet'"
+    return {
+        "pandas": len(pd.read_parquet(path)),
+        "Polars": len(pl.read_parquet(path)),
+        "DuckDB": duckdb.sql(everywhere).fetchall()[0][0],
+    }
 
 
 def main() -> None:
