@@ -69,25 +69,29 @@ def look_after(store: str, repair: bool, tell: Callable[[str], None]) -> Upkeep:
         StoreError: there is no such store, or it cannot be read or written.
     """
     from storage.files import Location
-    from storage.maintenance.claim import Claimed
 
     place = Location.of(store)
     if not place.is_there():
         raise StoreError(f"there is no record store at {place.text!r}: tune something first")
     try:
         return _look_after(place, repair, tell)
-    except Claimed as claimed:
+    except _Elsewhere as claimed:
         return Upkeep(place.text, skipped=f"skipped: {claimed}")
+
+
+class _Elsewhere(Exception):
+    """Another process looks after the store; not to be waited for, as a full disk is."""
 
 
 def _look_after(place: Location, repair: bool, tell: Callable[[str], None]) -> Upkeep:
     from storage.maintenance.check import check
+    from storage.maintenance.holdings import look
 
     began = time.monotonic()
     done = []
     first = found = patiently(lambda: check(place), tell)
     for step in (*((_repair,) if repair and not first.sound else ()), _compact, _distill, _vacuum):
-        for line in patiently(partial(step, place), tell):
+        for line in patiently(partial(_unclaimed, step, place), tell):
             done.append(line)
             tell(line)
     if not first.sound:
@@ -97,10 +101,19 @@ def _look_after(place: Location, repair: bool, tell: Callable[[str], None]) -> U
         tuple(done),
         mended=_lines(first, but=found),
         open=_lines(found),
-        files=found.files,
+        files=len(look(place).names),
         rows=found.rows,
         seconds=time.monotonic() - began,
     )
+
+
+def _unclaimed(step: Callable[[Location], list[str]], place: Location) -> list[str]:
+    from storage.maintenance.claim import Claimed
+
+    try:
+        return step(place)
+    except Claimed as claimed:
+        raise _Elsewhere(str(claimed)) from None
 
 
 def _repair(place: Location) -> list[str]:

@@ -84,19 +84,25 @@ def _client() -> Iterator[SyncPrefectClient]:
     """A client of the configured server.
 
     Raises:
-        TileworkError: none is configured, or it does not answer.
+        TileworkError: none is configured, it does not answer, or it refuses what it is asked.
     """
+    import httpx
+
     from flows.server import configured_server
 
     server = configured_server()
     if not server.reachable:
         raise TileworkError(
-            f"the Prefect server {server.url} does not answer ({server.detail}): start it, then "
+            f"the Prefect server {server.shown} does not answer ({server.detail}): start it, then "
             "try again"
             if server.url
             else "no Prefect server is configured: `prefect config set PREFECT_API_URL=...`"
         )
     from prefect.client.orchestration import get_client
 
-    with get_client(sync_client=True) as client:
-        yield client
+    try:
+        with get_client(sync_client=True) as client:
+            yield client
+    except httpx.HTTPError as error:
+        line = str(error).partition("\n")[0]
+        raise TileworkError(f"the Prefect server {server.shown}: {line}") from None
