@@ -9,9 +9,9 @@ an operating system's supervisor does, starting a server or a worker again, this
 faults, each on its day:
 
     day 4    a file of the store is cut in half
-    day 7    the machine is slower by half, for three days: calibration loop and kernels
-    day 11   the worker and what it runs are killed in the middle of tuning
-    day 14   kernels take 1.6 times as long, and the calibration loop does not: it stays so
+    day 6    the machine is slower by half, for three days: calibration loop and kernels
+    day 9    the worker and what it runs are killed in the middle of tuning
+    day 15   kernels take 1.6 times as long, and the calibration loop does not: it stays so
     day 18   the server is killed, and back after 10 s
 
 A drift is made in the measurer that the canary is given (`Slow`): the seam that
@@ -28,6 +28,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -200,7 +202,7 @@ def faults(machine: Machine, world: Path, story: Story) -> dict[float, Any]:
         story.tell("the supervisor has started the server again")
 
     return {
-        4: cut, 7: slow_machine, 10: usual_machine, 11: kill_worker, 14: slow_kernels,
+        4: cut, 6: slow_machine, 9: usual_machine, 9.1: kill_worker, 15: slow_kernels,
         18: kill_server,
     }  # fmt: skip
 
@@ -212,6 +214,7 @@ def main() -> int:
     parser.add_argument("--day", type=float, default=20, help="seconds that a day takes")
     parser.add_argument("--folder", type=Path, help="kept afterwards; default: a temporary one")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     folder = options.folder or Path(tempfile.mkdtemp(prefix="three-weeks-"))
     folder.mkdir(parents=True, exist_ok=True)
     world = folder / "world.json"
