@@ -150,6 +150,20 @@ class Machine:
         command += ["--trials", "16", "--store", settings["store"], "-o", settings["output"]]
         self._run("-m", "flows.cli", *command)
 
+    def watch_once(self, settings: Mapping[str, Any], times: int) -> None:
+        """The canary's first readings, by hand."""
+        command = ["canary", "--target", settings["target"], "--store", settings["store"]]
+        command += ["--seconds", str(settings["seconds"]), "--host", settings["host"]]
+        for _ in range(times):
+            self._run("-m", "flows.cli", *command)
+
+    def forget_before(self, began: float) -> None:
+        """Drop the runs that a schedule has made for before its first day."""
+        early = self.runs(lambda run, _: run.expected_start_time.timestamp() < began - 1)
+        with self.client() as client:
+            for run in early:
+                client.delete_flow_run(run.id)
+
     def pause_and_settle(self, patience_s: float = 150) -> None:
         """Pause the schedules, drop what waits, and let what runs end."""
         with self.client() as client:

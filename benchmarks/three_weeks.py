@@ -44,6 +44,7 @@ from prefect import flow
 
 from flows.canary import watched
 from flows.upkeep_settings import CanarySettings
+from tasks.canary.drift import LEARN
 from tasks.canary.report import CanaryReport
 from tilework.measure import Measured, Measurer
 from tilework.target import Target
@@ -229,8 +230,10 @@ def main() -> int:
         machine.deploy(there)
         machine.tune_once(there[0]["parameters"]["settings"])
         World(began, options.day).write(world)
-        story.tell("the schedules are made, the network was tuned once")
+        machine.watch_once(there[1]["parameters"]["settings"], LEARN)
+        story.tell("the schedules are made, the network was tuned once, the canary has learnt")
         time.sleep(max(0.0, began - time.time()))
+        machine.forget_before(began)
         machine.start_worker()
         story.tell("the worker begins")
         coming = sorted(faults(machine, world, story).items())

@@ -55,6 +55,8 @@ class CanaryReport:
         change = percent((watch.machine.ratio or 1.0) - 1)
         if watch.machine.slow:
             return f"the machine is slower than usual ({change}); kernels are not judged"
+        if watch.machine.side > 0:
+            return f"the machine is slower this time ({change}): the next reading tells"
         found = [f"the machine is as usual ({change})"]
         for word, names in (("slower", watch.slow), ("failing", watch.broken)):
             if names:

@@ -158,10 +158,18 @@ class _Canary:
         found = read_journal(self.documents, self.device.id, self.host, str(self.target))
         if found is None:
             return self._frozen(fresh)
+        found = self._without_lost(found)
         if found.rules_version != rules:
             self.notes.append("the sketch rules changed: other kernels are frozen")
             return self._frozen(replace(fresh, rounds=found.rounds, remedied_at=found.remedied_at))
         return found if found.canaries else self._frozen(found)
+
+    def _without_lost(self, journal: Journal) -> Journal:
+        """The journal without kernels of which the store does not know what they compute."""
+        lost = [c for c in journal.canaries if self.store.workload(c.workload_key) is None]
+        for canary in lost:
+            self.notes.append(f"{canary.workload}: the store does not keep it any more")
+        return journal.replaced([canary.name for canary in lost], ())
 
     def _frozen(self, journal: Journal) -> Journal:
         chosen = freeze(self.store, self.target, self.device)
@@ -172,9 +180,7 @@ class _Canary:
     def _tasks(self, journal: Journal) -> Iterator[tuple[Canary, SearchTask]]:
         for canary in journal.canaries:
             task = task_of(self.store, canary, self.target)
-            if task is None:
-                self.notes.append(f"{canary.workload}: the store does not keep it any more")
-            else:
+            if task is not None:
                 yield canary, task
 
     def _keep(self, journal: Journal) -> None:

@@ -151,7 +151,9 @@ def bests(days):
 def test_a_slow_machine_is_told_once_a_day_and_nothing_is_tuned(days):
     days.run(LEARN)
     days.machine.calibration = 1.5
-    assert not days.run().machine_alert
+    report = days.run()
+    assert not report.machine_alert and report.healthy
+    assert report.verdict == "the machine is slower this time (+50 %): the next reading tells"
     days.machine.finals_of.clear()
     report = days.run()
     assert "reference interpreter on h has become slower" in report.machine_alert
@@ -239,6 +241,23 @@ def test_other_rules_freeze_other_kernels(days):
     report = days.run()
     assert "the sketch rules changed: other kernels are frozen" in report.notes
     assert report.verdict.startswith("learning") and days.journal().rounds > journal.rounds
+
+
+def test_kernels_whose_workloads_are_lost_are_left_out_and_replaced_when_none_is_left(days):
+    report = days.run(LEARN)
+    workloads = RecordStore(days.store).documents("workloads")
+    first, *others = [canary.workload_key for canary in days.journal().canaries]
+    kept = {name: workloads.read(name) for name in workloads.names()}
+    workloads.remove(first)
+    again = days.run()
+    assert len(again.kernels) == len(report.kernels) - 1 and again.healthy
+    assert any("does not keep it any more" in note for note in again.notes)
+    for name in workloads.names():
+        workloads.remove(name)
+    assert days.run().skipped and others
+    for name, content in kept.items():
+        workloads.keep(name, content)
+    assert days.run().kernels.keys() == report.kernels.keys()
 
 
 def test_a_host_has_a_journal_of_its_own(days):
