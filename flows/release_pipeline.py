@@ -15,7 +15,7 @@ from tasks.network import spec_fingerprint
 from tasks.patience import patiently
 from tasks.release import Entry, Made, Manifest, Outcome, failure, sha256_of
 from tasks.stages import PLAIN, Stages
-from tasks.stores import open_store
+from tasks.stores import open_store, unused
 from tilework.errors import NetworkError, RunFailed, StoreError, TileworkError
 from tilework.target.identity import device_here
 from tilework.target.runs import caveat
@@ -157,6 +157,8 @@ class _Maker:
         reporter = current_reporter()
         reporter.stage(f"{about.network} for {target}: {about.reason}")
         found = self._stages.extract(member.spec(), target)
+        for line in unused(self._store, found.tasks):
+            reporter.warn(line)
         keys = [task.workload_key for task in found.tasks]
         # looked up before it is compiled: what is measured meanwhile has changed the next time
         made = self._made(found.fingerprint, target, keys)
