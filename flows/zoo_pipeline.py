@@ -103,7 +103,7 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
             )
         with ExitStack() as workers:
             zoo = _open(settings, searched, store, stages, workers)
-            if settings.extend:
+            if settings.extend and zoo.lanes:
                 patiently(lambda: zoo.extend(store), reporter.warn)
             known = [_bests(lane.run) for lane in zoo.lanes]
             _search(zoo, stages)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,9 @@ MANIFEST = "release.json"
 """Name of the manifest in a release's folder."""
 FORMAT = 1
 """Version of the manifest; a newer one is refused."""
+
+_STALE_S = 86400.0
+"""Temporary files this old belong to no run that is still alive."""
 
 State = Literal["made", "unchanged", "held", "refused", "failed", "skipped"]
 
@@ -266,6 +270,9 @@ class Manifest:
             os.replace(part, path)
         finally:
             part.unlink(missing_ok=True)
+        for left in self.folder.glob(f".{MANIFEST}.*.part"):  # of runs that were killed
+            if time.time() - left.stat().st_mtime > _STALE_S:
+                left.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Entry]:
         path = self.folder / MANIFEST

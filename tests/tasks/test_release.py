@@ -153,3 +153,12 @@ def test_a_missing_folder_is_one_clear_line_when_written(tmp_path, entry):
     manifest = Manifest(tmp_path / "gone")
     with pytest.raises(ModuleError, match=r"cannot write .*release\.json: No such file"):
         manifest.keep("net.tw", entry, print)
+
+
+def test_what_a_killed_writer_left_is_cleared_away(tmp_path, entry):
+    left, young = tmp_path / f".{MANIFEST}.1.part", tmp_path / f".{MANIFEST}.2.part"
+    for path in (left, young):
+        path.write_text("half")
+    os.utime(left, (0, 0))
+    Manifest(tmp_path).keep("net.tw", entry, print)
+    assert [path.name for path in tmp_path.glob(".*")] == [young.name]
