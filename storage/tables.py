@@ -182,5 +182,7 @@ def _rows(
 
 
 def _not_parquet(error: Exception) -> Unusable:
+    if isinstance(error, OSError) and error.strerror:
+        return Unusable(f"it cannot be read ({error.strerror})")
     reason = " ".join(str(error).split())[:200]
     return Unusable(f"it cannot be read as Parquet ({reason})")

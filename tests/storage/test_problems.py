@@ -15,6 +15,7 @@ import pytest
 from storage import RecordStore
 from storage.names import RoundName
 from storage.schema import SCHEMA, VERSION_KEY
+from storage.tables import Tables
 from tilework.errors import StoreBusy, StoreError
 from tilework.record import FACTS, Purpose
 
@@ -216,3 +217,31 @@ def test_the_frozen_dataset_of_version_2_keeps_opening(tmp_path, make_record):
     store.append([make_record("new", 2, target="cuda -arch=sm_80", registers=64)])
     assert store.problems == [] and store.read()[-1].registers == 64
     assert len(pd.read_parquet(tmp_path / "v2")) == 6
+
+
+def test_a_disk_that_fails_once_is_no_damage(folder, monkeypatch):
+    """A file that cannot be read now is asked for again; only what is in it makes it unusable."""
+    store, opened = RecordStore(folder), Tables._file
+    failures = [OSError(errno.EIO, os.strerror(errno.EIO)), TimeoutError(errno.ETIMEDOUT, "late")]
+
+    def fail(tables, name):
+        if failures:
+            raise failures.pop()
+        return opened(tables, name)
+
+    monkeypatch.setattr(Tables, "_file", fail)
+    for question in (lambda: store.of("conv", TARGET), lambda: store.best("conv", TARGET)):
+        with pytest.raises(StoreBusy):
+            question()
+    assert len(store.of("conv", TARGET)) == 3 and store.problems == []
+
+
+def test_a_file_without_permission_is_named(folder, monkeypatch):
+    store = RecordStore(folder)
+
+    def refuse(tables, name):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Tables, "_file", refuse)
+    assert store.of("conv", TARGET) == []
+    assert store.problems[0].endswith("not used: it cannot be read (Permission denied)")
