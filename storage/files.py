@@ -19,6 +19,8 @@ from storage.uris import is_uri, open_path, open_uri, shown
 
 Result = TypeVar("Result")
 
+_UNFINISHED = ".tmp"
+"""Files that are not whole yet do not end as files of records do: some readers take any."""
 _NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.ENOENT)
 
@@ -170,8 +172,8 @@ class Location:
         Raises:
             StoreError: it cannot; the message names the path, the cause and what to do.
         """
-        probe = f".probe-{secrets.token_hex(4)}{SUFFIX}"
-        self.write(probe, b"x")
+        probe = f".probe-{secrets.token_hex(4)}{_UNFINISHED}"
+        self.create(probe, b"x")
         self.remove(probe)
 
     def error(self, action: str, error: OSError) -> Exception:
@@ -242,7 +244,7 @@ def _create_local(folder: Path, name: str, content: bytes | memoryview, durable:
 
 
 def _replace_local(folder: Path, name: str, content: bytes, durable: bool) -> None:
-    temporary = _temporary(name)
+    temporary = _temporary(name, SUFFIX)  # whole from the start: any reader may meet it
     if _create_local(folder, temporary, content, durable=False) is False:
         raise FileExistsError(errno.EEXIST, str(folder / temporary))
     try:
@@ -257,7 +259,7 @@ def _replace_local(folder: Path, name: str, content: bytes, durable: bool) -> No
 
 
 def _create_by_name(folder: Path, name: str, content: bytes | memoryview, durable: bool) -> bool:
-    temporary = folder / _temporary(name)
+    temporary = folder / _temporary(name, _UNFINISHED)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         try:
@@ -279,9 +281,8 @@ def _create_by_name(folder: Path, name: str, content: bytes | memoryview, durabl
     return True
 
 
-def _temporary(name: str) -> str:
-    """Hidden, and with the ending of a record file: some readers want all files to have it."""
-    return f".{name.removesuffix(SUFFIX)}.{secrets.token_hex(4)}{SUFFIX}"
+def _temporary(name: str, ending: str) -> str:
+    return f".{name.removesuffix(SUFFIX)}.{secrets.token_hex(4)}{ending}"
 
 
 def _open_unnamed(folder: Path) -> int | None:

@@ -17,7 +17,8 @@ from storage.names import RoundName
 from storage.schema import SCHEMA, VERSION_KEY, to_table
 from storage.upgrade import upgrade
 from tilework.errors import StoreBusy
-from tilework.record import FACTS
+from tilework.record import FACTS, Purpose, record_id
+from tilework.target.identity import DeviceIdentity
 
 FROZEN = Path(__file__).parent / "data"
 TARGET = "llvm -mcpu=x -num-cores=2"
@@ -153,3 +154,21 @@ def test_a_store_of_today_is_left_alone(tmp_path, make_round):
     before = tree(tmp_path)
     assert upgrade(store.location, [path.name for path in tmp_path.glob("*.parquet")]) == []
     assert tree(tmp_path) == before
+
+
+def test_the_frozen_store_of_version_4_keeps_opening(tmp_path, make_record):
+    """`data/v4`: rounds, a compacted file, bests and documents; it is never rewritten."""
+    shutil.copytree(FROZEN / "v4", tmp_path / "records")
+    store = RecordStore(tmp_path / "records")
+    assert len(store.read()) == 12 and store.problems == []
+    run = "0123456789abcdef"
+    assert store.best("conv", TARGET).record_id == record_id(run, 4, "w4", 0)
+    assert store.best("dense", TARGET).record_id == record_id(run, 2, "w4", 0)
+    assert store.has_round(run, 1) and store.has_round(run, 6) and not store.has_round(run, 7)
+    assert store.workload("conv") == '{"a": "dag"}' and store.model(TARGET) == '{"a": "model"}'
+    assert store.goal(run) == {"trials": 64}
+    device = DeviceIdentity("a CPU")
+    assert [r.purpose for r in store.of("conv", TARGET)].count(Purpose.canary) == 1
+    assert [r.round for r in store.hints("conv", TARGET, device)] == [4]
+    store.append([make_record("new", 5)])
+    check_readers(tmp_path / "records", 13)
