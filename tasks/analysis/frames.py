@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -26,8 +26,8 @@ NEEDED_BY_BEST = (
 class Tables(Protocol):
     """What is asked of a record store."""
 
-    def table(self, columns: Sequence[str] | None = None) -> Any:
-        """These columns of all records as an Arrow table, each record once."""
+    def scan(self, columns: Sequence[str] | None = None) -> Iterable[Any]:
+        """These columns of all records as Arrow tables of bounded size, each record once."""
 
 
 def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
@@ -43,19 +43,45 @@ def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    table = store.table(list(dict.fromkeys(columns)))
-    apart = {name: table.column(name) for name in _APART if name in table.column_names}
-    frame = table.drop_columns(list(apart)).to_pandas(strings_to_categorical=True)
-    if "decisions" in apart:
-        frame["program"] = _numbers(apart["decisions"])
-    for name in _DISTINCT & apart.keys():  # no two are equal: as categories they would be slow
-        frame[name] = pd.Series(apart[name], dtype="string[pyarrow]")
-    if {"device", "device_id", "host"} <= set(frame.columns):
+    from storage.schema import to_table
+
+    wanted = list(dict.fromkeys(columns))
+    parts = [_part(to_table([]).select(wanted)), *map(_part, store.scan(wanted))]
+    names = [name for name in wanted if name != "decisions"]
+    names += ["program"] if "decisions" in wanted else []
+    frame = pd.DataFrame(
+        {name: _joined([part.pop(name) for part in parts]) for name in names}, copy=False
+    )
+    if {"device", "device_id", "host"} <= set(names):
         frame["machine"], frame["speaker"] = _machines(frame)
-    if {"status", "latency_s"} <= set(frame.columns):
+    if {"status", "latency_s"} <= set(names):
         latency = frame["latency_s"]
         frame["usable"] = (frame["status"] == "ok") & (latency > 0) & np.isfinite(latency)
-    return pd.DataFrame(frame)
+    return frame
+
+
+def _part(table: Any) -> dict[str, Any]:
+    """Columns of a part of the records as pandas keeps them; texts take little room at once."""
+    import pandas as pd
+
+    apart = {name: table.column(name) for name in _APART if name in table.column_names}
+    frame = table.drop_columns(list(apart)).to_pandas(strings_to_categorical=True)
+    columns: dict[str, Any] = {name: frame[name] for name in frame.columns}
+    for name in _DISTINCT & apart.keys():  # no two are equal: as categories they would be slow
+        columns[name] = pd.Series(apart[name], dtype="string[pyarrow]")
+    if "decisions" in apart:
+        columns["program"] = pd.Series(_numbers(apart["decisions"]))
+    return columns
+
+
+def _joined(parts: list[Any]) -> Any:
+    import pandas as pd
+    from pandas.api.types import union_categoricals
+
+    full = [part for part in parts if len(part)] or parts[:1]  # of none the type is not known
+    if isinstance(full[0].dtype, pd.CategoricalDtype):
+        return union_categoricals(full)
+    return pd.concat(full, ignore_index=True)
 
 
 def _machines(frame: pd.DataFrame) -> tuple[pd.Categorical, pd.Categorical]:
