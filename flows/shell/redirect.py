@@ -29,6 +29,7 @@ from prefect.states import to_state_create
 from prefect.types import DateTime
 
 from flows.shell.items import Item
+from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -49,11 +50,21 @@ def redirect(publisher: Publisher) -> None:
     )
     set_api_log_sink(_Logs(publisher).put)
     ours = contextvars.copy_context()  # whose settings say where the server is
+    logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it counts at its end
     earlier = threading.Thread(target=ours.run, args=(_send_earlier_lines,), daemon=True)
     earlier.start()
     earlier.join(END_S)
     # "Finished in state Completed()" of every task run would drown the lines of the rounds
     logging.getLogger("prefect.task_runs").setLevel(logging.WARNING)
+    for name in ("prefect.task_runs", "prefect.flow_runs"):
+        logging.getLogger(name).addFilter(_without_traceback)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Let an error that is meant for people keep its line and lose its traceback."""
+    if record.exc_info and isinstance(record.exc_info[1], TileworkError):
+        record.exc_info = record.exc_text = None
+    return True
 
 
 def _send_earlier_lines() -> None:

@@ -408,3 +408,25 @@ def test_of_lines_only_what_a_server_lacks_is_sent_again(made, data):
         return Answer(held[body["offset"] : body["offset"] + body["limit"]])
 
     assert lacks(ask, items) == [item for item in items if item not in known]
+
+
+# --- the log ---------------------------------------------------------------------------------
+
+
+def test_an_error_meant_for_people_is_a_line_without_a_traceback():
+    import logging
+    import sys
+
+    from flows.shell.redirect import _without_traceback
+    from tilework.errors import StoreError
+
+    def logged(error):
+        try:
+            raise error
+        except Exception:
+            return logging.LogRecord("x", logging.ERROR, "", 0, "failed", (), sys.exc_info())
+
+    ours, theirs = logged(StoreError("no store")), logged(KeyError("a bug"))
+    assert _without_traceback(ours) and _without_traceback(theirs)
+    assert ours.exc_info is None
+    assert isinstance(theirs.exc_info[1], KeyError)
