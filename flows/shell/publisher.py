@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from flows.shell.backlog import Sends, replay, send_backlog
@@ -125,10 +126,11 @@ class Publisher:
 
     def _end(self) -> None:
         """One more attempt before the process ends."""
-        if self.away:
-            self._try_again()
-        if self._waiting and not self.away:
-            self._send(list(self._waiting))
+        with suppress(OSError):  # the journal's disk is full to the end
+            if self.away:
+                self._try_again()
+            if self._waiting and not self.away:
+                self._send(list(self._waiting))
         self._journal.close()
         self._sender.close()
 
@@ -179,7 +181,7 @@ class Publisher:
         """Notice a server that goes away while nothing is sent: it may forget what it took."""
         self._forget()
         if self._recent and not self._sender.alive():
-            self._leave([], Unreachable("its health was asked"))
+            self._leave([], Unreachable("not even to a question"))
 
     def _leave(self, unsent: list[Item], error: Unreachable) -> None:
         """Open the circuit: the server is away."""
