@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.flows.servers import Server
 
 SMALL_ROUNDS = """
 import sys, time
@@ -66,81 +61,6 @@ with reporting(Killer()):
     report = run_as_flow(settings)
 print(report.run_id, report.progress.trials)
 """
-
-
-class Server:
-    """A Prefect server of its own, with its database, that can be killed and started again."""
-
-    def __init__(self, home: Path):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/api"
-        ours = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-        self.env = ours | {
-            "PREFECT_HOME": str(home),
-            "PREFECT_API_URL": self.url,
-            "PREFECT_SERVER_API_PORT": str(self.port),
-            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            "DO_NOT_TRACK": "1",
-            "PYTHONPATH": str(ROOT),
-        }
-        self.log = home / "server.log"
-        self.process: subprocess.Popen | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "uvicorn", "--factory", "--host", "127.0.0.1"]
-        command += ["--port", str(self.port), "prefect.server.api.server:create_app"]
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(command, env=self.env, stdout=log, stderr=log)
-        for _ in range(1200):
-            try:
-                if httpx.get(f"{self.url}/health", timeout=2).status_code == 200:
-                    return
-            except httpx.HTTPError:
-                pass
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.1)
-        raise AssertionError(self.log.read_text())
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-
-    def run(self, *command: str) -> subprocess.Popen:
-        return subprocess.Popen(
-            [sys.executable, *command],
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def ask(self, kind: str, body: dict | None = None) -> list[dict]:
-        answer = httpx.post(f"{self.url}/{kind}/filter", json=body or {}, timeout=30)
-        answer.raise_for_status()
-        return answer.json()
-
-    def last_run(self) -> dict:
-        return self.ask("flow_runs", {"sort": "START_TIME_DESC", "limit": 1})[0]
-
-    def of_run(self, kind: str, run: dict) -> list[dict]:
-        return self.ask(kind, {"flow_runs": {"id": {"any_": [run["id"]]}}, "limit": 200})
-
-    def settled_tasks(self, run: dict, wanted: set[str]) -> list[dict]:
-        """The task runs of a run; the server records them some seconds after it got them."""
-        for _ in range(200):
-            found = self.of_run("task_runs", run)
-            names = {one["name"] for one in found if one["state_name"] == "Completed"}
-            if len(found) == len(names) and wanted <= names:
-                break
-            time.sleep(0.1)
-        return found
-
-    def lines(self, run: dict) -> list[str]:
-        wanted = {"logs": {"flow_run_id": {"any_": [run["id"]]}}, "limit": 200}
-        return [one["message"] for one in self.ask("logs", wanted)]
 
 
 @pytest.fixture(scope="module")
