@@ -46,9 +46,10 @@ def show(
     failures: Annotated[
         bool, typer.Option("--failures", help="List the most frequent causes of failures.")
     ] = False,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Show so many runs at most.")] = 40,
     json: options.Json = False,
 ) -> None:
-    """Count what a store holds: runs, trials, failures by kind.
+    """Count what a store holds: runs, trials, failures by kind; the latest run last.
 
     One row per measurement is a line of Python away:
 
@@ -70,17 +71,19 @@ def show(
     said = "".join(f", {count[name]:,} {what}" for name, what in others.items() if count[name])
     number = len({one.run_id for one in found})
     out.print(f"{opened.path}: {count['search']:,} trials of {number} run{plural(number)}{said}")
-    places = Places(found)
-    heads = ["Run", "Network", *places.heads, ">Rounds", ">Tasks", ">Trials", "Failed",
-                     ">Last"]  # fmt: skip
-    rows = [
+    shown = found[-rows:]
+    places = Places(shown)
+    heads = ["Run", "Network", *places.heads, ">Rounds", ">Tasks", ">Trials", "Failed", ">Last"]
+    cells = [
         (
             one.run_id, one.network, *places.cells(one), one.rounds, one.tasks, one.trials,
             failed_text(one.failed), when(one.last),
         )
-        for one in found
+        for one in shown
     ]  # fmt: skip
-    out.print(table(heads, rows, title=places.title))
+    out.print(table(heads, cells, title=places.title))
+    if hidden := len(found) - len(shown):
+        out.print(f"{hidden:,} earlier row{plural(hidden)} left out: --rows")
     print_caveats(one.target for one in found)
     if failures:
         print_causes(causes.causes(frame, 10), opened.path)

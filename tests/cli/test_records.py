@@ -50,6 +50,8 @@ def test_show(cli, store):
     found = cli.json("records", "show", *STORE)
     assert found["records"] == 8 and [run["trials"] for run in found["runs"]] == [3, 3]
     assert found["runs"][1]["failed"] == {"timeout": 1, "unfit": 1}
+    latest = cli("records", "show", *STORE, "--rows", "1").stdout
+    assert "run-09" not in latest and "1 earlier row left out" in latest
     listed = cli("records", "show", *STORE, "--failures").stdout
     assert "1 x timeout: run: took 5 s" in listed
     assert "tilework reproduce run-00-000003-w-0000" in listed
