@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flows.reporting import current_reporter
@@ -85,7 +86,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     with hold_device(device, f"tune {spec.label}", tell=reporter.note):
         with measuring as measurer:
             run = stages.prepare(plan, store, measurer, reporter.warn)
-            for line in unused(store, found.tasks):
+            for line in patiently(lambda: unused(store, found.tasks), reporter.warn):
                 reporter.warn(line)
             stopped = search(run, stages)
         stages.distill(run)
@@ -136,7 +137,9 @@ def finish(
     """
     reporter = current_reporter()
     reporter.stage("compiling")
-    compiled = stages.compile(found, target, store, output, reporter.warn)
+    compiled = patiently(
+        lambda: stages.compile(found, target, store, output, reporter.warn), reporter.warn
+    )
     checked: CheckResult | None = None
     standing: Standing | None = None
     gap: tuple[str, ...] = ()
@@ -167,7 +170,7 @@ def _tuned(
     records = [
         record
         for task in found.tasks
-        for record in run.store.of(task.workload_key, target, run.device)
+        for record in run.patiently(partial(run.store.of, task.workload_key, target, run.device))
     ]
     weights = zip(found.tasks, found.weights, strict=True)
     report = TuneReport(

@@ -1,8 +1,8 @@
 """The live state of a tuning run, and its stages as plain functions.
 
 A stage takes values and returns values: what is proposed, measured and learnt in a round is handed
-on inside `run_round`. Appending to the store is done with patience (`tasks.patience`), so that a
-disk that is full for a moment costs neither the run nor what it has measured.
+on inside `run_round`. Each step is done with patience (`tasks.patience`), so that a disk that is
+full for a moment, or a store that is away, costs neither the run nor what it has measured.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ class TuningRun:
 
     def next_task(self) -> int | None:
         """Index of the task that gets the next round; None when the search is over."""
-        return self.session.next_task()
+        return self.patiently(self.session.next_task)
 
     def next_final(self) -> int | None:
         """Index of the next task whose fastest candidates are timed in turns; None: no more."""
-        return self.session.next_final()
+        return self.patiently(self.session.next_final)
 
     def patiently(self, call: Callable[[], Result]) -> Result:
         """The result of a call that is made again while its error may pass; see `tasks.patience`.
@@ -115,7 +115,7 @@ class TuningRun:
     def progress(self, last: Round | None = None) -> Progress:
         """Where the run stands, after the round ``last``."""
         session = self.session
-        result = session.result()
+        result = self.patiently(session.result)
         progress = Progress(
             target=str(self.target),
             rows=result.rows,
@@ -158,18 +158,18 @@ def run_round(run: TuningRun, index: int) -> Round | None:
     The round counts as done once its records are in the store, as one file.
     """
     session = run.session
-    candidates = session.propose(index)
+    candidates = run.patiently(lambda: session.propose(index))
     if not candidates:
         return None
-    measured = session.measure(index, candidates, run.measurer)
+    measured = run.patiently(lambda: session.measure(index, candidates, run.measurer))
     finished = run.patiently(lambda: session.commit(index, measured))
-    session.refit()
+    run.patiently(session.refit)
     return finished
 
 
 def run_final(run: TuningRun, index: int) -> Round | None:
     """Time a task's fastest candidates in turns, and store the verdict; None if there is none."""
-    measured = run.session.measure_final(index, run.measurer)
+    measured = run.patiently(lambda: run.session.measure_final(index, run.measurer))
     return run.patiently(lambda: run.session.commit_final(index, measured))
 
 

@@ -124,7 +124,7 @@ def test_a_slower_module_fails_the_run_and_keeps_the_old_file(place, monkeypatch
 def test_a_module_that_only_looked_slower_is_kept(place, monkeypatch):
     settings, path, old = place
     slow = {"untuned": 2e-3, "tuned": 1.3e-3, "old": 1e-3}
-    left = timed(monkeypatch, slow, slow, GOOD, slow)
+    left = timed(monkeypatch, slow, slow, GOOD)
     assert tune_pipeline(settings).report.module == str(path)
     assert not left
     assert path.read_bytes() != old
@@ -203,6 +203,39 @@ def test_a_full_disk_costs_a_wait_and_nothing_that_was_measured(settings, tmp_pa
     assert rounds[0::2] == rounds[1::2], "the same records, not measured again"
     assert len(waits) == len(rounds) // 2 == len(listener.warnings) > 1
     assert "No space left on device: trying again in 1 s" in listener.warnings[0]
+
+
+def test_a_store_that_is_away_now_and_then_costs_waits_alone(settings, tmp_path, monkeypatch):
+    timed(monkeypatch, GOOD)
+    monkeypatch.setattr("tasks.patience.time.sleep", lambda _: None)
+    monkeypatch.setattr(SearchClock, "wait", lambda self, seconds: None)
+    asked = []
+
+    def away_now_and_then(question):
+        def ask(store, *words, **named):
+            asked.append(question.__name__)
+            if asked.count(question.__name__) in (1, 2, 30):
+                raise StoreBusy("records: the network is away")
+            return question(store, *words, **named)
+
+        return ask
+
+    questions = ("of", "best", "hints", "append", "has_round", "workload", "workload_keys")
+    for name in (*questions, "keep_workload", "keep_model", "goal", "check_writable"):
+        monkeypatch.setattr(RecordStore, name, away_now_and_then(getattr(RecordStore, name)))
+    listener = Listener()
+    fresh = settings.model_copy(update={"store": str(tmp_path / "records")})
+    with reporting(listener):
+        report = tune_pipeline(fresh).report
+    assert report.progress.trials == 8 and not report.failed
+    assert len(listener.warnings) > 10
+    monkeypatch.undo()
+    records = RecordStore(fresh.store).read()
+    assert sum(r.purpose == "search" for r in records) == 8
+    assert (
+        len({(r.workload_key, r.sketch_id, r.decisions) for r in records if r.purpose == "search"})
+        == 8
+    )
 
 
 def test_a_full_disk_under_the_module_is_waited_for(place, monkeypatch):
