@@ -20,7 +20,7 @@ from storage.names import is_compact, key_part
 from storage.schema import SCHEMA
 from storage.tables import Unusable, in_parallel
 
-ROWS_AT_ONCE = 50_000
+ROWS_AT_ONCE = 30_000
 """About so many rows are read together."""
 _ROWS_A_ROUND = 64
 _ROWS_A_KEY = 500
