@@ -152,7 +152,9 @@ def main() -> None:
                     time.sleep(6.0)  # until it has written down what it took
                     grown = (server.database_bytes() - before) / 1000
                     tasks = len(server.of_run("task_runs", run))
-                    print(f"  the database grew by {grown:.0f} kB for {tasks} task runs")
+                    print(
+                        f"  the database grew by {grown:.0f} kB for {tasks} task runs", flush=True
+                    )
         server.kill()
     base = statistics.median(o.per_minute for o in outcomes if o.way == WAYS[0])
     for way in WAYS:

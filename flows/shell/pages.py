@@ -64,7 +64,7 @@ def summary_page(
     if said := caveat(report.target):
         lines += [f"Latencies are not measured: {said}.", ""]
     if standing is not None:
-        lines += [*_times(standing), ""]
+        lines += [*_times(standing, report.speedup), ""]
     lines += _state_table(progress, first)
     failures = ", ".join(f"{n} {kind}" for kind, n in sorted(report.failures.items()))
     facts = [
@@ -99,9 +99,10 @@ def _state_table(progress: Progress, first: Progress | None) -> list[str]:
     return ["| this run | |", "|---|---|", *(_row(name, value) for name, value in rows)]
 
 
-def _times(standing: Standing) -> list[str]:
+def _times(standing: Standing, speedup: float | None) -> list[str]:
+    """Times in turns, and the factors that the verdict names."""
     tuned = standing.tuned.median_ms
-    rows = [("untuned", standing.untuned.median_ms, 1.0 / standing.over_untuned)]
+    rows = [("untuned", standing.untuned.median_ms, speedup or 1.0)]
     if standing.old is not None and standing.over_old:
         rows.append(("the module before", standing.old.median_ms, 1.0 / standing.over_old))
     lines = [
