@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flows.settings import TuneSettings
     from storage import RecordStore
     from tasks.network import Extracted
-    from tasks.report import CheckResult, Standing
+    from tasks.report import CheckResult, Progress, Standing
     from tasks.run import TuningRun
     from tilework.record import Record
     from tilework.target import Target
@@ -89,6 +89,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
             for line in patiently(lambda: unused(store, found.tasks), reporter.warn):
                 reporter.warn(line)
             stopped = search(run, stages)
+            progress = run.progress()  # now: what follows is no search
         stages.distill(run)
         finished = Finished()
         if target.run == "simulated":
@@ -96,7 +97,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
         else:
             finished = finish(found, target, store, settings.output, stages)
         conclude(run)
-    tuned = _tuned(settings, run, found, stopped, finished)
+    tuned = _tuned(settings, run, found, progress, stopped, finished)
     if finished.failed:
         raise TuneFailed(tuned)
     return tuned
@@ -164,7 +165,12 @@ def finish(
 
 
 def _tuned(
-    settings: TuneSettings, run: TuningRun, found: Extracted, stopped: str, finished: Finished
+    settings: TuneSettings,
+    run: TuningRun,
+    found: Extracted,
+    progress: Progress,
+    stopped: str,
+    finished: Finished,
 ) -> Tuned:
     target = str(run.target)
     records = [
@@ -179,7 +185,7 @@ def _tuned(
         target=target,
         store=settings.store,
         module=finished.module,
-        progress=run.progress(),
+        progress=progress,
         check=finished.check,
         standing=finished.standing,
         failed=finished.failed,

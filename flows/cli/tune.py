@@ -278,7 +278,7 @@ def _print_latency(report: TuneReport) -> None:
             title=caveat(report.target) or None,
         )
     )
-    out.print(f"Speed-up over the untuned network: {report.speedup:.2f}x")
+    out.print(f"Speed-up over the untuned network: {report.speedup:.2f}x (median over pairs)")
     if report.gap:
         first, *rest = report.gap
         out.print(f"[yellow]{first[0].upper()}{first[1:]}[/]")

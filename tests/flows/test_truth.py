@@ -368,3 +368,16 @@ def test_the_flow_of_a_wrong_module_is_failed(prefect_server, place, monkeypatch
     assert "the output is wrong" in flow_run.state.message
     assert any("the output is wrong" in page for page in pages)
     assert path.read_bytes() == old
+
+
+def test_what_follows_the_search_is_no_part_of_its_time(settings, tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("tasks.run.SearchClock", lambda: SearchClock(lambda: now[0]))
+    timed(monkeypatch, GOOD)
+
+    def compare(compiled):
+        now[0] += 1000.0
+        return PLAIN.compare(compiled)
+
+    report = tune_pipeline(settings, Stages(**{**vars(PLAIN), "compare": compare})).report
+    assert report.progress.elapsed_s < 1000 <= now[0]
