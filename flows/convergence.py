@@ -151,11 +151,11 @@ class _Best:
     """The best latency of one task while its records go by, by the rule of `best_of`.
 
     Finals speak at the end of their round, for their device. Until then nothing changes. Records
-    from before devices had an id are a device of their own, as they are for `best_of`.
+    from before devices had an id are their host's, until finals of a device of that name speak.
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, float] = {}
+        self._known: dict[tuple[str, str], float] = {}
         self._verdict = math.inf
 
     @property
@@ -165,17 +165,23 @@ class _Best:
 
     def see(self, record: Record, last: bool) -> float | None:
         """The best after one more record, the ``last`` of its round; None before a valid one."""
-        device = record.device_id or record.host
+        device = (record.device_id or record.host, "" if record.device_id else record.device)
         latency_s = record.latency_s if record.usable else None
         if record.purpose == "final":
             self._verdict = min(self._verdict, math.inf if latency_s is None else latency_s)
             if last:
                 if self._verdict < math.inf:
+                    self._forget_older(record)
                     self._known[device] = self._verdict
                 self._verdict = math.inf
         elif latency_s is not None:
             self._known[device] = min(self._known.get(device, math.inf), latency_s)
         return self.seconds
+
+    def _forget_older(self, final: Record) -> None:
+        """Drop what was known of a device of this name before it had an id."""
+        if final.device_id:
+            self._known = {k: s for k, s in self._known.items() if k[1] != final.device}
 
 
 @dataclass(frozen=True)

@@ -136,3 +136,13 @@ def test_finals_of_two_writers_are_two_verdicts():
     )
     assert best_of(ours) == ours[1]
     assert best_of([*ours, theirs]) == theirs  # held later
+
+
+def test_finals_of_a_device_overrule_what_it_measured_before_it_had_an_id():
+    lucky = record(0, 0.5, None)
+    other = record(1, 0.4, None, device="B CPU", host="there")
+    found = record(2, 2.0), record(2, 1.0, purpose=Purpose.final)
+    assert best_of([lucky, *found]) is found[1]
+    assert best_of([lucky, record(2, 2.0)]) is lucky
+    assert best_of([lucky, other, *found]) is other
+    assert best_of([*found, record(3, 0.5, None)]).latency_s == 0.5  # measured later

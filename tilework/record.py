@@ -230,8 +230,9 @@ def best_of(records: Iterable[Record]) -> Record | None:
 
     The lowest of many single latencies is mostly a lucky one. Finals time the fastest candidates
     in turns, and their verdict replaces what was measured before: of the records of the same
-    machine that are older than the last finals, only the winner counts. Without finals, the usable
-    record of lowest latency is the best. Ties are broken by `record_id`; None if none is usable.
+    machine that are older than the last finals, only the winner counts. (Records of before devices
+    had ids are of the machine that has their device's name.) Without finals, the usable record of
+    lowest latency is the best. Ties are broken by `record_id`; None if none is usable.
     """
     return min(contenders(records), key=_rank, default=None)
 
@@ -239,21 +240,41 @@ def best_of(records: Iterable[Record]) -> Record | None:
 def contenders(records: Iterable[Record]) -> list[Record]:
     """The usable records that `best_of` compares: those of the last finals, and later ones."""
     usable = [r for r in records if r.usable and r.purpose != Purpose.canary]
-    last: dict[str, Record] = {}
+    last: dict[tuple[str, str], Record] = {}
     for record in usable:
         if record.purpose == Purpose.final:
-            known = last.get(_machine(record))
-            if known is None or record.created_at > known.created_at:
-                last[_machine(record)] = record
+            for voice in _speaks_for(record):
+                known = last.get(voice)
+                if known is None or record.created_at > known.created_at:
+                    last[voice] = record
     if not last:
         return usable
     kept = []
     for record in usable:
-        verdict = last.get(_machine(record))
+        verdict = _verdict(record, last)
         later = verdict is None or record.created_at > verdict.created_at
         if later or (record.purpose == Purpose.final and _round(record) == _round(verdict)):
             kept.append(record)
     return kept
+
+
+def _speaks_for(final: Record) -> list[tuple[str, str]]:
+    """Whose earlier records finals replace: their device's.
+
+    And those of before devices had ids that were made on one of this name: else what was lucky
+    then could never be overruled.
+    """
+    own = ("machine", _machine(final))
+    return [own, ("name", final.device)] if final.device_id else [own]
+
+
+def _verdict(record: Record, last: dict[tuple[str, str], Record]) -> Record | None:
+    """The last finals that speak for a record."""
+    found = last.get(("machine", _machine(record)))
+    named = None if record.device_id else last.get(("name", record.device))
+    if found is None or named is None:
+        return found or named
+    return named if named.created_at > found.created_at else found
 
 
 def best_elsewhere(records: Iterable[Record], device: DeviceIdentity | None) -> list[Record]:

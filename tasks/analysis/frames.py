@@ -145,6 +145,18 @@ def wanted(
     return frame
 
 
+def _overruling(
+    frame: pd.DataFrame, rows: np.ndarray, made: np.ndarray, final: np.ndarray
+) -> np.ndarray:
+    """When devices with an id held finals that speak for rows without one; else long ago."""
+    name = _numbers_of(frame, [*GROUP, "device"])[rows]
+    known = (frame["device_id"] != "").to_numpy()[rows]
+    latest = np.full(name.max(initial=-1) + 1, -(2**62))
+    speak = final & known
+    np.maximum.at(latest, name[speak], made[speak])
+    return np.where(known, -(2**62), latest[name])
+
+
 def best_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """The row of each workload, target and machine that counts as its best.
 
@@ -163,7 +175,8 @@ def best_rows(frame: pd.DataFrame) -> pd.DataFrame:
     order = order[np.argsort(made[order], kind="stable")]
     verdict[voice[order]], speaks[voice[order]] = made[order], batch[order]  # the last one stays
     same = final & (made == verdict[voice]) & (batch == speaks[voice])
-    kept = (made > verdict[voice]) | same
+    named = _overruling(frame, rows, made, final)
+    kept = ((made > verdict[voice]) | same) & ((made > named) | (same & (made == named)))
     rows, group = rows[kept], group[kept]
     latency = frame["latency_s"].to_numpy()[rows]
     least = np.full(group.max(initial=-1) + 1, np.inf)

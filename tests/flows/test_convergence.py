@@ -30,6 +30,7 @@ class Measurement:
     flops: float = 1e9
     build_s: float = 0.25
     device_id: str = "device"
+    device: str = "a CPU"
 
     @property
     def workload(self):
