@@ -63,6 +63,7 @@ class Machine:
             "PREFECT_UI_API_URL": self.url,
             "PREFECT_SERVER_API_PORT": str(port),
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PREFECT_SERVER_DATABASE_TIMEOUT": "60",  # the machine may be busy
             "PREFECT_LOGGING_LEVEL": "INFO",
             "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
             "PREFECT_WORKER_QUERY_SECONDS": "2",

@@ -2,16 +2,16 @@
 
     python benchmarks/three_weeks.py [--days 21] [--day 20] [--folder DIR]
 
-A day takes 20 s. Every other night a small network is tuned a little further, every day the
-canary looks and the store is looked after: the real flows, deployed to a real server, run by a
+A day takes 20 s. Every third night a small network is tuned a little further, twice a day the
+canary looks, and every day the store is looked after: the real flows, deployed to a real server, run by a
 real worker, with the automations that come with Tilework (a silence of 70 s instead of 200). What
 an operating system's supervisor does, starting a server or a worker again, this program does. The
 faults, each on its day:
 
     day 4    a file of the store is cut in half
-    day 5    the machine is slower by half, for four days: calibration loop and kernels
+    day 4.5  the machine is slower by half, till day 9: calibration loop and kernels
     day 9    the worker and what it runs are killed in the middle of tuning
-    day 15   kernels take 1.6 times as long, and the calibration loop does not: it stays so
+    day 13   kernels take 1.6 times as long, and the calibration loop does not: it stays so
     day 18   the server is killed, and back after 10 s
 
 A drift is made in the measurer that the canary is given (`Slow`): the seam that
@@ -135,7 +135,7 @@ def deployments(folder: Path, began: float, day_s: float) -> list[dict[str, Any]
     store = str(folder / "records")
 
     def one(
-        name: str, entrypoint: str, queue: str, hour: float, every: int = 1, **parameters: Any
+        name: str, entrypoint: str, queue: str, hour: float, every: float = 1, **parameters: Any
     ) -> dict[str, Any]:
         first = datetime.fromtimestamp(began + hour / 24 * day_s, UTC)
         return {
@@ -155,9 +155,9 @@ def deployments(folder: Path, began: float, day_s: float) -> list[dict[str, Any]
     }  # fmt: skip
     watching = {"target": TARGET, "store": store, "seconds": 0.5, "trials": 8, "host": "machine"}
     return [
-        one("nightly", "flows.tune_network:tune_network", "measure", 2, 2, settings=tuning),
+        one("nightly", "flows.tune_network:tune_network", "measure", 2, 3, settings=tuning),
         one(
-            "hourly", "benchmarks/three_weeks.py:canary", "watch", 14, settings=watching,
+            "hourly", "benchmarks/three_weeks.py:canary", "watch", 10, 0.5, settings=watching,
             world=str(folder / "world.json"),
         ),
         one(
@@ -207,7 +207,7 @@ def faults(machine: Machine, world: Path, story: Story) -> dict[float, Any]:
         story.tell("the supervisor has started the server again")
 
     return {
-        4: cut, 5: slow_machine, 9: usual_machine, 9.1: kill_worker, 15: slow_kernels,
+        4: cut, 4.5: slow_machine, 9: usual_machine, 9.1: kill_worker, 13: slow_kernels,
         18: kill_server,
     }  # fmt: skip
 
