@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -64,3 +67,30 @@ def test_what_measures_shares_a_queue_and_the_canary_does_not_wait_behind_it():
     queue = {flow_of(d).name: d["work_pool"]["work_queue_name"] for d in deployments()}
     assert {queue[name] for name in ("tune-network", "tune-zoo", "compile-release")} == {"measure"}
     assert queue["canary"] not in ("measure", queue["maintain-store"])
+
+
+def test_prefect_takes_them(prefect_server):
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL
+
+    from flows.automations import apply_automations
+
+    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value()}
+    environment |= {"DO_NOT_TRACK": "1", "PREFECT_LOGGING_LEVEL": "ERROR"}
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
+    with get_client(sync_client=True) as client:
+        apply_automations(client, read_file())
+        done = subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=240
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        flows = {flow.id: flow.name for flow in client.read_flows()}
+        found = {f"{flows[d.flow_id]}/{d.name}": d for d in client.read_deployments()}
+        kept = [one.name for one in client.read_automations()]
+    wanted = {f"{flow_of(d).name}/{d['name']}": d for d in deployments()}
+    assert wanted.keys() <= found.keys()
+    for name, document in wanted.items():
+        assert found[name].work_queue_name == document["work_pool"]["work_queue_name"]
+        crons = [one.schedule.cron for one in found[name].schedules if one.active]
+        assert crons == [one["cron"] for one in document.get("schedules", [])]
+    assert len([name for name in kept if "on-best" in name]) == 1
