@@ -3,10 +3,10 @@
     python benchmarks/three_weeks.py [--days 21] [--day 20] [--folder DIR]
 
 A day takes 20 s. Every third night a small network is tuned a little further, twice a day the
-canary looks, and every day the store is looked after: the real flows, deployed to a real server, run by a
-real worker, with the automations that come with Tilework (a silence of 70 s instead of 200). What
-an operating system's supervisor does, starting a server or a worker again, this program does. The
-faults, each on its day:
+canary looks, and every day the store is looked after: the real flows, deployed to a real server,
+run by a real worker, with the automations that come with Tilework (a silence of 70 s instead of
+200). What an operating system's supervisor does, starting a server or a worker again, this program
+does. The faults, each on its day:
 
     day 4    a file of the store is cut in half
     day 4.5  the machine is slower by half, till day 9: calibration loop and kernels
