@@ -277,8 +277,8 @@ def _print_night(found: Night, most: int, store: str) -> None:
     count = len({one.run_id for one in found.runs})
     out.print(
         f"Since {found.since}: {count} run{plural(count)}, {trials:,} trials and {finals:,} "
-        f"measurements of finals in {rounds:,} rounds; {failed:,} failed; in {drifted:,} rounds "
-        "the machine was more than 5 % off its usual speed"
+        f"measurements of finals in {rounds:,} round{plural(rounds)}; {failed:,} failed; in "
+        f"{drifted:,} round{plural(drifted)} the machine was more than 5 % off its usual speed"
     )
     places = Places(found.runs)
     heads = ["Run", "Network", *places.heads, ">Rounds", ">Drifted", ">Trials", "Failed", ">Last"]
