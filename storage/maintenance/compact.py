@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from storage import tables
 from storage.compacts import Compact, CompactWriter, sort_rows, split_keys, verify
 from storage.files import Location
 from storage.maintenance.claim import claim
@@ -246,11 +247,10 @@ def _publish(place: Location, made: Compact, replaced: Collection[str], done: Co
 
 
 def _remove(place: Location, names: Iterable[str], done: Compaction) -> None:
-    for name in names:
-        place.remove(name)
-        done.removed.append(name)
-        if name in done.made:
-            done.made.remove(name)
+    gone = list(names)
+    tables.in_parallel(place, place.remove, gone)
+    done.removed += gone
+    done.made = [name for name in done.made if name not in gone]
 
 
 def _to_merge(done: Compaction, held: Holdings, rows_a_file: float) -> list[CompactFile]:
