@@ -25,6 +25,8 @@ IN_A_ROW = 2
 """Readings in a row, each beyond the limit, that make a drift; as many within it end one."""
 LEAST = 0.05
 """The limit is at least this share of the usual time."""
+LEAST_NEW, NEW = 0.15, 24
+"""It is at least this share while fewer readings than a day's say how much scatter is usual."""
 MOST = 0.30
 """The limit is at most this share, however much the readings scatter."""
 SCATTERS = 4.0
@@ -61,12 +63,13 @@ class Track:
     @property
     def limit(self) -> float:
         """How much slower than usual is too slow, as a share."""
+        least = LEAST if len(self.ratios) >= NEW else LEAST_NEW
         if len(self.ratios) < 2:
-            return LEAST
+            return least
         # from one reading to the next: what creeps is no scatter
         steps = [abs(new - old) for old, new in pairwise(self.ratios)]
         scatter = 1.4826 * median(steps) / math.sqrt(2)
-        return min(max(LEAST, SCATTERS * scatter), MOST)
+        return min(max(least, SCATTERS * scatter), MOST)
 
     @property
     def ratio(self) -> float | None:

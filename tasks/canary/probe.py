@@ -9,7 +9,6 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from tasks.canary.drift import Reading
-from tilework.runtime.samples import quantile
 
 if TYPE_CHECKING:
     from tasks.canary.frozen import Canary
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 LEAST_CYCLES = 3
 """Each kernel is timed this often, however long it takes."""
-UNDISTURBED = 0.25
-"""Of the calibrations of a run, which one stands for the machine."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,9 @@ def probe(
 def reading_of(taken: Mapping[str, Sequence[Measured]]) -> Reading:
     """The medians of all cycles; a kernel that failed in every one of them has no latency.
 
-    Of the calibrations it is a low one: waiting for a neighbour only adds time. (The medians of
-    ten seconds on a busy machine scattered by 10 %, while kernels did by 1 %.)
+    Of the calibrations it is the least: waiting for a neighbour only adds time, and a machine
+    that is slower is so in the least, too. (The medians of ten seconds on a busy machine were off
+    by 10 %, while kernels were by 1 %.)
     """
     calibrations = [m.calibration_s for rows in taken.values() for m in rows if m.calibration_s]
     latency: dict[str, float | None] = {}
@@ -74,8 +72,7 @@ def reading_of(taken: Mapping[str, Sequence[Measured]]) -> Reading:
         latency[name] = median(one for one, _ in pairs) if pairs else None
         if pairs:
             relative[name] = median(one / calibration for one, calibration in pairs)
-    machine = quantile(calibrations, UNDISTURBED) if calibrations else 0.0
-    return Reading(machine, latency, relative)
+    return Reading(min(calibrations, default=0.0), latency, relative)
 
 
 def _typical(rows: Sequence[Measured]) -> Measured:
