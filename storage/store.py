@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tilework.target.identity import DeviceIdentity
 
 _TRIES = 8
+_FEW_FILES = 3
 _OF_ROUND = re.compile(r"(.+)-(\d{6,})-")
 
 Answer = TypeVar("Answer")
@@ -101,15 +102,13 @@ class RecordStore:
     def problems(self) -> list[str]:
         """One line for each file, or kind of row, that was met so far and is not used.
 
-        Files whose names say nothing are looked at for this; a full look is `tilework records
-        check`.
+        Many files with one reason, as in a store of a newer Tilework, share a line. Files whose
+        names say nothing are looked at for this; a full look is `tilework records check`.
         """
 
         def lines() -> list[str]:
-            join, bad = self.location.join, self._index.bad
-            files = [f"{join(name)}: not used: {bad[name]}" for name in sorted(bad)]
             rows = [f"{self.path}: {n} rows {why}" for why, n in self._known.refused().items()]
-            return files + rows
+            return _unused_files(self.location, self._index.bad) + rows
 
         found = self._ask(lines)
         kinds = list(self._documents.values())
@@ -357,3 +356,18 @@ class RecordStore:
 
 def _order(record: Record) -> tuple[object, ...]:
     return (record.created_at, record.run_id, record.round, record.record_id)
+
+
+def _unused_files(place: Location, bad: Mapping[str, str]) -> list[str]:
+    """A line for each file, or for all that are unused for one reason if these are many."""
+    alike: dict[str, list[str]] = {}
+    for name in sorted(bad):
+        alike.setdefault(bad[name], []).append(name)
+    lines = []
+    for reason, names in alike.items():
+        if len(names) > _FEW_FILES:
+            many = f"{len(names)} files not used, the first of them {names[0]}"
+            lines.append(f"{place.text}: {many}: {reason}")
+        else:
+            lines += [f"{place.join(name)}: not used: {reason}" for name in names]
+    return lines

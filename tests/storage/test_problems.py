@@ -82,6 +82,14 @@ def test_a_newer_schema(folder):
     assert "schema version 5 and this Tilework reads up to 4: update" in only_problem(folder)
 
 
+def test_a_store_of_a_newer_schema_is_one_line(folder):
+    newer = pq.read_table(first(folder)).replace_schema_metadata({VERSION_KEY: b"5"})
+    for number in range(5):
+        pq.write_table(newer, folder / f"new{number}.parquet")
+    problem = only_problem(folder)
+    assert "5 files not used, the first of them new0.parquet: it has schema version 5" in problem
+
+
 def test_columns_of_other_types(folder):
     table = pq.read_table(first(folder))
     at = SCHEMA.names.index("flops")
