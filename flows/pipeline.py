@@ -66,7 +66,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     """
     reporter = current_reporter()
     target, spec = settings.resolved_target(), settings.spec()
-    store = open_store(settings.store)
+    store = patiently(lambda: open_store(settings.store), reporter.warn)
     check_place(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
     found = stages.extract(spec, target)

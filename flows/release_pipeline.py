@@ -58,7 +58,8 @@ def release_pipeline(settings: ReleaseSettings, stages: Stages = PLAIN) -> Relea
         TileworkError: nothing could be done: the file, the folder or the store is unusable.
     """
     members = settings.members()
-    store = open_store(settings.store, must_exist=True)
+    opened = partial(open_store, settings.store, must_exist=True)
+    store = patiently(opened, current_reporter().warn)
     outcomes = release(members, store, settings.folder, stages, force=settings.force)
     report = ReleaseReport(settings.store, settings.folder, tuple(outcomes))
     if report.failed:

@@ -90,7 +90,7 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
     """
     reporter = current_reporter()
     members = settings.members()
-    store = open_store(settings.store)
+    store = patiently(lambda: open_store(settings.store), reporter.warn)
     patiently(store.check_writable, reporter.warn)
     open_manifest(settings.folder)  # a folder that cannot be used ends the run before its search
     gone: dict[int, str] = {}

@@ -42,22 +42,27 @@ _REMOTE_PASS = re.compile(
 _REMOTE_MEND = (
     ("ACCESS_DENIED|AccessDenied|HTTP status (code )?403", _MEND[errno.EACCES]),
     ("NO_SUCH_BUCKET|NoSuchBucket", "there is no such bucket: check the name"),
-    ("INVALID_ACCESS_KEY|InvalidAccessKey|SIGNATURE_DOES_NOT_MATCH|[Cc]redential",
+    ("INVALID_ACCESS_KEY|InvalidAccessKey|SIGNATURE_DOES_NOT_MATCH|[Cc]redential|OAuth2",
      "the credentials are refused or missing: check them"),
 )  # fmt: skip
 
 
-def failure(action: str, text: str, error: OSError) -> StoreError:
+def remote_may_pass(said: str) -> bool:
+    """Whether what a remote filesystem said is a fault that may pass by itself."""
+    return bool(_REMOTE_PASS.search(said))
+
+
+def failure(action: str, text: str, error: Exception) -> StoreError:
     """The error to raise when ``action`` ("read", "write to") failed in the store ``text``.
 
     A `StoreBusy` if it may pass by itself, such as a full disk or a lost network; else a plain
     `StoreError`. Its message names the store without credentials, the cause and what to do.
     """
     said = without_secrets(" ".join(str(error).split())[:400], text)
-    remote = said if error.errno is None else ""
-    code = error.errno or 0
+    code = getattr(error, "errno", None) or 0  # what some filesystems of Arrow raise has none
+    remote = "" if code else said
     kind, hint = StoreError, _MEND.get(code, "check the path, or choose another store")
-    if code in _PASS or _REMOTE_PASS.search(remote):
+    if code in _PASS or remote_may_pass(remote):
         kind, hint = StoreBusy, _PASS.get(code, _AWAY)
     for pattern, meant in _REMOTE_MEND:
         if kind is StoreError and re.search(pattern, remote):

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from storage.errors import failure
 from storage.names import SUFFIX
-from storage.uris import is_uri, open_path, open_uri, shown
+from storage.opening import open_path, open_uri
+from storage.uris import is_uri, shown
 
 Result = TypeVar("Result")
 
@@ -50,6 +52,7 @@ class Location:
         """Resolves a local path, or a URI such as `s3://bucket/records` or `file:///records`.
 
         Raises:
+            StoreBusy: the server of a URI does not answer now.
             StoreError: a URI of an unknown scheme, of one that needs a package that is missing,
                 or one that cannot be opened.
         """
@@ -193,7 +196,7 @@ class Location:
             if action == "write to":
                 raise failure(action, self.uri, OSError(errno.ENOENT, self.path)) from None
             raise
-        except OSError as error:
+        except (OSError, pa.ArrowException) as error:
             raise failure(action, self.uri, error) from error
 
     def _scan(self) -> list[str]:

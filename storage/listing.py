@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from storage.files import Location, is_hidden
@@ -107,7 +108,7 @@ class Listing:
         selector = pafs.FileSelector(self.place.path, allow_not_found=True, recursive=True)
         try:
             infos = self.place.filesystem.get_file_info(selector)
-        except OSError as error:
+        except (OSError, pa.ArrowException) as error:
             raise self.place.error("read", error) from error
         start = len(self.place.path.rstrip("/")) + 1
         found = {}

@@ -70,8 +70,8 @@ def look_after(store: str, repair: bool, tell: Callable[[str], None]) -> Upkeep:
     """
     from storage.files import Location
 
-    place = Location.of(store)
-    if not place.is_there():
+    place = patiently(lambda: Location.of(store), tell)
+    if not patiently(place.is_there, tell):
         raise StoreError(f"there is no record store at {place.text!r}: tune something first")
     try:
         return _look_after(place, repair, tell)

@@ -9,13 +9,16 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from storage import files
+from storage import files, opening
 from storage.errors import failure
 from storage.files import Location
+from storage.listing import Listing
 from storage.uris import has_credentials, shown
 from tilework.errors import StoreBusy, StoreError
 
@@ -156,6 +159,48 @@ def test_what_holds_credentials():
     for text in ("records", "s3://bucket/a@b", "s3://b/r?region=eu", "abfss://box@account/r"):
         assert not has_credentials(text) or text == "s3://bucket/a@b"
         assert shown("abfss://box@account/r") == "abfss://box@account/r"
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss"])
+def test_a_password_of_azure_is_not_shown(scheme):
+    uri = f"{scheme}://:hunter2@account.blob.core.windows.net/box/records"
+    assert shown(uri) == f"{scheme}://account.blob.core.windows.net/box/records"
+    assert has_credentials(uri)
+    assert "hunter2" not in str(failure("read", uri, OSError(f"hunter2 at {uri}")))
+
+
+class Unhappy:
+    """Fails as Arrow's filesystem of Azure does, with an error that is no `OSError`."""
+
+    def get_file_info(self, paths):
+        raise pa.ArrowException("Unknown error: Failed to get token from DefaultAzureCredential")
+
+
+@pytest.mark.parametrize("ask", [Location.is_there, Location.names, lambda p: Listing(p).look()])
+def test_whatever_arrow_raises_is_an_error_of_the_store(ask):
+    with pytest.raises(StoreError, match="credentials are refused or missing"):
+        ask(Location.of("abfs://box/records", Unhappy()))
+
+
+@pytest.mark.parametrize(("said", "passes"), [("Could not resolve host", True), ("no", False)])
+def test_a_server_that_does_not_answer_at_the_start_may_pass(said, passes, monkeypatch):
+    def fail(uri):
+        raise OSError(f"When resolving region for bucket 'b': {said} {uri}")
+
+    monkeypatch.setattr(opening, "_open_by_arrow", fail)
+    with pytest.raises(StoreError) as caught:
+        Location.of("s3://KEY:hunter2@b/records")
+    assert isinstance(caught.value, StoreBusy) == passes
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_store_of_google_is_not_waited_for_without_end(monkeypatch):
+    asked = []
+    arrow = SimpleNamespace(from_uri=lambda uri: asked.append(uri) or (None, "b/r"))
+    monkeypatch.setattr(opening, "pafs", SimpleNamespace(FileSystem=arrow))
+    Location.of("gs://b/r")
+    Location.of("gs://b/r?retry_limit_seconds=3")
+    assert asked == ["gs://b/r?retry_limit_seconds=20", "gs://b/r?retry_limit_seconds=3"]
 
 
 NO_ADLFS = pytest.mark.skipif(find_spec("adlfs") is not None, reason="the package is there")
