@@ -53,6 +53,8 @@ class CanaryReport:
             left = LEARN - len(watch.machine.learning)
             return f"learning what is usual: {left} more reading{'' if left == 1 else 's'}"
         change = percent((watch.machine.ratio or 1.0) - 1)
+        if watch.machine.slow and watch.machine.side <= 0:
+            return f"the machine was slower, and is as usual this time ({change})"
         if watch.machine.slow:
             return f"the machine is slower than usual ({change}); kernels are not judged"
         if watch.machine.side > 0:

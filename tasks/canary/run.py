@@ -228,7 +228,9 @@ class _Canary:
             if journal.told_at is not None:
                 self.notes.append("the machine is itself again")
             return replace(journal, told_at=None), ""
-        if journal.told_at is not None and now - journal.told_at < TOLD_AGAIN:
+        if journal.told_at is not None and (
+            machine.side <= 0 or now - journal.told_at < TOLD_AGAIN
+        ):
             return journal, ""
         return replace(journal, told_at=now), machine_line(journal)
 

@@ -164,7 +164,10 @@ def test_a_slow_machine_is_told_once_a_day_and_nothing_is_tuned(days):
     told = [bool(days.run(hours=5).machine_alert) for _ in range(6)]
     assert told == [False, False, False, False, True, False]
     days.machine.calibration = 1.0
-    report = days.run(2)
+    report = days.run(hours=30)
+    assert not report.machine_alert and not report.healthy
+    assert report.verdict == "the machine was slower, and is as usual this time (0 %)"
+    report = days.run()
     assert report.healthy and "the machine is itself again" in report.notes
 
 
