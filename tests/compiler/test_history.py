@@ -154,6 +154,17 @@ def test_the_report_says_which_device_it_was(mlp, target, tasks):
     assert f"{len(tasks) - 1} tuned on Other CPU" in said
 
 
+def test_another_device_of_the_same_name_is_said_to_be_another(mlp, target, tasks):
+    here = identity_of(target)
+    other = replace(here, facts=(*here.facts, ("memory", "1 GiB")))
+    rng = np.random.default_rng(0)
+    records = [
+        record(t, SearchSpace.of(t).sketches[0].sample(rng, 1)[0], 1e-6, of=other) for t in tasks
+    ]
+    module = compile_network(mlp, target, records=MemoryHistory(records))
+    assert {r.source for r in module.report} == {f"tuned on another {here.name}"}
+
+
 def test_another_number_of_threads_serves_where_there_is_no_record(tasks, rows):
     own = tasks[0].target.num_cores
     others = [replace(tasks[0], target=tasks[0].target.with_cores(n)) for n in (own * 2, own * 8)]

@@ -24,6 +24,7 @@ from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import TUNED_ON, Image, Ref, Step, TaskReport, Value
 from tilework.runtime.module import Module
 from tilework.target import Target
+from tilework.target.identity import device_here
 from tilework.target.runs import require_programs
 from tilework.task import SearchTask
 
@@ -100,7 +101,7 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
             kernels[one] = builder.build(task, made.choice.sketch_id, made.choice.row, apart)
         called.append((kernels[one], apart))
     memory = _Memory(plan, _overwritten(plan, tasks, chosen), slots)
-    report = _report(plan, chosen)
+    report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
     linked = builder.link(steps, tuple(kernels.values()), target)
     workspaces = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
@@ -301,7 +302,7 @@ class _Memory:
         return block
 
 
-def _report(plan: Plan, chosen: Sequence[LayerChoice]) -> tuple[TaskReport, ...]:
+def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[TaskReport, ...]:
     """A row per task, in the order of `extract_tasks`; the schedule is that of its first call."""
     calls: dict[str, list[tuple[Call, LayerChoice]]] = {}
     for call, made in zip(plan.calls, chosen, strict=True):
@@ -316,7 +317,7 @@ def _report(plan: Plan, chosen: Sequence[LayerChoice]) -> tuple[TaskReport, ...]
                 desc=call.desc,
                 workload_key=key,
                 weight=len(own),
-                source=_source_text(choice),
+                source=_source_text(choice, target),
                 latency_s=choice.latency_s,
                 flops=call.dag.flops,
                 sketch_id=choice.sketch_id,
@@ -328,11 +329,13 @@ def _report(plan: Plan, chosen: Sequence[LayerChoice]) -> tuple[TaskReport, ...]
     return _with_shares(rows)
 
 
-def _source_text(choice: Choice) -> str:
+def _source_text(choice: Choice, target: Target) -> str:
     """As `TaskReport.source` has it."""
-    if choice.source == "elsewhere":
-        return f"{TUNED_ON}{choice.device or 'another device'}"
-    return choice.source
+    if choice.source != "elsewhere":
+        return choice.source
+    here = device_here(target)
+    alike = here is not None and choice.device == here.name  # of other cores, memory or clocks
+    return TUNED_ON + (f"another {choice.device}" if alike else choice.device or "another device")
 
 
 def _with_shares(rows: Sequence[TaskReport]) -> tuple[TaskReport, ...]:
