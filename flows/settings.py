@@ -6,9 +6,9 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tilework.dtypes import Precision
 from tilework.errors import StoreError
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from tilework.search import TuningOptions
     from tilework.target.identity import DeviceIdentity
 
-NO_PASSWORD = r"^(?:[^@]*|[^:]*|[^:@]*://[^:@/]*@[^@]*)$"
+NO_PASSWORD = (
+    r"^(?!.*[?&][^=&]*(?:secret|password|token|key|credential|sig)[^=&]*=[^&])"
+    r"(?:[^@]*|[^:]*|[^:@]*://[^:@/]*@[^@]*)$"
+)
 """What a store's text has to match, so that Prefect refuses others before a run shows them."""
 
 _SECRET = re.compile(r"(?i)[?&][^=&]*(secret|password|token|key|credential|sig)[^=&]*=[^&]")
@@ -42,6 +45,16 @@ def without_credentials(store: object) -> object:
         )
     return store
 
+
+StoreText = Annotated[
+    str,
+    BeforeValidator(without_credentials),
+    Field(
+        json_schema_extra={"pattern": NO_PASSWORD},
+        description="Record store: a directory or a URI",
+    ),
+]
+"""A store among a flow's parameters."""
 
 Effort = Literal["draft", "quick", "full"]
 Layout = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
@@ -69,9 +82,7 @@ class TuneSettings(BaseModel):
     )
     extend: bool = Field(False, description="Spend the budget on top of what was spent before")
     threads: int | None = Field(None, ge=1, description="Threads of the network; none: all cores")
-    store: str = Field(
-        "records", pattern=NO_PASSWORD, description="Record store: a directory or a URI"
-    )
+    store: StoreText = "records"
     seed: int = Field(0, ge=0, description="Same seed and records give the same candidates")
     batch: int = Field(1, ge=1, description="Batch size of a built-in network")
     layout: Layout = Field("NHWC", description="Input layout of a built-in network")
@@ -80,11 +91,6 @@ class TuneSettings(BaseModel):
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
     block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
     output: str = Field("", description="File for the compiled module; empty: not kept")
-
-    @field_validator("store", mode="before")
-    @classmethod
-    def _without_credentials(cls, store: object) -> object:
-        return without_credentials(store)
 
     def resolved_target(self) -> Target:
         """The target with ``threads`` applied.

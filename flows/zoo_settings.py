@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from flows.settings import NO_PASSWORD, Effort, Layout, without_credentials
+from flows.settings import Effort, Layout, StoreText
 from flows.texts import target_words
 from tasks.network import NetworkSpec, is_onnx, parse_sparse
 from tilework.dtypes import Precision
@@ -126,15 +126,8 @@ class _ManyNetworks(BaseModel):
     networks: tuple[ZooNetwork, ...] = Field(
         (), description="The networks, where there is no file"
     )
-    store: str = Field(
-        "records", pattern=NO_PASSWORD, description="Record store: a directory or a URI"
-    )
+    store: StoreText = "records"
     folder: str = Field("modules", description="Where modules are kept; empty: they are not")
-
-    @field_validator("store", mode="before")
-    @classmethod
-    def _without_credentials(cls, store: object) -> object:
-        return without_credentials(store)
 
     @model_validator(mode="after")
     def _one_source(self) -> _ManyNetworks:
