@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from storage.bests import KIND, Best, Bests, deciding, key_name, shard_of
 from storage.compacts import Key, split_keys
 from storage.documents import Documents
 from storage.files import Location
-from storage.maintenance.holdings import Holdings, Vanished, look
+from storage.maintenance.holdings import Damaged, Holdings, Vanished, look
 from storage.maintenance.rows import (
     Part,
     compact_parts,
@@ -115,18 +115,24 @@ class _Found:
 
 
 def _patiently(place: Location, asked: set[Key] | None, done: Distillation) -> _Found:
-    """Looks again if a file is compacted between the listing and the reading."""
-    for _ in range(_TRIES):
+    """Looks again if a file is compacted between the listing and the reading, or is damaged."""
+    tries = 0
+    while tries < _TRIES:
         try:
             return _find(place, asked, done)
         except Vanished:
-            done.keys, done.rows = 0, 0
+            tries += 1
+        except Damaged as error:
+            done.left[error.name] = error.reason
+        done.keys, done.rows = 0, 0
     raise StoreBusy(f"the record store {place.text!r} changes too fast to be distilled: try later")
 
 
 def _find(place: Location, asked: set[Key] | None, done: Distillation) -> _Found:
     bests = Bests(Documents(place, KIND))
-    rounds, compacts = _by_part(look(place))
+    held = look(place)
+    done.left.update(held.damaged)
+    rounds, compacts = _by_part(held, without=done.left)
     wanted = rounds.keys() if asked is None else {key_part(w, t) for t, w in asked} & rounds.keys()
     shards = {shard: bests.shard(shard) for shard in {shard_of(part) for part in wanted}}
     stale = _stale({part: rounds[part] for part in wanted}, compacts, shards)
@@ -162,11 +168,14 @@ def _stale(
     return stale
 
 
-def _by_part(held: Holdings) -> tuple[dict[str, set[str]], dict[str, dict[str, str]]]:
+def _by_part(
+    held: Holdings, without: Collection[str]
+) -> tuple[dict[str, set[str]], dict[str, dict[str, str]]]:
     """By `key_part`: the names of its rounds, and the compacted file that holds a round."""
     rounds: dict[str, set[str]] = defaultdict(set)
     compacts: dict[str, dict[str, str]] = defaultdict(dict)
-    where = [(name, found.name) for found in held.compacts.values() for name in found.rounds]
+    sound = [found for found in held.compacts.values() if found.name not in without]
+    where = [(name, found.name) for found in sound for name in found.rounds]
     for name, compact in [*((name, "") for name in held.rounds), *where]:
         parsed = RoundName.parse(name)
         if parsed is not None:

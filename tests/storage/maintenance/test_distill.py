@@ -136,6 +136,18 @@ def test_a_damaged_round_is_not_covered(folder, bests, night, damage):
     assert bests.of("w0", TARGET).covers == {names[0]}
 
 
+def test_a_damaged_compacted_file_is_left_alone(folder, bests, night, damage):
+    night(0)
+    compact(folder.place, least=1)
+    (bad,) = folder.files()
+    names = night(1)
+    damage(folder.path / bad)
+    done = distill(folder.place)
+    assert list(done.left) == [bad]
+    assert bests.of("w0", TARGET).covers == {names[0], names[3]}
+    assert distill(folder.place, [("w0", TARGET)]).keys == 0
+
+
 def test_a_round_compacted_while_it_is_looked_for(folder, bests, night, monkeypatch):
     """The listing is old: rounds in it have become a compacted file."""
     night(0)
