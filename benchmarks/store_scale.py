@@ -152,6 +152,7 @@ def rounds(folder: Path, number: int = 40) -> dict[str, Any]:
     """Seconds of rounds of tuning in the store over those of the same rounds in an empty one.
 
     Two runs with the same seed go on in turns, a round each, so that both see the same machine.
+    Each has a measurer of its own: one for both would know the second run's candidates already.
     """
     import tilework as tw
     from storage import RecordStore
@@ -168,10 +169,10 @@ def rounds(folder: Path, number: int = 40) -> dict[str, Any]:
     shutil.rmtree(empty, ignore_errors=True)
     before = {path.name for path in full.iterdir()}
     seconds: dict[Path, list[float]] = {full: [], empty: []}
-    with Measurer(target) as measurer:
+    with Measurer(target) as first, Measurer(target) as second:
         runs = {
             place: PLAIN.prepare(plan, RecordStore(place, rules_version=RULES), measurer, print)
-            for place in (empty, full)
+            for place, measurer in ((empty, first), (full, second))
         }
         for turn in range(number):
             for place in (full, empty) if turn % 2 else (empty, full):
