@@ -21,8 +21,11 @@ def prefect_server(tmp_path_factory):
         PREFECT_LOGGING_TO_API_ENABLED: False,
         PREFECT_SERVER_ANALYTICS_ENABLED: False,
     }
+    from flows.shell.published import close_publishers
+
     with temporary_settings(quiet), prefect_test_harness(server_startup_timeout=120):
         yield
+        close_publishers()  # before the server ends: they would say that it does not answer
 
 
 @pytest.fixture
