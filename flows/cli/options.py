@@ -63,6 +63,25 @@ Block = Annotated[
     str,
     typer.Option("--block", metavar="RxC", help="Rows x columns of --sparse's blocks; or 16x1."),
 ]
+MinGain = Annotated[
+    float | None,
+    typer.Option(
+        "--min-gain",
+        min=0.0,
+        max=0.99,
+        help="Stop when a round promises less of the latency; 0.01 is 1 %.",
+    ),
+]
+Extend = Annotated[
+    bool, typer.Option("--extend", help="Spend the budget on top of what was spent before.")
+]
+Prefect = Annotated[
+    bool | None,
+    typer.Option(
+        "--prefect/--no-prefect",
+        help="Run as a Prefect flow; default: if a configured server answers.",
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")
 ]

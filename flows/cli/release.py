@@ -26,13 +26,7 @@ def compile_release(
     force: Annotated[
         bool, typer.Option("--force", help="Compile all, whether anything changed or not.")
     ] = False,
-    prefect: Annotated[
-        bool | None,
-        typer.Option(
-            "--prefect/--no-prefect",
-            help="Run as a Prefect flow; default: if a configured server answers.",
-        ),
-    ] = None,
+    prefect: options.Prefect = None,
     json: options.Json = False,
 ) -> None:
     """Compile the networks whose best schedules on record have changed.
@@ -78,11 +72,11 @@ def compile_release(
 
 
 def _run(settings: ReleaseSettings, reporter: Reporter, prefect: bool | None) -> ReleaseReport:
-    from flows.cli.tune import wants_flow
+    from flows.cli.server_choice import wants_flow
     from flows.release_pipeline import ReleaseFailed, release_pipeline
     from flows.reporting import reporting
 
-    use_flow = False if prefect is False else wants_flow(prefect, reporter)
+    use_flow = wants_flow(prefect, reporter)
     try:
         with reporting(reporter):
             if use_flow:

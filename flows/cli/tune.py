@@ -35,18 +35,8 @@ def tune(
         float | None,
         typer.Option("--seconds", min=1, help="Search time, instead of effort's."),
     ] = None,
-    min_gain: Annotated[
-        float | None,
-        typer.Option(
-            "--min-gain",
-            min=0.0,
-            max=0.99,
-            help="Stop when a round promises less of the network's latency; 0.01 is 1 %.",
-        ),
-    ] = None,
-    extend: Annotated[
-        bool, typer.Option("--extend", help="Spend the budget on top of what was spent before.")
-    ] = False,
+    min_gain: options.MinGain = None,
+    extend: options.Extend = False,
     threads: options.Threads = None,
     store: options.Store = options.DEFAULT_STORE,
     seed: options.Seed = 0,
@@ -57,13 +47,7 @@ def tune(
     sparse: options.Sparse = "",
     block: options.Block = "",
     output: options.Output = None,
-    prefect: Annotated[
-        bool | None,
-        typer.Option(
-            "--prefect/--no-prefect",
-            help="Run as a Prefect flow; default: if a configured server answers.",
-        ),
-    ] = None,
+    prefect: options.Prefect = None,
     json: options.Json = False,
 ) -> None:
     """Tune NET for this machine, compile it, check it and time it.
@@ -145,9 +129,10 @@ def tune(
 
 
 def _run(settings: TuneSettings, reporter: Reporter, prefect: bool | None) -> TuneReport:
+    from flows.cli.server_choice import wants_flow
     from flows.reporting import reporting
 
-    use_flow = False if prefect is False else wants_flow(prefect, reporter)
+    use_flow = wants_flow(prefect, reporter)
     with reporting(reporter):
         if use_flow:
             from flows.tune_network import run_as_flow
@@ -156,25 +141,6 @@ def _run(settings: TuneSettings, reporter: Reporter, prefect: bool | None) -> Tu
         from flows.pipeline import tune_pipeline
 
         return tune_pipeline(settings).report
-
-
-def wants_flow(prefect: bool | None, reporter: Reporter) -> bool:
-    """Whether to run under Prefect: on request, or when a configured server answers."""
-    from flows.server import configured_server
-    from tilework.errors import TileworkError
-
-    server = configured_server()
-    if server.reachable:
-        reporter.note(f"Prefect server {server.shown}: this run shows in its UI")
-        return True
-    if prefect and server.url:
-        raise TileworkError(f"the Prefect server {server.shown} does not answer ({server.detail})")
-    if prefect:
-        reporter.note("no Prefect server is configured: starting a temporary one (slow)")
-        return True
-    if server.url:
-        reporter.note(f"the Prefect server {server.shown} does not answer: running without it")
-    return False
 
 
 def _document(report: TuneReport) -> dict[str, Any]:

@@ -52,28 +52,12 @@ def tune_zoo(
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=1, help="Search time of all together.")
     ] = None,
-    min_gain: Annotated[
-        float | None,
-        typer.Option(
-            "--min-gain",
-            min=0.0,
-            max=0.99,
-            help="Stop when a round promises less of the latency; 0.01 is 1 %.",
-        ),
-    ] = None,
-    extend: Annotated[
-        bool, typer.Option("--extend", help="Spend the budget on top of what was spent before.")
-    ] = False,
+    min_gain: options.MinGain = None,
+    extend: options.Extend = False,
     store: options.Store = options.DEFAULT_STORE,
     seed: options.Seed = 0,
     folder: Folder = "modules",
-    prefect: Annotated[
-        bool | None,
-        typer.Option(
-            "--prefect/--no-prefect",
-            help="Run as a Prefect flow; default: if a configured server answers.",
-        ),
-    ] = None,
+    prefect: options.Prefect = None,
     json: options.Json = False,
 ) -> None:
     """Tune many networks under one budget, spent where it saves most.
@@ -133,11 +117,11 @@ def tune_zoo(
 
 
 def _run(settings: ZooSettings, reporter: Reporter, prefect: bool | None) -> ZooReport:
-    from flows.cli.tune import wants_flow
+    from flows.cli.server_choice import wants_flow
     from flows.reporting import reporting
     from flows.zoo_pipeline import ZooFailed, zoo_pipeline
 
-    use_flow = False if prefect is False else wants_flow(prefect, reporter)
+    use_flow = wants_flow(prefect, reporter)
     try:
         with reporting(reporter):
             if use_flow:
