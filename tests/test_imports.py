@@ -45,7 +45,7 @@ def test_the_engine_is_usable_without_prefect_and_pandas():
 
 
 COMPILER = ("backend", "compiler", "graph", "lower", "measure", "model", "ops", "record", "search",
-            "space", "task", "te")  # fmt: skip
+            "space", "task", "te", "travel")  # fmt: skip
 """Packages and modules of the engine that running a module does without."""
 
 FOREIGN = ("onnx", "onnxruntime", "xgboost", "pandas", "pyarrow", "prefect", "scipy", "pydantic",

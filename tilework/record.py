@@ -225,6 +225,14 @@ class WorkloadLog(History, Protocol):
         """The workloads that have records of this target, sorted."""
 
 
+@runtime_checkable
+class Catalogue(History, Protocol):
+    """A history that tells what it has records of, so that other targets can be asked for."""
+
+    def keys(self) -> list[tuple[str, str]]:
+        """The (target, workload key) of all records, sorted."""
+
+
 def best_of(records: Iterable[Record]) -> Record | None:
     """The best record: the winner of the last finals, unless a later record is faster.
 
@@ -371,6 +379,10 @@ class MemoryHistory:
     def workload_keys(self, target: str) -> list[str]:
         """See `WorkloadLog.workload_keys`."""
         return sorted(key for key, where in self._by_key if where == target)
+
+    def keys(self) -> list[tuple[str, str]]:
+        """See `Catalogue.keys`."""
+        return sorted((target, key) for key, target in self._by_key)
 
     def read(self) -> list[Record]:
         """All records, by workload and target, each group in the order of appending."""

@@ -15,13 +15,13 @@ from tilework.model import XGBModel
 from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory, Status
 from tilework.search import PolicyParams, TuningOptions, TuningSession, warm
-from tilework.search.likeness import Shape, distance, shape_of
 from tilework.search.warm import choose, keep_workloads, nearest, other_workloads
 from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
 from tilework.te.serial import dag_to_json
+from tilework.travel.likeness import Shape, distance, shape_of
 
 TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
 PARAMS = PolicyParams(population=64, generations=1, neighbours=4)

@@ -20,7 +20,6 @@ from tilework.model import Observation
 from tilework.model.draft import draft_of
 from tilework.record import History, Purpose, Record, WorkloadLog
 from tilework.search.known import observations, read_known
-from tilework.search.likeness import distance, shape_of
 from tilework.search.pool import PoolSpace
 from tilework.search.protocol import Task
 from tilework.space import SearchSpace, space_of
@@ -29,6 +28,7 @@ from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask, rules_of
 from tilework.te import ComputeDAG
 from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
+from tilework.travel.likeness import distance, shape_of
 
 WARM_RECORDS = 3000
 """Records of other workloads that a run learns from at most."""
@@ -93,7 +93,7 @@ def other_workloads(
 
 
 def nearest(documents: Mapping[str, str], tasks: Sequence[Task]) -> list[str]:
-    """Workloads by how near they are to the nearest of some tasks; see `tilework.search.likeness`.
+    """Workloads by how near they are to the nearest of some tasks; see `tilework.travel.likeness`.
 
     What cannot be compared comes last.
     """
