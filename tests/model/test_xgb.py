@@ -106,7 +106,7 @@ def test_a_bad_file_or_other_features_are_refused(tmp_path):
     model = XGBModel()
     model.update(_observations(50))
     sketch = FakeSketch("conv", 0)
-    other = FakeDraft(("other", *FEATURES[1:]))
+    other = FakeDraft(names=("other", *FEATURES[1:]))
     rows = sketch.sample(np.random.default_rng(0), 3)
     with pytest.raises(CostModelError, match="differ"):
         model.predict(Batch("conv", 1e8, sketch, rows, other))

@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.kinds.cpu.features.cost import BlockCost
 from tilework.kinds.cpu.features.matrix import FEATURE_NAMES, block_costs, feature_matrix
+from tilework.kinds.cpu.machine import DESCRIBING, PARAMETERS, Machine
+from tilework.kinds.cpu.target import CpuTarget
+from tilework.model.draft import multiplied
 from tilework.space.decision import Rows
 from tilework.space.sketch import Sketch
+from tilework.target import Target
 
 
+@dataclass(frozen=True)
 class CpuDraft:
     """`tilework.model.draft.Draft` for CPUs.
 
     Each nest costs the slower of its instructions (multiply-add ports, load ports, latency,
     register spills, loop overhead) and its traffic into L1, L2 and L3, plus a quarter of what the
     slower hides, shared by the threads that its parallel loops can occupy.
+
+    Attributes:
+        factors: by parameter, what it is multiplied by; in order of the names.
     """
 
-    names: tuple[str, ...] = FEATURE_NAMES
+    factors: tuple[tuple[str, float], ...] = ()
+    names: ClassVar[tuple[str, ...]] = FEATURE_NAMES
+    parameters: ClassVar[tuple[str, ...]] = PARAMETERS
+
+    def adjusted(self, factors: Mapping[str, float]) -> CpuDraft:
+        """See `tilework.model.draft.Draft`."""
+        return CpuDraft(multiplied(self.parameters, self.factors, factors))
+
+    def machine(self, target: Target) -> dict[str, float]:
+        """See `tilework.model.draft.Draft`."""
+        found = self._machine(target)
+        return {name: float(getattr(found, name)) for name in DESCRIBING}
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """Feature matrix (P, S, F): one row per candidate and block."""
-        return feature_matrix(block_costs(sketch, rows))
+        return feature_matrix(self._costs(sketch, rows))
 
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         """Predicted run time of every row in seconds: the sum over the sketch's nests."""
-        return np.sum([t.seconds for t in block_costs(sketch, rows)], axis=0)
+        return np.sum([t.seconds for t in self._costs(sketch, rows)], axis=0)
+
+    def _costs(self, sketch: Sketch, rows: Rows) -> list[BlockCost]:
+        return block_costs(sketch, rows, self._machine(sketch.target))
+
+    def _machine(self, target: Target) -> Machine:
+        return Machine.of(CpuTarget.of(target)).scaled(dict(self.factors))
 
 
 DRAFT = CpuDraft()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
 from tilework.kinds.cpu.parameters import measured
 from tilework.kinds.cpu.target import CpuTarget
@@ -13,7 +14,7 @@ _TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake",
 
 @dataclass(frozen=True)
 class Machine:
-    """Throughputs in elements of a clock cycle of one core.
+    """Throughputs in elements of a clock cycle of one core, and what habits of code cost.
 
     Attributes:
         clock_hz: cycles per second.
@@ -29,6 +30,17 @@ class Machine:
         memory_cores: what memory delivers to all cores together, relative to one core.
         fork_cycles: cost of starting and joining a parallel region.
         cores: threads of a parallel region.
+        not_hidden: share of the faster of instructions and traffic that does not hide behind the
+            slower.
+        conflict_cycles: of an element read from a set of L1 that too many lines compete for.
+        window_load_cycles: of a vector of a window, relative to another: its rows come from L2
+            more often than not.
+        guard_cycles: of a load that asks first whether it falls on padding.
+        spill_loads: loads for every register that a tile needs and the machine lacks.
+        call_cycles: of an expensive function, such as an exponential.
+        tile_cycles: of starting a register tile.
+        loop_cycles: of one iteration of a loop.
+        handover_rate: bytes per cycle that a core reads of lines that another has written.
     """
 
     clock_hz: float = 3.8e9
@@ -48,6 +60,19 @@ class Machine:
     memory_cores: float = 1.1
     fork_cycles: float = 8000.0
     cores: int = 1
+    not_hidden: float = 0.25
+    conflict_cycles: float = 1.5
+    window_load_cycles: float = 1.4
+    guard_cycles: float = 0.7
+    spill_loads: float = 2.0
+    call_cycles: float = 14.0
+    tile_cycles: float = 14.0
+    loop_cycles: float = 1.5
+    handover_rate: float = 1.0
+
+    def scaled(self, factors: Mapping[str, float]) -> Machine:
+        """The machine whose parameters are so many times these; see `PARAMETERS`."""
+        return replace(self, **{name: getattr(self, name) * f for name, f in factors.items()})
 
     @staticmethod
     def of(target: CpuTarget) -> Machine:
@@ -85,3 +110,13 @@ class Machine:
             memory_rate=shared.memory_rate,
             fork_cycles=shared.fork_cycles,
         )
+
+
+PARAMETERS: tuple[str, ...] = tuple(f.name for f in fields(Machine) if f.type == "float")
+"""Numbers that may be fitted to measurements; the others are facts of the architecture."""
+DESCRIBING: tuple[str, ...] = (
+    "clock_hz", "fma_ports", "load_ports", "broadcast_ports", "latency", "lanes", "registers",
+    "l1_bytes", "l2_bytes", "l3_bytes", "l2_rate", "l3_rate", "memory_rate", "memory_cores",
+    "fork_cycles", "cores",
+)  # fmt: skip
+"""Numbers that tell one machine from another."""

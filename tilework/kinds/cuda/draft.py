@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 from tilework.kinds.cuda.features.constants import CONSTANTS
 from tilework.kinds.cuda.features.lanes import Floats
 from tilework.kinds.cuda.features.matrix import FEATURE_NAMES, feature_matrix
-from tilework.kinds.cuda.features.population import costs
+from tilework.kinds.cuda.features.population import Cost, costs
 from tilework.kinds.cuda.features.terms import TERMS, combined
+from tilework.kinds.cuda.target import CudaTarget
+from tilework.model.draft import multiplied
 from tilework.space.decision import Rows
 from tilework.space.sketch import Sketch
+from tilework.target import Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,26 +66,68 @@ def terms(
     return Terms(parts)
 
 
+@dataclass(frozen=True)
 class CudaDraft:
     """`tilework.model.draft.Draft` for GPUs.
 
     A kernel takes as long as the slowest of: multiply-adds, wavefronts of shared memory, the
     first-level and the second-level cache, instructions to issue, latencies that the resident
     warps do not hide, and memory; plus a share of the others, plus a constant for its launch.
+
+    Attributes:
+        factors: by parameter, the seconds of a term (`TERMS`), what it is multiplied by.
     """
 
-    names: tuple[str, ...] = FEATURE_NAMES
+    factors: tuple[tuple[str, float], ...] = ()
+    names: ClassVar[tuple[str, ...]] = FEATURE_NAMES
+    parameters: ClassVar[tuple[str, ...]] = TERMS
+
+    def adjusted(self, factors: Mapping[str, float]) -> CudaDraft:
+        """See `tilework.model.draft.Draft`."""
+        return CudaDraft(multiplied(self.parameters, self.factors, factors))
+
+    def machine(self, target: Target) -> dict[str, float]:
+        """The device's numbers and the terms' factors; see `tilework.model.draft.Draft`."""
+        where = CudaTarget.of(target)
+        device, limits = where.device, where.limits
+        factors = dict(self.factors)
+        return {
+            "sms": float(device.sms),
+            "clock_hz": device.ghz * 1e9,
+            "dram_bytes_per_s": device.dram_bytes_per_s,
+            "l2_bytes": float(device.l2_bytes),
+            "l2_bytes_per_clock": device.l2_bytes_per_clock,
+            "tensor_lanes": device.tensor_lanes,
+            "fp32_lanes": float(limits.fp32_lanes),
+            "threads_per_sm": float(limits.threads_per_sm),
+            "blocks_per_sm": float(limits.blocks_per_sm),
+            "shared_per_sm": float(limits.shared_per_sm),
+            **{f"factor_{name}": factors.get(name, 1.0) for name in TERMS},
+        }
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """Feature matrix (P, S, F): one row per candidate and kernel."""
-        return np.concatenate([feature_matrix(some) for some in costs(sketch, rows)])
+        return np.concatenate(
+            [feature_matrix(self._factored(some)) for some in costs(sketch, rows)]
+        )
 
     def seconds(
         self, sketch: Sketch, rows: Rows, registers: Floats | None = None
     ) -> NDArray[np.float64]:
         """Predicted run time of every row in seconds: the sum over the sketch's kernels."""
-        found = costs(sketch, rows, registers)
+        found = [self._factored(some) for some in costs(sketch, rows, registers)]
         return np.concatenate([np.sum([c.seconds for c in some], axis=0) for some in found])
+
+    def _factored(self, some: list[Cost]) -> list[Cost]:
+        """Costs whose terms are multiplied by their factors."""
+        if not self.factors:
+            return some
+        factors, out = dict(self.factors), []
+        for cost in some:
+            parts = {n: p * factors.get(n, 1.0) for n, p in cost.kernel.parts.items()}
+            kernel = replace(cost.kernel, parts=parts)
+            out.append(replace(cost, kernel=kernel, seconds=combined(parts, CONSTANTS)))
+        return out
 
 
 DRAFT = CudaDraft()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.reference.clock import REGION_S, STEP_S
 from tilework.lower.interpret import LANES
+from tilework.model.draft import multiplied
 from tilework.space.decision import Rows
 from tilework.space.nest import BlockNest
 from tilework.space.sketch import Sketch
+from tilework.target import Target
 
 _NAMES = ("stores", "iterations", "width", "parallel", "share", "block", "total")
 
@@ -34,10 +38,9 @@ class Counts:
     parallel: NDArray[np.float64]
     share: NDArray[np.float64]
 
-    @property
-    def seconds(self) -> NDArray[np.float64]:
-        """Predicted time."""
-        return REGION_S + STEP_S * self.share * (self.stores + self.iterations)
+    def seconds(self, step_s: float, region_s: float) -> NDArray[np.float64]:
+        """Predicted time, from the seconds of a step and of a region."""
+        return region_s + step_s * self.share * (self.stores + self.iterations)
 
 
 def count(nest: BlockNest, threads: int) -> Counts:
@@ -61,25 +64,48 @@ def count(nest: BlockNest, threads: int) -> Counts:
     return Counts(stores, iterations, width, parallel, share)
 
 
+@dataclass(frozen=True)
 class ReferenceDraft:
-    """Features are logarithms of the counts, and of the time that they give."""
+    """Features are logarithms of the counts, and of the time that they give.
 
-    names: tuple[str, ...] = _NAMES
+    Attributes:
+        factors: by parameter, what it is multiplied by.
+    """
+
+    factors: tuple[tuple[str, float], ...] = ()
+    names: ClassVar[tuple[str, ...]] = _NAMES
+    parameters: ClassVar[tuple[str, ...]] = ("step_s", "region_s")
+
+    def adjusted(self, factors: Mapping[str, float]) -> ReferenceDraft:
+        """See `tilework.model.draft.Draft`."""
+        return ReferenceDraft(multiplied(self.parameters, self.factors, factors))
+
+    def machine(self, target: Target) -> dict[str, float]:
+        """See `tilework.model.draft.Draft`."""
+        step, region = self._clock()
+        return {"step_s": step, "region_s": region, "cores": float(target.num_cores)}
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """See `tilework.model.draft.Draft`."""
         found = self._counts(sketch, rows)
-        total = np.sum([c.seconds for c in found], axis=0)
+        seconds = [c.seconds(*self._clock()) for c in found]
+        total = np.sum(seconds, axis=0)
         out = np.empty((len(rows), len(found), len(_NAMES)), np.float32)
         for s, c in enumerate(found):
             counts = [c.stores, c.iterations, c.width, c.parallel, c.share]
-            times = [c.seconds * 1e9, total * 1e9]
+            times = [seconds[s] * 1e9, total * 1e9]
             out[:, s, :] = np.log2(1 + np.stack([*counts, *times], axis=-1))
         return out
 
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         """See `tilework.model.draft.Draft`."""
-        return np.asarray(np.sum([c.seconds for c in self._counts(sketch, rows)], axis=0))
+        found = self._counts(sketch, rows)
+        return np.asarray(np.sum([c.seconds(*self._clock()) for c in found], axis=0))
+
+    def _clock(self) -> tuple[float, float]:
+        """Seconds of a step and of a region."""
+        factors = dict(self.factors)
+        return STEP_S * factors.get("step_s", 1.0), REGION_S * factors.get("region_s", 1.0)
 
     def _counts(self, sketch: Sketch, rows: Rows) -> list[Counts]:
         return [count(nest, sketch.target.num_cores) for nest in sketch.nests(rows)]

@@ -13,10 +13,6 @@ from numpy.typing import NDArray
 from tilework.kinds.cpu.features.access import block_facts
 from tilework.kinds.cpu.features.local import attached_cycles
 from tilework.kinds.cpu.features.tile import (
-    CALL_CYCLES,
-    GUARD_LOAD_CYCLES,
-    LOOP_CYCLES,
-    TILE_CYCLES,
     TileShape,
     step_cycles,
     unrolled_steps,
@@ -31,8 +27,6 @@ from tilework.te.expr import Axis, IfThenElse
 from tilework.te.flops import mean_terms
 
 Floats = NDArray[np.float64]
-_NOT_HIDDEN = 0.25
-"""Share of the faster of instructions and traffic that does not hide behind the slower."""
 _CALL_CYCLES = 200.0  # entering and leaving a region
 
 
@@ -83,7 +77,7 @@ def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
     for a in block.reduce:
         steps_unrolled = steps_unrolled * unrolled[a]
     base, stalls, loads, guarded, scattered = step_cycles(facts, shape, unrolled, machine)
-    loop = LOOP_CYCLES / steps_unrolled
+    loop = machine.loop_cycles / steps_unrolled
     step = base + stalls + loop
     compute = shape.sum_over_versions(
         lambda pixels, vectors: (
@@ -96,10 +90,10 @@ def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
     transform = block.transform
     if transform is not None:
         compute = shape.tiles * _transform_cycles(nest, transform, shape, machine)
-    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * CALL_CYCLES
-    tile_ops = shape.work * (1.0 + finish_ops / machine.load_ports) + TILE_CYCLES
+    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * machine.call_cycles
+    tile_ops = shape.work * (1.0 + finish_ops / machine.load_ports) + machine.tile_cycles
     respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
-    finish = shape.tiles * (tile_ops + respill + LOOP_CYCLES * visits * 4)
+    finish = shape.tiles * (tile_ops + respill + machine.loop_cycles * visits * 4)
     attached = attached_cycles(nest, machine)
     traffic = traffic_of(nest, facts, tiles, machine)
     sums = [np.sum(level, axis=0) for level in traffic.into]
@@ -108,7 +102,7 @@ def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
     busy = compute + finish + attached
     slowest = np.maximum.reduce([busy, *memory])
     hidden = busy + memory[0] + memory[1] + memory[2] - slowest
-    cycles = slowest + _NOT_HIDDEN * hidden + first_pass(facts, traffic, busy, machine)
+    cycles = slowest + machine.not_hidden * hidden + first_pass(facts, traffic, busy, machine)
     shares = _Shares.of(nest, tiles, machine)
     total = shares.slowest_thread(cycles, memory[2], machine) + _CALL_CYCLES
     extra = {
@@ -188,7 +182,7 @@ def _transform_cycles(
         dims = [d for a in block_facts(nest.block).accesses for d in a.dims if d and taps & set(d)]
         counts = [a.extent for d in dims for a in d if a not in taps]
         border = 1.0 - float(np.prod([max(n - 2, 0) / n for n in counts]))
-    return shape.vectors * (per_vector + GUARD_LOAD_CYCLES * reads_ * border)
+    return shape.vectors * (per_vector + machine.guard_cycles * reads_ * border)
 
 
 def _extents(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[str, Floats]:

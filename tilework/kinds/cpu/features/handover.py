@@ -20,8 +20,6 @@ from tilework.te.expr import Axis, Binary, Expr, Read, reads
 from tilework.te.tensor import Operation
 
 Floats = NDArray[np.float64]
-_BYTES_PER_CYCLE = 1.0
-"""What one core reads of the lines that another has written; measured on Zen 4."""
 
 
 def handover_cycles(nests: Sequence[BlockNest], machine: Machine) -> list[Floats]:
@@ -36,7 +34,7 @@ def handover_cycles(nests: Sequence[BlockNest], machine: Machine) -> list[Floats
                 apart = _dimension(producer, _own_dims(producer)) != _dimension(
                     nest, [_axes(i) for i in read.indices]
                 )
-                total = total + np.where(apart, _bytes(read, machine) / _BYTES_PER_CYCLE, 0.0)
+                total = total + np.where(apart, _bytes(read, machine) / machine.handover_rate, 0.0)
         out.append(total)
         made[nest.block.result] = nest
     return out

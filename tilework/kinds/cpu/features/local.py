@@ -6,12 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.features.access import block_facts
-from tilework.kinds.cpu.features.tile import (
-    CALL_CYCLES,
-    GUARD_LOAD_CYCLES,
-    TILE_CYCLES,
-    register_count,
-)
+from tilework.kinds.cpu.features.tile import register_count
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Attached
 from tilework.space.nest import BlockNest
@@ -69,7 +64,7 @@ def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machin
         )
     )
     points = float(np.prod([a.extent for a in block.reduce], dtype=np.float64))
-    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * CALL_CYCLES
+    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * machine.call_cycles
     across = block.spatial[-2] if len(block.spatial) > 1 else None
     total = np.zeros(len(one))
     for count_p, size_p in _cuts(extents[-2] if len(extents) > 1 else one, pixels):
@@ -98,9 +93,9 @@ def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machin
                         np.full(len(one), machine.latency),
                     ]
                 )
-                + GUARD_LOAD_CYCLES * guarded
+                + machine.guard_cycles * guarded
             )
-            done = work * (1.0 + finish_ops / machine.load_ports) + TILE_CYCLES
+            done = work * (1.0 + finish_ops / machine.load_ports) + machine.tile_cycles
             total += rows * count_p * count_v * (step * points + done)
     return total
 

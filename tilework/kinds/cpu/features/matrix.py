@@ -10,19 +10,18 @@ from numpy.typing import NDArray
 from tilework.kinds.cpu.features.cost import BlockCost, block_cost
 from tilework.kinds.cpu.features.handover import handover_cycles
 from tilework.kinds.cpu.machine import Machine
-from tilework.kinds.cpu.target import CpuTarget
 from tilework.space.decision import Rows
 from tilework.space.sketch import Sketch
 
 
-def block_costs(sketch: Sketch, rows: Rows) -> list[BlockCost]:
-    """Costs of every block of the sketch, each an array over the rows.
+def block_costs(sketch: Sketch, rows: Rows, machine: Machine) -> list[BlockCost]:
+    """Costs of every block of the sketch on a machine, each an array over the rows.
 
     The last result is kept, because a population's features and draft scores are asked for one
     after the other and share all of the work.
     """
     global _last
-    known, machine = _last, Machine.of(CpuTarget.of(sketch.target))
+    known = _last
     if known is not None and known[:2] == (sketch, machine) and np.array_equal(known[2], rows):
         return known[3]
     nests = sketch.nests(rows)

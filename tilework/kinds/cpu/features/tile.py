@@ -18,13 +18,7 @@ from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
 
 Floats = NDArray[np.float64]
-_CONFLICT_CYCLES = 1.5
-_WINDOW_LOAD_CYCLES = 1.4  # rows of a window come from L2 more often than not
 _MASKED_LANES = 16  # vectors this wide may leave lanes idle
-GUARD_LOAD_CYCLES = 0.7
-CALL_CYCLES = 14.0
-TILE_CYCLES = 14.0
-LOOP_CYCLES = 1.5
 
 
 class TileShape:
@@ -189,7 +183,8 @@ def step_cycles(
             scattered = scattered + n / machine.broadcast_ports
         loads = loads + n
         if access.lane_stride == 1:
-            cycles = cycles + n * (_WINDOW_LOAD_CYCLES if windows else 1.0) / machine.load_ports
+            slower = machine.window_load_cycles if windows else 1.0
+            cycles = cycles + n * slower / machine.load_ports
         else:
             cycles = cycles + n / machine.broadcast_ports
         if not access.packed and access.lane_stride != 1:
@@ -203,12 +198,12 @@ def step_cycles(
     per_step = np.maximum.reduce(
         [
             shape.work * facts.update_ops_rate(machine),
-            cycles + 2.0 * pressure / machine.load_ports,
+            cycles + machine.spill_loads * pressure / machine.load_ports,
             _latency(shape, machine),
         ]
     )
     guarded = guarded * tested(shape.nest)
-    stalls = GUARD_LOAD_CYCLES * guarded + _CONFLICT_CYCLES * conflicts
+    stalls = machine.guard_cycles * guarded + machine.conflict_cycles * conflicts
     return StepCycles(per_step, stalls, loads, guarded, scattered)
 
 
