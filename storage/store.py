@@ -18,6 +18,7 @@ from storage.files import Location
 from storage.index import KEY_COLUMNS, Index, keys_in
 from storage.known import KnownKeys, Rules
 from storage.listing import Listing
+from storage.models import ModelError, Models
 from storage.names import RoundName, text_name
 from storage.scan import Scan
 from storage.schema import from_table, to_table
@@ -86,6 +87,7 @@ class RecordStore:
         self._known = KnownKeys(self._index, Rules(rules_version))
         self._documents: dict[str, Documents] = {}
         self._upgraded = False
+        self._unusable = ""
 
     def __repr__(self) -> str:
         return f"RecordStore({self.path!r})"
@@ -112,7 +114,9 @@ class RecordStore:
 
         found = self._ask(lines)
         kinds = list(self._documents.values())
-        return found + [line for documents in kinds for line in documents.problems]
+        found += [line for documents in kinds for line in documents.problems]
+        known = any(self._unusable.endswith(line) for line in found)
+        return found + ([self._unusable] if self._unusable and not known else [])
 
     def check_writable(self) -> None:
         """Creates the directory and proves that records can be appended.
@@ -189,18 +193,19 @@ class RecordStore:
         """See `tilework.record.WorkloadLog.workload_keys`."""
         return [workload_key for where, workload_key in self.keys() if where == target]
 
-    def keep_model(self, target: str, document: str) -> None:
-        """Keeps the learned cost model of a target (`XGBModel.to_json`), in place of an older one.
+    @property
+    def models(self) -> Models:
+        """The registry of learned cost models; see `storage.models`."""
+        return Models(self.documents, self.path)
 
-        Raises:
-            StoreError: the store cannot be written.
-        """
-        with self._lock:
-            self.documents("models").keep(text_name(target), document)
-
-    def model(self, target: str) -> str | None:
-        """The document of the learned cost model of a target, or None."""
-        return self._text("models", target)
+    def champion(self, kind: str, target: str | None = None) -> str | None:
+        """See `tilework.record.ModelLog.champion`; one that cannot be used is among `problems`."""
+        self._unusable = ""
+        try:
+            return self.models.champion(kind, target)
+        except ModelError as error:
+            self._unusable = str(error)
+            return None
 
     def keep_goal(self, run_id: str, goal: dict[str, Any]) -> None:
         """Keeps where a run's present goal begins, in place of what was kept before.

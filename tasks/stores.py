@@ -68,13 +68,8 @@ def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, 
 
 
 def distill(run: TuningRun) -> None:
-    """Keep what the run found and learnt where it is found quickly: best records and model."""
+    """Keep what the run found where it is found quickly: the best records of its tasks."""
     from storage.maintenance.distill import distill as distill_bests
-    from tilework.model import XGBModel
 
-    store, model = run.store, run.session.model
     keys = [(task.workload_key, str(task.target)) for task in run.plan.tasks]
-    run.patiently(lambda: distill_bests(store.location, keys))
-    if isinstance(model, XGBModel) and model.trained:
-        document = model.to_json()
-        run.patiently(lambda: store.keep_model(str(run.target), document))
+    run.patiently(lambda: distill_bests(run.store.location, keys))

@@ -233,6 +233,23 @@ class Catalogue(History, Protocol):
         """The (target, workload key) of all records, sorted."""
 
 
+@runtime_checkable
+class ModelLog(Protocol):
+    """A history that also keeps learned cost models, one of each kind of machine as its champion.
+
+    A model is the text that `tilework.model.XGBModel.to_json` writes.
+    """
+
+    def champion(self, kind: str, target: str | None = None) -> str | None:
+        """The document of the model that searches for machines of a kind begin with, or None.
+
+        Args:
+            kind: of the machine: `Target.kind`.
+            target: canonical text of what is searched for; None also where the champion was not
+                shown to be of use there.
+        """
+
+
 def best_of(records: Iterable[Record]) -> Record | None:
     """The best record: the winner of the last finals, unless a later record is faster.
 
@@ -338,6 +355,7 @@ class MemoryHistory:
         self._by_key: dict[tuple[str, str], dict[str, Record]] = {}
         self._rounds: set[tuple[str, int]] = set()
         self._documents: dict[str, str] = {}
+        self._champions: dict[str, str] = {}
         self.append(records)
 
     def append(self, records: Iterable[Record]) -> None:
@@ -383,6 +401,14 @@ class MemoryHistory:
     def keys(self) -> list[tuple[str, str]]:
         """See `Catalogue.keys`."""
         return sorted((target, key) for key, target in self._by_key)
+
+    def keep_champion(self, kind: str, document: str) -> None:
+        """From now on searches for machines of this kind begin with this model."""
+        self._champions[kind] = document
+
+    def champion(self, kind: str, target: str | None = None) -> str | None:
+        """See `ModelLog.champion`; here one serves every target."""
+        return self._champions.get(kind)
 
     def read(self) -> list[Record]:
         """All records, by workload and target, each group in the order of appending."""

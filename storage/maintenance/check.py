@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.documents import NotDocument, decode
+from storage.documents import Documents, NotDocument, decode
 from storage.files import Location
 from storage.maintenance.claim import KIND as CLAIMS
 from storage.maintenance.holdings import (
@@ -26,6 +26,7 @@ from storage.maintenance.holdings import (
     reading,
 )
 from storage.maintenance.rows import row_group
+from storage.models import CARDS, Models
 from storage.names import SUFFIX, RoundName
 from storage.schema import SCHEMA
 from tilework.record import Status
@@ -51,6 +52,8 @@ class Fault(StrEnum):
     """Rows that no measurement can give."""
     unfinished = "unfinished"
     """Files that a compaction has replaced and not removed yet."""
+    champion = "champion"
+    """The model in use is not there, or cannot be read: searches begin without it."""
     old = "old"
     """A file of an older schema: readers of the folder may miss columns."""
 
@@ -140,6 +143,7 @@ def check(place: Location) -> Check:
             sources.append(name)
     found.findings += _duplicates(ids, sources)
     found.findings += _documents(place, found)
+    found.findings += _models(place, {finding.name for finding in found.findings})
     found.seconds = time.monotonic() - begun
     return found
 
@@ -249,6 +253,22 @@ def _documents(place: Location, found: Check) -> list[Finding]:
                 continue
             except NotDocument as error:
                 findings.append(Finding(Fault.document, f"{folder}/{name}", str(error)))
+    return findings
+
+
+def _models(place: Location, told: set[str]) -> list[Finding]:
+    """What is wrong with the registry of models, but for what is told already."""
+    models = Models(lambda kind: Documents(place, kind), place.text)
+    findings = [
+        Finding(Fault.document, f"_{kind}/{name}{SUFFIX}", text)
+        for kind, name, text in models.faults()
+        if f"_{kind}/{name}{SUFFIX}" not in told
+    ]
+    for kind in models.kinds():
+        if not models.usable(models.champion_name(kind)):
+            name = f"_{CARDS}/{models.champion_name(kind)}{SUFFIX}"
+            text = f"the champion of {kind} cannot be used: `tilework model rollback {kind}`"
+            findings.append(Finding(Fault.champion, name, text))
     return findings
 
 

@@ -86,7 +86,9 @@ def repair(place: Location) -> Repair:
             _set_document_aside(place, name, done)
         _join(place, found, done, beat)
         done.left += [
-            str(f) for f in found.findings if f.fault in (Fault.foreign, Fault.impossible)
+            str(f)
+            for f in found.findings
+            if f.fault in (Fault.foreign, Fault.impossible, Fault.champion)
         ]
     return done
 

@@ -221,7 +221,7 @@ def test_a_store_that_is_away_now_and_then_costs_waits_alone(settings, tmp_path,
         return ask
 
     questions = ("of", "best", "hints", "append", "has_round", "workload", "workload_keys")
-    for name in (*questions, "keep_workload", "keep_model", "goal", "check_writable"):
+    for name in (*questions, "keep_workload", "champion", "goal", "check_writable"):
         monkeypatch.setattr(RecordStore, name, away_now_and_then(getattr(RecordStore, name)))
     listener = Listener()
     fresh = settings.model_copy(update={"store": str(tmp_path / "records")})

@@ -109,7 +109,7 @@ def test_readers_of_the_folder_get_the_records_alone(tmp_path, make_round):
     store = RecordStore(tmp_path)
     store.append(make_round(n=4))
     store.keep_workload("conv", "{}")
-    store.keep_model("llvm", "{}")
+    store.documents("models").keep("llvm", "{}")
     assert len(pd.read_parquet(tmp_path)) == 4
     assert len(pl.read_parquet(tmp_path)) == 4
     for glob in ("*.parquet", "**/*.parquet"):

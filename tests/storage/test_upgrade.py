@@ -13,7 +13,7 @@ import pytest
 
 from storage import RecordStore
 from storage.files import Location
-from storage.names import RoundName
+from storage.names import RoundName, text_name
 from storage.schema import SCHEMA, VERSION_KEY, to_table
 from storage.upgrade import upgrade
 from tilework.errors import StoreBusy
@@ -81,7 +81,9 @@ def test_documents_of_the_third_version(tmp_path, make_record):
     shutil.copytree(FROZEN / "v3", tmp_path / "records")
     store = RecordStore(tmp_path / "records")
     for _ in range(2):
-        assert store.workload("conv") == '{"a": "dag"}' and store.model(TARGET) == '{"a": "model"}'
+        assert store.workload("conv") == '{"a": "dag"}'
+        assert store.documents("models").read(text_name(TARGET)) == b'{"a": "model"}'
+        assert store.models.names() == [] and store.champion("llvm") is None
         store.append([make_record("new", 5)])
     assert not list((tmp_path / "records").rglob("*.json"))
     assert not list((tmp_path / "records" / "_best").glob("*"))
@@ -165,7 +167,9 @@ def test_the_frozen_store_of_version_4_keeps_opening(tmp_path, make_record):
     assert store.best("conv", TARGET).record_id == record_id(run, 4, "w4", 0)
     assert store.best("dense", TARGET).record_id == record_id(run, 2, "w4", 0)
     assert store.has_round(run, 1) and store.has_round(run, 6) and not store.has_round(run, 7)
-    assert store.workload("conv") == '{"a": "dag"}' and store.model(TARGET) == '{"a": "model"}'
+    assert store.workload("conv") == '{"a": "dag"}'
+    assert store.documents("models").read(text_name(TARGET)) == b'{"a": "model"}'
+    assert store.models.names() == [] and store.champion("llvm") is None
     assert store.goal(run) == {"trials": 64}
     device = DeviceIdentity("a CPU")
     assert [r.purpose for r in store.of("conv", TARGET)].count(Purpose.canary) == 1

@@ -1,0 +1,525 @@
+"""The registry of learned cost models: what they are, where they come from, which one is in use.
+
+A model is immutable and named by its content: `llvm-3f2a9c0d1b7e`. Beside its document lie its
+card (what it was learnt from, how it was judged) and the record ids that it has seen. Which model
+a kind of machine uses is a log of moves: each is a document of its own that is never changed. All
+of it are documents of the store (`storage.documents`), so any number of processes may write.
+
+    _models/NAME      what `XGBModel.to_json` wrote
+    _seen/NAME        hashes of the ids of the records it was trained on
+    _cards/NAME       the card, written last: a model without one is not in the registry
+    _moves/KIND-NUMBER-DIGEST    one promotion or rollback
+
+Names of another form in `_models` are models of runs of before there was a registry, one for each
+target: nothing reads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from storage.documents import Documents
+from tilework.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+MODELS, SEEN, CARDS, MOVES = "models", "seen", "cards", "moves"
+"""Kinds of the documents."""
+LOSERS_KEPT = 10
+"""Models of a kind that were never promoted and are kept: the newest."""
+
+_NAME = re.compile(r"([a-z][a-z0-9_]*)-[0-9a-f]{12}")
+_MOVE = re.compile(r"([a-z][a-z0-9_]*)-(\d{6})-[0-9a-f]{8}")
+
+Action = Literal["promote", "rollback"]
+
+
+class ModelError(StoreError):
+    """A model that is not there, cannot be read, or is not what its name says."""
+
+
+class _Wrong(ModelError):
+    """A document that can be read and is not what it should be."""
+
+    def __init__(self, place: str, name: str, reason: str) -> None:
+        super().__init__(f"{place}: the model {name!r} is not used: {reason}")
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Taught:
+    """Records of one target and device among those that a model has learnt from.
+
+    Attributes:
+        target: canonical text.
+        device: id of the device; empty for records of before devices had one.
+        device_name: as people know it.
+        workloads: distinct workloads.
+        records: what the trees have learnt from.
+        held: what there was to choose from.
+    """
+
+    target: str
+    device: str
+    device_name: str
+    workloads: int
+    records: int
+    held: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How a model did on one target, on tasks that it had not seen.
+
+    Shares are those of `tilework.model.judge.top_k`; a gain is (low, middle, high) of the
+    difference, by bootstrap over workloads.
+
+    Attributes:
+        target: canonical text.
+        workloads: that it was judged on; fewer than needed: `verdict` says so.
+        top: by ranker ("draft", "model", "champion"), its top-1 and top-5.
+        over_draft: gain in top-1 over the draft; empty where it was not judged.
+        over_champion: gain in top-1 over the champion, on records that neither has seen.
+        verdict: one of "better", "not better", "worse than the champion", "not judged", with
+            what it needs to be said.
+        passed: whether the target speaks for the promotion; None: it says nothing.
+    """
+
+    target: str
+    workloads: int
+    top: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    over_draft: tuple[float, ...] = ()
+    over_champion: tuple[float, ...] = ()
+    verdict: str = ""
+    passed: bool | None = None
+
+
+@dataclass(frozen=True)
+class Card:
+    """What there is to know of a model without loading it.
+
+    Attributes:
+        kind: of machine.
+        created: when it was made, an aware UTC time.
+        engine_version, code: version of Tilework, and a digest of what models are made by.
+        rules_version: of the sketch rules of its records.
+        model_id: as records name it.
+        parent: the champion at that time; empty if there was none.
+        stores: where its records were.
+        taught: how many of which target and device.
+        records: how many in all; `held`: how many there were to choose from.
+        digest: of the ids of the records.
+        until: when the newest of all records that there were was made.
+        parameters: what it was trained with, and what was fitted.
+        judged: by target.
+        elsewhere: gain in top-1 over the draft on targets that were left out; empty: not judged.
+        serves: targets that it was shown to be better on.
+        anywhere: whether it was shown to help targets that it has not seen.
+        promoted: whether that was enough.
+        reason: why, or why not, in one line.
+        seconds: how long all of it took.
+    """
+
+    kind: str
+    created: datetime
+    engine_version: str
+    code: str
+    rules_version: int
+    model_id: str
+    parent: str = ""
+    stores: tuple[str, ...] = ()
+    taught: tuple[Taught, ...] = ()
+    records: int = 0
+    held: int = 0
+    digest: str = ""
+    until: datetime | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    judged: tuple[Judged, ...] = ()
+    elsewhere: tuple[float, ...] = ()
+    serves: tuple[str, ...] = ()
+    anywhere: bool = False
+    promoted: bool = False
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step in the history of a kind's champion.
+
+    Attributes:
+        kind: of machine.
+        number: moves are counted; two that were made at once may share a number.
+        action: whether a model was promoted, or one taken back.
+        name: the champion from here on; empty: none.
+        before: the champion until then, as who made the move saw it.
+        at: when, an aware UTC time.
+        by: whom or what: a command or a flow.
+        reason: one line.
+    """
+
+    kind: str
+    number: int
+    action: Action
+    name: str
+    before: str
+    at: datetime
+    by: str
+    reason: str = ""
+
+
+class Models:
+    """The registry of one store.
+
+    Args:
+        open_documents: gives the store's documents of a kind: `RecordStore.documents`.
+        place: the store, for messages.
+    """
+
+    def __init__(self, open_documents: Callable[[str], Documents], place: str) -> None:
+        self._documents = open_documents
+        self.place = place
+
+    # --- models ------------------------------------------------------------------------------
+
+    def keep(self, card: Card, document: str, seen: NDArray[np.uint64] | None = None) -> str:
+        """Keeps a model and gives its name; one that is kept already is left as it is.
+
+        Args:
+            card: what is to be known of it.
+            document: the model.
+            seen: hashes of the ids of its records (`seen_hashes`).
+
+        Raises:
+            StoreError: the store cannot be written, or the model is too large for it.
+        """
+        name = name_of(card.kind, document)
+        if self._documents(CARDS).read(name) is not None:
+            return name
+        self._documents(MODELS).keep(name, document)
+        if seen is not None:
+            self._documents(SEEN).keep(name, np.sort(seen).astype("<u8").tobytes())
+        self._documents(CARDS).keep(name, _card_text(card))
+        return name
+
+    def names(self, kind: str | None = None) -> list[str]:
+        """The names of all models, or of those of a kind, sorted."""
+        found = ((name, _NAME.fullmatch(name)) for name in self._documents(CARDS).names())
+        return [name for name, match in found if match and kind in (None, match[1])]
+
+    def kinds(self) -> list[str]:
+        """The kinds of machine that there are models of, or moves, sorted."""
+        moved = (match[1] for n in self._documents(MOVES).names() if (match := _MOVE.fullmatch(n)))
+        return sorted({kind_of(name) for name in self.names()} | set(moved))
+
+    def cards(self, kind: str | None = None) -> list[tuple[str, Card]]:
+        """Models whose cards can be read, the newest first; `problems` tells of the others."""
+        cards = []
+        for name in self.names(kind):
+            try:
+                cards.append((name, self.card(name)))
+            except ModelError:
+                continue
+        return sorted(cards, key=lambda one: (one[1].created, one[0]), reverse=True)
+
+    @property
+    def problems(self) -> list[str]:
+        """One line for each card or move that was asked for and cannot be used."""
+        lines = [*self._documents(CARDS).problems, *self._documents(MOVES).problems]
+        for name in self.names():
+            try:
+                self.card(name)
+            except ModelError as error:
+                lines.append(str(error))
+        return list(dict.fromkeys(lines))
+
+    def faults(self) -> Iterator[tuple[str, str, str]]:
+        """What is no model, or no card, as it should be: (kind of document, name, what is wrong).
+
+        Documents that cannot be read at all are not among them.
+        """
+        for name in self.names():
+            for kind, read in ((CARDS, self.card), (MODELS, self.document)):
+                try:
+                    read(name)
+                except _Wrong as error:
+                    yield kind, name, error.reason
+                except ModelError:
+                    continue
+
+    def usable(self, name: str) -> bool:
+        """Whether a model is there and whole; no model (empty) is."""
+        try:
+            return not name or bool(self.card(name) and self.document(name))
+        except ModelError:
+            return False
+
+    def find(self, text: str) -> str:
+        """The one model whose name begins so; `champion` is that of the only kind.
+
+        Raises:
+            ModelError: there is none, or several.
+        """
+        if text == "champion":
+            now = [name for kind in self.kinds() if (name := self.champion_name(kind))]
+            if len(now) == 1:
+                return now[0]
+            some = f"there are {len(now)}: name one" if now else "there is none"
+            raise ModelError(
+                f"{self.place}: no single champion: {some}; see `tilework model list`"
+            )
+        names = self.names()
+        found = [name for name in names if name.startswith(text) or name.endswith(f"-{text}")]
+        if text in found:
+            return text
+        if len(found) == 1:
+            return found[0]
+        if found:
+            few = ", ".join(found[:3])
+            raise ModelError(f"{self.place}: {text!r} may be {few}: write more of the name")
+        raise ModelError(
+            f"{self.place}: there is no model {text!r}"
+            + (": `tilework model list` shows those that are there" if names else " nor any other")
+        )
+
+    def card(self, name: str) -> Card:
+        """The card of a model.
+
+        Raises:
+            ModelError: there is none, or it cannot be read.
+        """
+        content = self._documents(CARDS).read(name)
+        if content is None:
+            raise ModelError(self._missing(CARDS, name, "there is no such model"))
+        try:
+            card = _read_card(content)
+        except ValueError as error:
+            raise _Wrong(self.place, name, str(error)) from None
+        if card.kind != kind_of(name):
+            raise _Wrong(self.place, name, f"its card is of another kind, {card.kind!r}")
+        return card
+
+    def document(self, name: str) -> str:
+        """The text of a model, whole and as it was kept.
+
+        Raises:
+            ModelError: there is none, or it is damaged, or another one's.
+        """
+        content = self._documents(MODELS).read(name)
+        if content is None:
+            raise ModelError(self._missing(MODELS, name, "there is no such model"))
+        text = content.decode("utf-8", "replace")
+        if name_of(kind_of(name), text) != name:
+            raise _Wrong(self.place, name, "its content is another one's")
+        return text
+
+    def seen(self, name: str) -> NDArray[np.uint64]:
+        """Hashes of the ids of the records that a model was trained on, sorted; empty: unknown."""
+        content = self._documents(SEEN).read(name) or b""
+        return np.frombuffer(content[: len(content) // 8 * 8], dtype="<u8").astype(np.uint64)
+
+    def remove(self, name: str) -> None:
+        """Removes a model that is no champion and never was one.
+
+        Raises:
+            ModelError: it was.
+        """
+        if name in self._ever(kind_of(name)):
+            raise ModelError(f"{self.place}: {name!r} has been the champion: it stays")
+        for kind in (CARDS, MODELS, SEEN):
+            self._documents(kind).remove(name)
+
+    def prune(self, kind: str, most: int = LOSERS_KEPT) -> list[str]:
+        """Removes the oldest of the models that were never promoted; says which."""
+        ever = self._ever(kind)
+        losers = [name for name, _ in self.cards(kind) if name not in ever]
+        for name in losers[most:]:
+            self.remove(name)
+        return losers[most:]
+
+    # --- champions ---------------------------------------------------------------------------
+
+    def champion_name(self, kind: str) -> str:
+        """The champion of a kind; empty if there is none."""
+        moves = self.history(kind)
+        return moves[-1].name if moves else ""
+
+    def champion(self, kind: str, target: str | None = None) -> str | None:
+        """See `tilework.record.ModelLog.champion`.
+
+        Raises:
+            ModelError: it is there and cannot be read.
+        """
+        name = self.champion_name(kind)
+        if not name or (target is not None and not serves(self.card(name), target)):
+            return None
+        return self.document(name)
+
+    def history(self, kind: str) -> list[Move]:
+        """All moves of a kind, in the order in which they count; unreadable ones are left out."""
+        found = []
+        for name in self._documents(MOVES).names():
+            match = _MOVE.fullmatch(name)
+            if match is None or match[1] != kind:
+                continue
+            content = self._documents(MOVES).read(name)
+            move = _read_move(content) if content is not None else None
+            if move is not None and (move.kind, move.number) == (kind, int(match[2])):
+                found.append((move.number, move.at, name, move))
+        return [move for *_, move in sorted(found, key=lambda one: one[:3])]
+
+    def promote(self, name: str, *, by: str, reason: str = "") -> Move:
+        """Makes a model the champion of its kind.
+
+        Raises:
+            ModelError: there is no such model, it cannot be read, or it is the champion already.
+            StoreError: the store cannot be written.
+        """
+        kind = kind_of(name)
+        self.card(name)
+        self.document(name)
+        if self.champion_name(kind) == name:
+            raise ModelError(f"{self.place}: {name!r} is the champion already")
+        return self._move(kind, "promote", name, by, reason)
+
+    def rollback(self, kind: str, *, by: str, reason: str = "") -> Move:
+        """Brings back the champion before the present one; done again, the one before that.
+
+        Before the first one there was none, so that sessions begin without a model again.
+
+        Raises:
+            ModelError: there is no champion to take back, or the one before cannot be read.
+            StoreError: the store cannot be written.
+        """
+        line = champions(self.history(kind))
+        if not line:
+            raise ModelError(
+                f"{self.place}: no model of kind {kind!r} is champion: none to take back"
+            )
+        before = line[-2] if len(line) > 1 else ""
+        if before:
+            self.document(before)
+        return self._move(kind, "rollback", before, by, reason)
+
+    def _move(self, kind: str, action: Action, name: str, by: str, reason: str) -> Move:
+        moves = self.history(kind)
+        number = moves[-1].number + 1 if moves else 1
+        before = moves[-1].name if moves else ""
+        now = datetime.now(UTC)
+        move = Move(kind, number, action, name, before, now, by, " ".join(reason.split()))
+        text = json.dumps(asdict(move), default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        self._documents(MOVES).claim(f"{kind}-{number:06d}-{digest}", text)
+        return move
+
+    def _ever(self, kind: str) -> set[str]:
+        return {name for move in self.history(kind) for name in (move.name, move.before)}
+
+    def _missing(self, kind: str, name: str, otherwise: str) -> str:
+        damaged = [line for line in self._documents(kind).problems if name in line]
+        return f"{self.place}: {damaged[0] if damaged else f'{otherwise}: {name!r}'}"
+
+
+def champions(moves: Sequence[Move]) -> list[str]:
+    """The line of champions that lead to the present one, which is the last; empty: none.
+
+    A promotion adds to it, a rollback cuts it behind what it went back to.
+    """
+    line: list[str] = []
+    for move in moves:
+        if move.action == "promote":
+            line.append(move.name)
+        elif not move.name:
+            line.clear()
+        elif move.name in line:
+            while line[-1] != move.name:
+                line.pop()
+        else:
+            line.append(move.name)
+    return line
+
+
+def serves(card: Card, target: str) -> bool:
+    """Whether a model was shown to be of use for a target."""
+    return card.anywhere or target in card.serves
+
+
+def name_of(kind: str, document: str) -> str:
+    """What a model is called: its kind and 12 hexadecimal digits of its content's hash."""
+    name = f"{kind}-{hashlib.sha256(document.encode()).hexdigest()[:12]}"
+    if not _NAME.fullmatch(name):
+        raise ModelError(f"{kind!r} is no kind of machine")
+    return name
+
+
+def kind_of(name: str) -> str:
+    """The kind of machine of a model.
+
+    Raises:
+        ModelError: that is no model's name.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise ModelError(f"{name!r} is no name of a model, such as llvm-0123456789ab")
+    return found[1]
+
+
+def seen_hashes(ids: Sequence[str]) -> NDArray[np.uint64]:
+    """64 bits for each record id."""
+    import pandas as pd
+
+    return np.asarray(pd.util.hash_array(np.array(ids, dtype=object), categorize=False))
+
+
+def _card_text(card: Card) -> bytes:
+    return _form().dump_json(card)
+
+
+def _read_card(content: bytes) -> Card:
+    from pydantic import ValidationError
+
+    try:
+        card: Card = _form().validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"its card cannot be read ({where}: {first['msg']})") from None
+    return card
+
+
+def _form() -> Any:
+    global _card_form
+    if _card_form is None:
+        from pydantic import TypeAdapter
+
+        _card_form = TypeAdapter(Card)
+    return _card_form
+
+
+_card_form: Any = None
+
+
+def _read_move(content: bytes) -> Move | None:
+    """None for what is no move: a damaged one must not end every search of the store."""
+    try:
+        found = json.loads(content)
+        at = datetime.fromisoformat(found["at"])
+        texts = [found[name] for name in ("kind", "action", "name", "before", "by", "reason")]
+        if found["action"] not in get_args(Action) or not all(isinstance(t, str) for t in texts):
+            return None
+        if at.tzinfo is None or (found["name"] and not _NAME.fullmatch(found["name"])):
+            return None
+        return Move(**{**found, "number": int(found["number"]), "at": at})
+    except (ValueError, KeyError, TypeError):
+        return None
