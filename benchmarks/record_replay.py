@@ -28,10 +28,10 @@ from tilework.model import XGBModel
 from tilework.model.plain import PlainModel
 from tilework.record import Record
 from tilework.search import PolicyParams, SketchPolicy
+from tilework.search.corpus import keep_workloads
 from tilework.search.known import observations
 from tilework.search.options import PLAIN_POLICY
 from tilework.search.seeding import generator
-from tilework.search.warm import keep_workloads
 from tilework.space import SearchSpace, space_of
 from tilework.target import Target
 from tilework.target.identity import identity_of

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
+from storage import trials
 from storage.documents import Documents
 from storage.files import Location
 from storage.index import KEY_COLUMNS, Index, keys_in
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tilework.target.identity import DeviceIdentity
+    from tilework.trials import Trials
 
 _TRIES = 8
 _FEW_FILES = 3
@@ -266,6 +268,12 @@ class RecordStore:
         """All of `scan` as one table, in no order."""
         wanted = to_table([]).select(list(columns)) if columns is not None else to_table([])
         return pa.concat_tables([wanted, *self.scan(columns, keys=keys)])
+
+    def trials(self, target: str, workload_keys: Collection[str]) -> Iterator[Trials]:
+        """See `tilework.trials.TrialLog`."""
+        keys = [(target, key) for key in workload_keys]
+        for table in self.scan(trials.COLUMNS, keys=keys):
+            yield from trials.split(table)
 
     def read(self) -> list[Record]:
         """All readable records, whatever their version and target, oldest first."""

@@ -110,7 +110,7 @@ class FakeDraft:
         return FakeDraft(multiplied(self.parameters, self.factors, factors))
 
     def machine(self, target):
-        return {"slope": dict(self.factors).get("slope", 1.0), "cores": float(target.num_cores)}
+        return {"slope": dict(self.factors).get("slope", 1.0), "threads": float(target.num_cores)}
 
     def features(self, sketch, rows):
         table = np.zeros((len(rows), sketch.blocks, len(FEATURES)), dtype=np.float32)

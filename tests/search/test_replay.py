@@ -15,10 +15,10 @@ from tilework.model.draft import draft_of
 from tilework.model.plain import PlainModel
 from tilework.record import MemoryHistory, Status
 from tilework.search import PolicyParams, SketchPolicy, TuningOptions, TuningSession
+from tilework.search.corpus import keep_workloads
 from tilework.search.options import PLAIN_POLICY
 from tilework.search.replay import Course, Replay, replay_search
 from tilework.search.tune import run_round
-from tilework.search.warm import keep_workloads
 from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask

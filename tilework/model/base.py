@@ -44,6 +44,7 @@ class Batch:
         draft: the analytic model of the machine that the sketch is for.
         reference_s: drafted seconds that count as relative throughput 1 where a model has seen no
             candidate of the task; the fastest of the batch if None.
+        device: on which its candidates were or will be measured; empty where that is one for all.
     """
 
     workload_key: str
@@ -52,6 +53,7 @@ class Batch:
     rows: Rows
     draft: Draft
     reference_s: float | None = None
+    device: str = ""
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -27,6 +27,7 @@ from tilework.measure.records import to_records
 from tilework.model import CostModel, Observation, XGBModel
 from tilework.record import Purpose, Record, RecordLog, best_of, new_writer
 from tilework.search.budget import Budget
+from tilework.search.corpus import keep_workloads, other_workloads
 from tilework.search.failures import TaskFailure, task_failure
 from tilework.search.finals import FINAL_SHARE, TimesFinals, as_candidates, finalists
 from tilework.search.known import observations
@@ -37,7 +38,6 @@ from tilework.search.pool import PoolSpace
 from tilework.search.protocol import MeasurerLike, Task
 from tilework.search.report import Round, TaskRow, TuneResult, round_metrics, task_rows
 from tilework.search.scheduler import TaskScheduler
-from tilework.search.warm import keep_workloads, other_workloads
 from tilework.target.identity import DeviceIdentity, identity_of
 
 HOPELESS_TRIALS = 32

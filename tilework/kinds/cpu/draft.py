@@ -42,7 +42,8 @@ class CpuDraft:
     def machine(self, target: Target) -> dict[str, float]:
         """See `tilework.model.draft.Draft`."""
         found = self._machine(target)
-        return {name: float(getattr(found, name)) for name in DESCRIBING}
+        numbers = {name: float(getattr(found, name)) for name in DESCRIBING}
+        return {**numbers, "threads": float(found.cores)}
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """Feature matrix (P, S, F): one row per candidate and block."""

@@ -117,6 +117,6 @@ PARAMETERS: tuple[str, ...] = tuple(f.name for f in fields(Machine) if f.type ==
 DESCRIBING: tuple[str, ...] = (
     "clock_hz", "fma_ports", "load_ports", "broadcast_ports", "latency", "lanes", "registers",
     "l1_bytes", "l2_bytes", "l3_bytes", "l2_rate", "l3_rate", "memory_rate", "memory_cores",
-    "fork_cycles", "cores",
+    "fork_cycles",
 )  # fmt: skip
-"""Numbers that tell one machine from another."""
+"""Numbers that tell one machine from another, besides its threads."""

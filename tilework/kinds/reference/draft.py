@@ -83,7 +83,7 @@ class ReferenceDraft:
     def machine(self, target: Target) -> dict[str, float]:
         """See `tilework.model.draft.Draft`."""
         step, region = self._clock()
-        return {"step_s": step, "region_s": region, "cores": float(target.num_cores)}
+        return {"step_s": step, "region_s": region, "threads": float(target.num_cores)}
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """See `tilework.model.draft.Draft`."""

@@ -13,9 +13,9 @@ from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.records import to_records
 from tilework.model import XGBModel
 from tilework.model.draft import draft_of
-from tilework.record import MemoryHistory, Status
-from tilework.search import PolicyParams, TuningOptions, TuningSession, warm
-from tilework.search.warm import choose, keep_workloads, nearest, other_workloads
+from tilework.record import MemoryHistory, Purpose, Status
+from tilework.search import PolicyParams, TuningOptions, TuningSession, corpus
+from tilework.search.corpus import choose, keep_workloads, lessons, nearest, other_workloads
 from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
@@ -120,7 +120,7 @@ def test_a_session_keeps_what_its_tasks_compute():
 
 
 def test_of_too_many_workloads_the_nearest_teach(history, monkeypatch):
-    monkeypatch.setattr(warm, "WARM_RECORDS", 2 * warm.LEAST_SHARE)
+    monkeypatch.setattr(corpus, "WARM_RECORDS", 2 * corpus.LEAST_SHARE)
     for size in (8, 16, 32, 96, 1024):
         history.append(_records(_task(size), 30, f"run{size}"))
         keep_workloads(history, [_task(size)])
@@ -128,7 +128,7 @@ def test_of_too_many_workloads_the_nearest_teach(history, monkeypatch):
         found = other_workloads(history, [_task(mine)])
         keys = {o.batch.workload_key for o in found}
         assert keys == {_task(size).workload_key for size in near}
-        assert sum(len(o.batch) for o in found) == 2 * warm.LEAST_SHARE
+        assert sum(len(o.batch) for o in found) == 2 * corpus.LEAST_SHARE
 
 
 def test_records_of_other_devices_teach_nothing(history):
@@ -153,3 +153,33 @@ def test_likeness_of_workloads():
         assert shape_of(odd) is None
     documents = {"b": "{}", "a": "", "near": dag_to_json(_task(64).compute_dag)}
     assert nearest(documents, [_task(128)]) == ["near", "a", "b"]
+
+
+def test_lessons_of_several_targets_and_devices(history):
+    one = TARGET.with_cores(1)
+    other = replace(_task(64), target=one)
+    history.append(_records(other, 30, "one"))
+    moved = [replace(r, device_id="b-2") for r in _records(other, 20, "moved")]
+    history.append(moved)
+    found = lessons(history, [str(TARGET), str(one), "nonsense"])
+    here = history.read()[0].device_id
+    expected = [(str(one), "b-2", 20), (str(one), here, 30), (str(TARGET), here, 40)]
+    assert sorted((str(f.target), f.device, len(f)) for f in found) == sorted(expected)
+    found = [next(f for f in found if len(f) == count) for count in (20, 30, 40)]
+    assert found[0].observations[0].batch.features.shape[0] == 20
+    assert len(lessons(history, [str(one)], keep=lambda key, _: False)) == 0
+    few = lessons(history, [str(TARGET), str(one)], most=60)
+    assert [len(f) for f in few] == [20, 20, 20]
+    fastest = {min(o.latency_s.min() for o in f.observations) for f in found}
+    assert {min(o.latency_s.min() for o in f.observations) for f in few} == fastest
+
+
+def test_finals_replace_what_was_measured_alone(history):
+    (key,) = history.workload_keys(str(TARGET))
+    record = min(history.of(key, str(TARGET)), key=lambda r: r.latency_s)
+    verdict = 2 * record.latency_s
+    history.append([replace(record, record_id="final", purpose=Purpose.final, latency_s=verdict)])
+    (found,) = lessons(history, [str(TARGET)])
+    assert len(found) == 40
+    latency = np.concatenate([o.latency_s for o in found.observations])
+    assert verdict in latency and record.latency_s not in latency
