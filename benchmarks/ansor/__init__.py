@@ -1,6 +1,6 @@
 """A yardstick: Ansor's own search, restated in this engine.
 
-After the description of the original (TVM's auto-scheduler, version 0.14; Zheng et al., OSDI 2020):
+After the description of the original (TVM's auto-scheduler, release 0.14; OSDI 2020):
 its sketches (`tilework.space.ansor`), random annotation, mutation without crossover, selection in
 proportion to scores, batches of the best and a few at random, and boosted trees over 164 features
 of every store, which know nothing before they have 100 measurements. What it shares with

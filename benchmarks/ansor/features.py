@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from functools import reduce as fold
 
 import numpy as np
-from ansor.operations import NAMES as OPERATIONS
-from ansor.program import Access, Loop, Store, stores_of
 from numpy.typing import NDArray
 
+from ansor.operations import NAMES as OPERATIONS
+from ansor.program import Access, Loop, Store, stores_of
 from tilework.space.sketch import Sketch
 
 Floats = NDArray[np.float64]
@@ -208,7 +208,7 @@ def _buffer(
     by = np.where(times > 0.5, 1.0 / np.maximum(times, 1.0), 2.0)
     counts = [total, unique, lines, unique_lines]
     return [
-        one * (access.kind == "read"), one * (access.kind == "write"), one * (access.kind == "both"),
+        *(one * (access.kind == kind) for kind in ("read", "write", "both")),
         *counts,
         1.0 * (kind == 1), 1.0 * (kind == 2), 1.0 * (kind == 0),
         far, apart, times,

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from ansor.operations import Operations, operations_of
 from numpy.typing import NDArray
 
+from ansor.operations import Operations, operations_of
 from tilework.dtypes import dtype_bytes
-from tilework.space.blocks import Attached, Block
+from tilework.space.blocks import Attached
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents, attached_read
 from tilework.space.sketch import Sketch
@@ -119,9 +119,9 @@ class _Positions:
     def index(self, expression: Expr) -> tuple[Index, float]:
         """Coefficients of the loops' axes in an index, and its constant."""
         divisor = 1.0
-        if isinstance(expression, Binary) and expression.op == "//":
-            if isinstance(expression.b, Const):
-                divisor, expression = float(expression.b.value), expression.a
+        match expression:
+            case Binary(op="//", a=inner, b=Const(value=value)):
+                divisor, expression = float(value), inner
         form = linear(expression)
         if form is None:
             return None, 0.0

@@ -8,11 +8,11 @@ are the published ones (release 0.14, CPU).
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+
 from ansor.features import features
 from ansor.model import AnsorModel
 from ansor.moves import Moves
-from numpy.typing import NDArray
-
 from tilework.measure.candidates import Candidate
 from tilework.record import History
 from tilework.search.known import Known, read_known

@@ -1,0 +1,268 @@
+"""Real searches side by side: ours and Ansor's, and with knowledge of another target and without.
+
+    taskset -c 1 python benchmarks/live.py baseline --work DIR [--known STORE ...]
+    taskset -c 1 python benchmarks/live.py transfer --work DIR --source STORE ... [--to TARGET]
+    python benchmarks/live.py report --work DIR
+
+``baseline``: eight layers that set no constant of the search, a few seeds each. Every arm searches
+until it is within 5 % of the best known (of all arms, seeds and of the stores given with
+``--known``), or has spent its trials. A layer's searches take turns, round by round.
+
+``transfer``: a search from scratch of 1,000 trials, and one whose store begins with the records of
+the stores given with ``--source``, until it is within 5 % of the other's best.
+
+All of it is kept in the folder ``--work``: killed and started again, it goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from _dataset import tasks_of
+from _live import Search, ansor, ours, take_turns, trials_to
+
+from storage import RecordStore
+from tilework.measure import Measurer
+from tilework.search.corpus import keep_workloads
+from tilework.target import Target
+from tilework.task import SearchTask
+
+NEAR = 1.05
+TARGET = "llvm -mcpu=x86-64-v4 -num-cores=1"
+LAYERS = {
+    "3x3 28x28x128": ("resnet-50", "conv2d+add+relu 1x28x28x128 k3 s1 -> 128"),
+    "3x3 s2 14x14x256": ("resnet-18", "conv2d+add+relu 1x14x14x256 k3 s2 -> 512"),
+    "1x1 s2 56x56x256": ("resnet-50", "conv2d+add+relu 1x56x56x256 k1 s2 -> 128"),
+    "1x1 14x14x512": ("mobilenet", "conv2d+add+relu 1x14x14x512 k1 s1 -> 512"),
+    "depthwise s2 14x14x512": ("mobilenet", "conv2d+add+relu 1x14x14x512 k3 s2 g512 -> 512"),
+    "dense 1024->1000": ("mobilenet", "dense+add 1x1024 -> 1000"),
+    "3x3 55x55x16": ("squeezenet_v1.1", "conv2d+add+relu 1x55x55x16 k3 s1 -> 64"),
+    "7x1 17x17x192": ("inception_v3", "conv2d+add+relu 1x17x17x192 k7x1 s1 -> 192"),
+}
+"""Layers by network and description: none is like one of the replayed layers."""
+ARMS = {"tilework": ours, "ansor": ansor}
+SCRATCH, WITH = "scratch", "transfer"
+
+
+def layers(target: str, names: Iterable[str]) -> dict[str, SearchTask]:
+    """The tasks of the layers for a target."""
+    where, found = Target(target), {}
+    for name in names:
+        network, desc = LAYERS[name]
+        tasks = [t for t, _ in tasks_of(network, where, "f32") if t.desc == desc]
+        if not tasks:
+            raise SystemExit(f"{network} has no task {desc!r} for {target}")
+        found[name] = tasks[0]
+    return found
+
+
+def best_known(searches: Sequence[Search], known: Sequence[RecordStore]) -> float:
+    """Seconds of the fastest program of one layer, of all searches and stores."""
+    found = [s for search in searches for s in search.course()]
+    for store in known:
+        for search in searches[:1]:
+            best = store.best(search.task.compute_dag.workload_key, str(search.task.target))
+            if best is not None and best.latency_s is not None:
+                found.append(best.latency_s)
+    return min(found, default=math.inf)
+
+
+# --- ours and the original ---------------------------------------------------------------------
+
+
+def baseline_searches(args: argparse.Namespace, name: str, task: SearchTask) -> list[Search]:
+    """Every arm's searches of a layer."""
+    return [
+        ARMS[arm](arm, name, task, seed, args.limit, args.work)
+        for seed in range(args.seeds)
+        for arm in args.arms
+    ]
+
+
+def baseline(args: argparse.Namespace, until: float) -> None:
+    """Search, layer by layer."""
+    known = [RecordStore(path, must_exist=True) for path in args.known]
+    with Measurer(Target(args.target)) as measurer:
+        for name, task in layers(args.target, args.layers).items():
+            searches = baseline_searches(args, name, task)
+            began = time.monotonic()
+
+            def goal(_: Search, searches: Sequence[Search] = searches) -> float:
+                return NEAR * best_known(searches, known)
+
+            done = take_turns(searches, measurer, goal, until)
+            spent = time.monotonic() - began
+            print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
+            if not done:
+                return
+
+
+def report_baseline(args: argparse.Namespace) -> dict[str, object]:
+    """Trials of every arm; a search that did not get there counts as its limit."""
+    known = [RecordStore(path, must_exist=True) for path in args.known]
+    print(
+        f"trials until within 5 % of the best known, {args.target}; "
+        f"median (least-most) of {args.seeds} seeds, at most {args.limit}"
+    )
+    head = f"{'layer':24s} {'best us':>8s}" + "".join(f"{a + ':':>28s}" for a in args.arms)
+    print(head + f" {'to reach what ansor ends at':>28s}")
+    table: dict[str, object] = {}
+    for name, task in layers(args.target, args.layers).items():
+        searches = [s for s in baseline_searches(args, name, task) if s.course()]
+        if not searches:
+            continue
+        best = best_known(searches, known)
+        row: dict[str, object] = {"best_us": 1e6 * best}
+        line = f"{name:24s} {1e6 * best:8.1f}"
+        for arm in args.arms:
+            courses = [s.course() for s in searches if s.arm == arm]
+            needed = [trials_to(c, NEAR * best) or args.limit for c in courses]
+            short = sum(trials_to(c, NEAR * best) is None for c in courses)
+            ends = sorted(min(c) for c in courses)
+            row[arm] = {"needed": needed, "not_reached": short, "best_us": [1e6 * e for e in ends]}
+            line += f"{_spread(needed, short):>28s}"
+        theirs = [min(s.course()) for s in searches if s.arm == "ansor"]
+        own = [s.course() for s in searches if s.arm == "tilework"]
+        if theirs and own:
+            end = statistics.median(theirs)
+            equal = [trials_to(c, end) or args.limit for c in own]
+            row["to_their_end"] = equal
+            line += f" {_spread(equal, 0):>16s} ({1e6 * end:.1f} us)"
+        table[name] = row
+        print(line)
+    return table
+
+
+def _spread(values: Sequence[float], short: int) -> str:
+    text = f"{statistics.median(values):.0f} ({min(values):.0f}-{max(values):.0f})"
+    return text + (f", {short} not" if short else "")
+
+
+# --- with and without knowledge of another target ------------------------------------------------
+
+
+def transfer_searches(args: argparse.Namespace, name: str, task: SearchTask) -> list[Search]:
+    """Pairs of searches of a layer, from scratch and with records of other targets."""
+    work = args.work / str(task.target).replace(" ", "_")
+    return [
+        ours(arm, name, task, seed, args.scratch, work)
+        for seed in range(args.seeds)
+        for arm in (SCRATCH, WITH)
+    ]
+
+
+def transfer(args: argparse.Namespace, until: float) -> None:
+    """Search from scratch first, then with what is known of other targets."""
+    sources = [RecordStore(path, must_exist=True) for path in args.source]
+    with Measurer(Target(args.to)) as measurer:
+        for name, task in layers(args.to, args.layers).items():
+            searches = transfer_searches(args, name, task)
+            began = time.monotonic()
+            own = [s for s in searches if s.arm == SCRATCH]
+            done = take_turns(own, measurer, lambda _: 0.0, until)
+            goals = {s.seed: NEAR * min(s.course(), default=0.0) for s in own}
+            others = [s for s in searches if s.arm == WITH]
+            for search in others:
+                if not search.course():
+                    fill(search.store, sources, args.to)
+            goal_of = goals.__getitem__
+            done = done and take_turns(others, measurer, lambda s: goal_of(s.seed), until)  # noqa: B023
+            spent = time.monotonic() - began
+            print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
+            if not done:
+                return
+
+
+def fill(store: RecordStore, sources: Sequence[RecordStore], target: str) -> None:
+    """Copy what the sources know of other targets, and the model that they start from."""
+    mine = str(Target(target))
+    for source in sources:
+        records = [r for r in source.read() if r.target != mine]
+        for key in {r.workload_key for r in records}:
+            document = source.workload(key)
+            if document is not None and store.workload(key) is None:
+                store.keep_workload(key, document)
+        present = {r.record_id for r in store.read()}
+        store.append([r for r in records if r.record_id not in present])
+        champion = source.champion(Target(target).kind)
+        if champion is not None and store.champion(Target(target).kind) is None:
+            adopt(store, Target(target).kind, champion)
+
+
+def adopt(store: RecordStore, kind: str, document: str) -> None:
+    """Make a model the champion of a store."""
+    raise NotImplementedError(kind)
+
+
+def report_transfer(args: argparse.Namespace) -> dict[str, object]:
+    """Trials with and without transfer, and the ratio, pair by pair."""
+    print(f"trials until 95 % of the best of {args.scratch} trials from scratch, {args.to}")
+    print(f"{'layer':24s} {'best us':>8s} {'from scratch':>18s} {'with transfer':>18s}  share")
+    table: dict[str, object] = {}
+    shares = []
+    for name, task in layers(args.to, args.layers).items():
+        searches = transfer_searches(args, name, task)
+        pairs = []
+        for seed in range(args.seeds):
+            courses = {s.arm: s.course() for s in searches if s.seed == seed}
+            if not courses[SCRATCH] or not courses[WITH]:
+                continue
+            goal = NEAR * min(courses[SCRATCH])
+            needed = trials_to(courses[SCRATCH], goal)
+            found = trials_to(courses[WITH], goal)
+            pairs.append((needed, found or len(courses[WITH]), found is not None, goal / NEAR))
+        if not pairs:
+            continue
+        share = [b / a for a, b, _, _ in pairs]
+        shares += share
+        table[name] = {"pairs": pairs, "share": share}
+        print(
+            f"{name:24s} {1e6 * min(p[3] for p in pairs):8.1f} "
+            f"{_spread([p[0] for p in pairs], 0):>18s} "
+            f"{_spread([p[1] for p in pairs], sum(not p[2] for p in pairs)):>18s}  "
+            f"{statistics.median(share):.2f}"
+        )
+    if shares:
+        print(f"share: median {statistics.median(shares):.3f}, worst {max(shares):.3f}")
+        table["share"] = {"median": statistics.median(shares), "worst": max(shares)}
+    return table
+
+
+def main() -> None:
+    """Search, or print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["baseline", "transfer", "report"])
+    parser.add_argument("--work", type=Path, required=True, help="folder that keeps everything")
+    parser.add_argument("--layers", default=",".join(LAYERS), help="names, separated by commas")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--target", default=TARGET, help="of ours against the original")
+    parser.add_argument("--limit", type=int, default=400, help="trials of each search of these")
+    parser.add_argument("--known", nargs="*", type=Path, default=[], help="stores of good programs")
+    parser.add_argument("--to", default="llvm -mcpu=x86-64-v3 -num-cores=1")
+    parser.add_argument("--source", nargs="*", type=Path, default=[], help="stores to learn from")
+    parser.add_argument("--scratch", type=int, default=1000, help="trials from scratch")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="then stop, to go on later")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    args.layers, args.arms = args.layers.split(","), args.arms.split(",")
+    unknown = [n for n in args.layers if n not in LAYERS] + [a for a in args.arms if a not in ARMS]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; layers: {', '.join(LAYERS)}")
+    until = time.monotonic() + 60 * args.minutes
+    if args.what == "report":
+        found = {"baseline": report_baseline(args), "transfer": report_transfer(args)}
+        if args.json:
+            args.json.write_text(json.dumps(found, indent=1))
+    else:
+        {"baseline": baseline, "transfer": transfer}[args.what](args, until)
+
+
+if __name__ == "__main__":
+    main()
