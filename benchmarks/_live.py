@@ -62,9 +62,7 @@ def trials_to(course: Sequence[float], limit_s: float) -> int | None:
     return next((n for n, seconds in enumerate(course, 1) if seconds <= limit_s), None)
 
 
-def ours(
-    arm: str, layer: str, task: SearchTask, seed: int, limit: int, work: Path
-) -> Search:
+def ours(arm: str, layer: str, task: SearchTask, seed: int, limit: int, work: Path) -> Search:
     """A session as users have it, of one task; what its store holds already is what it knows."""
     store, run_id = _store(work, arm, layer, seed)
     options = TuningOptions(
@@ -74,18 +72,14 @@ def ours(
 
     def one_round(measurer: Measurer) -> bool:
         if not sessions:  # made late: it drafts the task, and reads the store
-            sessions.append(
-                TuningSession([task], None, options, store, run_id=run_id, seed=seed)
-            )
+            sessions.append(TuningSession([task], None, options, store, run_id=run_id, seed=seed))
         index = sessions[0].next_task()
         return index is not None and run_round(sessions[0], index, measurer) is not None
 
     return Search(arm, layer, seed, task, store, run_id, limit, one_round)
 
 
-def ansor(
-    arm: str, layer: str, task: SearchTask, seed: int, limit: int, work: Path
-) -> Search:
+def ansor(arm: str, layer: str, task: SearchTask, seed: int, limit: int, work: Path) -> Search:
     """The original's search in its own space."""
     task = ansor_task(task)
     store, run_id = _store(work, arm, layer, seed)

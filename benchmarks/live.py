@@ -8,8 +8,9 @@
 until it is within 5 % of the best known (of all arms, seeds and of the stores given with
 ``--known``), or has spent its trials. A layer's searches take turns, round by round.
 
-``transfer``: a search from scratch of 1,000 trials, and one whose store begins with the records of
-the stores given with ``--source``, until it is within 5 % of the other's best.
+``transfer``: a search from scratch of 1,000 trials for ``--to``, and one whose store begins with
+the records of ``--target``, and the model, of the stores given with ``--source``; until it is
+within 5 % of the other's best.
 
 All of it is kept in the folder ``--work``: killed and started again, it goes on.
 """
@@ -22,6 +23,7 @@ import math
 import statistics
 import time
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from _dataset import tasks_of
@@ -29,11 +31,12 @@ from _live import Search, ansor, ours, take_turns, trials_to
 
 from storage import RecordStore
 from tilework.measure import Measurer
-from tilework.search.corpus import keep_workloads
+from tilework.record import Record
 from tilework.target import Target
 from tilework.task import SearchTask
 
 NEAR = 1.05
+"""A program that takes at most so many times as long as the best is near it."""
 TARGET = "llvm -mcpu=x86-64-v4 -num-cores=1"
 LAYERS = {
     "3x3 28x28x128": ("resnet-50", "conv2d+add+relu 1x28x28x128 k3 s1 -> 128"),
@@ -160,6 +163,7 @@ def transfer_searches(args: argparse.Namespace, name: str, task: SearchTask) -> 
 def transfer(args: argparse.Namespace, until: float) -> None:
     """Search from scratch first, then with what is known of other targets."""
     sources = [RecordStore(path, must_exist=True) for path in args.source]
+    knowledge = Knowledge(sources, args.target)
     with Measurer(Target(args.to)) as measurer:
         for name, task in layers(args.to, args.layers).items():
             searches = transfer_searches(args, name, task)
@@ -170,7 +174,7 @@ def transfer(args: argparse.Namespace, until: float) -> None:
             others = [s for s in searches if s.arm == WITH]
             for search in others:
                 if not search.course():
-                    fill(search.store, sources, args.to)
+                    knowledge.give(search.store)
             goal_of = goals.__getitem__
             done = done and take_turns(others, measurer, lambda s: goal_of(s.seed), until)  # noqa: B023
             spent = time.monotonic() - began
@@ -179,25 +183,38 @@ def transfer(args: argparse.Namespace, until: float) -> None:
                 return
 
 
-def fill(store: RecordStore, sources: Sequence[RecordStore], target: str) -> None:
-    """Copy what the sources know of other targets, and the model that they start from."""
-    mine = str(Target(target))
-    for source in sources:
-        records = [r for r in source.read() if r.target != mine]
-        for key in {r.workload_key for r in records}:
-            document = source.workload(key)
-            if document is not None and store.workload(key) is None:
+class Knowledge:
+    """What searches with transfer begin with: records of one target, and a model of others.
+
+    Args:
+        sources: stores; the first champion of theirs is the model.
+        target: whose records count.
+    """
+
+    def __init__(self, sources: Sequence[RecordStore], target: str) -> None:
+        self._sources, self._target = sources, str(Target(target))
+        self._kind = Target(target).kind
+
+    @cached_property
+    def _records(self) -> list[Record]:
+        found = [r for s in self._sources for r in s.read() if r.target == self._target]
+        return list({r.record_id: r for r in found}.values())
+
+    def give(self, store: RecordStore) -> None:
+        """Copy it to a store."""
+        for key in {r.workload_key for r in self._records}:
+            texts = (source.workload(key) for source in self._sources)
+            document = next((text for text in texts if text is not None), None)
+            if document is not None:
                 store.keep_workload(key, document)
-        present = {r.record_id for r in store.read()}
-        store.append([r for r in records if r.record_id not in present])
-        champion = source.champion(Target(target).kind)
-        if champion is not None and store.champion(Target(target).kind) is None:
-            adopt(store, Target(target).kind, champion)
-
-
-def adopt(store: RecordStore, kind: str, document: str) -> None:
-    """Make a model the champion of a store."""
-    raise NotImplementedError(kind)
+        store.append(self._records)
+        for source in self._sources:
+            name = source.models.champion_name(self._kind)
+            if name:
+                card, document = source.models.card(name), source.models.document(name)
+                kept = store.models.keep(card, document)
+                store.models.promote(kept, by="benchmark")
+                return
 
 
 def report_transfer(args: argparse.Namespace) -> dict[str, object]:
@@ -242,13 +259,17 @@ def main() -> None:
     parser.add_argument("--layers", default=",".join(LAYERS), help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--arms", default=",".join(ARMS))
-    parser.add_argument("--target", default=TARGET, help="of ours against the original")
+    parser.add_argument("--target", default=TARGET, help="searched, or known")
     parser.add_argument("--limit", type=int, default=400, help="trials of each search of these")
-    parser.add_argument("--known", nargs="*", type=Path, default=[], help="stores of good programs")
+    parser.add_argument(
+        "--known", nargs="*", type=Path, default=[], help="stores of good programs"
+    )
     parser.add_argument("--to", default="llvm -mcpu=x86-64-v3 -num-cores=1")
     parser.add_argument("--source", nargs="*", type=Path, default=[], help="stores to learn from")
     parser.add_argument("--scratch", type=int, default=1000, help="trials from scratch")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="then stop, to go on later")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="then stop, to go on later"
+    )
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     args.layers, args.arms = args.layers.split(","), args.arms.split(",")
