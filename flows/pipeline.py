@@ -82,6 +82,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
         label=spec.label,
         extend=settings.extend,
         reproduce=f"tilework reproduce {{record_id}} --store {shlex.quote(settings.store)}",
+        model=settings.model,
     )
     with hold_device(device, f"tune {spec.label}", tell=reporter.note):
         with measuring as measurer:
@@ -194,6 +195,7 @@ def _tuned(
         failures=_failures(r for r in records if r.run_id == run.session.run_id),
         gap=finished.gap,
         weights={task.workload_key: float(weight) for task, weight in weights},
+        model=run.start.text,
     )
     return Tuned(report, records)
 
@@ -202,6 +204,9 @@ def _introduce(run: TuningRun) -> None:
     reporter = current_reporter()
     plan = run.plan
     reporter.note(f"{len(plan.tasks)} distinct tasks, {sum(plan.weights)} calls")
+    if run.start.warning:
+        reporter.warn(run.start.warning)
+    reporter.note(f"begins with {run.start.text}")
     if run.resumed_rounds:
         budget = run.session.budget
         reporter.note(

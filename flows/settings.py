@@ -91,6 +91,11 @@ class TuneSettings(BaseModel):
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
     block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
     output: str = Field("", description="File for the compiled module; empty: not kept")
+    model: str = Field(
+        "champion",
+        pattern=r"^(champion|none|[a-z0-9_-]+)$",
+        description="Cost model to begin with: the champion, none, or one's name",
+    )
 
     def resolved_target(self) -> Target:
         """The target with ``threads`` applied.
@@ -150,5 +155,7 @@ class TuneSettings(BaseModel):
             "device": device.id,
             "rules": space_of(target).version,
         }
+        if self.model != "champion":  # what begins with another model is another run
+            identity["model"] = self.model
         text = json.dumps(identity, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

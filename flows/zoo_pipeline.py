@@ -268,6 +268,9 @@ def _introduce(zoo: Zoo) -> None:
         plan = lane.run.plan
         names = ", ".join(dict.fromkeys(plan.label))
         reporter.note(f"{lane.run.target}: {len(plan.tasks)} distinct tasks of {names}")
+        if lane.run.start.warning:
+            reporter.warn(lane.run.start.warning)
+        reporter.note(f"{lane.run.target}: begins with {lane.run.start.text}")
     if zoo.resumed_rounds:
         reporter.note(
             f"found {zoo.resumed_rounds} finished rounds of this run "

@@ -141,6 +141,7 @@ class TuneReport:
     workload. ``stopped`` says why the search ended; ``resumed_rounds`` were
     found in the store and not measured again; ``failures`` counts measurements by status. ``gap``
     says, where the network takes over a tenth longer than its tasks on record, which kernels do.
+    ``model`` says which cost model the search began with.
     For a simulated target there is no module, no check and no timing.
     """
 
@@ -158,6 +159,7 @@ class TuneReport:
     failures: dict[str, int] = field(default_factory=dict)
     gap: tuple[str, ...] = ()
     weights: dict[str, float] = field(default_factory=dict)
+    model: str = ""
 
     @property
     def verdict(self) -> str:

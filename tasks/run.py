@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tasks import goals
+from tasks import goals, starts
 from tasks.patience import Result, SearchClock, Tell, patiently
 from tasks.report import Progress
 from tilework.target.identity import identity_of
@@ -38,6 +38,8 @@ class SearchPlan:
         label: the network's name in the records; or one for each task.
         extend: spend the budget on top of what the run has spent before; see `tasks.goals`.
         reproduce: command line that measures a record again, for messages.
+        model: what the search begins with: "champion", "none", or a model's name; see
+            `tasks.starts`.
     """
 
     tasks: Sequence[SearchTask]
@@ -48,6 +50,7 @@ class SearchPlan:
     label: str | Sequence[str] = ""
     extend: bool = False
     reproduce: str = ""
+    model: str = starts.CHAMPION
 
 
 class TuningRun:
@@ -55,6 +58,7 @@ class TuningRun:
 
     Attributes:
         device: what measures: its own records count.
+        start: the cost model that it began with.
         resumed_rounds: rounds of this run that the store held when it was opened.
     """
 
@@ -67,6 +71,7 @@ class TuningRun:
             tell: gets a warning each time that something has to be tried again.
         """
         from tilework.measure.records import from_records
+        from tilework.model import XGBModel
         from tilework.search import TuningSession
 
         self.plan = plan
@@ -76,12 +81,14 @@ class TuningRun:
         self.measurer = measurer
         self.tell = tell
         self.clock = SearchClock()
+        self.start = starts.begin(store, plan, self.target)
         self.session: TuningSession = TuningSession(
             plan.tasks,
             plan.weights,
             plan.options,
             store,
             run_id=plan.run_id,
+            model=self.start.model or XGBModel(plan.seed),
             seed=plan.seed,
             network=plan.label,
             clock=self.clock,

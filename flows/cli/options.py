@@ -75,6 +75,14 @@ MinGain = Annotated[
 Extend = Annotated[
     bool, typer.Option("--extend", help="Spend the budget on top of what was spent before.")
 ]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="champion|none|NAME",
+        help="Cost model to begin with; see `tilework model list`.",
+    ),
+]
 Prefect = Annotated[
     bool | None,
     typer.Option(

@@ -47,6 +47,7 @@ def tune(
     sparse: options.Sparse = "",
     block: options.Block = "",
     output: options.Output = None,
+    model: options.Model = "champion",
     prefect: options.Prefect = None,
     json: options.Json = False,
 ) -> None:
@@ -93,6 +94,7 @@ def tune(
         sparse=sparse,
         block=block,
         output=f"{label}.tw" if output is None else output,
+        model=model,
     )
     resolved = settings.resolved_target()  # a bad target ends here, before anything is loaded
     given = network_options(
@@ -151,6 +153,7 @@ def _document(report: TuneReport) -> dict[str, Any]:
         "network": report.network,
         "target": report.target,
         "store": report.store,
+        "model": report.model,
         "module": report.module,
         "rounds": progress.rounds,
         "resumed_rounds": report.resumed_rounds,
@@ -211,6 +214,8 @@ def print_report(report: TuneReport, options: str = "") -> None:
             f"{report.check.max_rel_error:.1e} ({verdict})"
         )
     out.print(f"\nRecords: {report.store}   (run {report.run_id})")
+    if report.model:
+        out.print(f"Began with: {report.model}", markup=False)
     if report.module:
         out.print(f"Module:  {report.module}")
     out.print("\nNext:")

@@ -75,6 +75,7 @@ def summary_page(
         ("finals", f"{progress.finals} of {len(progress.rows)} tasks"),
         ("module", f"`{report.module}`" if report.module else "not kept"),
         ("target", f"`{report.target}`"),
+        ("began with", report.model or "-"),
         ("records", f"`{report.store}`, run `{report.run_id}`"),
         ("the run before", BEFORE),
     ]

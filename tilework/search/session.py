@@ -38,6 +38,7 @@ from tilework.search.pool import PoolSpace
 from tilework.search.protocol import MeasurerLike, Task
 from tilework.search.report import Round, TaskRow, TuneResult, round_metrics, task_rows
 from tilework.search.scheduler import TaskScheduler
+from tilework.search.start import champion
 from tilework.target.identity import DeviceIdentity, identity_of
 
 HOPELESS_TRIALS = 32
@@ -53,7 +54,8 @@ class TuningSession:
         options: budgets.
         history: read for what is known, appended to one round at a time.
         run_id: identity of the run; its rounds in the history are restored.
-        model: cost model; boosted trees if None.
+        model: cost model; if None, boosted trees that go on from the history's champion
+            (`tilework.search.start`), or begin with nothing.
         seed: of every random choice.
         network: name kept in the records; or one for each task.
         space_of: search space of a task.
@@ -98,6 +100,9 @@ class TuningSession:
         self.budget = Budget(options, len(tasks), clock)
         self.tasks, self.weights = list(tasks), weights
         self.history, self.run_id = history, run_id
+        spaces = [space_of(task) for task in self.tasks]
+        if model is None:
+            model = champion(history, self.tasks[0].target, spaces[0], seed)
         self.model: CostModel = XGBModel(seed) if model is None else model
         self._build_factor = build_factor
         self._networks = networks
@@ -109,10 +114,10 @@ class TuningSession:
                 self.model,
                 seed=seed,
                 params=options.policy,
-                space=space_of(task),
+                space=space,
                 device=device or identity_of(task.target),
             )
-            for task in self.tasks
+            for task, space in zip(self.tasks, spaces, strict=True)
         ]
         drafts = [policy.untuned_s for policy in self._policies]
         self.scheduler = TaskScheduler(weights, drafts, options)

@@ -43,7 +43,7 @@ def tune(
         history: read for what is known, appended to one round at a time.
         measurer: measures each round's candidates.
         run_id: the same id goes on with an interrupted run; a new one from the time if None.
-        model: cost model; boosted trees if None.
+        model: cost model; if None, boosted trees that go on from the history's champion.
         seed: of every random choice.
         network: name kept in the records; or one for each task.
         callbacks: called in order after every committed round.
