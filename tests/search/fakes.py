@@ -52,7 +52,7 @@ class FakeSketch:
         drawn = rng.integers(0, self.cardinality, (4 * n + 16, self.num_decisions))
         return drawn[self.valid(drawn)][:n].astype(np.int32)
 
-    def mutate(self, rng, rows):
+    def mutate(self, rng, rows, taken=None):
         children = rows.copy()
         for share in (1.0, 0.3):
             at = np.flatnonzero(rng.random(len(rows)) < share)

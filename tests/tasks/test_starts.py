@@ -53,7 +53,9 @@ def keep(store):
 
 
 def plan(**changes) -> SearchPlan:
-    base = SearchPlan([FakeTask("conv")], [1.0], TuningOptions(num_measure_trials=8), "run", seed=3)
+    base = SearchPlan(
+        [FakeTask("conv")], [1.0], TuningOptions(num_measure_trials=8), "run", seed=3
+    )
     return replace(base, **changes)
 
 

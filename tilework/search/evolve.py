@@ -31,7 +31,7 @@ def evolve(
         parents = archive.best(params.population)
         chosen = parents.take(_ranked_choice(rng, len(parents), params.population))
         fresh = space.sample(rng, int(params.immigrants * params.population))
-        children = space.offspring(rng, chosen, params.crossover, params.mutation)
+        children = space.offspring(rng, chosen, params.crossover, params.mutation, archive)
         new = concatenate([children, fresh]).unique().without(archive.key)
         if len(new):
             archive = concatenate([archive, evaluate(new)])

@@ -32,7 +32,7 @@ class PolicyParams:
         hopeless: random picks drafted slower than this many times the best draft are left out.
     """
 
-    population: int = 2048
+    population: int = 1536
     generations: int = 4
     keep: int = 8
     measured_share: float = 0.05
@@ -49,6 +49,7 @@ class PolicyParams:
 
 
 PLAIN_POLICY = PolicyParams(
+    population=2048,
     crossover=0.0,
     immigrants=0.0,
     near_share=0.0,
@@ -128,7 +129,7 @@ EFFORTS: dict[str, TuningOptions] = {
         seconds=37,
         min_share=0.006,
         finalists=3,
-        policy=PolicyParams(population=768, generations=2, neighbours=48),
+        policy=PolicyParams(population=576, generations=2, neighbours=48),
     ),
     "quick": TuningOptions(
         seconds=660,
@@ -137,7 +138,7 @@ EFFORTS: dict[str, TuningOptions] = {
         min_share=0.002,
         per_task_early_stopping=512,
         min_gain=0.0005,
-        policy=PolicyParams(population=1536, generations=3),
+        policy=PolicyParams(population=1152, generations=3),
     ),
     "full": TuningOptions(
         seconds=3300,
@@ -146,7 +147,7 @@ EFFORTS: dict[str, TuningOptions] = {
         per_task_early_stopping=1200,
         min_gain=0.0001,
         finalists=6,
-        policy=PolicyParams(population=3072),
+        policy=PolicyParams(population=2304),
     ),
 }
 """Named budgets: under a minute, at most 15 minutes, up to an hour for one network."""

@@ -16,6 +16,7 @@ from tilework.space import SearchSpace, space_of
 from tilework.task import SearchTask
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_UNDONE = np.uint64(pow(int(GOLDEN), -1, 2**64))
 LOCATION_SHARE = 0.05
 """Parents that also get a child in another sketch: a change of where a stage is computed."""
 
@@ -136,6 +137,11 @@ class PoolSpace:
         with np.errstate(over="ignore"):
             return (hashes ^ (np.uint64(index + 1) * GOLDEN)) * GOLDEN
 
+    def _hashes(self, index: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """What `keys` was made from: the hashes of one sketch's rows."""
+        with np.errstate(over="ignore"):
+            return (keys * _UNDONE) ^ (np.uint64(index + 1) * GOLDEN)
+
     def empty(self) -> Pool:
         """No candidate."""
         rows = np.zeros((0, self.width), dtype=np.int32)
@@ -174,15 +180,22 @@ class PoolSpace:
             _, rows = self.rows_of(pool, index)
             for row in rows:
                 around = sketch.neighbours(row)
-                parts.append(self._made(index, around[rng.permutation(len(around))[:limit]]))
+                made = self._made(index, around[rng.permutation(len(around))])
+                parts.append(made.without(pool.key).take(slice(0, limit)))
         return concatenate(parts).unique()
 
     def offspring(
-        self, rng: np.random.Generator, parents: Pool, crossover: float, mutation: float
+        self,
+        rng: np.random.Generator,
+        parents: Pool,
+        crossover: float,
+        mutation: float,
+        known: Pool | None = None,
     ) -> Pool:
         """One child per parent, with a second parent of the same sketch for some.
 
-        A few parents have one more child, in which a stage is computed at another place.
+        A few parents have one more child, in which a stage is computed at another place. Children
+        that are mutated avoid the programs of ``known``.
         """
         parts = [self.empty()]
         for index, sketch in enumerate(self.sketches):
@@ -190,16 +203,21 @@ class PoolSpace:
             if not len(rows):
                 continue
             children = np.array(rows)
+            change = rng.random(len(rows)) < mutation
+            alone = np.ones(len(rows), dtype=bool)
             pairs = np.flatnonzero(rng.random(len(rows)) < crossover)
             if len(pairs):
                 partners = rows[rng.integers(0, len(rows), len(pairs))]
-                children[pairs] = sketch.crossover(rng, rows[pairs], partners)
-            change = rng.random(len(rows)) < mutation
-            single = np.ones(len(rows), dtype=bool)
-            single[pairs] = False
-            change |= single  # a lone parent's child is always mutated: it would be a copy
+                crossed = sketch.crossover(rng, rows[pairs], partners)
+                copies = (crossed == rows[pairs]).all(axis=1) | (crossed == partners).all(axis=1)
+                children[pairs], alone[pairs] = crossed, copies
+            change |= alone  # a child of one parent is always mutated: it would be a copy
             if change.any():
-                children[change] = sketch.mutate(rng, children[change])
+                keys = (
+                    np.zeros(0, np.uint64) if known is None else known.key[known.sketch == index]
+                )
+                taken = self._hashes(index, keys)
+                children[change] = sketch.mutate(rng, children[change], taken)
             parts.append(self._made(index, children))
             parts += self._moved(rng, index, rows)
         return concatenate(parts)

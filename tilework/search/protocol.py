@@ -78,8 +78,10 @@ class Searchable(Protocol):
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` random rows."""
 
-    def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
-        """One child of each row, with one or two decisions redrawn."""
+    def mutate(
+        self, rng: np.random.Generator, rows: Rows, taken: NDArray[np.uint64] | None = None
+    ) -> Rows:
+        """One child of each row, in which little has changed; ``taken`` are hashes to avoid."""
 
     def crossover(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
         """One child of each pair, which takes every decision from either parent."""

@@ -14,6 +14,7 @@ from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
 from tilework.space.describe import describe
+from tilework.space.moves import Moves
 from tilework.space.nest import BlockNest
 from tilework.space.plan import StagePlan
 from tilework.space.protocol import space_of
@@ -153,22 +154,27 @@ class Sketch:
             out[:, columns] = rows[rng.integers(len(rows), size=n)][:, columns]
         return out[self.valid(out)]
 
-    def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
-        """Rows with one or two decisions redrawn; an invalid child falls back to its parent."""
-        out = rows.copy()
-        if not len(rows):
-            return out
-        for share in (1.0, 0.3):
-            which = rng.integers(len(self.decisions), size=len(rows))
-            apply = rng.random(len(rows)) < share
-            for i, d in enumerate(self.decisions):
-                at = np.flatnonzero((which == i) & apply)
-                if len(at):
-                    picks = d.choices[rng.integers(len(d.choices), size=len(at))]
-                    out[at[:, None], d.columns] = picks
-        bad = ~self.valid(out)
-        out[bad] = rows[bad]
-        return out
+    def mutate(
+        self,
+        rng: np.random.Generator,
+        rows: Rows,
+        taken: NDArray[np.uint64] | None = None,
+    ) -> Rows:
+        """One child of each row by the moves of `tilework.space.moves`.
+
+        Children are other programs than all parents, than each other and than those of the row
+        hashes ``taken``, or, where none was found in a few draws, copies of their parents.
+        """
+        return self._moves.children(rng, rows, self._judged, taken)
+
+    @cached_property
+    def _moves(self) -> Moves:
+        return Moves(self.by_block)
+
+    def _judged(self, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        """Which rows of table entries are valid, and the identity of each."""
+        nests = self.nests(rows)
+        return self._within_limits(nests), self._hashed(self._plain(rows, nests))
 
     def crossover(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
         """Children that take each decision from either parent; invalid ones fall back to ``a``."""
@@ -207,16 +213,20 @@ class Sketch:
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows lower to a program within the target's limits (all others are refused)."""
+        ok = np.all(rows >= 0, axis=1)
+        return np.asarray(ok & self._within_limits(self.nests(np.maximum(rows, 0))))
+
+    def _within_limits(self, nests: Sequence[BlockNest]) -> NDArray[np.bool_]:
         space = space_of(self.target)
-        ok: NDArray[np.bool_] = np.all(rows >= 0, axis=1)
-        for nest in self.nests(np.maximum(rows, 0)):
-            ok &= space.valid(nest, self.target)
-        return ok
+        return np.logical_and.reduce([space.valid(nest, self.target) for nest in nests])
 
     def canonical(self, rows: Rows) -> Rows:
         """The rows with columns that have no effect set to zero: the same programs."""
+        return self._plain(rows, self.nests(rows))
+
+    def _plain(self, rows: Rows, nests: Sequence[BlockNest]) -> Rows:
         out, space = rows.copy(), space_of(self.target)
-        for own, nest in zip(self.by_block, self.nests(rows), strict=True):
+        for own, nest in zip(self.by_block, nests, strict=True):
             plain = space.canonical(nest)
             for d in own:
                 if d.kind in plain:
@@ -227,7 +237,9 @@ class Sketch:
 
     def row_hash(self, rows: Rows) -> NDArray[np.uint64]:
         """A 64-bit identity of each row's program: columns without effect do not count."""
-        rows = self.canonical(rows)
+        return self._hashed(self.canonical(rows))
+
+    def _hashed(self, rows: Rows) -> NDArray[np.uint64]:
         h = np.full(len(rows), 1469598103934665603 + self.id, np.uint64)
         with np.errstate(over="ignore"):
             for c in range(rows.shape[1]):
