@@ -1,0 +1,290 @@
+"""What was best for other machines, and for workloads that are alike, as rows of a task's space.
+
+A guest is a candidate: how fast it was where it comes from is no part of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+import numpy as np
+
+from tilework.cache import BoundedCache
+from tilework.errors import TileworkError
+from tilework.model.draft import draft_of
+from tilework.record import Catalogue, History, Purpose, Record, WorkloadLog
+from tilework.space import SearchSpace, space_of
+from tilework.space.decision import Rows
+from tilework.space.sketch import Sketch
+from tilework.target import Target
+from tilework.target.identity import DeviceIdentity
+from tilework.task import SearchTask, rules_of
+from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
+from tilework.travel.likeness import Shape, distance, shape_of
+from tilework.travel.mapped import Reach, alternatives
+from tilework.travel.structure import gap
+
+ALIKE = 6.0
+"""How far (`tilework.travel.likeness.distance`) a workload may be whose schedules are tried."""
+_TARGETS = 6
+"""Of so many targets, the nearest first, records are looked up."""
+_ALIKE_WORKLOADS = 3
+_ALTERNATIVES = 16
+"""Rows near what a record asks for, of which the draft model takes one."""
+_PARALLEL = 64
+_STRAY = 0.02
+"""What a row loses by the draft's word for each unit that it lies from what was asked for."""
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A schedule of a task that comes from elsewhere.
+
+    Attributes:
+        sketch_id, row: in the task's space, valid.
+        record_id, device: of the record that it comes from.
+        origin: the target that the record is of, as text.
+        workload: name of the workload that it is of; empty if it is the task's own.
+        predicted_s: what the draft model expects of it here.
+    """
+
+    sketch_id: int
+    row: tuple[int, ...]
+    record_id: str
+    device: str
+    origin: str
+    workload: str
+    predicted_s: float
+
+    @property
+    def text(self) -> str:
+        """Where it comes from, for people."""
+        return f"{self.workload} on {self.origin}" if self.workload else self.origin
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """Records of one workload and target: ``task`` is what they are of."""
+
+    task: SearchTask
+    records: tuple[Record, ...]
+    workload: str
+
+
+_DAGS: BoundedCache[str, SearchTask | None] = BoundedCache(256)
+_SHAPES: BoundedCache[str, Shape | None] = BoundedCache(8192)
+"""By workload key: a document says the same whenever it is read."""
+
+
+def guests(
+    task: SearchTask,
+    history: History,
+    *,
+    device: DeviceIdentity | None = None,
+    most: int = 8,
+    direct: bool = False,
+) -> list[Guest]:
+    """The best schedules of other targets and of alike workloads, mapped into the task's space.
+
+    Those of the task's own workload come first, the nearest machine's before others'; each target
+    gives one in turn. The same task and records give the same guests, in any process.
+
+    Args:
+        task: what they are for; its own records of its own target are no guests.
+        history: asked for what it has of other targets if it is a `Catalogue`, and of other
+            workloads if it is a `WorkloadLog` too; else for the target's relatives only.
+        device: records of alike workloads of the task's own target count as of this device
+            before those of others.
+        most: so many at most, no two of them the same program.
+        direct: leave out rewritten DAGs (Winograd).
+    """
+    found: list[Guest] = []
+    seen: set[tuple[int, int]] = set()
+    space = SearchSpace.of(task)
+    for stream in (_own_workload(task, history), _alike_workloads(task, history, device)):
+        sources = list(stream) if len(found) < most else []
+        lists = [_from(task, space, source, direct) for source in sources]
+        for together in zip_longest(*lists):
+            for guest in together:
+                if guest is None or len(found) >= most:
+                    continue
+                sketch = space.sketch(guest.sketch_id)
+                name = guest.sketch_id, int(sketch.row_hash(np.array([guest.row], np.int32))[0])
+                if name not in seen:
+                    seen.add(name)
+                    found.append(guest)
+    return found
+
+
+# --- where to look ---------------------------------------------------------------------------
+
+
+def far(one: Target, other: Target) -> float:
+    """How unlike two machines of a kind are as far as schedules go; 0 for equal ones."""
+    a, b = Reach.of(one), Reach.of(other)
+    weights = {"lanes": 2.0, "registers": 1.0, "threads": 0.5, "l1_bytes": 0.25, "l2_bytes": 0.25}
+    out = sum(
+        weight * abs(math.log2(getattr(a, name) / getattr(b, name)))
+        for name, weight in weights.items()
+    )
+    return out + 0.1 * (str(one) != str(other.with_cores(one.num_cores)))
+
+
+def _targets(task: SearchTask, texts: Iterable[str]) -> list[Target]:
+    """Other targets of the task's kind, the nearest first."""
+    found = []
+    for text in sorted(set(texts)):
+        if text != str(task.target):
+            with contextlib.suppress(TileworkError):
+                where = Target(text)
+                if where.kind == task.target.kind:
+                    found.append((far(task.target, where), text, where))
+    return [where for _, _, where in sorted(found, key=lambda f: f[:2])][:_TARGETS]
+
+
+def _own_workload(task: SearchTask, history: History) -> Iterator[_Source]:
+    key = task.workload_key
+    if isinstance(history, Catalogue):
+        where = _targets(task, (target for target, known in history.keys() if known == key))
+    else:
+        where = list(task.target.relatives())
+    for target in where:
+        records = history.hints(key, str(target), None)
+        if records:
+            yield _Source(replace(task, target=target), _decided(records), "")
+
+
+def _alike_workloads(
+    task: SearchTask, history: History, device: DeviceIdentity | None
+) -> Iterator[_Source]:
+    """Workloads by how near they are, each of its nearest targets."""
+    if not isinstance(history, Catalogue) or not isinstance(history, WorkloadLog):
+        return
+    try:
+        own = shape_of(dag_to_json(task.compute_dag))
+    except DagFormatError:
+        return
+    if own is None:
+        return
+    known = defaultdict[str, list[str]](list)
+    for text, key in history.keys():
+        if key != task.workload_key and text.split()[0] == task.target.kind:
+            known[key].append(text)
+    near = []
+    for key in known:
+        shape = _SHAPES.get_or_make(key, lambda key=key: shape_of(history.workload(key) or ""))
+        if shape is not None and (gap_ := distance(own, shape)) <= ALIKE:
+            near.append((gap_, key))
+    taken = 0
+    for _, key in sorted(near):
+        other = _DAGS.get_or_make(key, lambda key=key: _task_of(history, key))
+        if other is None:
+            continue
+        texts = known[key]
+        here = [task.target] if str(task.target) in texts else []
+        for target in (*here, *_targets(task, texts)):
+            text = str(target)
+            best = history.best(key, text, device) if target is task.target and device else None
+            records = [best] if best is not None else history.hints(key, text, None)
+            if records:
+                there = replace(other, target=target)
+                name = records[0].workload or "another workload"
+                yield _Source(there, _decided(records), name)
+                taken += 1
+                break
+        if taken >= _ALIKE_WORKLOADS:
+            return
+
+
+def _decided(records: Sequence[Record]) -> tuple[Record, ...]:
+    """Where finals were held before others; else in the given order: lately first."""
+    return tuple(sorted(records, key=lambda r: r.purpose != Purpose.final))
+
+
+def _task_of(history: WorkloadLog, key: str) -> SearchTask | None:
+    """A workload of the history as a task of no particular target, if its document is sound."""
+    try:
+        dag, rules = dag_from_json(history.workload(key) or ""), rules_of(key)
+        found = SearchTask(dag, Target("llvm -num-cores=1"), rules=rules)
+    except TileworkError:
+        return None
+    return found if found.workload_key == key else None
+
+
+# --- into the task's space -------------------------------------------------------------------
+
+
+def _from(task: SearchTask, space: SearchSpace, source: _Source, direct: bool) -> list[Guest]:
+    """A guest of each record whose row is a schedule, in order."""
+    try:
+        there = SearchSpace.of(source.task)
+    except TileworkError:
+        return []
+    version = space_of(task.target).version
+    out = []
+    for record in source.records:
+        if record.rules_version != version or not 0 <= record.sketch_id < len(there.sketches):
+            continue
+        sketch = there.sketches[record.sketch_id]
+        row = np.array([record.decisions], np.int32)
+        if row.shape[1] != sketch.num_decisions or not sketch.valid(row)[0]:
+            continue
+        target = _counterpart(sketch, space.sketches, direct)
+        if target is None:
+            continue
+        found = _fitted(sketch, target, row)
+        if found is not None:
+            best, seconds = found
+            decisions = tuple(int(d) for d in best)
+            out.append(
+                Guest(
+                    target.id,
+                    decisions,
+                    record.record_id,
+                    record.device,
+                    str(source.task.target),
+                    source.workload,
+                    seconds,
+                )
+            )
+    return out
+
+
+def _counterpart(source: Sketch, sketches: Sequence[Sketch], direct: bool) -> Sketch | None:
+    """The sketch that is built most like another target's or workload's; None if none is."""
+    allowed = [s for s in sketches if not (direct and s.transforms)]
+    gaps = [gap(source, sketch) for sketch in allowed]
+    least = min(gaps, default=math.inf)
+    return None if least == math.inf else allowed[gaps.index(least)]
+
+
+def _fitted(source: Sketch, target: Sketch, row: Rows) -> tuple[Rows, float] | None:
+    """What of the rows near a source's row the draft model takes, and its seconds."""
+    near = alternatives(source, target, row, _ALTERNATIVES)
+    if not len(near.rows):
+        return None
+    rows, cost = near.rows, near.cost
+    draft = draft_of(target.target)
+    if source.target.num_cores != target.target.num_cores:
+        for decision in target.decisions:
+            if decision.kind == "parallel":
+                options = np.repeat(rows, len(decision.choices), axis=0)
+                options[:, decision.columns] = np.tile(decision.choices, (len(rows), 1))
+                fine = target.valid(options)
+                cost = np.concatenate([cost, np.repeat(cost, len(decision.choices))[fine]])
+                rows = np.concatenate([rows, options[fine]])
+                few = np.argsort(_worth(draft.seconds(target, rows), cost), kind="stable")
+                rows, cost = rows[few[:_PARALLEL]], cost[few[:_PARALLEL]]
+    seconds = draft.seconds(target, rows)
+    best = int(np.argmin(_worth(seconds, cost)))
+    return rows[best], float(seconds[best])
+
+
+def _worth(seconds: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """What counts among rows near what was asked for: the draft's word, and how near they are."""
+    return seconds * (1 + _STRAY * cost)
