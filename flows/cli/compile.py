@@ -34,7 +34,9 @@ def compile_network(
 ) -> None:
     """Compile NET with the best measured schedules, check its output, and save the module.
 
-    A task without a record takes the analytic model's best schedule and is listed as untuned.
+    A task without a record takes the best schedule of another target or of an alike workload, if
+    that promises more than the analytic model's choice: "transferred from X"; or else that choice:
+    "draft".
     Where this machine cannot run the target's code, the output is not checked.
 
     [bold]Example[/]
@@ -86,7 +88,7 @@ def print_task_reports(reports: Sequence[TaskReport], target: str) -> None:
             place,
             report.desc,
             f"{report.weight:g}",
-            report.source,
+            "draft" if report.source == "untuned" else report.source,
             milliseconds(report.latency_s),
             gflops(report.flops, report.latency_s),
             "-" if report.share is None else f"{report.share:.1%}",

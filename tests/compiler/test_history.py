@@ -166,15 +166,19 @@ def test_another_device_of_the_same_name_is_said_to_be_another(mlp, target, task
 
 
 def test_another_number_of_threads_serves_where_there_is_no_record(tasks, rows):
-    own = tasks[0].target.num_cores
-    others = [replace(tasks[0], target=tasks[0].target.with_cores(n)) for n in (own * 2, own * 8)]
-    far = record(others[1], rows[0], 1.0)
-    near = record(others[0], rows[1], 2.0)
-    choice = choose_schedule(tasks[0], MemoryHistory([far, near]))
-    assert (choice.source, choice.row) == ("transferred", tuple(rows[1].tolist()))
+    task, own = tasks[0], tasks[0].target.num_cores
+    sketch = SearchSpace.of(task).sketches[0]
+    many = sketch.sample(np.random.default_rng(0), 512)
+    good = many[np.argsort(draft_of(task.target).seconds(sketch, many))[:2]]
+    others = [replace(task, target=task.target.with_cores(n)) for n in (own * 2, own * 8)]
+    far = record(others[1], good[0], 1.0)
+    near = record(others[0], good[1], 2.0)
+    choice = choose_schedule(task, MemoryHistory([far, near]))
+    assert (choice.source, choice.record_id) == ("transferred", near.record_id)
     assert choice.latency_s is None and choice.predicted_s > 0
-    exact = record(tasks[0], rows[2], 3.0)
-    assert choose_schedule(tasks[0], MemoryHistory([far, near, exact])).source == "tuned"
+    assert choice.origin == str(others[0].target)
+    exact = record(task, rows[2], 3.0)
+    assert choose_schedule(task, MemoryHistory([far, near, exact])).source == "tuned"
 
 
 def test_a_record_of_one_thread_gets_parallel_loops_or_gives_way():

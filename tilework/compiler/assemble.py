@@ -21,7 +21,7 @@ from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
 from tilework.record import History
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.image import TUNED_ON, Image, Ref, Step, TaskReport, Value
+from tilework.runtime.image import TRANSFERRED_FROM, TUNED_ON, Image, Ref, Step, TaskReport, Value
 from tilework.runtime.module import Module
 from tilework.target import Target
 from tilework.target.identity import device_here
@@ -331,6 +331,8 @@ def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[
 
 def _source_text(choice: Choice, target: Target) -> str:
     """As `TaskReport.source` has it."""
+    if choice.source == "transferred":
+        return TRANSFERRED_FROM + (choice.origin or "elsewhere")
     if choice.source != "elsewhere":
         return choice.source
     here = device_here(target)

@@ -1,21 +1,15 @@
-"""Which schedule a task is compiled with: the best measured one, or the draft model's best."""
+"""Which schedule a task is compiled with: the best measured, one from elsewhere, or a draft."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from tilework.model.draft import draft_of
-from tilework.model.drafted import Choice, draft_schedule
+from tilework.compiler.transfer import transferred
+from tilework.model.drafted import Choice, draft_schedule, drafted
 from tilework.record import History, Record, best_elsewhere, best_of, latest_word
 from tilework.space import SearchSpace, space_of
 from tilework.target.identity import DeviceIdentity, device_here
 from tilework.task import SearchTask
-
-_PARALLEL = 64
-_TRUST = 1.1
-"""How much slower than its own best the draft may find a record of fewer threads."""
 
 
 def choose_schedule(
@@ -25,11 +19,10 @@ def choose_schedule(
 
     Records of this machine count; where there is none, what was best on another device of the
     same target serves, and its latency is not taken for one of this machine. Without a record of
-    the target itself, the best one of its nearest relative serves
-    (`Target.relatives`: the same machine with another number of threads). One of fewer threads
-    must also look good to the draft model, since it was chosen without regard to how its work
-    divides. The same task and records give the same choice, in any process. ``direct`` leaves out
-    rewritten DAGs (Winograd).
+    the target itself, the best ones of other targets and of alike workloads are mapped into its
+    space (`tilework.travel`), and one is taken if it wins against the draft's choice
+    (`tilework.compiler.transfer`). The same task and records give the same choice, in any process.
+    ``direct`` leaves out rewritten DAGs (Winograd).
     """
     if history is None:
         return draft_schedule(task, direct=direct)
@@ -37,17 +30,9 @@ def choose_schedule(
     record = best_record(task, history, device, direct=direct)
     if record is not None:
         return _as_recorded(record, device)
-    for relative in task.target.relatives():
-        record = best_record(replace(task, target=relative), history, device, direct=direct)
-        if record is not None and _replays(task, record, direct):
-            fewer = relative.num_cores < task.target.num_cores
-            moved = _transferred(task, record, fewer=fewer)
-            if not fewer:
-                return moved
-            draft = draft_schedule(task, direct=direct)
-            slower = (moved.predicted_s or 0.0) > _TRUST * (draft.predicted_s or 0.0)
-            return draft if slower else moved
-    return draft_schedule(task, direct=direct)
+    draft = drafted(task, direct=direct)
+    moved = transferred(task, history, draft, device=device, direct=direct)
+    return moved or draft or draft_schedule(task, direct=direct)
 
 
 def _as_recorded(record: Record, device: DeviceIdentity | None) -> Choice:
@@ -58,41 +43,6 @@ def _as_recorded(record: Record, device: DeviceIdentity | None) -> Choice:
         record.decisions,
         "tuned" if own else "elsewhere",
         record.latency_s if own else None,
-        record_id=record.record_id,
-        device=record.device,
-    )
-
-
-def _transferred(task: SearchTask, record: Record, *, fewer: bool) -> Choice:
-    """The record's schedule; one of fewer threads with the draft's choice of parallel loops.
-
-    Which loops run in parallel makes no difference on one thread: such a row may leave the
-    threads of this target idle.
-    """
-    sketch = SearchSpace.of(task).sketch(record.sketch_id)
-    rows = np.array([record.decisions], np.int32)
-    if fewer:
-        for decision in sketch.decisions:
-            if decision.kind == "parallel":
-                options = np.repeat(rows, len(decision.choices), axis=0)
-                options[:, decision.columns] = np.tile(decision.choices, (len(rows), 1))
-                rows = np.concatenate([rows, options[sketch.valid(options)]])
-                rows = rows[
-                    np.sort(
-                        np.argsort(draft_of(sketch.target).seconds(sketch, rows), kind="stable")[
-                            :_PARALLEL
-                        ]
-                    )
-                ]
-    seconds = draft_of(sketch.target).seconds(sketch, rows)
-    best = int(np.argmin(seconds))
-    row = tuple(int(d) for d in rows[best])
-    return Choice(
-        record.sketch_id,
-        row,
-        "transferred",
-        None,
-        float(seconds[best]),
         record_id=record.record_id,
         device=record.device,
     )

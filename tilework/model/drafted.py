@@ -28,12 +28,14 @@ class Choice(NamedTuple):
     Attributes:
         sketch_id, row: the schedule.
         source: ``"tuned"`` if it was measured for this target, on this machine if that has one;
-            ``"elsewhere"`` if on another device of the target; ``"transferred"`` if with another
-            number of threads of the same CPU; else ``"untuned"``.
+            ``"elsewhere"`` if on another device of the target; ``"transferred"`` if it was mapped
+            from a record of another target or workload; else ``"untuned"``: the draft's choice.
         latency_s: its recorded latency; None unless tuned.
         predicted_s: what the draft model expects; None if it was measured for this target.
         record_id: of the record that it comes from; empty if untuned.
         device: name of the device that measured that.
+        origin: what a transferred one was measured for: a target's text, after the name of the
+            workload if that is another; empty for any other.
     """
 
     sketch_id: int
@@ -43,6 +45,7 @@ class Choice(NamedTuple):
     predicted_s: float | None = None
     record_id: str = ""
     device: str = ""
+    origin: str = ""
 
 
 class Drawn(Protocol):

@@ -76,6 +76,8 @@ class Step:
 
 TUNED_ON = "tuned on "
 """How the source of a schedule begins that was measured on another device, before its name."""
+TRANSFERRED_FROM = "transferred from "
+"""How it begins for one that was measured for another target or workload, before their names."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class TaskReport:
         workload_key: identity of the computation.
         weight: calls in the network.
         source: ``"tuned"``, ``"tuned on NAME"`` (another device of the target, see `TUNED_ON`),
-            ``"transferred"`` (from another number of threads) or ``"untuned"``.
+            ``"transferred from ORIGIN"`` (another target or workload, see `TRANSFERRED_FROM`) or
+            ``"untuned"`` (the draft model's choice).
         latency_s: recorded latency of one call, in seconds; None unless tuned.
         flops: operations of one call.
         sketch_id, decisions: the schedule.
@@ -121,13 +124,31 @@ class TaskReport:
 
 
 def tuned_text(report: Sequence[TaskReport]) -> str:
-    """How many tasks were tuned, and what others have: ``3 of 24 tasks tuned, 21 transferred``."""
+    """How many tasks were tuned, and what others have.
+
+    Such as ``3 of 24 tasks tuned, 20 transferred (14 from TARGET, 6 from TARGET), 1 draft``.
+    """
     text = f"{sum(r.tuned for r in report)} of {len(report)} tasks tuned"
     elsewhere = Counter(r.source for r in report if r.source.startswith(TUNED_ON))
     for source, count in sorted(elsewhere.items()):
         text += f", {count} {source} (their latencies here are not known)"
-    moved = sum(r.source == "transferred" for r in report)
-    return f"{text}, {moved} transferred from another number of threads" if moved else text
+    moved = Counter(map(_origin, (r.source for r in report)))
+    del moved[""]
+    if moved:
+        most = sorted(moved.items(), key=lambda item: (-item[1], item[0]))
+        origins = ", ".join(f"{count} from {origin}" for origin, count in most)
+        text += f", {moved.total()} transferred ({origins})"
+    drafts = sum(r.source == "untuned" for r in report)
+    return f"{text}, {drafts} by the draft" if drafts else text
+
+
+def _origin(source: str) -> str:
+    """The target that a transferred schedule was measured for; empty for any other."""
+    if not source.startswith(TRANSFERRED_FROM):
+        return ""
+    origin = source.removeprefix(TRANSFERRED_FROM)
+    workload, found, target = origin.rpartition(" on ")
+    return f"other workloads on {target}" if found and workload else origin
 
 
 def winograd_text(report: Sequence[TaskReport]) -> str:

@@ -34,10 +34,10 @@ ALIKE = 6.0
 _TARGETS = 6
 """Of so many targets, the nearest first, records are looked up."""
 _ALIKE_WORKLOADS = 3
-_ALTERNATIVES = 16
+_ALTERNATIVES = 32
 """Rows near what a record asks for, of which the draft model takes one."""
 _PARALLEL = 64
-_STRAY = 0.02
+_STRAY = 0.05
 """What a row loses by the draft's word for each unit that it lies from what was asked for."""
 
 
@@ -150,7 +150,8 @@ def _targets(task: SearchTask, texts: Iterable[str]) -> list[Target]:
 def _own_workload(task: SearchTask, history: History) -> Iterator[_Source]:
     key = task.workload_key
     if isinstance(history, Catalogue):
-        where = _targets(task, (target for target, known in history.keys() if known == key))
+        entries = history.keys()
+        where = _targets(task, (target for target, known in entries if known == key))
     else:
         where = list(task.target.relatives())
     for target in where:
@@ -172,7 +173,8 @@ def _alike_workloads(
     if own is None:
         return
     known = defaultdict[str, list[str]](list)
-    for text, key in history.keys():
+    entries = history.keys()
+    for text, key in entries:
         if key != task.workload_key and text.split()[0] == task.target.kind:
             known[key].append(text)
     near = []

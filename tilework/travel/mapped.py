@@ -8,7 +8,6 @@ where the whole row is not valid, or another machine may want it otherwise, its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +37,7 @@ _UNKNOWN = 0.25
 
 @dataclass(frozen=True)
 class Reach:
-    """What of a machine scales tiles: lanes of a vector, vector registers, bytes of caches, threads.
+    """What of a machine scales tiles: lanes of a vector, vector registers, caches, threads.
 
     What a kind of machine does not tell is 1, so that nothing is scaled by it.
     """
@@ -52,7 +51,7 @@ class Reach:
     @staticmethod
     def of(target: Target) -> Reach:
         """As the draft model of the target's kind describes it."""
-        known = _machine(target)
+        known = draft_of(target).machine(target)
         return Reach(
             float(target.lanes()),
             known.get("registers", 1.0),
@@ -60,14 +59,6 @@ class Reach:
             known.get("l2_bytes", 1.0),
             float(target.num_cores),
         )
-
-
-def _machine(target: Target) -> Mapping[str, float]:
-    draft = draft_of(target)
-    if hasattr(draft, "machine"):
-        return dict(draft.machine(target))
-    found = {"registers": "num_vector_registers", "l1_bytes": "l1_bytes", "l2_bytes": "l2_bytes"}
-    return {name: float(getattr(target, where, 1.0)) for name, where in found.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,9 +158,7 @@ def _combined(
     origin = np.repeat(which, count)
     fine = np.flatnonzero(target.valid(flat))
     order = fine[np.lexsort((fine, spent[fine], origin[fine]))]
-    _, first = np.unique(
-        np.column_stack([origin[order], flat[order]]), axis=0, return_index=True
-    )
+    _, first = np.unique(np.column_stack([origin[order], flat[order]]), axis=0, return_index=True)
     order = order[np.sort(first)]
     begins = np.searchsorted(origin[order], origin[order], side="left")
     order = order[np.arange(len(order)) - begins < most]
@@ -195,9 +184,7 @@ def _nearest(pair: Pair, wanted: Floats | None, count: int) -> _Near:
     if wanted is None:
         some = np.unique(np.linspace(0, len(choices) - 1, 2 * _NEAREST).astype(np.intp))
         cost = np.where(some == 0, 0.0, _UNKNOWN)
-        return _Near(
-            pair.target, np.tile(some, (count, 1)), np.tile(cost, (count, 1))
-        )
+        return _Near(pair.target, np.tile(some, (count, 1)), np.tile(cost, (count, 1)))
     have = _logs(_spans(choices, pair.target.axis))
     weight = np.ones(have.shape[1])
     weight[-1] = _INNERMOST
