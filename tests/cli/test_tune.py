@@ -85,13 +85,13 @@ def test_a_missing_store_is_an_error_where_it_is_only_read(cli, words, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_compile_without_records_says_untuned(cli):
+def test_compile_without_records_says_draft(cli):
     """Before the first tuning there is no store of the usual name."""
     result = cli("compile", "mlp", *THREADS)
     assert "there is no record store at 'records' yet" in result.stderr
     assert result.exit_code == 0, result.output
-    assert "0 of 4 tasks tuned" in result.stdout
-    assert "untuned" in result.stdout
+    assert "0 of 4 tasks tuned, 4 by the draft" in result.stdout
+    assert " draft " in result.stdout
 
 
 def test_bench_compares_interleaved(cli, store):

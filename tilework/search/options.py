@@ -30,6 +30,8 @@ class PolicyParams:
             more than the draft's; 0 leaves the draft out altogether.
         diversity: how much a candidate loses for resembling one already in the batch.
         hopeless: random picks drafted slower than this many times the best draft are left out.
+        guests: best schedules of other targets and of alike workloads in a task's first batch, at
+            most, and at most half of it; see `tilework.travel`.
     """
 
     population: int = 1536
@@ -46,6 +48,7 @@ class PolicyParams:
     draft_weight: float = 8.0
     diversity: float = 0.7
     hopeless: float = 6.0
+    guests: int = 6
 
 
 PLAIN_POLICY = PolicyParams(
@@ -59,6 +62,7 @@ PLAIN_POLICY = PolicyParams(
     hopeless=float("inf"),
     neighbours=0,
     measured_share=0.2,
+    guests=0,
 )
 """The plain Ansor policy, for comparisons; its model is `tilework.model.plain.PlainModel`."""
 

@@ -24,8 +24,10 @@ from tilework.search.options import PolicyParams
 from tilework.search.pool import Pool, PoolSpace, concatenate
 from tilework.search.protocol import Task
 from tilework.search.seeding import generator
+from tilework.space import SearchSpace
 from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
+from tilework.travel.guests import guests
 
 DRAFT_POOL = 1024
 """Best candidates by the draft model that are kept as seeds of later steps."""
@@ -94,6 +96,20 @@ class SketchPolicy:
             for record in history.hints(key, target, self.device):
                 parts.append(self._program(record))
         return concatenate(parts).unique()
+
+    def guests(self, history: History) -> Pool:
+        """What was best for other targets and for alike workloads, mapped here; unscored.
+
+        See `tilework.travel.guests`; none where the space is not the task's own.
+        """
+        task, most = self.task, self.params.guests
+        if not most or not isinstance(task, SearchTask):
+            return self.space.empty()
+        if SearchSpace.of(task).sketches != self.space.sketches:
+            return self.space.empty()
+        found = guests(task, history, device=self.device, most=most)
+        pools = [self.space.pool(guest.sketch_id, [guest.row]) for guest in found]
+        return concatenate([self.space.empty(), *pools]).unique()
 
     def _program(self, record: Record) -> Pool:
         """A record's program, or none if it does not belong to the present space."""
@@ -189,6 +205,10 @@ class SketchPolicy:
         hints = self.hinted(history).without(np.concatenate([known.keys, certain.key]))
         room = min(HINTS, max(1, count // 4), count - len(certain))
         certain = concatenate([certain, self._scored(hints.take(slice(0, room)), known, trust)])
+        if not len(known):  # later ones would be candidates like any others
+            room = max(0, min(count // 2, count - len(certain)))
+            others = self.guests(history).without(certain.key).take(slice(0, room))
+            certain = concatenate([certain, self._scored(others, known, trust)])
         batch = self._batch(found, near, certain, count, trust if len(known) else 0.0)
         others = found.without(batch.key).best(reserves if len(batch) == count else 0)
         return self._candidates(concatenate([batch, others]), model_id)

@@ -60,7 +60,8 @@ class TuningSession:
         network: name kept in the records; or one for each task.
         space_of: search space of a task.
         clock: seconds since some moment.
-        warm: learn from the history's records of other networks first.
+        warm: learn from the history's records of other networks first, and begin with what was
+            best for other targets and alike workloads.
         build_factor: candidates to build for each one that is measured.
         device: whose records count; the device of each task's target on this machine if None.
             What was best on others is tried, and says nothing of latencies here.
@@ -113,7 +114,7 @@ class TuningSession:
                 task,
                 self.model,
                 seed=seed,
-                params=options.policy,
+                params=options.policy if warm else replace(options.policy, guests=0),
                 space=space,
                 device=device or identity_of(task.target),
             )
