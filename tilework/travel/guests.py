@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 
 import numpy as np
@@ -179,12 +180,12 @@ def _alike_workloads(
             known[key].append(text)
     near = []
     for key in known:
-        shape = _SHAPES.get_or_make(key, lambda key=key: shape_of(history.workload(key) or ""))
+        shape = _SHAPES.get_or_make(key, partial(_shape, history, key))
         if shape is not None and (gap_ := distance(own, shape)) <= ALIKE:
             near.append((gap_, key))
     taken = 0
     for _, key in sorted(near):
-        other = _DAGS.get_or_make(key, lambda key=key: _task_of(history, key))
+        other = _DAGS.get_or_make(key, partial(_task_of, history, key))
         if other is None:
             continue
         texts = known[key]
@@ -206,6 +207,10 @@ def _alike_workloads(
 def _decided(records: Sequence[Record]) -> tuple[Record, ...]:
     """Where finals were held before others; else in the given order: lately first."""
     return tuple(sorted(records, key=lambda r: r.purpose != Purpose.final))
+
+
+def _shape(history: WorkloadLog, key: str) -> Shape | None:
+    return shape_of(history.workload(key) or "")
 
 
 def _task_of(history: WorkloadLog, key: str) -> SearchTask | None:
