@@ -39,9 +39,10 @@ def test_convolution_places_its_padding_and_fuses_its_epilogue():
         [conv],
         [conv],
         [conv],
+        [conv],
     ]
     attached = [[(a.op.name, a.depth) for a in s.blocks[-1].attached] for s in found]
-    assert attached == [[], [("pad_temp", 1)], [("pad_temp", 2)], []]
+    assert attached == [[], [("pad_temp", 1)], [("pad_temp", 2)], [], [("pad_temp", 3)]]
     assert "inline pad_temp" in found[3].steps
     for s in found:
         assert "inline T_add" in s.steps

@@ -18,6 +18,8 @@ This file makes the loops; what happens inside R1 and S3 is `tilework.lower.regi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilework.lower.addend import Addend
 from tilework.lower.attached import AttachedBuffer
 from tilework.lower.borders import Span, dispatch
@@ -50,10 +52,9 @@ def lower_reduction(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ..
         regions[a] = AttachedBuffer(ctx, loops, a, regions)
     partial = PartialSums.of(ctx, loops)
     body = _register_tiles(ctx, loops, regions, partial)
-    fused = int(block_nest.parallel[0])
+    fused = loops.block.parallel_loops[: int(block_nest.parallel[0])]
     body = _loops_around(ctx, loops, regions, partial, fused, body)
-    axes = loops.block.parallel_axes[:fused]
-    return tuple(loops.vars[a, 0] for a in axes if loops.vars[a, 0].extent > 1), body
+    return tuple(loops.vars[at] for at in fused if loops.vars[at].extent > 1), body
 
 
 def _register_tiles(
@@ -95,7 +96,7 @@ def _loops_around(
     loops: Loops,
     regions: Regions,
     partial: PartialSums | None,
-    fused: int,
+    fused: Sequence[tuple[Axis, int]],
     stmt: Stmt,
 ) -> Stmt:
     """The loops above the register tile, with the attached producers and late writes in them."""
@@ -104,9 +105,7 @@ def _loops_around(
     for depth, (level, number) in reversed(levels):
         if level.role is Role.inner:
             continue  # inside the register tile
-        axes = block.axes_of(level.kind)
-        if level.role is Role.parallel:
-            axes = axes[fused:]
+        axes = [a for a in block.axes_of(level.kind) if (a, number) not in fused]
         stmt = _inside_levels(ctx, block, depth, regions, partial, stmt)
         stmt = nest([loops.loop(a, number) for a in axes], stmt)
     return stmt

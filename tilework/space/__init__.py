@@ -9,7 +9,7 @@ from tilework.space.nest import BlockNest
 from tilework.space.protocol import Space, space_of
 from tilework.space.sketch import Sketch
 from tilework.space.space import SearchSpace
-from tilework.space.state import Branch, Rule, Rules, State
+from tilework.space.state import Branch, Rule, Rules, State, Variants
 
 __all__ = [
     "ANSOR_RULES",
@@ -24,5 +24,6 @@ __all__ = [
     "Sketch",
     "Space",
     "State",
+    "Variants",
     "space_of",
 ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilework.space.capabilities import NO_LIMITS, Bound, Dots, Limits, Transform
-from tilework.space.levels import Levels
+from tilework.space.levels import Levels, Role
 from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, substitute
 from tilework.te.tensor import Compute, Operation
 
@@ -116,6 +116,21 @@ class Block:
     def parallel_axes(self) -> tuple[Axis, ...]:
         """Spatial axes whose outermost loops may be fused and run in parallel, in order."""
         return tuple(a for a in self.ordered if a not in self.const_axes)
+
+    @cached_property
+    def parallel_loops(self) -> tuple[tuple[Axis, int], ...]:
+        """Spatial loops that may be fused and run in parallel, outermost first, as (axis, level).
+
+        Those of the outermost level, then those of the spatial levels directly inside it, as far
+        as nothing is computed or written between two levels.
+        """
+        between = {a.depth for a in self.attached} | {self.write_depth}
+        out = [(a, 0) for a in self.parallel_axes]
+        for depth, (level, number) in enumerate(self.levels.numbered[1:], 1):
+            if level.kind != "S" or level.role is not Role.serial or depth in between:
+                break
+            out += [(a, number) for a in self.parallel_axes]
+        return tuple(out)
 
     @cached_property
     def spatial_levels(self) -> int:

@@ -10,17 +10,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
 from tilework.space.levels import Tiling
 from tilework.space.nests import Capability, blocks_of
-from tilework.space.state import Branch, Later, Restart, Rule, State
+from tilework.space.state import Branch, Later, Restart, Rule, State, Variants
 from tilework.target import Target
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute
 
 _MAX_STATES = 4096
+_MOST_VARIANTS = 8
+"""Sketches of `Variants` that a task has. Each costs a derivation, its share of every sample, and
+a call of the draft and of the learned model for every population; a search of few trials has none
+to spend on more."""
 
 
 def derive(
@@ -34,7 +39,7 @@ def derive(
 
     Args:
         facts, target: the DAG and the machine.
-        rules: tried in order at each stage.
+        rules: tried in order at each stage; `Variants` that they offer come last, eight at most.
         tiling: how the machine's kind tiles stages.
         capabilities: what is found about each block of a finished sketch, in order.
 
@@ -46,7 +51,12 @@ def derive(
     """
     done: list[State] = []
     waiting, seen = deque([State(facts, target, tiling)]), set[str]()
-    while waiting:
+    variants: deque[State] = deque()
+    most = _MAX_STATES
+    while waiting or (variants and len(done) < most):
+        if not waiting:  # all others are done
+            most = min(most, len(done) + _MOST_VARIANTS)
+            waiting.append(variants.popleft())
         states = [waiting.popleft()]
         while states:
             successors: list[State] = []
@@ -55,22 +65,32 @@ def derive(
                 if op is None:
                     done.append(state)
                     continue
-                found, restarts = _visit(state, op, rules)
-                successors += found
-                for new in restarts:
+                made = _visit(state, op, rules)
+                successors += made.successors
+                variants += made.variants
+                for new in made.restarts:
                     if new.form not in seen:
                         seen.add(new.form)
                         waiting.append(new)
             if len(successors) + len(done) > _MAX_STATES:
                 raise ScheduleError(f"the rules lead to more than {_MAX_STATES} sketches")
             states = successors
-    return [(blocks_of(s, capabilities), s) for s in done]
+    return [(blocks_of(s, capabilities), s) for s in done[:most]]
 
 
-def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> tuple[list[State], list[State]]:
-    """What the rules make of a state: successors, and states on other DAGs."""
+class _Made(NamedTuple):
+    """What the rules make of a state."""
+
+    successors: list[State]
+    variants: list[State]
+    restarts: list[State]
+
+
+def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Made:
+    """What the rules make of a state at its next stage."""
     out: list[State] = []
     late: list[State] = []
+    variants: list[State] = []
     restarts: list[State] = []
     for rule in rules:
         found = rule(state.facts, state, op)
@@ -87,14 +107,15 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> tuple[list[State
                 raise ScheduleError(
                     f"rule {rule_name(rule)} leaves stage {op.name} as it was; return [] to pass"
                 )
-        (late if isinstance(found, Later) else out).extend(found)
+        kept = late if isinstance(found, Later) else out
+        (variants if isinstance(found, Variants) else kept).extend(found)
         if found and not isinstance(found, Branch):
             break
     if not out and not late:
         raise ScheduleError(
             f"no rule applies to stage {op.name}; end the rules with tilework.space.rules.skip"
         )
-    return out + late, restarts
+    return _Made(out + late, variants, restarts)
 
 
 def rule_name(rule: Rule) -> str:

@@ -20,6 +20,7 @@ def describe(
     title: str,
     form: str,
     plans: Mapping[Compute, StagePlan],
+    cuts: Mapping[str, str],
     nests: Sequence[BlockNest],
     notes: Sequence[Sequence[str]],
 ) -> str:
@@ -29,6 +30,7 @@ def describe(
         title: of which sketch it is.
         form: what the DAG is if it is not the task's own; empty if it is.
         plans: what becomes of each stage.
+        cuts: how reductions were cut into partial results, in words, by name.
         nests: of one row.
         notes: of each nest, what the kind of machine says of the row; see `Space.notes`.
     """
@@ -37,6 +39,7 @@ def describe(
     for op, plan in plans.items():
         if isinstance(plan.place, Inlined):
             lines.append(f"  inline {op.name}")
+    lines += [f"  rfactor {name}: {cut}" for name, cut in cuts.items()]
     for nest, more in zip(nests, notes, strict=True):
         lines += [f"  {text}" for text in _steps(blocks, nest)]
         lines += [f"    {text}" for text in more]
@@ -79,10 +82,10 @@ def _steps(blocks: Sequence[Block], nest: BlockNest) -> Iterator[str]:
         yield from _grid_steps(nest)
         return
     yield f"  reorder {' '.join(_loop_name(*loop) for loop in block.loops)}"
-    parallel = block.parallel_axes[: int(nest.parallel[0])]
-    total = math.prod(_extents(nest, a)[0] for a in parallel)
+    parallel = block.parallel_loops[: int(nest.parallel[0])]
+    total = math.prod(_extents(nest, a)[level] for a, level in parallel)
     if total > 1:
-        names = " ".join(_loop_name(a, 0) for a in parallel)
+        names = " ".join(_loop_name(a, level) for a, level in parallel)
         yield f"  fuse {names} -> {total}, parallel"
     for attached in block.attached:
         region = [int(e[0]) for e in attached_extents(nest, attached)]
@@ -145,8 +148,9 @@ def _packed(
 
 
 def _attach_loop(block: Block, attached: Attached) -> str:
-    """The innermost spatial loop outside the attached producer."""
-    return _loop_name(block.spatial[-1], block.levels.within(attached.depth)[0] - 1)
+    """The innermost loop outside the attached producer."""
+    level, number = block.levels.numbered[attached.depth - 1]
+    return _loop_name(block.axes_of(level.kind)[-1], number)
 
 
 def _local_tile(nest: BlockNest, attached: Attached) -> str:
@@ -186,14 +190,13 @@ def _tree(nest: BlockNest) -> Iterator[str]:
         yield line(text)
         indent = outside
 
+    together = block.parallel_loops[: int(nest.parallel[0])]
     for depth, (level, number) in enumerate(block.levels.numbered[:-1], 1):
-        axes = list(block.axes_of(level.kind))
+        axes = [a for a in block.axes_of(level.kind) if (a, number) not in together]
         if level.role == Role.parallel:
-            count = int(nest.parallel[0])
-            together, axes = axes[:count], axes[count:]
-            total = math.prod(_extents(nest, a)[0] for a in together)
+            total = math.prod(_extents(nest, a)[n] for a, n in together)
             if total > 1:
-                names = "".join(f"{_loop_name(a, 0)}@" for a in together)
+                names = "".join(f"{_loop_name(a, n)}@" for a, n in together)
                 yield line(f"parallel {names} (0,{total})")
                 indent += 1
         if level.role == Role.inner:

@@ -104,8 +104,20 @@ class Levels:
         """
         if not self.reuse:
             return ()
-        outer = next((i for i, level in enumerate(self.items) if level.kind == "R"), 0)
-        return tuple(range(1, outer + 1))
+        return tuple(range(1, self._outer + 1))
+
+    @cached_property
+    def inner_places(self) -> tuple[int, ...]:
+        """Further such depths: after the outermost of several reduce levels.
+
+        A tile is then computed anew for each iteration of it, and may be as much smaller.
+        """
+        return (self._outer + 1,) if self.reuse and self.reduce > 1 else ()
+
+    @cached_property
+    def _outer(self) -> int:
+        """Number of spatial levels outside the outermost reduce level."""
+        return next((i for i, level in enumerate(self.items) if level.kind == "R"), 0)
 
 
 @dataclass(frozen=True)

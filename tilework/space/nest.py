@@ -63,7 +63,7 @@ class BlockNest:
 
     @property
     def parallel(self) -> Ints:
-        """How many of the outermost loops are fused and run in parallel; 0 if nothing says it."""
+        """How many of `Block.parallel_loops` are fused and run in parallel; 0 if none."""
         return self._value("parallel")
 
     @property

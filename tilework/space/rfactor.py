@@ -9,15 +9,20 @@ After ``split_reduction`` (k = (ko * KR + kr) * L + ki)::
     C_rf[ko, i, ki] = sum over kr: A[i, (ko * KR + kr) * L + ki]   ko parallel, ki vectorised
     C[i]            = sum over ko, ki: C_rf[ko, i, ki]
 
-The first stage has the spatial axes that were missing; the second one is short.
+The first stage has the spatial axes that were missing; the second one is short. How many
+neighbours ``L`` and how many parts ``ko`` there are is a choice among sketches: `add_rfactor`
+offers what is right most often, `other_cuts` further ones.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 from tilework.space.plan import Root, StagePlan
-from tilework.space.state import Branch, State
+from tilework.space.siblings import PARTIAL
+from tilework.space.state import Branch, State, Variants, Widths
 from tilework.space.tables import divisors
 from tilework.target import Target
 from tilework.te.affine import linear
@@ -30,6 +35,11 @@ _MIN_REDUCE = 64
 _PARALLEL_POINTS = 1 << 15
 _VECTORS = 4
 _SPATIAL_PER_CORE = 16
+_OTHER_VECTORS = (1, 2, 8)
+"""Registers of neighbours that further sketches hold: few leave more parts or points in flight,
+many hide the latency of additions."""
+_OTHER_PARTS = (2, 4, 16)
+"""Parts a core in further sketches: threads that start late, or are slower, take fewer of them."""
 
 Cut = tuple[Axis, int]
 """A reduce axis and how many parts (outer cut) or neighbours (inner cut) become spatial."""
@@ -41,20 +51,99 @@ def add_rfactor(facts: AccessAnalysis, state: State, op: Compute) -> list[State]
     Offered beside the plain forms where the vectorised axis would otherwise be read with gaps, or
     where the spatial axes alone cannot occupy the cores.
     """
-    if not op.reduce_axes or op in state.prepared or "const_axes" in op.attrs:
+    if not _is_long(facts, state, op):
         return []
+    inner = inner_cut(op, state.target)
+    found = [] if inner is None else [split_reduction(state, op, None, inner)]
+    if _in_parts(state, op):
+        outer = outer_cut(op, state.target.num_cores, inner)
+        found += [] if outer is None else [split_reduction(state, op, outer, inner)]
+    return Branch(found)
+
+
+def other_cuts(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Also: the forms of `add_rfactor` with other numbers of neighbours and of parts.
+
+    Where several reductions follow one another (softmax, norms), all of them are cut alike: the
+    last one says how.
+    """
+    if not _is_long(facts, state, op):
+        return []
+    if state.alike is not None:
+        alike = _cuts_like(state, op, state.alike)
+        return [] if alike is None else [split_reduction(state, op, *alike)]
+    decided = (o for o in state.plans if o.reduce_axes)
+    if state.cuts or any(_is_long(facts, state, o) for o in decided):
+        return []
+    found = []
+    for widths in _other_widths(state, op):
+        cuts = _cuts_like(state, op, widths)
+        if cuts is not None:
+            found.append(split_reduction(replace(state, alike=widths), op, *cuts))
+    return Variants(found)
+
+
+def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
+    """Whether a reduction has many terms, and few points or operands that are used once."""
+    if not op.reduce_axes or op in state.prepared or "const_axes" in op.attrs:
+        return False
     points = math.prod(a.extent for a in op.reduce_axes)
     spatial = math.prod(a.extent for a in op.axes)
     tiled = facts.needs_multi_level_tiling(op)
     few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
-    if points < _MIN_REDUCE or (tiled and (spatial > points or not few)):
-        return []
+    return points >= _MIN_REDUCE and not (tiled and (spatial > points or not few))
+
+
+def _in_parts(state: State, op: Compute) -> bool:
+    """Whether a long reduction has work for several cores, and too few points for them."""
+    spatial = math.prod(a.extent for a in op.axes)
+    points = math.prod(a.extent for a in op.reduce_axes)
+    few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
+    return few and spatial * points >= _PARALLEL_POINTS
+
+
+def _other_widths(state: State, op: Compute) -> list[Widths]:
+    """Cuts that `add_rfactor` does not offer, those that differ in one number first."""
+    cores, lanes = state.target.num_cores, state.target.lanes()
     inner = inner_cut(op, state.target)
-    found = [] if inner is None else [split_reduction(state, op, None, inner)]
-    if few and spatial * points >= _PARALLEL_POINTS:
-        outer = outer_cut(op, state.target.num_cores, inner)
-        found += [] if outer is None else [split_reduction(state, op, outer, inner)]
-    return Branch(found)
+    usual = 1 if inner is None else inner[1]
+    neighbours = [] if inner is None else _near(
+        _neighbours(op, lanes, max(_OTHER_VECTORS))[1], [lanes * n for n in _OTHER_VECTORS], usual
+    )  # fmt: skip
+    found = [Widths(neighbours=n) for n in neighbours]
+    outer = outer_cut(op, cores, inner) if _in_parts(state, op) else None
+    if outer is not None:
+        _, possible = _parts(op, cores, inner) or (None, ())
+        parts = _near(possible, [cores * n for n in _OTHER_PARTS], outer[1])
+        found += [Widths(usual, n) for n in parts]
+        found += [Widths(n, outer[1]) for n in neighbours]
+    return found
+
+
+def _near(possible: Sequence[int], wanted: Sequence[int], known: int) -> list[int]:
+    """The nearest possible number to each one wanted, each once, without the one that is known."""
+    out = []
+    for number in wanted:
+        near = min(possible, key=lambda n: abs(math.log2(n / number)), default=known)
+        if near != known and near not in out and 0.5 < near / number < 2:
+            out.append(near)
+    return out
+
+
+def _cuts_like(state: State, op: Compute, widths: Widths) -> tuple[Cut | None, Cut | None] | None:
+    """The outer and the inner cut of a reduction that come nearest to some widths."""
+    inner = outer = None
+    if widths.neighbours > 1:
+        axis, possible = _neighbours(op, state.target.lanes(), max(_OTHER_VECTORS))
+        if axis is None or not possible:
+            return None
+        inner = axis, min(possible, key=lambda n: abs(math.log2(n / widths.neighbours)))
+    if widths.parts > 1 and _in_parts(state, op):
+        found = _parts(op, state.target.num_cores, inner)
+        if found is not None:
+            axis, counts = found
+            outer = axis, min(counts, key=lambda n: abs(math.log2(n / widths.parts)))
+    return None if inner is None and outer is None else (outer, inner)
 
 
 def contiguous_axis(op: Compute) -> Axis | None:
@@ -74,23 +163,35 @@ def contiguous_axis(op: Compute) -> Axis | None:
 
 def inner_cut(op: Compute, target: Target) -> Cut | None:
     """Neighbours along the contiguous reduce axis to hold as separate sums: a few registers."""
+    axis, possible = _neighbours(op, target.lanes(), _VECTORS)
+    return (axis, max(possible)) if axis is not None and possible else None
+
+
+def _neighbours(op: Compute, lanes: int, vectors: int) -> tuple[Axis | None, list[int]]:
+    """The contiguous reduce axis, and how many neighbours along it can be held: whole registers.
+
+    Where no whole registers divide the axis: what divides it.
+    """
     axis = contiguous_axis(op)
     if axis is None:
-        return None
-    lanes = target.lanes()
-    fit = [d for d in divisors(axis.extent) if 4 <= d <= _VECTORS * lanes]
-    whole = [d for d in fit if d % lanes == 0]
-    best = max(whole or fit, default=0)
-    return (axis, best) if best else None
+        return None, []
+    fit = [d for d in divisors(axis.extent) if 4 <= d <= vectors * lanes]
+    return axis, [d for d in fit if d % lanes == 0] or fit
 
 
 def outer_cut(op: Compute, cores: int, inner: Cut | None) -> Cut | None:
     """Parts of the first reduce axis that can be cut evenly, one or a few for each core."""
+    found = _parts(op, cores, inner)
+    return None if found is None else (found[0], found[1][0])
+
+
+def _parts(op: Compute, cores: int, inner: Cut | None) -> tuple[Axis, list[int]] | None:
+    """The first reduce axis that can be cut evenly, and into how many parts."""
     for axis in op.reduce_axes if cores > 1 else ():
         left = axis.extent // inner[1] if inner is not None and inner[0] is axis else axis.extent
         parts = [d for d in divisors(left) if cores <= d <= _SPATIAL_PER_CORE * cores]
         if parts:
-            return axis, parts[0]
+            return axis, parts
     return None
 
 
@@ -122,7 +223,7 @@ def split_reduction(state: State, op: Compute, outer: Cut | None, inner: Cut | N
         mapping[axis] = index
     source = replace_axes(op.body.source, mapping)
     partial_op = make_compute(
-        f"{op.name}_rf",
+        op.name + PARTIAL,
         (*first, *op.axes, *last),
         Reduce(op.dtype, op.body.kind, source, tuple(rest)),
         {},
@@ -141,4 +242,5 @@ def split_reduction(state: State, op: Compute, outer: Cut | None, inner: Cut | N
         f"rfactor {op.name}: {', '.join(cuts)}",
         {partial_op: StagePlan(Root(), moved.tiling.reduction)},
         prepared=moved.prepared | {final},
+        cuts={**moved.cuts, op.name: ", ".join(cuts)},
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilework.space.blocks import inline_body
 from tilework.space.plan import Root, StagePlan
-from tilework.space.state import Branch, Later, State
+from tilework.space.state import Branch, Later, State, Variants
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
 from tilework.te.expr import Expr, Read, Reduce, reads
@@ -82,33 +82,63 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
 
     A stage that finishes a reduction stays with it, instead of being evaluated again for each use.
     """
-    if facts.is_output(op) or state.finishes(op) or by_constants(op):
+    reader = _reader_of_reduction(facts, state, op)
+    if reader is None:
         return []
-    reduction = op if op.reduce_axes else finished_reduction(facts, op)
-    found = consumers(facts, state, op)
-    if reduction is None or by_constants(reduction) or len(found) != 1:
-        return []
-    if has_limits(reduction) or any(has_limits(r) for r in found):
-        return []
-    reader = found[0]
-    if elementwise_consumer(facts, state, op) in state.attached:
-        return []  # its reader will be its epilogue
     levels = state.levels(reader)
-    tiled = bool(reader.reduce_axes) and levels is not None and levels.reuse
-    if not tiled and not (reader in state.attached and op.reduce_axes):
-        return []
-    body = inline_body(reader, state.inlined)
-    accesses = [r for r in reads(body) if r.tensor.op is op]
     places: list[State] = []
-    if len(accesses) == 1 and increasing(accesses):
-        if not tiled:
+    if levels is None or not levels.reuse:
+        accesses = _accesses(state, op, reader)
+        if len(accesses) == 1 and increasing(accesses):
             places = [state.attach(op, reader, state.attached[reader].depth)]
-        elif in_range(accesses[0]):
-            assert levels is not None
-            places = [state.attach(op, reader, depth) for depth in levels.places]
+    elif _by_tile(state, op, reader):
+        places = [state.attach(op, reader, depth) for depth in levels.places]
     if op.reduce_axes:
         return Later(places)  # the rules of tiling say how it is computed at root
     return [state.root(op), *places]
+
+
+def place_reduction_inside(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Also: such a reduction per tile inside the outer reduce loops of its reader."""
+    reader = _reader_of_reduction(facts, state, op)
+    return [] if reader is None else _inside(state, op, reader)
+
+
+def _reader_of_reduction(facts: AccessAnalysis, state: State, op: Compute) -> Compute | None:
+    """The reduction in whose nest another one (or the stage that finishes it) may be computed."""
+    if facts.is_output(op) or state.finishes(op) or by_constants(op):
+        return None
+    reduction = op if op.reduce_axes else finished_reduction(facts, op)
+    found = consumers(facts, state, op)
+    if reduction is None or by_constants(reduction) or len(found) != 1:
+        return None
+    if has_limits(reduction) or any(has_limits(r) for r in found):
+        return None
+    reader = found[0]
+    if elementwise_consumer(facts, state, op) in state.attached:
+        return None  # its reader will be its epilogue
+    levels = state.levels(reader)
+    tiled = bool(reader.reduce_axes) and levels is not None and levels.reuse
+    if not tiled and not (reader in state.attached and op.reduce_axes):
+        return None
+    return reader
+
+
+def _inside(state: State, op: Compute, reader: Compute) -> list[State]:
+    levels = state.levels(reader)
+    if levels is None or not levels.inner_places or not _by_tile(state, op, reader):
+        return []
+    return Variants([state.attach(op, reader, depth) for depth in levels.inner_places])
+
+
+def _by_tile(state: State, op: Compute, reader: Compute) -> bool:
+    """Whether a tile of the reader reads a region of a stage that can be computed ahead of it."""
+    accesses = _accesses(state, op, reader)
+    return len(accesses) == 1 and increasing(accesses) and in_range(accesses[0])
+
+
+def _accesses(state: State, op: Compute, reader: Compute) -> list[Read]:
+    return [r for r in reads(inline_body(reader, state.inlined)) if r.tensor.op is op]
 
 
 def always_inline(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -179,14 +209,10 @@ def multi_level_tiling(facts: AccessAnalysis, state: State, op: Compute) -> list
 
 def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Padding of a tiled consumer: its own nest, inlined, or per tile inside the consumer."""
-    found = consumers(facts, state, op)
-    if facts.is_output(op) or op.reduce_axes or state.finishes(op) or len(found) != 1:
+    consumer = _reader_of_producer(facts, state, op)
+    if consumer is None:
         return []
-    consumer = found[0]
-    accesses = [r for r in reads(inline_body(consumer, state.inlined)) if r.tensor.op is op]
-    if not consumer.reduce_axes or has_limits(consumer) or not increasing(accesses):
-        return []
-    alone = len(accesses) == 1 and in_range(accesses[0])
+    alone = _by_tile(state, op, consumer)
     levels = state.levels(consumer)
     if levels is None:  # computed per tile of another nest itself
         depth = state.attached[state.epilogues.get(consumer, consumer)].depth
@@ -197,6 +223,23 @@ def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
         *[state.attach(op, consumer, depth) for depth in (levels.places if alone else ())],
         state.inline(op),
     ]
+
+
+def place_producer_inside(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """Also: such padding per tile inside the outer reduce loops of its consumer."""
+    consumer = _reader_of_producer(facts, state, op)
+    return [] if consumer is None else _inside(state, op, consumer)
+
+
+def _reader_of_producer(facts: AccessAnalysis, state: State, op: Compute) -> Compute | None:
+    """The reduction that reads a stage at increasing positions, and nothing else does."""
+    found = consumers(facts, state, op)
+    if facts.is_output(op) or op.reduce_axes or state.finishes(op) or len(found) != 1:
+        return None
+    consumer = found[0]
+    if not consumer.reduce_axes or has_limits(consumer):
+        return None
+    return consumer if increasing(_accesses(state, op, consumer)) else None
 
 
 def increasing(accesses: list[Read]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from tilework.space.moves import Moves
 from tilework.space.nest import BlockNest
 from tilework.space.plan import StagePlan
 from tilework.space.protocol import space_of
+from tilework.space.siblings import stages_of
 from tilework.space.winograd import WeightTransform
 from tilework.target import Target
 from tilework.te import ComputeDAG
@@ -41,6 +42,7 @@ class Sketch:
         plans: what becomes of each stage, in the order in which it was decided.
         form: what a variant is, in words; empty for the task's own DAG.
         transforms: how a variant's weights differ from the task's, by placeholder name.
+        cuts: how reductions were cut into partial results, in words, by name.
     """
 
     id: int
@@ -51,11 +53,17 @@ class Sketch:
     plans: Mapping[Compute, StagePlan] = field(default_factory=dict)
     form: str = ""
     transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
+    cuts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The derivation in words."""
         return "; ".join(self.steps)
+
+    @cached_property
+    def stages(self) -> Mapping[str, Hashable]:
+        """By name of a stage, what becomes of it: `tilework.space.siblings` compares them."""
+        return stages_of(self.plans, self.cuts)
 
     @cached_property
     def by_block(self) -> tuple[tuple[Decision, ...], ...]:
@@ -117,7 +125,7 @@ class Sketch:
         """
         nests = self.nests(self.check(np.asarray(row, dtype=np.int32)))
         notes = [space_of(self.target).notes(nest) for nest in nests]
-        return describe(f"sketch {self.id}", self.form, self.plans, nests, notes)
+        return describe(f"sketch {self.id}", self.form, self.plans, self.cuts, nests, notes)
 
     # -- population operators ---------------------------------------------------------------
 

@@ -66,6 +66,7 @@ class SearchSpace:
                 plans=state.plans,
                 form=state.form,
                 transforms=state.transforms,
+                cuts=state.cuts,
             )
             for i, (blocks, state) in enumerate(found)
         ]

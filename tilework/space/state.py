@@ -21,6 +21,19 @@ from tilework.te.tensor import Compute, Operation
 
 
 @dataclass(frozen=True)
+class Widths:
+    """How a reduction is cut into partial results (`tilework.space.rfactor`).
+
+    Attributes:
+        neighbours: terms that are held as separate sums; 1 for none.
+        parts: how many parts may run in parallel; 1 for none.
+    """
+
+    neighbours: int = 1
+    parts: int = 1
+
+
+@dataclass(frozen=True)
 class State:
     """A partial sketch: what was decided for the stages visited so far.
 
@@ -32,6 +45,8 @@ class State:
         prepared: ops that a rule rewrote and that are still to be visited.
         form: what the DAG is where it is not the task's own, in words; empty where it is.
         transforms: how weights differ from the task's on such a DAG, by name.
+        cuts: how reductions were cut into partial results, in words, by name.
+        alike: what every further reduction is cut like; None where each may be cut its own way.
         steps: the decisions in words, in order; nothing reads them but people.
     """
 
@@ -42,6 +57,8 @@ class State:
     prepared: frozenset[Operation] = frozenset()
     form: str = ""
     transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
+    cuts: Mapping[str, str] = field(default_factory=dict)
+    alike: Widths | None = None
     steps: tuple[str, ...] = ()
 
     # --- successors --------------------------------------------------------------------------
@@ -179,6 +196,14 @@ class Branch(list[State]):
 
 class Later(Branch):
     """A `Branch` whose states come after those of the later rules: sketches of special use."""
+
+
+class Variants(Branch):
+    """States that differ from those of the later rules in one choice: another cut, another place.
+
+    Their sketches come behind all others, those of other DAGs included, and there are not many of
+    them: see `tilework.space.derive`.
+    """
 
 
 class Restart(Branch):

@@ -16,8 +16,8 @@ def canonical(nest: BlockNest) -> dict[str, Ints]:
     """
     block = nest.block
     parallel = np.zeros(nest.count, np.int64)
-    for i, axis in enumerate(block.parallel_axes):
-        counts = (nest.parallel > i) & (nest.tiles[axis][0] > 1)
+    for i, (axis, level) in enumerate(block.parallel_loops):
+        counts = (nest.parallel > i) & (nest.tiles[axis][level] > 1)
         parallel = np.where(counts, i + 1, parallel)
     sizes = []
     for axis in block.spatial:

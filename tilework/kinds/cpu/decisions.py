@@ -105,13 +105,21 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
         for what, choices in _local_tiles(attached, target):
             name = f"{attached.op.name} at {block.op.name} {what}"
             out.append(Open(name, _column(choices), "tile", attached=attached))
-    fused = np.arange(len(block.parallel_axes) + 1, dtype=np.int32)
-    if not tiled:
-        fused = np.unique([0, max(len(block.spatial) - 1, 1), len(block.spatial)])
-    out.append(Open("parallel", _column(fused), "parallel"))
+    out.append(Open("parallel", _column(_fused(block, target)), "parallel"))
     looped = block.reduce and not block.const_axes
     out.append(Open("unroll", _column(UNROLL_LIMITS if looped else (0,)), "unroll"))
     return out
+
+
+def _fused(block: Block, target: CpuTarget) -> list[int]:
+    """How many outer loops may be fused: up to each one that can have several iterations.
+
+    Loops of a deeper level only where there are threads to occupy.
+    """
+    loops = block.parallel_loops
+    if target.num_cores == 1:
+        loops = loops[: len(block.parallel_axes)]
+    return [0, *(i + 1 for i, (axis, _) in enumerate(loops) if axis.extent > 1)]
 
 
 def _column(choices: Sequence[int] | NDArray[np.int32]) -> Rows:

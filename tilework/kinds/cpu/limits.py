@@ -12,6 +12,8 @@ from tilework.space.nest import BlockNest
 from tilework.space.regions import scratch_bytes
 
 _MAX_TILE_BYTES = 1 << 20
+_CHUNKS_PER_CORE = 16
+"""Iterations of the outer parallel loops for each thread that suffice to balance them."""
 
 
 def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
@@ -29,7 +31,7 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
                 ok &= extents[-1] % block.dots.count == 0
         else:
             ok &= covered < 2 * max(axis.extent, target.lanes())
-    ok &= nest.parallel <= len(block.parallel_axes)
+    ok &= _fusible(nest, target)
     ok &= nest.unroll <= max(UNROLL_LIMITS)
     for axis in block.spatial:
         fixed = block.op.attrs.get("tile", {}).get(axis.name)
@@ -62,6 +64,30 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         ok &= (rows <= (others[-1].extent if others else 1)) & (
             last < 2 * max(inner.extent if inner is not None else 1, target.lanes())
         )
+    return ok
+
+
+def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
+    """Rows whose parallel loops can be fused, and need be.
+
+    Loops of a deeper level have nothing to add where the outer ones give every thread its share;
+    one that is clipped where tiles overhang their axis has no number of iterations to share out.
+    """
+    block, outer = nest.block, len(nest.block.parallel_axes)
+    ok = nest.parallel <= len(block.parallel_loops)
+    chunks = np.ones(nest.count, np.int64)
+    for i, (axis, level) in enumerate(block.parallel_loops):
+        if i >= outer:
+            inside = np.ones(nest.count, np.int64)
+            for extent in nest.tiles[axis][level + 1 :]:
+                inside = inside * extent
+            trips = nest.tiles[axis][level]
+            covered = nest.outer_trips(axis, level) * trips * inside
+            clipped = (covered - axis.extent >= inside) & (trips > 1)
+            full = chunks >= _CHUNKS_PER_CORE * target.num_cores
+            ok &= (nest.parallel <= i) | ~(clipped | full)
+        else:
+            chunks = chunks * nest.tiles[axis][level]
     return ok
 
 

@@ -6,14 +6,16 @@ from tilework.space.bounds import borders
 from tilework.space.limited import data_limits
 from tilework.space.nests import Capability
 from tilework.space.pairs import dot_pairs
-from tilework.space.rfactor import add_rfactor
+from tilework.space.rfactor import add_rfactor, other_cuts
 from tilework.space.rules import (
     add_cache_write,
     always_inline,
     limited_reduction,
     multi_level_tiling,
     place_producer,
+    place_producer_inside,
     place_reduction,
+    place_reduction_inside,
     simplify_const_tensor,
     skip,
     tile_with_fusion,
@@ -28,18 +30,24 @@ never replayed."""
 
 CPU_RULES: Rules = (
     winograd,
+    place_reduction_inside,
     place_reduction,
     always_inline,
     simplify_const_tensor,
     limited_reduction,
+    other_cuts,
     add_rfactor,
     tile_with_fusion,
     add_cache_write,
     multi_level_tiling,
+    place_producer_inside,
     place_producer,
     skip,
 )
-"""The space that is searched on CPUs: lean, no two sketches have the same programs."""
+"""The space that is searched on CPUs: lean, no two sketches have the same programs.
+
+Rules that offer `Variants` stand before those that end a stage's visit.
+"""
 
 CAPABILITIES: tuple[Capability, ...] = (data_limits, constant_transform, dot_pairs, borders)
 """What is found about each block of a sketch, in order."""

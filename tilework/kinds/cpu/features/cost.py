@@ -157,8 +157,8 @@ class _Shares:
     @staticmethod
     def of(nest: BlockNest, tiles: dict[Axis, list[Floats]], machine: Machine) -> _Shares:
         chunks = np.ones(nest.count)
-        for i, a in enumerate(nest.block.parallel_axes):
-            chunks = np.where(nest.parallel > i, chunks * tiles[a][0], chunks)
+        for i, (a, level) in enumerate(nest.block.parallel_loops):
+            chunks = np.where(nest.parallel > i, chunks * tiles[a][level], chunks)
         balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
         parallel = (nest.parallel > 0) & (machine.cores > 1)
         return _Shares(chunks, np.minimum(chunks, machine.cores), balance, parallel)

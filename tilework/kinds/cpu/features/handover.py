@@ -63,8 +63,8 @@ def _dimension(nest: BlockNest, dims: Sequence[set[Axis]]) -> NDArray[np.int64]:
     A loop that moves along no dimension of the tensor is -2.
     """
     found = np.full(nest.count, -1, np.int64)
-    for i, axis in enumerate(nest.block.parallel_axes):
-        here = (nest.parallel > i) & (nest.tiles[axis][0] > 1) & (found == -1)
+    for i, (axis, level) in enumerate(nest.block.parallel_loops):
+        here = (nest.parallel > i) & (nest.tiles[axis][level] > 1) & (found == -1)
         where = next((d for d, axes in enumerate(dims) if axis in axes), -2)
         found = np.where(here, where, found)
     return found
