@@ -45,9 +45,9 @@ class State:
         prepared: ops that a rule rewrote and that are still to be visited.
         form: what the DAG is where it is not the task's own, in words; empty where it is.
         transforms: how weights differ from the task's on such a DAG, by name.
+        steps: the decisions in words, in order; nothing reads them but people.
         cuts: how reductions were cut into partial results, in words, by name.
         alike: what every further reduction is cut like; None where each may be cut its own way.
-        steps: the decisions in words, in order; nothing reads them but people.
     """
 
     facts: AccessAnalysis
@@ -57,9 +57,9 @@ class State:
     prepared: frozenset[Operation] = frozenset()
     form: str = ""
     transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
+    steps: tuple[str, ...] = ()
     cuts: Mapping[str, str] = field(default_factory=dict)
     alike: Widths | None = None
-    steps: tuple[str, ...] = ()
 
     # --- successors --------------------------------------------------------------------------
 
