@@ -1,12 +1,12 @@
 """The registry of learned cost models: what they are, where they come from, which one is in use.
 
 A model is immutable and named by its content: `llvm-3f2a9c0d1b7e`. Beside its document lie its
-card (what it was learnt from, how it was judged) and the record ids that it has seen. Which model
+card (what it was learnt from, how it was judged) and the programs that it has seen. Which model
 a kind of machine uses is a log of moves: each is a document of its own that is never changed. All
 of it are documents of the store (`storage.documents`), so any number of processes may write.
 
     _models/NAME      what `XGBModel.to_json` wrote
-    _seen/NAME        hashes of the ids of the records it was trained on
+    _seen/NAME        which programs it was trained on, 64 bits for each
     _cards/NAME       the card, written last: a model without one is not in the registry
     _moves/KIND-NUMBER-DIGEST    one promotion or rollback
 
@@ -63,19 +63,15 @@ class Taught:
 
     Attributes:
         target: canonical text.
-        device: id of the device; empty for records of before devices had one.
-        device_name: as people know it.
+        device: its id, or its name for records of before devices had one.
         workloads: distinct workloads.
-        records: what the trees have learnt from.
-        held: what there was to choose from.
+        records: distinct programs.
     """
 
     target: str
     device: str
-    device_name: str
     workloads: int
     records: int
-    held: int
 
 
 @dataclass(frozen=True)
@@ -118,9 +114,8 @@ class Card:
         parent: the champion at that time; empty if there was none.
         stores: where its records were.
         taught: how many of which target and device.
-        records: how many in all; `held`: how many there were to choose from.
-        digest: of the ids of the records.
-        until: when the newest of all records that there were was made.
+        records: how many it has learnt from; `held`: how many the stores held.
+        digest: of its programs and their latencies.
         parameters: what it was trained with, and what was fitted.
         judged: by target.
         elsewhere: gain in top-1 over the draft on targets that were left out; empty: not judged.
@@ -143,7 +138,6 @@ class Card:
     records: int = 0
     held: int = 0
     digest: str = ""
-    until: datetime | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     judged: tuple[Judged, ...] = ()
     elsewhere: tuple[float, ...] = ()
@@ -199,7 +193,7 @@ class Models:
         Args:
             card: what is to be known of it.
             document: the model.
-            seen: hashes of the ids of its records (`seen_hashes`).
+            seen: names of the programs that it was trained on, 64 bits each.
 
         Raises:
             StoreError: the store cannot be written, or the model is too large for it.
@@ -325,7 +319,7 @@ class Models:
         return text
 
     def seen(self, name: str) -> NDArray[np.uint64]:
-        """Hashes of the ids of the records that a model was trained on, sorted; empty: unknown."""
+        """Names of the programs that a model was trained on, sorted; empty: unknown."""
         content = self._documents(SEEN).read(name) or b""
         return np.frombuffer(content[: len(content) // 8 * 8], dtype="<u8").astype(np.uint64)
 
@@ -451,8 +445,12 @@ def champions(moves: Sequence[Move]) -> list[str]:
 
 
 def serves(card: Card, target: str) -> bool:
-    """Whether a model was shown to be of use for a target."""
-    return card.anywhere or target in card.serves
+    """Whether a model was shown to be of use for a target.
+
+    It was judged there and is better than the draft; or it was not, and is on targets left out.
+    """
+    judged = {one.target for one in card.judged if one.passed is not None}
+    return target in card.serves or (card.anywhere and target not in judged)
 
 
 def name_of(kind: str, document: str) -> str:
@@ -473,13 +471,6 @@ def kind_of(name: str) -> str:
     if found is None:
         raise ModelError(f"{name!r} is no name of a model, such as llvm-0123456789ab")
     return found[1]
-
-
-def seen_hashes(ids: Sequence[str]) -> NDArray[np.uint64]:
-    """64 bits for each record id."""
-    import pandas as pd
-
-    return np.asarray(pd.util.hash_array(np.array(ids, dtype=object), categorize=False))
 
 
 def _card_text(card: Card) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.model import Observation
+from tilework.model.base import Batch
 from tilework.search.corpus import Lesson, lessons
+from tilework.travel.likeness import shape_of
 
 if TYPE_CHECKING:
     from storage import RecordStore
 
 MOST = 60_000
 """Records that a model learns from at most: which ones is decided before features are computed."""
-
-_TYPES = ("bfloat16", "float16", "float32", "tf32")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class Taught:
             best, so that the sketches of one workload compare.
         programs: for each observation 64 bits that name each of its programs, with workload,
             target and device.
-        group: workloads that compute the same on other types of elements share it: they are held
-            out together.
+        group: workloads that are alike but for the types of their elements and what is done
+            beside their heaviest stage share it: they are held out together.
     """
 
     lesson: Lesson
@@ -148,7 +148,7 @@ def _taught(lesson: Lesson) -> Taught:
     return Taught(lesson, observations, programs, _group(lesson.document))
 
 
-def _referred(batch, reference_s: float):  # type: ignore[no-untyped-def]
+def _referred(batch: Batch, reference_s: float) -> Batch:
     """The batch with what counts as the draft's best; what was computed of it is kept."""
     known = replace(batch, reference_s=reference_s)
     known.__dict__["draft_s"] = batch.draft_s
@@ -169,9 +169,11 @@ def _names(where: str, observation: Observation) -> NDArray[np.uint64]:
 
 
 def _group(document: str) -> str:
-    for name in _TYPES:
-        document = document.replace(name, "float")
-    return hashlib.sha256(document.encode()).hexdigest()[:16]
+    """Workloads whose heaviest stages are of one size, whatever type their elements have."""
+    shape = shape_of(document)
+    if shape is None:
+        return hashlib.sha256(document.encode()).hexdigest()[:16]
+    return f"{shape.points:.3f} {shape.reduced:.3f} {shape.loops}"
 
 
 def _first_of_each(one: Taught, seen: set[int]) -> Taught:
@@ -197,8 +199,3 @@ def _part(observation: Observation, where: NDArray[np.intp]) -> Observation:
             part.__dict__[name] = batch.__dict__[name][where]
     order = None if observation.order is None else observation.order[where]
     return Observation(part, observation.latency_s[where], order)
-
-
-def groups_of(taught: Iterable[Taught]) -> list[str]:
-    """The groups of workloads, in an order that has nothing to do with what they compute."""
-    return sorted({one.group for one in taught})

@@ -14,7 +14,7 @@ from storage.files import Location
 from storage.maintenance.check import check
 from storage.maintenance.merge import merge
 from storage.maintenance.repair import repair
-from storage.models import Card, Judged, ModelError, Taught, champions, name_of, seen_hashes
+from storage.models import Card, Judged, ModelError, Taught, champions, name_of, serves
 from tilework.record import MemoryHistory, ModelLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,18 +40,18 @@ def test_a_model_is_kept_with_its_card_and_what_it_has_seen(store, make_round):
     store.append(make_round())
     told = Judged(TARGET, 9, {"draft": (0.8, 0.9)}, (0.01, 0.04, 0.07), (), "better", True)
     full = card(
-        parent="llvm-000000000000", stores=("records",), until=START, promoted=True,
-        taught=(Taught(TARGET, "d", "a CPU", 9, 90, 100),), judged=(told,), serves=(TARGET,),
+        parent="llvm-000000000000", stores=("records",), promoted=True,
+        taught=(Taught(TARGET, "d", 9, 90),), judged=(told,), serves=(TARGET,),
         parameters={"trees": 3, "fitted": {TARGET: {"ports": 1.5}}}, reason="it is better",
     )  # fmt: skip
-    ids = [f"run-{i}" for i in range(100)]
-    name = store.models.keep(full, "{}", seen_hashes(ids))
+    seen = np.array([7, 3, 2**63], np.uint64)
+    name = store.models.keep(full, "{}", seen)
     assert name == name_of("llvm", "{}") and name.startswith("llvm-")
     again = RecordStore(store.path).models
     assert again.card(name) == full and again.document(name) == "{}"
     assert again.cards() == [(name, full)] and again.problems == []
-    assert np.isin(seen_hashes(ids), again.seen(name)).all()
-    assert not np.isin(seen_hashes(["other"]), again.seen(name)).any()
+    np.testing.assert_array_equal(again.seen(name), np.sort(seen))
+    assert len(again.seen("llvm-000000000000")) == 0
     assert again.keep(replace(full, reason="another word"), "{}") == name
     assert again.card(name) == full  # the first card stays
     assert len(pd.read_parquet(store.path)) == 3
@@ -99,6 +99,13 @@ def test_a_champion_serves_the_targets_that_it_was_shown_to_help(store):
     general = kept(store, 1, anywhere=True)
     store.models.promote(general, by="test")
     assert store.champion("llvm", "llvm -mcpu=other") == '{"model": 1}'
+
+
+def test_where_a_model_was_judged_and_is_not_better_it_does_not_serve():
+    lost = Judged("lost", 9, passed=False)
+    unsaid = Judged("unsaid", 2, passed=None)
+    able = card(anywhere=True, serves=("won",), judged=(lost, unsaid))
+    assert [serves(able, t) for t in ("won", "lost", "unsaid", "new")] == [True, False, True, True]
 
 
 @pytest.mark.parametrize("folder", ["_models", "_cards"])

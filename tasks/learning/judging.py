@@ -1,0 +1,219 @@
+"""Judging a way to learn: models trained without some tasks, or a target, on just these.
+
+A workload is held out on all targets together with those that are alike
+(`tasks.learning.material.Taught.group`). Every workload counts the same, whatever it takes.
+
+Against a champion nothing is fair but what neither has seen, and the champion has seen most of the
+store. So both are judged on programs that were measured since the champion was trained, and the
+rival knows of the judged tasks what the champion knew: their older programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.learning.material import Material, Taught
+from tasks.learning.trees import trained
+from tilework.model import CostModel, CostModelError, Observation
+from tilework.model.judge import Case, by_target, interval, top_k
+
+FOLDS = 4
+"""Parts that the workloads are held out in, in turn."""
+CHAMPION_FOLDS = 2
+"""The same, against a champion."""
+LEAST_ROWS = 8
+"""Programs that a workload is judged on at least, and at least this many of them valid."""
+LEAST_WORKLOADS = 8
+"""Workloads that a target is judged on at least."""
+SHARE = 0.9
+"""Of the bootstrap that lies between the ends of an interval."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What models said of tasks that they had not seen.
+
+    Attributes:
+        cases: with the scores of "draft" and "model".
+        against: with those of "champion" and "model", of what neither has seen.
+        without_target: with those of "draft" and "model"; the model has seen neither the task nor
+            the target.
+        note: why there is nothing in `against` although there is a champion; else empty.
+    """
+
+    cases: tuple[Case, ...]
+    against: tuple[Case, ...] = ()
+    without_target: tuple[Case, ...] = ()
+    note: str = ""
+
+
+def tried(
+    material: Material,
+    champion: CostModel | None,
+    seen: NDArray[np.uint64],
+    tell: Tell,
+) -> Trial:
+    """Train without each part of the workloads, and score what was left out.
+
+    Args:
+        material: what there is to learn.
+        champion: the model in use, if it can be read.
+        seen: the programs that it has learnt from.
+        tell: gets a line for each step.
+    """
+    parts = folds(material, FOLDS)
+    cases: list[Case] = []
+    for number, held in enumerate(parts):
+        tell(f"judging on held-out tasks, part {number + 1} of {len(parts)}")
+        model = trained(all_of(t for t in material.taught if t.group not in held))
+        cases += cases_of((t for t in material.taught if t.group in held), {"model": model})
+    against, note = _against(material, champion, seen, tell)
+    return Trial(tuple(cases), tuple(against), tuple(without_target(material, parts, tell)), note)
+
+
+def without_target(
+    material: Material, parts: Sequence[frozenset[str]], tell: Tell, targets: Sequence[str] = ()
+) -> list[Case]:
+    """Cases of targets that the model has not seen, of tasks that it has not seen either.
+
+    Each target is judged on one part of the workloads, another part for the next target.
+    """
+    found: list[Case] = []
+    every = material.targets
+    if len(every) < 2 or not parts:
+        return []
+    for number, target in enumerate(every):
+        if targets and target not in targets:
+            continue
+        held = parts[number % len(parts)]
+        tell(f"judging without {target}")
+        model = trained(
+            all_of(t for t in material.taught if t.target != target and t.group not in held)
+        )
+        rest = (t for t in material.taught if t.target == target and t.group in held)
+        found += cases_of(rest, {"model": model})
+    return found
+
+
+def _against(
+    material: Material, champion: CostModel | None, seen: NDArray[np.uint64], tell: Tell
+) -> tuple[list[Case], str]:
+    if champion is None:
+        return [], ""
+
+    def known(programs: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        return np.isin(programs, seen)
+
+    def new(programs: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        return ~known(programs)
+
+    fresh = [
+        t for t in material.taught if sum(map(len, t.only(new))) >= 0 and _enough(t.only(new))
+    ]
+    if not fresh:
+        return [], ""
+    found: list[Case] = []
+    parts = folds(material, CHAMPION_FOLDS)
+    for number, held in enumerate(parts):
+        tell(f"judging against the champion, part {number + 1} of {len(parts)}")
+        inside = [t for t in material.taught if t.group in held]
+        taught = all_of(t for t in material.taught if t.group not in held)
+        model = trained([*taught, *(o for t in inside for o in t.only(known))])
+        rankers = {"model": model, "champion": champion}
+        try:
+            found += cases_of(inside, rankers, new)
+        except CostModelError as error:
+            return [], f"the champion cannot be asked any more: {error}"
+    return found, ""
+
+
+def folds(material: Material, count: int) -> list[frozenset[str]]:
+    """The groups of workloads in ``count`` parts; fewer where there are fewer groups."""
+    groups = sorted({one.group for one in material.taught}, key=_shuffled)
+    count = min(count, len(groups))
+    return [frozenset(groups[part::count]) for part in range(count)] if count > 1 else []
+
+
+def _shuffled(group: str) -> str:
+    return hashlib.sha256(group.encode()).hexdigest()
+
+
+def all_of(taught: Iterable[Taught]) -> list[Observation]:
+    """The observations of lessons."""
+    return [o for one in taught for o in one.observations]
+
+
+def cases_of(
+    taught: Iterable[Taught],
+    rankers: dict[str, CostModel],
+    wanted: Callable[[NDArray[np.uint64]], NDArray[np.bool_]] | None = None,
+) -> list[Case]:
+    """What some rankers, and the draft, say of lessons: those with enough programs are cases.
+
+    Args:
+        taught: the lessons.
+        rankers: by name.
+        wanted: which programs to judge on; all if None.
+    """
+    found = []
+    for one in taught:
+        observations = list(one.observations) if wanted is None else one.only(wanted)
+        if not _enough(observations):
+            continue
+        latency = np.concatenate([o.latency_s for o in observations])
+        scores = {
+            name: np.concatenate([model.predict(o.batch) for o in observations])
+            for name, model in rankers.items()
+        }
+        scores["draft"] = np.concatenate([-np.log(o.batch.draft_s) for o in observations])
+        key, weight = one.lesson.workload_key, 1.0 / float(latency.min())
+        found.append(Case(key, one.target, weight, latency, scores))
+    return found
+
+
+def _enough(observations: Sequence[Observation]) -> bool:
+    return sum(int(np.isfinite(o.latency_s).sum()) for o in observations) >= LEAST_ROWS
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How rankers did on the cases of one target.
+
+    Attributes:
+        target: canonical text.
+        workloads: distinct ones.
+        top: by ranker, top-1 and top-5.
+        gain: (low, middle, high) of the first ranker's top-1 over the second's; empty where there
+            are too few workloads.
+    """
+
+    target: str
+    workloads: int
+    top: dict[str, tuple[float, float]]
+    gain: tuple[float, ...] = ()
+
+
+def standing(
+    cases: Sequence[Case], ranker: str, other: str, target: str = "", least: int = LEAST_WORKLOADS
+) -> Standing:
+    """How two rankers compare on some cases."""
+    workloads = len({case.workload_key for case in cases})
+    if not cases:
+        return Standing(target, 0, {})
+    top = {name: (top_k(cases, name, 1), top_k(cases, name, 5)) for name in (other, ranker)}
+    gain = interval(cases, ranker, other, 1, share=SHARE) if workloads >= least else ()
+    return Standing(target, workloads, top, gain)
+
+
+def standings(cases: Iterable[Case], ranker: str, other: str) -> dict[str, Standing]:
+    """The same by target."""
+    return {
+        target: standing(some, ranker, other, target) for target, some in by_target(cases).items()
+    }

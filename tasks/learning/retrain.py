@@ -1,0 +1,224 @@
+"""Retraining: read stores, train, judge, promote or not, keep the model with its card."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from storage.models import Card, ModelError, Models, Taught
+from tasks.learning import trees
+from tasks.learning.growth import growth
+from tasks.learning.judging import Tell, tried
+from tasks.learning.material import MOST, Material, gather, kind_of, rows_of
+from tasks.learning.verdict import verdict
+from tasks.patience import patiently
+from tasks.stores import open_store
+from tilework.errors import StoreError
+
+if TYPE_CHECKING:
+    from storage import RecordStore
+    from tilework.model import XGBModel
+
+
+@dataclass(frozen=True)
+class Retrained:
+    """What retraining came to, for one kind of machine.
+
+    Attributes:
+        kind: of machine.
+        store: where the models are kept.
+        name: of the model that was trained; empty if none was.
+        before: the champion until now; empty if there was none.
+        card: what is known of the model; None if none was trained.
+        removed: models that were never promoted and made room.
+        skipped: why nothing was trained; empty if something was.
+        notes: what should be known beside it, such as files that could not be read.
+    """
+
+    kind: str
+    store: str
+    name: str = ""
+    before: str = ""
+    card: Card | None = None
+    removed: tuple[str, ...] = ()
+    skipped: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def promoted(self) -> bool:
+        """Whether the champion is another one now."""
+        return self.card is not None and self.card.promoted
+
+    @property
+    def verdict(self) -> str:
+        """One line: the first thing that somebody should read."""
+        if self.card is None:
+            return f"{self.kind}: {self.skipped}"
+        word = "is champion now" if self.promoted else "is not promoted"
+        return f"{self.name} {word}: {self.card.reason}"
+
+
+def retrain(
+    stores: Sequence[str],
+    tell: Tell,
+    *,
+    most: int = MOST,
+    force: bool = False,
+    grown: float = 0.0,
+    by: str = "tilework retrain",
+) -> list[Retrained]:
+    """Train a model for each kind of machine that the stores have records of.
+
+    Models are kept in the first store, and promoted there.
+
+    Args:
+        stores: directories or URIs.
+        tell: gets a line for each step.
+        most: records that a model learns from at most.
+        force: train although the records are those that the last model has learnt from.
+        grown: train only where the stores have grown by this share since the champion was trained.
+        by: who promotes, for the history.
+
+    Raises:
+        StoreError: a store is missing, or cannot be read or written.
+    """
+    if not stores:
+        raise StoreError("name a record store to learn from")
+    opened = [patiently(partial(open_store, path, must_exist=True), tell) for path in stores]
+    counts = [patiently(partial(rows_of, store), tell) for store in opened]
+    kinds = sorted({kind_of(target) for found in counts for target in found})
+    if not kinds:
+        raise StoreError(f"there are no records in {', '.join(map(repr, stores))}: tune something")
+    done = []
+    for kind in kinds:
+        held = sum(n for found in counts for t, n in found.items() if kind_of(t) == kind)
+        one = patiently(partial(_retrain, opened, kind, held, most, force, grown, by, tell), tell)
+        done.append(one)
+    return done
+
+
+def _retrain(
+    stores: Sequence[RecordStore],
+    kind: str,
+    held: int,
+    most: int,
+    force: bool,
+    grown: float,
+    by: str,
+    tell: Tell,
+) -> Retrained:
+    began = time.monotonic()
+    models = stores[0].models
+    place, before = models.place, models.champion_name(kind)
+    now = growth(models, kind, held)
+    if not force and now.share < grown:
+        return Retrained(kind, place, before=before, skipped=now.text)
+    tell(f"{kind}: reading {held} records")
+    material = gather(stores, kind, most)
+    notes = tuple(line for store in stores for line in store.problems)
+    if not len(material):
+        why = f"none of {held} records teaches anything: rules of another version, or no workloads"
+        return Retrained(kind, place, before=before, skipped=why, notes=notes)
+    digest, code = material.digest, code_digest()
+    if not force:
+        for name, card in models.cards(kind):
+            if (card.digest, card.code) == (digest, code):
+                why = f"{name} has learnt from just these records already: {card.reason}"
+                return Retrained(kind, place, before=before, skipped=why, notes=notes)
+    champion, parent, problem = _champion(models, before)
+    seen = models.seen(before) if champion is not None else np.zeros(0, np.uint64)
+    trial = tried(material, champion, seen, tell)
+    said = verdict(trial, parent, before)
+    tell(f"training on {len(material)} records of {len(material.targets)} targets")
+    model = trees.trained([o for one in material.taught for o in one.observations])
+    if not model.trained:
+        why = f"too few of {len(material)} records are valid: nothing can be trained"
+        return Retrained(kind, place, before=before, skipped=why, notes=notes)
+    reason = "; ".join(filter(None, (said.reason, problem)))
+    card = Card(
+        kind=kind,
+        created=datetime.now(UTC),
+        engine_version=_version(),
+        code=code,
+        rules_version=_rules(material),
+        model_id=model.model_id,
+        parent=before,
+        stores=material.stores,
+        taught=_taught(material),
+        records=len(material),
+        held=held,
+        digest=digest,
+        parameters=trees.described(),
+        judged=said.judged,
+        elsewhere=said.elsewhere,
+        serves=said.serves,
+        anywhere=said.anywhere,
+        promoted=said.promoted,
+        reason=reason,
+        seconds=time.monotonic() - began,
+    )
+    name, removed = _kept(models, card, model, material, by)
+    return Retrained(kind, place, name, before, models.card(name), tuple(removed), notes=notes)
+
+
+def _champion(models: Models, name: str) -> tuple[XGBModel | None, Card | None, str]:
+    """The model in use, its card, and why it cannot be used."""
+    from tilework.model import CostModelError, XGBModel
+
+    if not name:
+        return None, None, ""
+    try:
+        return XGBModel.from_json(models.document(name)), models.card(name), ""
+    except (ModelError, CostModelError) as error:
+        return None, None, f"the champion {name} cannot be compared with: {error}"
+
+
+def _kept(
+    models: Models, card: Card, model: XGBModel, material: Material, by: str
+) -> tuple[str, list[str]]:
+    name = models.keep(card, model.to_json(), material.programs)
+    if card.promoted and models.champion_name(card.kind) != name:
+        models.promote(name, by=by, reason=card.reason)
+    return name, models.prune(card.kind)
+
+
+def _taught(material: Material) -> tuple[Taught, ...]:
+    workloads: dict[tuple[str, str], set[str]] = {}
+    records: dict[tuple[str, str], int] = {}
+    for one in material.taught:
+        of = (one.target, one.lesson.device)
+        workloads.setdefault(of, set()).add(one.lesson.workload_key)
+        records[of] = records.get(of, 0) + len(one)
+    return tuple(Taught(*of, len(workloads[of]), records[of]) for of in sorted(records))
+
+
+def _rules(material: Material) -> int:
+    from tilework.space import space_of
+
+    return int(space_of(material.taught[0].lesson.target).version)
+
+
+def _version() -> str:
+    import tilework
+
+    return str(tilework.__version__)
+
+
+def code_digest() -> str:
+    """12 hexadecimal digits of the engine's sources: equal ones train equal models."""
+    import tilework
+
+    root = Path(str(tilework.__file__)).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
