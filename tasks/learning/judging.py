@@ -114,10 +114,7 @@ def _against(
     def new(programs: NDArray[np.uint64]) -> NDArray[np.bool_]:
         return ~known(programs)
 
-    fresh = [
-        t for t in material.taught if sum(map(len, t.only(new))) >= 0 and _enough(t.only(new))
-    ]
-    if not fresh:
+    if not any(_enough(one.only(new)) for one in material.taught):
         return [], ""
     found: list[Case] = []
     parts = folds(material, CHAMPION_FOLDS)

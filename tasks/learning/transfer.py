@@ -8,11 +8,11 @@ this one's own only, and one that knows both.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tasks.learning.judging import FOLDS, Tell, all_of, cases_of, folds, standing
 from tasks.learning.material import Material, Taught, gather, kind_of, rows_of
@@ -134,7 +134,7 @@ def evaluate_transfer(
     for kind in kinds:
         material = patiently(partial(gather, opened, kind, most), tell)
         subjects = _subjects(material)
-        known |= {name for _, name, _ in subjects}
+        known |= {one.name for one in subjects}
         done.append(
             patiently(partial(_evaluate, opened[0], material, subjects, only, new, tell), tell)
         )
@@ -147,18 +147,22 @@ def evaluate_transfer(
     return done
 
 
-_Subject = tuple[str, str, Callable[[Taught], bool]]
+@dataclass(frozen=True)
+class _Subject:
+    """What can be left out."""
+
+    what: Literal["target", "device"]
+    name: str
+
+    def owns(self, one: Taught) -> bool:
+        return self.name == (one.target if self.what == "target" else one.lesson.device)
 
 
 def _subjects(material: Material) -> list[_Subject]:
     """What can be left out: targets, and devices if there are several."""
-    found: list[_Subject] = []
-    for target in material.targets:
-        found.append(("target", target, lambda one, target=target: one.target == target))
     devices = sorted({one.lesson.device for one in material.taught})
-    for device in devices if len(devices) > 1 else ():
-        found.append(("device", device, lambda one, device=device: one.lesson.device == device))
-    return found
+    found = [_Subject("target", target) for target in material.targets]
+    return found + [_Subject("device", name) for name in (devices if len(devices) > 1 else ())]
 
 
 def _evaluate(
@@ -172,10 +176,10 @@ def _evaluate(
     champion = store.models.champion_name(material.kind)
     report = Transfers(material.kind, store.path, champion, len(material))
     last = last_report(store, material.kind)
-    wanted = [one for one in subjects if not only or one[1] in only]
+    wanted = [one for one in subjects if not only or one.name in only]
     if new and last is not None and last.champion == champion:
         there = {row.name for row in last.rows}
-        wanted = [one for one in wanted if one[1] not in there]
+        wanted = [one for one in wanted if one.name not in there]
         if not wanted:
             said = "no target or device is new since the last report"
             return Transfers(**{**vars(report), "skipped": said})
@@ -197,19 +201,19 @@ def _evaluate(
 
 
 def _rows(material: Material, subjects: Sequence[_Subject], tell: Tell) -> list[Transfer]:
-    cases: dict[str, list[Case]] = {name: [] for _, name, _ in subjects}
+    cases: dict[_Subject, list[Case]] = {subject: [] for subject in subjects}
     parts = folds(material, FOLDS)
     for number, held in enumerate(parts):
         tell(f"leaving out tasks, part {number + 1} of {len(parts)}")
         rest = [one for one in material.taught if one.group not in held]
         both = trained(all_of(rest))
-        for what, name, inside in subjects:
-            tell(f"leaving out {what} {name}")
-            own = trained(all_of(one for one in rest if inside(one)))
-            others = trained(all_of(one for one in rest if not inside(one)))
-            asked = [one for one in material.taught if one.group in held and inside(one)]
-            cases[name] += cases_of(asked, {"others": others, "own": own, "both": both})
-    return [_row(what, name, cases[name]) for what, name, _ in subjects]
+        for subject in subjects:
+            tell(f"leaving out {subject.what} {subject.name}")
+            own = trained(all_of(one for one in rest if subject.owns(one)))
+            others = trained(all_of(one for one in rest if not subject.owns(one)))
+            asked = [one for one in material.taught if one.group in held and subject.owns(one)]
+            cases[subject] += cases_of(asked, {"others": others, "own": own, "both": both})
+    return [_row(subject.what, subject.name, cases[subject]) for subject in subjects]
 
 
 def _row(what: str, name: str, cases: Sequence[Case]) -> Transfer:

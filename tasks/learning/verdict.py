@@ -3,12 +3,12 @@
 1. A target is judged where it has `LEAST_WORKLOADS` workloads with `LEAST_ROWS` programs each.
 2. A model *serves* a judged target if the interval of its gain in top-1 over the draft, on tasks
    that it has not seen, lies above 0. Elsewhere sessions begin as if there were no model.
-3. It serves targets on which it was not judged (*anywhere*) if the same holds of targets that were
-   left out, all of them together.
-4. It is promoted if it serves any target, and every judged one that the champion serves; and, where
-   there is a champion, if on every target with enough programs that neither has seen the interval
-   of its gain over the champion does not reach below -`MARGIN`, and the gain on all of these
-   together is above 0.
+3. It serves targets on which it was not judged (*anywhere*) if the same holds of targets that
+   were left out, all of them together.
+4. It is promoted if it serves any target, and every judged one that the champion serves; and,
+   where there is a champion, if on every target with enough programs that neither has seen the
+   interval of its gain over the champion does not reach below -`MARGIN`, and the gain on all of
+   these together is above 0.
 5. What cannot be judged is not promoted: no target with enough workloads, or too little that the
    champion has not seen.
 
@@ -104,7 +104,8 @@ def _decided(
         worst = min((o for o in judged if o.over_draft), key=lambda o: o.over_draft[0])
         return (
             False,
-            f"not shown to be better than the draft on any target; on {worst.target} {_gain(worst.over_draft)}",
+            f"not shown to be better than the draft on any target; on {worst.target} "
+            f"{_gain(worst.over_draft)}",
         )
     won = f"better than the draft on {len(served)} of {len(judged)} target{_s(len(judged))}"
     if champion is None:
