@@ -1,1 +1,1 @@
-"""Learning from stores: train a cost model, judge it on what it has not seen, promote it or not."""
+"""Learning from stores: train a cost model, judge it on what it has not seen, promote it."""

@@ -1,4 +1,4 @@
-"""How a model is trained from lessons: one function, for those that are judged and the one kept."""
+"""How a model is trained from lessons: one way for those that are judged and for the one kept."""
 
 from __future__ import annotations
 
