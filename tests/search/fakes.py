@@ -39,6 +39,7 @@ class FakeSketch:
 
     def __init__(self, key: str, id: int, decisions=8, blocks=3, base_s=1e-3, cardinality=7):
         self.id, self.name, self.blocks = id, f"fake{id}", blocks
+        self.form, self.stages, self.num_live = self.name, {}, decisions
         self.dag = FakeDag(f"{key} {id}")
         self.num_decisions = decisions
         self.cardinality = np.full(decisions, cardinality)

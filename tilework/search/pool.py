@@ -13,12 +13,13 @@ from tilework.model.draft import Draft, draft_of
 from tilework.search.options import TuningError
 from tilework.search.protocol import Rows, Searchable, Task
 from tilework.space import SearchSpace, space_of
+from tilework.space.siblings import siblings
 from tilework.task import SearchTask
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNDONE = np.uint64(pow(int(GOLDEN), -1, 2**64))
-LOCATION_SHARE = 0.05
-"""Parents that also get a child in another sketch: a change of where a stage is computed."""
+_TWINS = 4
+"""Candidates of a sibling that are neighbours, where it has decisions of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +95,7 @@ class PoolSpace:
         self.sketches = tuple(sketches)
         self.draft, self.rules_version = draft, rules_version
         self.width = max((sketch.num_decisions for sketch in self.sketches), default=0)
-        # Sketches of one DAG differ in where stages are computed.
-        dags = [sketch.dag for sketch in self.sketches]
-        self._places = [
-            [j for j, d in enumerate(dags) if d is dag and j != i] for i, dag in enumerate(dags)
-        ]
+        self._siblings = siblings(self.sketches)
 
     @classmethod
     def of(cls, task: Task) -> PoolSpace:
@@ -170,6 +167,8 @@ class PoolSpace:
     def neighbours(self, pool: Pool, limit: int, rng: np.random.Generator) -> Pool:
         """Candidates that differ from one of the pool in exactly one decision.
 
+        Where one stage is computed, or how it is cut, is a decision, too.
+
         Args:
             pool: the centres.
             limit: at most so many neighbours of each centre, drawn at random.
@@ -179,9 +178,11 @@ class PoolSpace:
         for index, sketch in enumerate(self.sketches):
             _, rows = self.rows_of(pool, index)
             for row in rows:
-                around = sketch.neighbours(row)
-                made = self._made(index, around[rng.permutation(len(around))])
-                parts.append(made.without(pool.key).take(slice(0, limit)))
+                found = [self._made(index, sketch.neighbours(row))]
+                twins = np.repeat(row.reshape(1, -1), _TWINS, axis=0)
+                found += [self._moved(rng, index, i, twins) for i in self._siblings[index]]
+                made = concatenate(found).without(pool.key)
+                parts.append(made.take(rng.permutation(len(made))[:limit]))
         return concatenate(parts).unique()
 
     def offspring(
@@ -194,8 +195,9 @@ class PoolSpace:
     ) -> Pool:
         """One child per parent, with a second parent of the same sketch for some.
 
-        A few parents have one more child, in which a stage is computed at another place. Children
-        that are mutated avoid the programs of ``known``.
+        Some parents have one more child, in which a stage is computed at another place, or is cut
+        otherwise: that is one decision among those of the row. Children that are mutated avoid the
+        programs of ``known``.
         """
         parts = [self.empty()]
         for index, sketch in enumerate(self.sketches):
@@ -219,19 +221,19 @@ class PoolSpace:
                 taken = self._hashes(index, keys)
                 children[change] = sketch.mutate(rng, children[change], taken)
             parts.append(self._made(index, children))
-            parts += self._moved(rng, index, rows)
+            parts += self._elsewhere(rng, index, rows)
         return concatenate(parts)
 
-    def _moved(self, rng: np.random.Generator, index: int, rows: NDArray[np.int32]) -> list[Pool]:
-        """Some rows of a sketch in one that computes a stage at another place."""
-        others = self._places[index]
-        chosen = rows[rng.random(len(rows)) < LOCATION_SHARE] if others else rows[:0]
-        parts = []
-        to = rng.integers(0, max(1, len(others)), len(chosen))
-        for i in np.unique(to):
-            there = others[i]
-            sketch = self.sketches[there]
-            parts.append(
-                self._made(there, sketch.moved(rng, self.sketches[index], chosen[to == i]))
-            )
-        return parts
+    def _elsewhere(self, rng: np.random.Generator, index: int, rows: Rows) -> list[Pool]:
+        """Some rows of a sketch as rows of its siblings."""
+        others = self._siblings[index]
+        if not others:
+            return []
+        share = 1 / (1 + self.sketches[index].num_live)
+        chosen = rows[rng.random(len(rows)) < share]
+        to = np.asarray(others)[rng.integers(0, len(others), len(chosen))]
+        return [self._moved(rng, index, int(i), chosen[to == i]) for i in np.unique(to)]
+
+    def _moved(self, rng: np.random.Generator, index: int, to: int, rows: Rows) -> Pool:
+        """Rows of a sketch as rows of one of its siblings."""
+        return self._made(to, self.sketches[to].moved(rng, self.sketches[index], rows))

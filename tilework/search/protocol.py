@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,8 +73,16 @@ class Searchable(Protocol):
         """D, columns of a row."""
 
     @property
-    def dag(self) -> object:
-        """What is computed: sketches of one DAG differ in where stages are computed."""
+    def num_live(self) -> int:
+        """Decisions with more than one choice."""
+
+    @property
+    def form(self) -> str:
+        """What its DAG is, in words; see `tilework.space.siblings`."""
+
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        """What becomes of each stage: sketches that differ in one are siblings."""
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` random rows."""
@@ -87,7 +96,7 @@ class Searchable(Protocol):
         """One child of each pair, which takes every decision from either parent."""
 
     def moved(self, rng: np.random.Generator, other: Any, rows: Rows) -> Rows:
-        """Rows of this sketch like ``rows`` of another sketch of the same DAG."""
+        """Rows of this sketch like ``rows`` of a sibling."""
 
     def neighbours(self, row: Rows) -> Rows:
         """All rows that differ from ``row`` in exactly one decision."""

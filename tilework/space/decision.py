@@ -47,3 +47,17 @@ class Decision:
     key: str = ""
     axis: Axis | None = None
     attached: Attached | None = None
+
+    def nearest(self, values: Rows) -> Rows:
+        """For each of some choices of a like decision (P x C) the nearest one of this table.
+
+        Near in the logarithms of all columns; of equally near ones the first. A number that is no
+        tile stays what it is, up to the largest.
+        """
+        if self.kind != "tile":
+            return np.minimum(values, self.choices.max(axis=0))
+        wanted, have = np.log2(values + 1.0), np.log2(self.choices + 1.0)
+        apart = np.zeros((len(values), len(self.choices)))
+        for column in range(have.shape[1]):
+            apart += np.abs(wanted[:, column, None] - have[None, :, column])
+        return self.choices[np.argmin(apart, axis=1)]

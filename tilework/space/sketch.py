@@ -25,6 +25,8 @@ from tilework.te import ComputeDAG
 from tilework.te.tensor import Compute
 
 _MAX_SAMPLING_ROUNDS = 12
+_MOVES = 4
+"""Draws of the decisions that a row does not bring along from another sketch."""
 _RARE_DRAWS = 8192
 """Rows drawn of each block where valid ones are very rare."""
 
@@ -91,6 +93,11 @@ class Sketch:
     def num_decisions(self) -> int:
         """Columns of a decision row."""
         return sum(len(d.columns) for d in self.decisions)
+
+    @cached_property
+    def num_live(self) -> int:
+        """Decisions with more than one choice."""
+        return sum(len(d.choices) > 1 for d in self.decisions)
 
     @cached_property
     def size(self) -> float:
@@ -195,19 +202,30 @@ class Sketch:
         return out
 
     def moved(self, rng: np.random.Generator, other: Sketch, rows: Rows) -> Rows:
-        """Rows of this sketch like ``rows`` of another one: computed at another place.
+        """Rows of this sketch like ``rows`` of another one: computed at another place, or cut.
 
-        Decisions that both sketches have are kept, the others are drawn; invalid rows are dropped.
+        Decisions that both sketches have are kept, or take the nearest choice where their choices
+        differ; the others are drawn, a few times if need be. Rows that are not valid then are
+        dropped.
         """
         out = np.empty((len(rows), self.num_decisions), np.int32)
         theirs = {d.key: d for d in other.decisions}
+        free = []
         for d in self.decisions:
             same = theirs.get(d.key)
-            if same is not None and len(same.columns) == len(d.columns):
-                out[:, d.columns] = rows[:, same.columns]
-            else:
-                out[:, d.columns] = d.choices[rng.integers(len(d.choices), size=len(rows))]
-        return out[self.valid(out)]
+            if same is None or len(same.columns) != len(d.columns):
+                free.append(d)
+                continue
+            taken = rows[:, same.columns]
+            out[:, d.columns] = taken if _equal(d, same) else d.nearest(taken)
+        good = np.zeros(len(rows), bool)
+        for _ in range(_MOVES if free else 1):
+            left = np.flatnonzero(~good)
+            for d in free:
+                picks = d.choices[rng.integers(len(d.choices), size=len(left))]
+                out[left[:, None], d.columns] = picks
+            good[left] = self.valid(out[left])
+        return out[good]
 
     def neighbours(self, row: Rows) -> Rows:
         """All valid rows that differ from ``row`` in exactly one decision."""
@@ -254,3 +272,8 @@ class Sketch:
                 h = (h ^ rows[:, c].astype(np.uint64)) * np.uint64(1099511628211)
                 h ^= h >> np.uint64(29)
         return h
+
+
+def _equal(one: Decision, other: Decision) -> bool:
+    """Whether two decisions have the same choices."""
+    return one.choices is other.choices or np.array_equal(one.choices, other.choices)

@@ -251,7 +251,9 @@ def _plain(pair: Pair, rows: Rows) -> Floats:
     values = rows[:, pair.source.columns].astype(np.float64)
     if pair.target.kind == "parallel":
         ours, theirs = len(pair.block.parallel_axes), len(pair.source_block.parallel_axes)
-        values = np.where(values >= theirs, ours, np.minimum(values, ours))
+        deeper = np.maximum(values - theirs, 0.0)  # loops of a deeper level
+        near = np.minimum(values, ours)
+        return _logs(np.where(values >= theirs, ours + deeper, near).astype(np.float64))
     return _logs(values)
 
 
