@@ -8,8 +8,10 @@ at random. No model takes part, so that no model is favoured by what it is judge
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +24,10 @@ from tilework.space.sketch import Sketch
 from tilework.target import Target
 from tilework.task import SearchTask
 
+DATASET = Path(__file__).resolve().parent.parent / "tests" / "data" / "replay"
+CALLS = "_networks.json"
+"""File of the dataset that says which networks call which workloads how often; see `calls_of`."""
+CALLS_FORMAT = "tilework-dataset-1"
 RANDOM, GRID = "sample", "grid"
 """Model ids of rows that were drawn at random, and of those of the grid."""
 
@@ -78,6 +84,40 @@ def dataset_tasks(target: Target, precision: str) -> list[SearchTask]:
     """Every task of a target once, whichever networks call it."""
     tasks = [t for name in NETWORKS for t, _ in tasks_of(name, target, precision)]
     return list({t.workload_key: t for t in tasks}.values())
+
+
+def calls_of(pairs: Collection[tuple[str, str]]) -> dict[str, object]:
+    """The document that says how often each network calls its workloads, of these (target, key).
+
+    ``{"format": ..., "networks": {"resnet-18": {"<workload key>": 3, ...}, ...}}``; workloads of
+    all targets and precisions together.
+    """
+    calls: dict[str, dict[str, int]] = {}
+    keys, present = {key for _, key in pairs}, {target for target, _ in pairs}
+    for name in NETWORKS:
+        found = {
+            task.workload_key: count
+            for text, precision in TARGETS
+            if text in present
+            for task, count in tasks_of(name, Target(text), precision)
+        }
+        calls[name] = {key: found[key] for key in sorted(found) if key in keys}
+    return {"format": CALLS_FORMAT, "networks": calls}
+
+
+def read_calls(path: Path) -> dict[str, dict[str, int]]:
+    """By network, how often it calls each workload of the dataset in a folder.
+
+    Raises:
+        SystemExit: there is no such dataset.
+    """
+    try:
+        document = json.loads((path / CALLS).read_text(encoding="utf-8"))
+        if document["format"] != CALLS_FORMAT:
+            raise ValueError(f"its format is {document['format']!r}, not {CALLS_FORMAT!r}")
+        return {str(name): dict(keys) for name, keys in document["networks"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SystemExit(f"{path / CALLS}: no dataset to judge on: {error}") from None
 
 
 def rows_of(task: SearchTask, count: int) -> list[Candidate]:

@@ -1,61 +1,67 @@
-"""Record the replay dataset: measure programs of a few layers, some drawn, some searched for.
+"""Record the dataset of transfer: measure programs that nobody searched for, on several targets.
 
-    python benchmarks/record_replay.py --work DIR [--rows 640] [--seconds 80] [--out DIR]
+    python benchmarks/record_replay.py --work DIR [--targets v4,bf16] [--threads 1] [--rows 96]
+        [--part 0/2] [--seconds 600]
+    python benchmarks/record_replay.py --write --work DIR [DIR ...] [--name sapphire-rapids]
 
-Half of a layer's rows are random samples of its space, a quarter is proposed by the search and a
-quarter by the plain Ansor policy, so that a replay can follow either. Rounds go to the record
-store ``--work``; the command ends after ``--seconds`` and goes on where it stopped when it is
-given again. Once all rows are measured they are written to ``--out`` (default: tests/data/replay)
-as one file without timing samples. One thread by default: a machine's other work disturbs several
-much more.
+What is measured stands in `_dataset.py`: tasks of seven networks on eight targets, random and grid
+rows in turn. Rounds go to the record store ``--work``: a round of every task, then the next, so
+that half a recording is a smaller dataset. The command ends after ``--seconds`` and goes on where
+it stopped when it is given again. Several may record parts of the tasks (``--part 0/2`` and
+``--part 1/2``) into stores of their own, each on a core of its own for targets of one thread.
+
+``--write`` makes one small file of the stores' records, without timing samples and names of hosts,
+in ``--out`` (default: tests/data/replay), with what the workloads compute and which networks call
+them how often. Files there that were recorded on other CPUs stay.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from _tasks import replay_tasks
+from _dataset import CALLS, DATASET, TARGETS, calls_of, dataset_tasks, rows_of
 
 from storage import RecordStore
+from storage.schema import to_table
+from storage.tables import encode
 from tilework.measure import Measurer
 from tilework.measure.candidates import Candidate
 from tilework.measure.records import to_records
-from tilework.model import XGBModel
-from tilework.model.plain import PlainModel
 from tilework.record import Record
-from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.corpus import keep_workloads
-from tilework.search.known import observations
-from tilework.search.options import PLAIN_POLICY
-from tilework.search.seeding import generator
-from tilework.space import SearchSpace, space_of
+from tilework.space import space_of
 from tilework.target import Target
 from tilework.target.identity import identity_of
 from tilework.task import SearchTask
 
 BATCH = 32
-SAMPLED = "sample"
-"""Model id of candidates that were drawn at random."""
 DISTURBED = 1.2
 """A round is thrown away, and measured again by new processes, when the best program known then
 takes so many times its recorded latency: something else disturbs the machine."""
-OUT = Path(__file__).resolve().parent.parent / "tests" / "data" / "replay"
 
 
 class TaskRecording:
-    """The rounds of one task: samples, then what the search and the plain policy propose."""
+    """The rounds of one task on one target.
 
-    def __init__(self, task: SearchTask, store: RecordStore, rows: int, number: int) -> None:
-        self.task, self._store, self._rows, self._number = task, store, rows, number
+    Args:
+        task: what is measured.
+        store: where its records go.
+        rows: how many programs.
+    """
+
+    def __init__(self, task: SearchTask, store: RecordStore, rows: int) -> None:
+        self.task, self._store = task, store
         self._version = space_of(task.target).version
-        self._policies = {
-            "search": SketchPolicy(task, XGBModel(), params=PolicyParams(population=1024)),
-            "plain": SketchPolicy(task, PlainModel(), params=replace(PLAIN_POLICY)),
-        }
+        self._candidates = rows_of(task, rows)
+        name = hashlib.sha256(f"{task.target} {task.workload_key}".encode()).hexdigest()[:12]
+        self._run = f"dataset-{name}-rules-{self._version}"  # a run of its own: ids never clash
 
     @property
     def records(self) -> list[Record]:
@@ -63,32 +69,11 @@ class TaskRecording:
         found = self._store.of(self.task.workload_key, str(self.task.target))
         return [r for r in found if r.rules_version == self._version]
 
-    def proposal(self) -> list[Candidate]:
-        """The next round's candidates; empty when the task is done."""
-        records = self.records
-        left = self._rows - len(records)
-        if left <= 0:
-            return []
-        sampled = sum(r.model_id == SAMPLED for r in records)
-        if sampled < self._rows // 2:
-            return self._samples(records, min(BATCH, self._rows // 2 - sampled))
-        policy = self._policies["search" if left > self._rows // 4 else "plain"]
-        known = policy.known(self._store)
-        policy.model.update(observations(known, self.task.workload_key, self.task.flops))
-        return policy.propose(self._store, min(BATCH, left))
-
-    def _samples(self, records: Sequence[Record], count: int) -> list[Candidate]:
-        """Distinct programs drawn from all sketches evenly."""
-        policy = self._policies["search"]
-        rng = generator(0, self.task.workload_key, "sample", len(records))
-        drawn = policy.space.sample(rng, 4 * count).without(policy.known(self._store).keys)
-        drawn = drawn.take(rng.permutation(len(drawn))[:count])
-        found = []
-        for index, row in zip(drawn.sketch, drawn.rows, strict=True):
-            sketch = policy.space.sketches[index]
-            decisions = tuple(int(v) for v in row[: sketch.num_decisions])
-            found.append(Candidate(sketch.id, decisions, 0.0, SAMPLED))
-        return found
+    @property
+    def todo(self) -> list[Candidate]:
+        """What is not measured yet."""
+        done = {(r.sketch_id, r.decisions) for r in self.records}
+        return [c for c in self._candidates if (c.sketch_id, c.row) not in done]
 
     def _disturbed(self, measurer: Measurer, best: Record | None) -> bool:
         """Whether the best program known is much slower now than when it was measured."""
@@ -100,78 +85,162 @@ class TaskRecording:
 
     def round(self, measurer: Measurer) -> int:
         """Measure one round; how many candidates it had, -1 if it was thrown away."""
-        candidates = self.proposal()
+        candidates = self.todo[:BATCH]
         if candidates:
             here = identity_of(self.task.target)
             best = self._store.best(self.task.workload_key, str(self.task.target), here)
             measured = measurer.measure(self.task, candidates, best.latency_s if best else None)
             if self._disturbed(measurer, best):
                 return -1
-            run = f"replay-{self._number}-rules-{self._version}"
-            number = len(self.records) // BATCH
-            while self._store.has_round(run, number):
+            number = 0
+            while self._store.has_round(self._run, number):
                 number += 1
-            records = to_records(self.task, measured, run_id=run, round=number, network="replay")
+            records = to_records(
+                self.task, measured, run_id=self._run, round=number, network="dataset"
+            )
             keep_workloads(self._store, [self.task])
             self._store.append(records)
         return len(candidates)
 
 
-def write(recordings: Sequence[TaskRecording], out: Path) -> None:
-    """The dataset: one file of records, and what the workloads compute."""
-    for old in [*out.glob("*.parquet"), *out.glob("_workloads/*.json")]:
-        old.unlink()
+def record(
+    store: RecordStore,
+    targets: Iterable[tuple[str, str]],
+    rows: int,
+    part: tuple[int, int],
+    seconds: float,
+) -> bool:
+    """Measure until the time is up, or every row is there.
+
+    Args:
+        store: where records go.
+        targets: text and precision of each.
+        rows: programs of a task.
+        part: which of how many parts of the tasks: every n-th, beginning with this one.
+        seconds: after which no round begins.
+
+    Returns:
+        Whether every row is there.
+    """
+    began = time.monotonic()
+    work: list[tuple[Target, list[TaskRecording]]] = []
+    for text, precision in targets:
+        target = Target(text)
+        tasks = dataset_tasks(target, precision)[part[0] :: part[1]]
+        work.append((target, [TaskRecording(task, store, rows) for task in tasks]))
+    measured = discarded = 0
+    for number in range(-(-rows // BATCH)):
+        for target, recordings in work:
+            wanted = [r for r in recordings if len(r.todo) > max(0, rows - (number + 1) * BATCH)]
+            while wanted and time.monotonic() - began < seconds:
+                with Measurer(target) as measurer:  # new processes after a disturbed round
+                    while wanted and time.monotonic() - began < seconds:
+                        count = wanted[0].round(measurer)
+                        if count < 0:
+                            discarded += 1
+                            break
+                        measured += count
+                        wanted.pop(0)
+    left = sum(len(r.todo) for _, recordings in work for r in recordings)
+    spent = time.monotonic() - began
+    print(f"{discarded} rounds thrown away; {measured} rows in {spent:.0f} s, {left} left")
+    return left == 0
+
+
+def write(stores: Sequence[RecordStore], name: str, out: Path) -> None:
+    """One file of all records that nobody searched for, and the documents of their workloads.
+
+    Numbers are rounded to what a measurement can tell.
+    """
+    found: dict[tuple[str, str], list[Record]] = {}
+    documents: dict[str, str] = {}
+    for store in stores:
+        pairs = store.keys()
+        for target, key in pairs:
+            drawn = [r for r in store.of(key, target) if r.model_id in ("sample", "grid")]
+            found.setdefault((target, key), []).extend(drawn)
+            document = store.workload(key)
+            if document is not None:
+                documents[key] = document
+    records = [r for of in sorted(found) for r in _shortened(found[of])]
+    out.mkdir(parents=True, exist_ok=True)
+    _write(out / f"{name}.parquet", encode(to_table(records)))
     dataset = RecordStore(out)
-    records = [
-        replace(r, run_id="replay", round=0, latency_samples=(), host="", error=r.error[:80])
-        for recording in recordings
-        for r in recording.records
-    ]
-    dataset.append(records)
-    keep_workloads(dataset, [recording.task for recording in recordings])
+    for key, document in documents.items():
+        dataset.keep_workload(key, document)
+    _write(out / CALLS, json.dumps(calls_of(dataset.keys()), indent=1).encode())
     size = sum(f.stat().st_size for f in out.rglob("*") if f.is_file())
-    print(f"{len(records)} records of {len(recordings)} tasks in {out}: {size / 1e6:.2f} MB")
+    print(f"{len(records)} records of {len(found)} tasks in {out}: {size / 1e6:.2f} MB")
+
+
+def _shortened(records: Iterable[Record]) -> list[Record]:
+    """The records of one task on one target, as one round without what only its host knows."""
+    rows = sorted(records, key=lambda r: (r.created_at, r.record_id))
+    name = hashlib.sha256(f"{rows[0].target} {rows[0].workload_key}".encode()).hexdigest()[:12]
+    return [
+        replace(
+            r,
+            record_id=f"dataset-{name}-{number:04d}", run_id=f"dataset-{name}", round=0,
+            created_at=rows[0].created_at, host="", latency_samples=(), error=r.error[:80],
+            latency_s=_digits(r.latency_s, 5), latency_spread=_digits(r.latency_spread, 2),
+            calibration_s=_digits(r.calibration_s, 4), build_s=None, max_rel_error=None,
+        )
+        for number, r in enumerate(rows)
+    ]  # fmt: skip
+
+
+def _digits(number: float | None, count: int) -> float | None:
+    return None if number is None else float(f"{number:.{count}g}")
+
+
+def _write(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def chosen(targets: Collection[str], threads: Collection[int]) -> list[tuple[str, str]]:
+    """Those of the dataset's targets that are asked for: by a part of the CPU's name, by threads.
+
+    ``bf16`` is the target of that precision, ``v4`` that of float32.
+    """
+
+    def fits(text: str, precision: str) -> bool:
+        short = precision if precision != "f32" else text.split()[1].rpartition("-")[2]
+        of = int(text.rpartition("=")[2])
+        return (not targets or short in targets) and (not threads or of in threads)
+
+    return [(text, precision) for text, precision in TARGETS if fits(text, precision)]
 
 
 def main() -> None:
-    """Measure until the time is up, or all rows are there."""
+    """Record, or write what was recorded."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", type=Path, required=True, help="record store of the recording")
-    parser.add_argument("--out", type=Path, default=OUT, help="where the dataset goes")
-    parser.add_argument("--rows", type=int, default=640, help="records of each task")
-    parser.add_argument("--seconds", type=float, default=80, help="time of this slice")
-    parser.add_argument("--threads", type=int, default=1, help="threads of a kernel")
-    parser.add_argument("--tasks", type=int, default=None, help="only the first so many tasks")
+    parser.add_argument("--work", type=Path, nargs="+", required=True, help="stores of records")
+    parser.add_argument("--targets", default="", help="v2, v3, v4, bf16: some, with commas")
+    parser.add_argument("--threads", default="", help="1, 2: only targets of so many threads")
+    parser.add_argument("--rows", type=int, default=96, help="programs of each task")
+    parser.add_argument("--part", default="0/1", help="which part of the tasks, of how many")
+    parser.add_argument("--seconds", type=float, default=600, help="time of this slice")
+    parser.add_argument("--write", action="store_true", help="write the dataset's file")
+    parser.add_argument("--out", type=Path, default=DATASET, help="where the dataset goes")
+    parser.add_argument("--name", default="sapphire-rapids", help="of the file: the CPU's")
     args = parser.parse_args()
-    began = time.monotonic()
-    target = Target(f"llvm -num-cores={args.threads}")
-    store = RecordStore(args.work)
-    tasks = replay_tasks(target)[: args.tasks]
-    recordings = [TaskRecording(t, store, args.rows, i) for i, t in enumerate(tasks)]
-    for recording in recordings:
-        sketches = SearchSpace.of(recording.task).sketches
-        print(f"{recording.task.desc}: {len(sketches)} sketches, {len(recording.records)} records")
-    measured = discarded = 0
-    todo = list(recordings)
-    while todo and time.monotonic() - began < args.seconds:
-        with Measurer(target) as measurer:
-            count = 0
-            while todo and count >= 0 and time.monotonic() - began < args.seconds:
-                recording = min(todo, key=lambda r: len(r.records))
-                count = recording.round(measurer)
-                measured += max(count, 0)
-                discarded += count < 0
-                if not count:
-                    todo.remove(recording)
-    spent = time.monotonic() - began
-    done = sum(len(r.records) for r in recordings)
-    valid = sum(x.usable for r in recordings for x in r.records)
-    print(
-        f"{discarded} rounds thrown away; {measured} measured in {spent:.0f} s, "
-        f"{done} in all, {valid} of them valid"
-    )
-    if not todo:
-        write(recordings, args.out)
+    if args.write:
+        write([RecordStore(path, must_exist=True) for path in args.work], args.name, args.out)
+        return
+    if len(args.work) > 1:
+        parser.error("records go to one store: give --work one folder")
+    try:
+        part, parts = (int(word) for word in args.part.split("/"))
+        threads = [int(word) for word in args.threads.split(",") if word]
+    except ValueError:
+        parser.error(f"--part {args.part} --threads {args.threads}: write 0/2 and 1,2")
+    targets = chosen([word for word in args.targets.split(",") if word], threads)
+    if not targets or not 0 <= part < parts:
+        parser.error(f"nothing to record: part {args.part} of {len(targets)} targets")
+    if record(RecordStore(args.work[0]), targets, args.rows, (part, parts), args.seconds):
+        print("every row is there; the file is made with --write")
 
 
 if __name__ == "__main__":
