@@ -17,6 +17,7 @@ from tilework.record import MemoryHistory, Status
 from tilework.search import PolicyParams, SketchPolicy, TuningOptions, TuningSession
 from tilework.search.corpus import keep_workloads
 from tilework.search.options import PLAIN_POLICY
+from tilework.search.pool import PoolSpace
 from tilework.search.replay import Course, Replay, replay_search
 from tilework.search.tune import run_round
 from tilework.space import SearchSpace
@@ -82,9 +83,8 @@ def test_others_are_answered_with_the_nearest(replay):
     own = [r for r in replay.records(task) if r.sketch_id == 1]
     rows = sketch.sample(np.random.default_rng(9), 50)
     measured = replay.measure(task, [Candidate(1, tuple(map(int, r)), 0.0, "m") for r in rows])
-    drawn = np.array([r.decisions for r in own], np.int32)
-    known = draft_of(sketch.target).features(sketch, drawn).astype(float).reshape(len(own), -1)
-    asked = draft_of(sketch.target).features(sketch, rows).astype(float).reshape(len(rows), -1)
+    known = np.array([_point(sketch, r.decisions) for r in own])
+    asked = np.array([_point(sketch, r) for r in rows])
     scale = known.std(axis=0)
     scale = np.where(scale > 1e-6, scale, np.inf)
     for point, one in zip(asked, measured, strict=True):
@@ -93,6 +93,72 @@ def test_others_are_answered_with_the_nearest(replay):
             r.latency_s for r, d in zip(own, distance, strict=True) if d <= distance.min() * 1.01
         ]
         assert one.latency_s in at
+
+
+def _point(sketch, row):
+    """Logarithms of the extents of tiles at each level, and of other decisions."""
+    plain = sketch.canonical(np.array([row], np.int32))[0]
+    point = []
+    for decision in sketch.decisions:
+        for at, column in enumerate(decision.columns):
+            if decision.kind == "tile":
+                point.append(np.log2(np.prod([row[c] for c in decision.columns[at:]])))
+            else:
+                point.append(np.log2(1 + plain[column]))
+    return point
+
+
+def test_what_is_near_is_no_models_word(history, replay):
+    """The same answers whatever the draft says of the programs."""
+
+    class Strange:
+        names = ("nothing",)
+
+        def features(self, sketch, rows):
+            return np.zeros((len(rows), 1, 1), np.float32)
+
+        def seconds(self, sketch, rows):
+            return np.ones(len(rows))
+
+    def strangely(task):
+        space = PoolSpace.of(task)
+        return PoolSpace(space.sketches, Strange(), space.rules_version)
+
+    (task,) = replay.tasks
+    other = Replay(history, str(TARGET), strangely)
+    drawn = replay.space_of(task).sample(np.random.default_rng(4), 60)
+    asked = [
+        Candidate(replay.space_of(task).sketches[i].id, tuple(map(int, row)), 0.0, "m")
+        for i in range(len(replay.space_of(task).sketches))
+        for row in replay.space_of(task).rows_of(drawn, i)[1]
+    ]
+    assert other.measure(task, asked) == replay.measure(task, asked)
+
+
+def test_the_same_program_in_other_words_is_its_record(replay):
+    """A column that has no effect may say anything."""
+    (task,) = replay.tasks
+    found = 0
+    for sketch in SearchSpace.of(task).sketches:
+        for record in [r for r in replay.records(task) if r.sketch_id == sketch.id][:20]:
+            row = np.array([record.decisions], np.int32)
+            plain = sketch.canonical(row)
+            if (plain != row).any() and sketch.valid(plain).all():
+                found += 1
+                (one,) = replay.measure(
+                    task, [Candidate(sketch.id, tuple(map(int, plain[0])), 0.0, "m")]
+                )
+                assert one.latency_s == record.latency_s
+    assert found
+
+
+def test_sketches_without_a_record_are_not_searched(history):
+    only = [r for r in history.read() if r.sketch_id == 1]
+    some = MemoryHistory(only)
+    some.keep_workload(only[0].workload_key, history.workload(only[0].workload_key))
+    replay = Replay(some, str(TARGET))
+    (task,) = replay.tasks
+    assert [sketch.id for sketch in replay.space_of(task).sketches] == [1]
 
 
 def test_what_no_program_is_near_to_is_rejected(replay):

@@ -2,11 +2,15 @@
 
 A `Replay` takes a measurer's place. The search moves in the real space of a task; a candidate is
 answered with the record of its own program or, where that was never measured, of the nearest one
-of its sketch: by the sketch's features, each scaled to unit spread over the dataset. So what
-chance finds, and how far a mutation leads, is as in the real space, however many of the dataset's
-programs a search has found. Strategies are compared offline, deterministically, and with no noise
-but the recorded one. What a replay cannot show is what lies between the dataset's programs:
-nothing is ever better than the best of them.
+of its sketch, by what was decided: the extents of tiles at every level and the other decisions, as
+logarithms, each scaled to unit spread over the dataset. No model has a part in what is near, so
+that none is favoured (by the draft's features a neighbour's time is closer to the truth, but what
+ranks by them would see the very map that it is judged on). So what chance finds, and how far a
+mutation leads, is as in the real space, however many of the dataset's programs a search has found.
+Strategies are compared offline, deterministically, and with no noise but the recorded one. What a
+replay cannot show is what lies between the dataset's programs: nothing is ever better than the
+best of them, and what is learnt of a neighbour is learnt with its error. Sketches without a record
+are no part of the space.
 """
 
 from __future__ import annotations
@@ -20,31 +24,50 @@ from numpy.typing import NDArray
 from tilework.errors import StoreError
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.records import to_records
-from tilework.model.draft import Draft
 from tilework.record import MemoryHistory, Record, Status, WorkloadLog
 from tilework.search.known import observations
 from tilework.search.policy import SketchPolicy
 from tilework.search.pool import PoolSpace
-from tilework.search.protocol import Rows, Searchable, Task
+from tilework.search.protocol import Rows, Task
 from tilework.space import space_of
+from tilework.space.sketch import Sketch
 from tilework.target import Target
 from tilework.task import SearchTask, rules_of
 from tilework.te.serial import dag_from_json
 
 
+def decided(sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
+    """Where rows lie: a point for each, whose coordinates are logarithms of what was decided.
+
+    Of a tiled axis, how many elements the tile of each level spans (the product of its own and of
+    all inner factors); of anything else, the value, where it has an effect.
+    """
+    plain = np.log2(1.0 + np.maximum(sketch.canonical(rows), 0))
+    factors = np.log2(np.maximum(rows, 1))
+    points = np.empty((len(rows), sketch.num_decisions))
+    for decision in sketch.decisions:
+        columns = list(decision.columns)
+        if decision.kind == "tile":
+            inner_first = factors[:, columns[::-1]]
+            points[:, columns[::-1]] = np.cumsum(inner_first, axis=1)
+        else:
+            points[:, columns] = plain[:, columns]
+    return points
+
+
 class _Table:
     """The records of one sketch, found by the nearest row."""
 
-    def __init__(self, sketch: Searchable, draft: Draft, records: Sequence[Record]) -> None:
-        self._sketch, self._draft = sketch, draft
+    def __init__(self, sketch: Sketch, records: Sequence[Record]) -> None:
+        self._sketch = sketch
         self.records = tuple(records)
         rows = np.array([r.decisions for r in records], np.int32).reshape(len(records), -1)
-        features = self._features(rows)
-        spread = features.std(axis=0)
+        points = decided(sketch, rows)
+        spread = points.std(axis=0)
         self._scale = np.where(spread > 1e-6, 1.0 / np.maximum(spread, 1e-6), 0.0)
-        self._points = features * self._scale
+        self._points = points * self._scale
         self._lengths = (self._points**2).sum(axis=1)
-        self._exact = {r.decisions: i for i, r in enumerate(records)}
+        self._exact = {key: i for i, key in reversed(list(enumerate(self._names(rows))))}
 
     def find(self, rows: Sequence[tuple[int, ...]]) -> list[Record | None]:
         """The record of each row, or of the nearest one; None for a row that is not valid."""
@@ -55,16 +78,16 @@ class _Table:
         table = np.array([rows[i] for i in fitting], np.int32).reshape(len(fitting), -1)
         valid = np.flatnonzero(self._sketch.valid(table))
         if len(valid):
-            points = self._features(table[valid]) * self._scale
+            points = decided(self._sketch, table[valid]) * self._scale
             near = np.argmin(self._lengths - 2.0 * points @ self._points.T, axis=1)
-            for at, nearest in zip(valid, near, strict=True):
-                row = rows[fitting[at]]
-                found[fitting[at]] = self.records[self._exact.get(row, int(nearest))]
+            names = self._names(table[valid])
+            for at, name, nearest in zip(valid, names, near, strict=True):
+                found[fitting[at]] = self.records[self._exact.get(name, int(nearest))]
         return found
 
-    def _features(self, rows: Rows) -> NDArray[np.float64]:
-        features = np.asarray(self._draft.features(self._sketch, rows), np.float64)
-        return features.reshape(len(rows), -1)
+    def _names(self, rows: Rows) -> list[int]:
+        """Identities of the rows' programs: columns without effect do not count."""
+        return [int(name) for name in self._sketch.row_hash(rows)]
 
 
 class Replay:
@@ -104,7 +127,9 @@ class Replay:
             tables = _tables(space, records)
             if tables:
                 self.tasks.append(task)
-                self._tables[key], self._spaces[key] = tables, space
+                known = [sketch for sketch in space.sketches if sketch.id in tables]
+                self._tables[key] = tables
+                self._spaces[key] = PoolSpace(known, space.draft, space.rules_version)
         if not self.tasks:
             raise StoreError(
                 f"nothing to replay for {target}: no record of rules version {version} with "
@@ -112,7 +137,7 @@ class Replay:
             )
 
     def space_of(self, task: Task) -> PoolSpace:
-        """The space to search: the task's own."""
+        """The space to search: the task's own, without sketches of which nothing is recorded."""
         return self._spaces[task.workload_key]
 
     def records(self, task: Task) -> list[Record]:
@@ -154,8 +179,8 @@ def _tables(space: PoolSpace, records: Sequence[Record]) -> dict[int, _Table]:
             for r in records
             if r.sketch_id == sketch.id and len(r.decisions) == sketch.num_decisions
         }
-        if own:
-            found[sketch.id] = _Table(sketch, space.draft, list(own.values()))
+        if own and isinstance(sketch, Sketch):
+            found[sketch.id] = _Table(sketch, list(own.values()))
     return found
 
 
