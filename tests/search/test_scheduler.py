@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from tilework.search import EFFORTS, TaskScheduler, TuningError, TuningOptions
 from tilework.search.budget import FEW, Budget
+from tilework.travel.likeness import Shape
 
 OPTIONS = TuningOptions(num_measure_trials=1000, num_measures_per_round=8)
 
@@ -135,3 +137,57 @@ def test_efforts_are_ordered():
     draft, quick, full = (EFFORTS[name] for name in ("draft", "quick", "full"))
     assert draft.seconds < 60 < quick.seconds < 900 < full.seconds <= 3600
     assert draft.first_round <= 10 and quick.first_round <= 32
+
+
+CONV = Shape(16, 9, 3, 3, "float32")
+DENSE = Shape(10, 10, 1, 2, "float32")
+
+
+def test_rounds_go_to_the_task_whose_likes_are_faster():
+    """Three alike layers: two reach half of what was drafted, the third is far from that."""
+
+    def latency(index, number):
+        return [0.5e-3, 0.5e-3, 1.4e-3, 1.0e-3][index]
+
+    shares = []
+    for likes in ((), (CONV, CONV, CONV._replace(points=17), DENSE)):
+        scheduler = TaskScheduler([1] * 4, [1e-3] * 4, OPTIONS, likes)
+        order = _spend(scheduler, 14, latency)
+        assert sorted(order[:4]) == [0, 1, 2, 3]
+        shares.append(order[4:].count(2))
+        if likes:
+            assert order[4] == 2
+            assert order[4:].count(2) < 10  # it may well be that it can reach no more
+    assert shares[1] > shares[0]
+
+
+def test_only_alike_tasks_are_compared():
+    shapes = (CONV, DENSE, None, CONV._replace(dtype="bfloat16", points=20))
+    scheduler = TaskScheduler([1] * 4, [1e-3] * 4, OPTIONS, shapes)
+    plain = TaskScheduler([1] * 4, [1e-3] * 4, OPTIONS)
+    for index, best in enumerate((0.2e-3, 2e-3, 2e-3, 2e-3)):
+        for one in (scheduler, plain):
+            one.update(index, 8, 8, best)
+    assert scheduler.gains() == plain.gains()
+
+
+def test_a_network_of_alike_layers_is_tuned_with_fewer_trials():
+    """Twelve alike layers, some of which are slow to find what the others have found at once."""
+    spent = []
+    for likes in ((), [CONV] * 12):
+        total = 0
+        for seed in range(6):
+            rng = np.random.default_rng(seed)
+            best = rng.uniform(0.45e-3, 0.55e-3, 12)
+            found_at = rng.integers(1, 3, 12) + 5 * (rng.random(12) < 0.3)
+
+            def latency(index, number, best=best, found_at=found_at):
+                late = number < found_at[index]
+                return best[index] * (2.2 if late else 1.0) * (1 + 0.3 / (1 + number) ** 2)
+
+            scheduler = TaskScheduler([1] * 12, [1e-3] * 12, OPTIONS, likes)
+            while sum(s.best_s for s in scheduler.states) > 1.1 * best.sum():
+                _spend(scheduler, 1, latency)
+            total += scheduler.trials
+        spent.append(total)
+    assert spent[1] < 0.9 * spent[0]

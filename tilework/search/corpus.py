@@ -30,7 +30,7 @@ from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask, rules_of
 from tilework.te import ComputeDAG
 from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
-from tilework.travel.likeness import distance, shape_of
+from tilework.travel.likeness import distance, shape_of, shape_of_dag
 from tilework.trials import Trials, by_device, trials_of
 
 LEAST_SHARE = 24
@@ -282,11 +282,7 @@ def nearest(documents: Mapping[str, str], tasks: Sequence[Task]) -> list[str]:
 
     What cannot be compared comes last.
     """
-    known = []
-    for task in tasks:
-        if isinstance(task.compute_dag, ComputeDAG):
-            with contextlib.suppress(DagFormatError):
-                known.append(shape_of(dag_to_json(task.compute_dag)))
+    known = [shape_of_dag(task.compute_dag) for task in tasks]
 
     def far(key: str) -> tuple[float, str]:
         shape = shape_of(documents[key])

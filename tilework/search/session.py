@@ -40,6 +40,7 @@ from tilework.search.report import Round, TaskRow, TuneResult, round_metrics, ta
 from tilework.search.scheduler import TaskScheduler
 from tilework.search.start import champion
 from tilework.target.identity import DeviceIdentity, identity_of
+from tilework.travel.likeness import Shape, shape_of_dag
 
 HOPELESS_TRIALS = 32
 """A run in which this many candidates, and no other, have all failed ends with an error."""
@@ -121,7 +122,7 @@ class TuningSession:
             for task, space in zip(self.tasks, spaces, strict=True)
         ]
         drafts = [policy.untuned_s for policy in self._policies]
-        self.scheduler = TaskScheduler(weights, drafts, options)
+        self.scheduler = TaskScheduler(weights, drafts, options, _shapes(self.tasks))
         self._rounds = self._refused = self._size = 0
         self._stopped = ""
         self._failures: dict[int, TaskFailure] = {}
@@ -397,3 +398,9 @@ class TuningSession:
             f"tuning stops: all {trials} candidates so far failed\n{lines}\n"
             "mend the first cause, or check the machine with `tilework doctor`"
         )
+
+
+def _shapes(tasks: Sequence[Task]) -> list[Shape | None]:
+    """What the tasks look like; those of the first one's target alone are compared."""
+    first = str(tasks[0].target)
+    return [shape_of_dag(t.compute_dag) if str(t.target) == first else None for t in tasks]

@@ -11,6 +11,9 @@ import json
 import math
 from typing import NamedTuple
 
+from tilework.te import ComputeDAG
+from tilework.te.serial import DagFormatError, dag_to_json
+
 REDUCE_LOOPS = 2.0
 """Weight of a loop of the reduction that the other workload lacks: 1 is twice as many points."""
 STAGES = 0.5
@@ -51,6 +54,16 @@ def shape_of(document: str) -> Shape | None:
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return None
     return Shape(points, reduced, loops, len(stages), types[0] if types else "")
+
+
+def shape_of_dag(dag: object) -> Shape | None:
+    """The shape of what a task computes; None where it has no document."""
+    if not isinstance(dag, ComputeDAG):
+        return None
+    try:
+        return shape_of(dag_to_json(dag))
+    except DagFormatError:
+        return None
 
 
 def distance(one: Shape, other: Shape) -> float:
