@@ -217,8 +217,8 @@ def _spans(choices: Rows, axis: Axis | None) -> Floats:
     """Choices as sizes: of a tile what each level and all inside it cover."""
     if axis is None:
         return choices.astype(np.float64)
-    spans: Floats = np.cumprod(choices[:, ::-1].astype(np.float64), axis=1)[:, ::-1]
-    return spans
+    spans = np.cumprod(choices[:, ::-1], axis=1, dtype=np.float64)
+    return spans[:, ::-1]
 
 
 def _logs(values: Floats) -> Floats:
