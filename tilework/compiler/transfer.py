@@ -24,12 +24,14 @@ from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
 from tilework.travel.guests import Guest, guests
 
-TRUST = 1.3
-"""How much slower than its own choice the draft may find a guest that is taken: it was measured to
-be good somewhere, and the draft errs by more than that."""
-FEWER_THREADS = 1.1
-"""As `TRUST`, of a guest that was best with fewer threads: chosen without regard to how its work
-divides."""
+TRUST_HERE = 1.5
+"""How much slower than its own choice the draft may find a guest that is taken, if that was
+measured on this device: the draft errs by more, and what it errs by is the device's own."""
+TRUST = 1.2
+"""As `TRUST_HERE`, of a guest that was measured on another device."""
+LITTLE_TRUST = 1.1
+"""As `TRUST_HERE`, of one that was best for another workload, or with fewer threads: no matter
+how its work divides."""
 _GUESTS = 6
 
 _MODELS: BoundedCache[str, CostModel | None] = BoundedCache(4)
@@ -82,13 +84,18 @@ def champion(history: History, target: Target) -> CostModel | None:
 
 
 def _by_draft(task: SearchTask, found: list[Guest], draft: Choice) -> Guest | None:
-    """The nearest guest that the draft does not call much slower than its own choice."""
+    """The first guest that the draft does not call much slower than its own choice."""
     limit = draft.predicted_s or 0.0
     for guest in found:
-        fewer = Target(guest.origin).num_cores < task.target.num_cores
-        if guest.predicted_s <= (FEWER_THREADS if fewer else TRUST) * limit:
+        if guest.predicted_s <= _trust(task, guest) * limit:
             return guest
     return None
+
+
+def _trust(task: SearchTask, guest: Guest) -> float:
+    if guest.workload or Target(guest.origin).num_cores < task.target.num_cores:
+        return LITTLE_TRUST
+    return TRUST_HERE if guest.here else TRUST
 
 
 def _by(model: CostModel, task: SearchTask, found: list[Guest], draft: Choice) -> Guest | None:

@@ -52,6 +52,7 @@ class Guest:
         origin: the target that the record is of, as text.
         workload: name of the workload that it is of; empty if it is the task's own.
         predicted_s: what the draft model expects of it here.
+        here: whether it was measured on the device that it is for, as another target's code.
     """
 
     sketch_id: int
@@ -61,6 +62,7 @@ class Guest:
     origin: str
     workload: str
     predicted_s: float
+    here: bool = False
 
     @property
     def text(self) -> str:
@@ -75,6 +77,11 @@ class _Source:
     task: SearchTask
     records: tuple[Record, ...]
     workload: str
+    device: DeviceIdentity | None
+
+    def here(self, record: Record) -> bool:
+        """Whether a record was measured on the device that guests are for."""
+        return self.device is not None and self.device.owns(record)
 
 
 _DAGS: BoundedCache[str, SearchTask | None] = BoundedCache(256)
@@ -92,22 +99,23 @@ def guests(
 ) -> list[Guest]:
     """The best schedules of other targets and of alike workloads, mapped into the task's space.
 
-    Those of the task's own workload come first, the nearest machine's before others'; each target
-    gives one in turn. The same task and records give the same guests, in any process.
+    Those of the task's own workload come first, and of these what was measured on this very device
+    as another target's code, then the nearest machine's; each target gives one in turn. The same
+    task and records give the same guests, in any process.
 
     Args:
         task: what they are for; its own records of its own target are no guests.
         history: asked for what it has of other targets if it is a `Catalogue`, and of other
             workloads if it is a `WorkloadLog` too; else for the target's relatives only.
-        device: records of alike workloads of the task's own target count as of this device
-            before those of others.
+        device: that they are for, if it is here: what was measured on it comes before what was
+            measured on others.
         most: so many at most, no two of them the same program.
         direct: leave out rewritten DAGs (Winograd).
     """
     found: list[Guest] = []
     seen: set[tuple[int, int]] = set()
     space = SearchSpace.of(task)
-    for stream in (_own_workload(task, history), _alike_workloads(task, history, device)):
+    for stream in (_own_workload(task, history, device), _alike_workloads(task, history, device)):
         sources = list(stream) if len(found) < most else []
         lists = [_from(task, space, source, direct) for source in sources]
         for together in zip_longest(*lists):
@@ -148,17 +156,26 @@ def _targets(task: SearchTask, texts: Iterable[str]) -> list[Target]:
     return [where for _, _, where in sorted(found, key=lambda f: f[:2])][:_TARGETS]
 
 
-def _own_workload(task: SearchTask, history: History) -> Iterator[_Source]:
+def _own_workload(
+    task: SearchTask, history: History, device: DeviceIdentity | None
+) -> list[_Source]:
+    """The task's workload on other targets: those measured on this device first, then the nearest.
+
+    What is good here as another target's code is good here more often than what is good for the
+    same instructions on another machine.
+    """
     key = task.workload_key
     if isinstance(history, Catalogue):
         entries = history.keys()
         where = _targets(task, (target for target, known in entries if known == key))
     else:
         where = list(task.target.relatives())
+    found = []
     for target in where:
-        records = history.hints(key, str(target), None)
+        records = _decided(history.hints(key, str(target), None), device)
         if records:
-            yield _Source(replace(task, target=target), _decided(records), "")
+            found.append(_Source(replace(task, target=target), records, "", device))
+    return sorted(found, key=lambda source: not source.here(source.records[0]))
 
 
 def _alike_workloads(
@@ -192,21 +209,25 @@ def _alike_workloads(
         here = [task.target] if str(task.target) in texts else []
         for target in (*here, *_targets(task, texts)):
             text = str(target)
-            best = history.best(key, text, device) if target is task.target and device else None
-            records = [best] if best is not None else history.hints(key, text, None)
+            records = _decided(history.hints(key, text, None), device)
             if records:
                 there = replace(other, target=target)
                 name = records[0].workload or "another workload"
-                yield _Source(there, _decided(records), name)
+                yield _Source(there, records, name, device)
                 taken += 1
                 break
         if taken >= _ALIKE_WORKLOADS:
             return
 
 
-def _decided(records: Sequence[Record]) -> tuple[Record, ...]:
-    """Where finals were held before others; else in the given order: lately first."""
-    return tuple(sorted(records, key=lambda r: r.purpose != Purpose.final))
+def _decided(records: Sequence[Record], device: DeviceIdentity | None) -> tuple[Record, ...]:
+    """This device's records before others, then where finals were held; else as given: lately."""
+
+    def order(record: Record) -> tuple[bool, bool]:
+        here = device is not None and device.owns(record)
+        return not here, record.purpose != Purpose.final
+
+    return tuple(sorted(records, key=order))
 
 
 def _shape(history: WorkloadLog, key: str) -> Shape | None:
@@ -257,6 +278,7 @@ def _from(task: SearchTask, space: SearchSpace, source: _Source, direct: bool) -
                     str(source.task.target),
                     source.workload,
                     seconds,
+                    source.here(record),
                 )
             )
     return out
