@@ -30,7 +30,7 @@ from tilework.travel.likeness import Shape, distance, shape_of
 from tilework.travel.mapped import Reach, alternatives
 from tilework.travel.structure import gap
 
-ALIKE = 6.0
+ALIKE = 4.0
 """How far (`tilework.travel.likeness.distance`) a workload may be whose schedules are tried."""
 _TARGETS = 6
 """Of so many targets, the nearest first, records are looked up."""

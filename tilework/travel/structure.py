@@ -18,6 +18,8 @@ from tilework.space.sketch import Sketch
 _OTHER_FORM = 8.0
 _OTHER_BLOCK = 2.0
 _OTHER_DETAIL = 1.0
+_OTHER_SIZE = 0.02
+"""Of a stage twice as long: what tells sketches that cut a reduction into other parts."""
 
 Name = tuple[object, ...]
 """A decision's place in its sketch: equal for decisions that mean the same."""
@@ -49,6 +51,8 @@ def gap(source: Sketch, target: Sketch) -> float:
             out += _OTHER_BLOCK
         a, b = Counter(_details(one)), Counter(_details(other))
         out += _OTHER_DETAIL * sum(((a - b) + (b - a)).values())
+        sizes = zip(_sizes(one, target), _sizes(other, source), strict=False)
+        out += _OTHER_SIZE * sum(abs(x - y) for x, y in sizes)
     return out
 
 
@@ -72,6 +76,16 @@ def _blocks(sketch: Sketch) -> dict[int, Block]:
 
 def _points(block: Block) -> float:
     return math.prod(a.extent for a in (*block.spatial, *block.reduce))
+
+
+def _sizes(block: Block, sketch: Sketch) -> list[float]:
+    """Logarithms of the spatial extents, the last first: in vectors; the first one per thread."""
+    out = [math.log2(axis.extent) for axis in reversed(block.spatial)]
+    if out:
+        out[0] -= math.log2(sketch.target.lanes())
+    if len(out) > 1:
+        out[-1] -= math.log2(sketch.target.num_cores)
+    return out
 
 
 def _form(sketch: Sketch) -> tuple[int, ...]:
