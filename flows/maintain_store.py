@@ -9,8 +9,14 @@ from prefect import flow
 from flows.shell import PublishedRun, published
 from flows.shell.names import artifact_key
 from flows.upkeep_settings import MaintainSettings
+from tasks.learning.growth import ENOUGH, look_for_growth
 from tasks.upkeep import Upkeep, look_after
 from tilework.errors import RunFailed
+
+GROWN_EVENT = "tilework.store.grown"
+"""A store has grown by a fifth since its last model, or has none: `retrain` follows."""
+NEW_TARGET_EVENT = "tilework.store.new-target"
+"""There are records of a target that the last model has not seen: `evaluate-transfer` follows."""
 
 
 @flow(
@@ -28,6 +34,8 @@ def maintain_store(settings: MaintainSettings) -> Upkeep:
     with published(f"maintain {settings.store}") as run:
         done = look_after(settings.store, settings.repair, run.info)
         _tell(run, done)
+        if not done.skipped:
+            _tell_of_growth(run, settings.store)
         if done.open:
             raise RunFailed(f"{done.store}: {done.verdict}: {done.open[0]}")
     return done
@@ -41,6 +49,22 @@ def _tell(run: PublishedRun, done: Upkeep) -> None:
     run.info(done.verdict)
     if not done.skipped:
         run.page(artifact_key("store", PurePosixPath(done.store).name or "store"), _page(done))
+
+
+def _tell_of_growth(run: PublishedRun, store: str) -> None:
+    """Emit what starts `retrain` and `evaluate-transfer`: much is new, or a target is."""
+    for found in look_for_growth(store, run.info):
+        resource = {
+            "prefect.resource.id": f"tilework.model.{found.kind}",
+            "prefect.resource.name": f"records of {found.kind} in {store}",
+        }
+        if found.share >= ENOUGH:
+            run.info(f"worth learning from: {found.text}")
+            run.event(GROWN_EVENT, resource, {"store": store, "message": found.text})
+        elif found.new_targets:
+            names = ", ".join(found.new_targets)
+            run.info(f"new since {found.name}: {names}")
+            run.event(NEW_TARGET_EVENT, resource, {"store": store, "message": names})
 
 
 def _page(done: Upkeep) -> str:

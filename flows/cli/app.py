@@ -14,6 +14,8 @@ from flows.cli import (
     compile,
     doctor,
     explain,
+    learning,
+    model,
     networks,
     publish,
     records,
@@ -94,4 +96,7 @@ app.command("publish")(publish.publish)
 app.command("doctor")(doctor.doctor)
 app.command("canary")(canary.canary)
 app.command("maintain")(upkeep.maintain)
+app.command("retrain")(learning.retrain)
+app.command("evaluate-transfer")(learning.evaluate_transfer)
+app.add_typer(model.app, name="model")
 app.add_typer(automations.app, name="automations")

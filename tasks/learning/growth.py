@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,14 @@ def growth(models: Models, kind: str, held: int, targets: Sequence[str] = ()) ->
     name, card = newest[0]
     known = {taught.target for taught in card.taught}
     return Growth(kind, name, held, card.held, tuple(t for t in targets if t not in known))
+
+
+def look_for_growth(path: str, tell: Callable[[str], None]) -> list[Growth]:
+    """`grown`, of the store at a path or URI; asked again while what goes wrong may pass."""
+    from tasks.patience import patiently
+    from tasks.stores import open_store
+
+    return patiently(lambda: grown(open_store(path, must_exist=True)), tell)
 
 
 def grown(store: RecordStore) -> list[Growth]:

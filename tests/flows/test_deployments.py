@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from flows.automations import read_file
+from flows.learning_settings import RetrainSettings, TransferSettings
 from flows.settings import TuneSettings
 from flows.upkeep_settings import CanarySettings, MaintainSettings
 from flows.zoo_settings import ReleaseSettings, ZooSettings
@@ -23,6 +24,8 @@ SETTINGS = {
     "compile-release": ReleaseSettings,
     "canary": CanarySettings,
     "maintain-store": MaintainSettings,
+    "retrain": RetrainSettings,
+    "evaluate-transfer": TransferSettings,
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -61,6 +64,17 @@ def test_a_release_follows_a_changed_best():
     (release,) = [d for d in deployments() if d["entrypoint"].endswith(":compile_release")]
     assert release["triggers"][0]["expect"] == ["tilework.best.changed"]
     assert release["schedules"]  # for what was missed
+
+
+def test_a_store_that_has_grown_is_learnt_from_and_a_new_model_is_looked_at():
+    from flows.maintain_store import GROWN_EVENT, NEW_TARGET_EVENT
+    from flows.retrain import PROMOTED_EVENT
+
+    by_flow = {flow_of(d).name: d for d in deployments()}
+    assert by_flow["retrain"]["triggers"][0]["expect"] == [GROWN_EVENT]
+    assert by_flow["retrain"]["schedules"]
+    expected = by_flow["evaluate-transfer"]["triggers"][0]["expect"]
+    assert set(expected) == {PROMOTED_EVENT, NEW_TARGET_EVENT}
 
 
 def test_what_measures_shares_a_queue_and_the_canary_does_not_wait_behind_it():
