@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from storage.models import Card, Judged, Move
     from tasks.learning.transfer import Transfer
 
-JUDGED = ("Target", ">Tasks", ">Draft", ">Champion", ">Model", "Over the draft", "Verdict")
+JUDGED = ("Target", ">Tasks", ">Draft", ">Champion", ">Model", ">Over the draft", "Verdict")
 """Columns of `judged_rows`; ``>`` is aligned to the right."""
-TRANSFER = ("Left out", ">Tasks", ">Draft", ">Others", ">Own", ">Both", "Others over draft", "")
+TRANSFER = ("Left out", ">Tasks", ">Draft", ">Others", ">Own", ">Both", ">Others over draft", "")
 """Columns of `transfer_rows`."""
 EXPLAINED = (
     "Shares of the best speed, for the first and for the best of the first five programs that a "
@@ -97,7 +97,7 @@ def gain(found: Sequence[float]) -> str:
     if not found:
         return "-"
     low, middle, high = found
-    return f"{middle:+.3f} ({low:+.3f} to {high:+.3f})"
+    return f"{middle:+.3f} ({low:+.3f}, {high:+.3f})"
 
 
 def _elsewhere(card: Card) -> str:

@@ -137,7 +137,7 @@ def compare(
         ("why", *(card.reason for card in cards)),
     ]
     out.print(table(["", *names], facts))
-    columns = ["Target", ">A", "A over the draft", ">B", "B over the draft"]
+    columns = ["Target", ">A", ">A over the draft", ">B", ">B over the draft"]
     out.print(table(columns, rows))
     out.print(EXPLAINED, style="dim")
 

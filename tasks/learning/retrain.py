@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from storage.models import Card, ModelError, Models, Taught
+from storage.models import Card, ModelError, Models, Taught, name_of
 from tasks.learning import trees
 from tasks.learning.growth import growth
 from tasks.learning.judging import Tell, tried
@@ -165,8 +165,16 @@ def _retrain(
         reason=reason,
         seconds=time.monotonic() - began,
     )
-    name, removed = _kept(models, card, model, material, by)
-    return Retrained(kind, place, name, before, models.card(name), tuple(removed), notes=notes)
+    document = model.to_json()
+    name = name_of(kind, document)
+    if name in models.names(kind):  # what was taken back does not return by itself
+        why = f"what came of it is {name}, which is there already"
+        return Retrained(kind, place, before=before, skipped=why, notes=notes)
+    models.keep(card, document, material.programs)
+    if card.promoted:
+        models.promote(name, by=by, reason=reason)
+    removed = tuple(models.prune(kind))
+    return Retrained(kind, place, name, before, card, removed, notes=notes)
 
 
 def _champion(models: Models, name: str) -> tuple[XGBModel | None, Card | None, str]:
@@ -179,15 +187,6 @@ def _champion(models: Models, name: str) -> tuple[XGBModel | None, Card | None, 
         return XGBModel.from_json(models.document(name)), models.card(name), ""
     except (ModelError, CostModelError) as error:
         return None, None, f"the champion {name} cannot be compared with: {error}"
-
-
-def _kept(
-    models: Models, card: Card, model: XGBModel, material: Material, by: str
-) -> tuple[str, list[str]]:
-    name = models.keep(card, model.to_json(), material.programs)
-    if card.promoted and models.champion_name(card.kind) != name:
-        models.promote(name, by=by, reason=card.reason)
-    return name, models.prune(card.kind)
 
 
 def _taught(material: Material) -> tuple[Taught, ...]:
