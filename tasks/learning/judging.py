@@ -3,9 +3,10 @@
 A workload is held out on all targets together with those that are alike
 (`tasks.learning.material.Taught.group`). Every workload counts the same, whatever it takes.
 
-Against a champion nothing is fair but what neither has seen, and the champion has seen most of the
-store. So both are judged on programs that were measured since the champion was trained, and the
-rival knows of the judged tasks what the champion knew: their older programs.
+Against a champion nothing is fair but what neither has seen, and the champion has seen most of
+the store. So both are judged on programs that were measured since the champion was trained. Of
+tasks that the champion knows the rival is judged on half of what is new, and knows the rest: that
+is what it is retrained for. Tasks that the champion does not know, the rival does not know either.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from tilework.model.judge import Case, by_target, interval, top_k
 
 FOLDS = 4
 """Parts that the workloads are held out in, in turn."""
-CHAMPION_FOLDS = 2
-"""The same, against a champion."""
+CHAMPION_PARTS = 2
+"""Parts of what is new since the champion that are judged on in turn."""
 LEAST_ROWS = 8
 """Programs that a workload is judged on at least, and at least this many of them valid."""
+SLOW = 4.0
+"""A program counts as so many times slower than the best at most: what is further off was often
+disturbed while it was timed, once, and given up."""
 LEAST_WORKLOADS = 8
 """Workloads that a target is judged on at least."""
 SHARE = 0.9
@@ -78,27 +82,26 @@ def tried(
     return Trial(tuple(cases), tuple(against), tuple(without_target(material, parts, tell)), note)
 
 
-def without_target(
-    material: Material, parts: Sequence[frozenset[str]], tell: Tell, targets: Sequence[str] = ()
-) -> list[Case]:
+def without_target(material: Material, parts: Sequence[frozenset[str]], tell: Tell) -> list[Case]:
     """Cases of targets that the model has not seen, of tasks that it has not seen either.
 
-    Each target is judged on one part of the workloads, another part for the next target.
+    Each target is judged on some parts of the workloads, the next one on the next: so many that
+    every part is judged on.
     """
     found: list[Case] = []
     every = material.targets
-    if len(every) < 2 or not parts:
+    if len(every) < 2:
         return []
+    several = -(-len(parts) // len(every))
     for number, target in enumerate(every):
-        if targets and target not in targets:
-            continue
-        held = parts[number % len(parts)]
         tell(f"judging without {target}")
-        model = trained(
-            all_of(t for t in material.taught if t.target != target and t.group not in held)
-        )
-        rest = (t for t in material.taught if t.target == target and t.group in held)
-        found += cases_of(rest, {"model": model})
+        for place in range(several):
+            held = parts[(number * several + place) % len(parts)]
+            model = trained(
+                all_of(t for t in material.taught if t.target != target and t.group not in held)
+            )
+            rest = (t for t in material.taught if t.target == target and t.group in held)
+            found += cases_of(rest, {"model": model})
     return found
 
 
@@ -111,24 +114,37 @@ def _against(
     def known(programs: NDArray[np.uint64]) -> NDArray[np.bool_]:
         return np.isin(programs, seen)
 
-    def new(programs: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        return ~known(programs)
-
-    if not any(_enough(one.only(new)) for one in material.taught):
-        return [], ""
+    fresh = [one for one in material.taught if not all(known(p).all() for p in one.programs)]
+    strange = {id(one) for one in fresh if not any(known(p).any() for p in one.programs)}
+    groups = folds(material, CHAMPION_PARTS) or [frozenset[str]()] * CHAMPION_PARTS
     found: list[Case] = []
-    parts = folds(material, CHAMPION_FOLDS)
-    for number, held in enumerate(parts):
-        tell(f"judging against the champion, part {number + 1} of {len(parts)}")
-        inside = [t for t in material.taught if t.group in held]
-        taught = all_of(t for t in material.taught if t.group not in held)
-        model = trained([*taught, *(o for t in inside for o in t.only(known))])
-        rankers = {"model": model, "champion": champion}
+    for number, held in enumerate(groups):
+
+        def judged(programs: NDArray[np.uint64], part: int = number) -> NDArray[np.bool_]:
+            return ~known(programs) & (programs % CHAMPION_PARTS == part)
+
+        def rest(programs: NDArray[np.uint64], part: int = number) -> NDArray[np.bool_]:
+            return known(programs) | (programs % CHAMPION_PARTS != part)
+
+        apart = [one for one in fresh if id(one) in strange and one.group in held]
+        familiar = [one for one in fresh if id(one) not in strange]
+        if not any(map(_enough, (*map(_all, apart), *(one.only(judged) for one in familiar)))):
+            continue
+        tell(f"judging against the champion, part {number + 1} of {len(groups)}")
+        out = {id(one) for one in (*apart, *familiar)}
+        taught = [*all_of(one for one in material.taught if id(one) not in out)]
+        rival = trained([*taught, *(o for one in familiar for o in one.only(rest))])
+        rankers = {"model": rival, "champion": champion}
         try:
-            found += cases_of(inside, rankers, new)
+            found += cases_of(apart, rankers)
+            found += cases_of(familiar, rankers, judged)
         except CostModelError as error:
             return [], f"the champion cannot be asked any more: {error}"
     return found, ""
+
+
+def _all(one: Taught) -> Sequence[Observation]:
+    return one.observations
 
 
 def folds(material: Material, count: int) -> list[frozenset[str]]:
@@ -165,6 +181,7 @@ def cases_of(
         if not _enough(observations):
             continue
         latency = np.concatenate([o.latency_s for o in observations])
+        latency = np.where(np.isfinite(latency), np.minimum(latency, SLOW * latency.min()), np.inf)
         scores = {
             name: np.concatenate([model.predict(o.batch) for o in observations])
             for name, model in rankers.items()
