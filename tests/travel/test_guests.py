@@ -126,10 +126,16 @@ def test_alike_workloads_serve_where_there_is_nothing_else():
         ("conv 27", "conv 27", str(HERE))
     ]
     assert found[0].text == f"conv 27 on {HERE}"
-    assert guests(task, history(*records)) == []  # without a document nobody knows what it is
-    damaged = MemoryHistory(records)
-    damaged.keep_workload(alike.workload_key, dag_to_json(unlike.compute_dag))
-    assert guests(task, damaged) == []
+
+
+def test_without_a_sound_document_nobody_knows_what_is_alike():
+    task, alike, other = conv(28), conv(25), conv(30)
+    known = history(good(alike))
+    assert guests(task, known) == []
+    known.keep_workload(alike.workload_key, dag_to_json(other.compute_dag))
+    assert guests(task, known) == []
+    sound = history(good(alike), tasks=[alike])
+    assert [g.workload for g in guests(task, sound)] == ["conv 25"]
 
 
 def test_a_guest_is_taken_if_it_wins_and_said_to_come_from_there():

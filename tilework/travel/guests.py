@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
+from typing import TypeVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
 from tilework.travel.likeness import Shape, distance, shape_of
 from tilework.travel.mapped import Reach, alternatives
 from tilework.travel.structure import gap
+
+T = TypeVar("T")
 
 ALIKE = 4.0
 """How far (`tilework.travel.likeness.distance`) a workload may be whose schedules are tried."""
@@ -84,9 +87,9 @@ class _Source:
         return self.device is not None and self.device.owns(record)
 
 
-_DAGS: BoundedCache[str, SearchTask | None] = BoundedCache(256)
-_SHAPES: BoundedCache[str, Shape | None] = BoundedCache(8192)
-"""By workload key: a document says the same whenever it is read."""
+_DAGS: BoundedCache[str, SearchTask] = BoundedCache(256)
+_SHAPES: BoundedCache[str, Shape] = BoundedCache(8192)
+"""By workload key: a sound document says the same wherever it is read."""
 
 
 def guests(
@@ -197,12 +200,12 @@ def _alike_workloads(
             known[key].append(text)
     near = []
     for key in known:
-        shape = _SHAPES.get_or_make(key, partial(_shape, history, key))
+        shape = _known(_SHAPES, key, partial(_shape, history, key))
         if shape is not None and (gap_ := distance(own, shape)) <= ALIKE:
             near.append((gap_, key))
     taken = 0
     for _, key in sorted(near):
-        other = _DAGS.get_or_make(key, partial(_task_of, history, key))
+        other = _known(_DAGS, key, partial(_task_of, history, key))
         if other is None:
             continue
         texts = known[key]
@@ -228,6 +231,16 @@ def _decided(records: Sequence[Record], device: DeviceIdentity | None) -> tuple[
         return not here, record.purpose != Purpose.final
 
     return tuple(sorted(records, key=order))
+
+
+def _known(cache: BoundedCache[str, T], key: str, find: Callable[[], T | None]) -> T | None:
+    """What is cached, or else what is found, which is kept unless it is nothing."""
+    found = cache.get(key)
+    if found is None:
+        found = find()
+        if found is not None:
+            cache.put(key, found)
+    return found
 
 
 def _shape(history: WorkloadLog, key: str) -> Shape | None:
