@@ -51,13 +51,19 @@ def test_noise_as_bad_as_assumed_keeps_the_bound():
 
 def test_slow_candidates_are_given_up_soon():
     samples = noise("tail", np.random.default_rng(9), (500, 20))
-    for ratio, most in ((4.0, 1.2), (1.7, 2.1), (1.3, 3.3), (1.12, 7)):
+    for ratio, most in ((4.0, 2.1), (1.7, 2.1), (1.3, 3.3), (1.12, 7)):
         lengths = [
             next(n for n in range(1, 99) if n == 20 or hopeless(row[:n] * ratio, 1.0))
             for row in samples
         ]
         assert np.mean(lengths) < most
         assert given_up(samples * ratio) > 0.95
+
+
+def test_one_sample_alone_condemns_nobody():
+    assert not hopeless([1000.0], 1.0)
+    assert not any(hopeless([1000.0, *[1.0] * n], 1.0) for n in range(19))
+    assert hopeless([1000.0, 1000.0], 1.0)
 
 
 def test_without_a_best_nothing_is_given_up():

@@ -206,6 +206,7 @@ def take_samples(
     number, spent = 1, 0.0
     kept: list[float] = []
     disturbed: list[tuple[float, float]] = []  # (share that was waiting, seconds per call)
+    worked: list[float] = []  # seconds per call of those, without the waiting
     with stopwatch() as watch:
         while True:
             if before:
@@ -222,8 +223,9 @@ def take_samples(
                     break
             else:
                 disturbed.append((waited / max(elapsed, 1e-9), elapsed / number))
-                if not kept and hopeless([(elapsed - waited) / number], best_s):
-                    break  # the waiting left out, it is far too long all the same
+                worked.append((elapsed - waited) / number)
+                if not kept and hopeless(worked, best_s):
+                    break  # the waiting left out, they are far too long all the same
             wanted, patience = repeats, budget_s
             if extra and len(kept) >= short_look and quantile(kept, 0.5) < best_s < math.inf:
                 wanted, patience = repeats + extra, budget_s * (1 + extra / repeats)

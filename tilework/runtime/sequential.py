@@ -8,6 +8,9 @@ true latency (the median of its samples) is at most `TOLERANCE` above the best. 
 others end hopeless candidates sooner, and assume how often an undisturbed sample of a kernel is so
 much longer than its median (`tail`). `error_bound` adds up the binomial probabilities of all
 checks: below 1 %.
+
+One sample alone condemns nobody, however long it is: on a busy machine one in fifty first samples of
+kernels of two threads was several times too long, with nothing to show that it was disturbed.
 """
 
 from __future__ import annotations
@@ -42,7 +45,6 @@ class Check:
 
 
 CHECKS = (
-    Check(1, 1, 2.50, 0.001),
     Check(2, 2, 1.50, 0.01),
     Check(3, 3, 1.20, 0.05),
     Check(4, 4, 1.10, 0.15),
