@@ -9,8 +9,8 @@ others end hopeless candidates sooner, and assume how often an undisturbed sampl
 much longer than its median (`tail`). `error_bound` adds up the binomial probabilities of all
 checks: below 1 %.
 
-One sample alone condemns nobody, however long it is: on a busy machine one in fifty first samples of
-kernels of two threads was several times too long, with nothing to show that it was disturbed.
+One sample alone condemns nobody, however long it is: on a busy machine one in fifty first samples
+of kernels of two threads was several times too long, with nothing to show that it was disturbed.
 """
 
 from __future__ import annotations
