@@ -22,6 +22,7 @@ class Machine:
         load_ports: loads of whole vectors per cycle.
         broadcast_ports: loads of one element into all lanes per cycle.
         latency: cycles from one multiply-add to the next that depends on it.
+        ahead: instructions that a core works on before older ones are done.
         lanes: float32 elements per vector.
         registers: vector registers.
         l1_bytes, l2_bytes, l3_bytes: usable cache sizes (L3: the share of one core).
@@ -48,6 +49,7 @@ class Machine:
     load_ports: float = 2.0
     broadcast_ports: float = 2.0
     latency: float = 4.0
+    ahead: float = 128.0
     lanes: int = 16
     registers: int = 32
     l1_bytes: float = 32 << 10
@@ -66,7 +68,7 @@ class Machine:
     guard_cycles: float = 0.7
     spill_loads: float = 2.0
     call_cycles: float = 14.0
-    tile_cycles: float = 14.0
+    tile_cycles: float = 5.0
     loop_cycles: float = 1.5
     handover_rate: float = 1.0
 

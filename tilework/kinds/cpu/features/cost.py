@@ -76,12 +76,13 @@ def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
     steps_unrolled = np.ones(count)
     for a in block.reduce:
         steps_unrolled = steps_unrolled * unrolled[a]
-    base, stalls, loads, guarded, scattered = step_cycles(facts, shape, unrolled, machine)
+    found = step_cycles(facts, shape, unrolled, inner_points, machine)
+    base, stalls, loads, guarded, scattered, wait = found
     loop = machine.loop_cycles / steps_unrolled
     step = base + stalls + loop
     compute = shape.sum_over_versions(
         lambda pixels, vectors: (
-            version_cycles(facts, pixels, vectors, machine, base, shape.work, scattered)
+            version_cycles(facts, pixels, vectors, machine, base, shape.work, scattered, wait)
             + stalls * pixels / shape.pixels
             + loop
         )

@@ -139,6 +139,7 @@ class StepCycles(NamedTuple):
         stalls: cycles that come on top.
         loads, guarded: number of its loads, and of those under a condition.
         scattered: cycles of vectors that are collected element by element.
+        wait: cycles before the next step can add to the same register.
     """
 
     base: Floats
@@ -146,12 +147,25 @@ class StepCycles(NamedTuple):
     loads: Floats
     guarded: Floats
     scattered: Floats
+    wait: Floats
 
 
 def step_cycles(
-    facts: BlockFacts, shape: TileShape, unrolled: dict[Axis, Floats], machine: Machine
+    facts: BlockFacts,
+    shape: TileShape,
+    unrolled: dict[Axis, Floats],
+    inner: Floats,
+    machine: Machine,
 ) -> StepCycles:
-    """What one reduction step of the full register tile costs."""
+    """What one reduction step of the full register tile costs.
+
+    Args:
+        facts: of the block.
+        shape: its register tile.
+        unrolled: how far the innermost loops are expanded.
+        inner: steps between two visits of the tile.
+        machine: the machine.
+    """
     loads = np.zeros(len(shape.pixels))
     cycles = np.zeros(len(shape.pixels))
     guarded = np.zeros(len(shape.pixels))
@@ -195,23 +209,31 @@ def step_cycles(
     for n, _ in spread:
         conflicts = conflicts + np.where(crowded, n, 0.0)
     pressure = np.maximum(shape.work + shape.vectors + 1 - machine.registers, 0.0)
+    updates = shape.work * facts.update_ops
+    wait = _latency(shape, inner * (loads + updates), machine)
     per_step = np.maximum.reduce(
         [
             shape.work * facts.update_ops_rate(machine),
             cycles + machine.spill_loads * pressure / machine.load_ports,
-            _latency(shape, machine),
+            wait,
         ]
     )
     guarded = guarded * tested(shape.nest)
     stalls = machine.guard_cycles * guarded + machine.conflict_cycles * conflicts
-    return StepCycles(per_step, stalls, loads, guarded, scattered)
+    return StepCycles(per_step, stalls, loads, guarded, scattered, wait)
 
 
-def _latency(shape: TileShape, machine: Machine) -> Floats:
-    """Cycles before the next step can add to the same register; copies of it take turns."""
+def _latency(shape: TileShape, instructions: Floats, machine: Machine) -> Floats:
+    """Cycles before the next step can add to the same register.
+
+    Copies of a register take turns, and a core that looks ahead works on the next tiles meanwhile:
+    the more of them, the fewer ``instructions`` a visit of the tile takes.
+    """
     nest = shape.nest
-    each = np.full(len(shape.pixels), machine.latency if nest.block.reduce else 0.5)
-    return each / copies(nest.unroll) if nest.block.limits.ends else each
+    if not nest.block.reduce:
+        return np.full(len(shape.pixels), 0.5)
+    each = machine.latency / (1.0 + machine.ahead / np.maximum(instructions, 1.0))
+    return np.asarray(each / copies(nest.unroll) if nest.block.limits.ends else each)
 
 
 def _thrashes(accesses: Sequence[Access], shape: TileShape, machine: Machine) -> NDArray[np.bool_]:
@@ -248,11 +270,12 @@ def version_cycles(
     base: Floats,
     full: Floats,
     scattered: Floats,
+    wait: Floats,
 ) -> Floats:
     """Cycles per reduction step of a tile version, without stalls; at most the full tile's.
 
     ``base``, ``full`` and ``scattered`` are the cycles and the registers of the full tile, and
-    its cycles of collecting vectors element by element.
+    its cycles of collecting vectors element by element; ``wait`` is its latency.
     """
     work = pixels * vectors
     busy = work * facts.update_ops_rate(machine)
@@ -261,4 +284,4 @@ def version_cycles(
     else:
         loads = pixels / machine.broadcast_ports + vectors / machine.load_ports
         loads = loads + scattered * work / full
-    return np.minimum(np.maximum.reduce([busy, loads, np.full(len(busy), machine.latency)]), base)
+    return np.minimum(np.maximum.reduce([busy, loads, wait]), base)
