@@ -35,5 +35,16 @@ def maintain(
         for line in done.open:
             typer.secho(f"warning: {line}", fg="yellow", err=True)
         typer.echo(done.verdict)
+        if not done.skipped:
+            _tell_of_growth(store)
     if done.open:
         raise typer.Exit(1)
+
+
+def _tell_of_growth(store: str) -> None:
+    """A line where there is much to learn from."""
+    from tasks.learning.growth import ENOUGH, look_for_growth
+
+    for found in look_for_growth(store, lambda line: typer.echo(line, err=True)):
+        if found.share >= ENOUGH:
+            typer.echo(f"{found.text}: `tilework retrain {store}`")
