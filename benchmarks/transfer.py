@@ -59,16 +59,17 @@ METRICS: dict[str, Callable[[Sequence[Case], str], float]] = {
 }
 UNKNOWN = (
     Ranker("draft"),
-    Ranker("trees without draft", others=True, params=replace(MODEL, draft_share=0.0)),
+    Ranker("trees without draft", others=True, params=replace(MODEL, draft=False)),
     Ranker("transfer", others=True, params=MODEL),
 )
 KNOWN = (
     Ranker("own, no transfer", own=OWN_ROWS, params=MODEL),
     Ranker("transfer, own rows", others=True, own=OWN_ROWS, params=MODEL),
 )
-ABLATIONS: tuple[Ranker, ...] = tuple(
-    Ranker(f"draft share {share}", others=True, params=replace(MODEL, draft_share=share))
-    for share in (0.25, 0.5, 1.0)
+ABLATIONS: tuple[Ranker, ...] = (
+    Ranker("no machine inputs", others=True, params=replace(MODEL, machine=False)),
+    Ranker("neither", others=True, params=replace(MODEL, draft=False, machine=False)),
+    Ranker("published objective", others=True, params=replace(MODEL, objective="throughput")),
 )
 
 

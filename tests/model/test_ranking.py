@@ -58,7 +58,7 @@ def test_it_is_stored_with_the_model():
         lambda d: d.pop("trees"),
         lambda d: d.update(trees={"learner": 3}),
         lambda d: d.update(ranking=7),
-        lambda d: d.update(reference_s=[1]),
+        lambda d: d.update(references=[1]),
     ],
 )
 def test_broken_documents_are_refused(change):
@@ -77,7 +77,7 @@ def test_a_task_never_seen_is_ranked_by_the_draft_and_what_others_taught():
     _rounds(model, TASKS[0], 6)
     sketch = TASKS[1].space.sketches[0]
     fresh = observation(TASKS[1], sketch, sketch.sample(np.random.default_rng(3), 300))
-    alone = XGBModel(params=XGBParams(draft_share=0.0))
+    alone = XGBModel(params=XGBParams(draft=False))
     _rounds(alone, TASKS[0], 6)
     on_draft = ranking_metrics(model.predict(fresh.batch), fresh.latency_s)
     plain = ranking_metrics(alone.predict(fresh.batch), fresh.latency_s)

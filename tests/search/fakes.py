@@ -40,6 +40,7 @@ class FakeSketch:
     def __init__(self, key: str, id: int, decisions=8, blocks=3, base_s=1e-3, cardinality=7):
         self.id, self.name, self.blocks = id, f"fake{id}", blocks
         self.form, self.stages, self.num_live = self.name, {}, decisions
+        self.target = FakeTarget()
         self.dag = FakeDag(f"{key} {id}")
         self.num_decisions = decisions
         self.cardinality = np.full(decisions, cardinality)
@@ -120,6 +121,11 @@ class FakeDraft:
         table[:, :, 12] = np.arange(sketch.blocks)
         table[:, :, 13] = rows.sum(axis=1)[:, None]
         return table
+
+    def block_seconds(self, sketch, rows):
+        return np.repeat(
+            self.seconds(sketch, rows)[:, None] / sketch.blocks, sketch.blocks, axis=1
+        )
 
     def seconds(self, sketch, rows):
         return sketch.bowl(rows, sketch.wrong) ** dict(self.factors).get("slope", 1.0)

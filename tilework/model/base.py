@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,10 @@ class Scorable(Protocol):
     @property
     def id(self) -> int:
         """Position of the sketch in its space."""
+
+    @property
+    def target(self) -> Any:
+        """The machine that it is for: `tilework.target.Target`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,12 @@ class Batch:
     def draft_s(self) -> Floats:
         """Seconds predicted by the analytic model, P values; always positive."""
         seconds = np.asarray(self.draft.seconds(self.sketch, self.rows), dtype=np.float64)
+        return np.maximum(np.nan_to_num(seconds, nan=np.inf, posinf=1e10), 1e-12)
+
+    @cached_property
+    def block_s(self) -> Floats:
+        """The same of each of the sketch's blocks, P x S."""
+        seconds = np.asarray(self.draft.block_seconds(self.sketch, self.rows), dtype=np.float64)
         return np.maximum(np.nan_to_num(seconds, nan=np.inf, posinf=1e10), 1e-12)
 
     @cached_property

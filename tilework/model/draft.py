@@ -26,10 +26,14 @@ class Draft(Protocol):
     def seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """Predicted run time of P rows, in seconds."""
 
+    def block_seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
+        """The same of each of the S blocks, P x S: all together they are `seconds`."""
+
     def machine(self, target: Target) -> dict[str, float]:
         """What describes a target's machine to a learned model: positive numbers.
 
-        Their names are the same for every target of the kind.
+        Their names are the same for every target of the kind; ``flops_per_s`` is the peak of
+        float32, where it is known.
         """
 
     @property

@@ -1,68 +1,123 @@
-"""What a cost model remembers of one task."""
+"""What a cost model remembers: programs of one workload on one target and device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.model.base import Floats
+from tilework.model.base import Floats, Rows
 from tilework.model.metrics import labels_of
+
+Columns = NDArray[np.float32]
+Positions = NDArray[np.intp]
+
+
+class Group(NamedTuple):
+    """Programs whose latencies compare.
+
+    Attributes:
+        workload_key: identity of the workload.
+        target: canonical text.
+        device: where it was measured; empty where that is one for all.
+    """
+
+    workload_key: str
+    target: str
+    device: str
+
+
+@dataclass(frozen=True, eq=False)
+class Programs:
+    """Programs of one sketch, N of them, each once.
+
+    Attributes:
+        rows: int32, N x D.
+        columns: what trees read, N x S x C.
+        block_s: drafted seconds of the blocks, N x S.
+        latency_s: the lowest measured, inf for a failure.
+        order: position among the group's measurements, of the first one.
+    """
+
+    rows: Rows
+    columns: Columns
+    block_s: Floats
+    latency_s: Floats
+    order: Positions
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def joined(self, other: Programs) -> Programs:
+        """These and others; a program that both have keeps its better latency."""
+        rows = np.concatenate([self.rows, other.rows])
+        latency = np.concatenate([self.latency_s, other.latency_s])
+        order = np.concatenate([self.order, other.order])
+        width = max(1, rows.shape[1]) * rows.itemsize
+        plain = np.ascontiguousarray(rows if rows.shape[1] else np.zeros((len(rows), 1), np.int32))
+        names = plain.view(np.dtype((np.void, width))).ravel()
+        _, first, place = np.unique(names, return_index=True, return_inverse=True)
+        best = np.full(len(first), np.inf)
+        np.minimum.at(best, place.ravel(), latency)
+        turn = np.argsort(first, kind="stable")
+        kept = first[turn]
+        return Programs(
+            rows[kept],
+            np.concatenate([self.columns, other.columns])[kept],
+            np.concatenate([self.block_s, other.block_s])[kept],
+            best[turn],
+            order[kept],
+        )
+
+    def take(self, where: Positions) -> Programs:
+        """Some of the programs."""
+        return Programs(
+            self.rows[where], self.columns[where], self.block_s[where], self.latency_s[where],
+            self.order[where],
+        )  # fmt: skip
 
 
 @dataclass(eq=False)
 class ObservedTask:
-    """Observations of one task; a candidate measured twice keeps its better latency.
+    """Programs of one group, by sketch."""
 
-    Attributes:
-        packs: features of each candidate, blocks x columns.
-        draft_s: seconds by the analytic model.
-        latency_s: measured seconds, inf for a failure.
-        order: position among the task's measurements.
-        index: position of each candidate in these lists, by sketch and row.
-    """
+    sketches: dict[int, Programs] = field(default_factory=dict)
 
-    packs: list[NDArray[np.float32]] = field(default_factory=list)
-    draft_s: list[float] = field(default_factory=list)
-    latency_s: list[float] = field(default_factory=list)
-    order: list[int] = field(default_factory=list)
-    index: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    def __len__(self) -> int:
+        return sum(map(len, self.sketches.values()))
 
-    def add(
-        self,
-        key: tuple[int, bytes],
-        pack: NDArray[np.float32],
-        draft_s: float,
-        latency: float,
-        order: int,
-    ) -> None:
-        """Remember one measurement."""
-        known = self.index.get(key)
-        if known is not None:
-            self.latency_s[known] = min(self.latency_s[known], latency)
-            return
-        self.index[key] = len(self.packs)
-        self.packs.append(pack)
-        self.draft_s.append(draft_s)
-        self.latency_s.append(latency)
-        self.order.append(order)
+    def add(self, sketch_id: int, programs: Programs) -> None:
+        """Remember programs of a sketch."""
+        known = self.sketches.get(sketch_id)
+        nothing = programs.take(np.arange(0))
+        self.sketches[sketch_id] = (nothing if known is None else known).joined(programs)
 
     @property
     def reference_s(self) -> float:
-        """Lowest drafted seconds: where the draft's relative throughput is 1."""
-        return min(self.draft_s)
+        """Lowest drafted seconds."""
+        return min(float(p.block_s.sum(axis=1).min()) for p in self.sketches.values() if len(p))
 
-    def selected(self, quota: int) -> tuple[list[NDArray[np.float32]], Floats, Floats]:
-        """Packs, labels and drafted throughputs of at most ``quota`` records, oldest first."""
-        order = np.argsort(self.order, kind="stable")
-        labels = labels_of(self.latency_s)[order]
-        keep = best_and_latest(labels, quota)
-        drafted = (self.reference_s / np.array(self.draft_s))[order]
-        return [self.packs[i] for i in order[keep]], labels[keep], drafted[keep]
+    def selected(self, quota: int) -> list[Programs]:
+        """At most ``quota`` programs, sketch by sketch, each sketch's oldest first."""
+        ids = sorted(self.sketches)
+        order = np.concatenate([self.sketches[i].order for i in ids])
+        latency = np.concatenate([self.sketches[i].latency_s for i in ids])
+        place = np.argsort(order, kind="stable")
+        kept = np.zeros(len(order), np.bool_)
+        kept[place[best_and_latest(labels_of(latency[place]), quota)]] = True
+        found, at = [], 0
+        for i in ids:
+            programs = self.sketches[i]
+            where = np.flatnonzero(kept[at : at + len(programs)])
+            where = where[np.argsort(programs.order[where], kind="stable")]
+            at += len(programs)
+            found.append(programs if len(where) == len(programs) else programs.take(where))
+        return [programs for programs in found if len(programs)]
 
 
-def best_and_latest(labels: Floats, quota: int) -> NDArray[np.intp]:
+def best_and_latest(labels: Floats, quota: int) -> Positions:
     """Indices of at most ``quota`` records: the better half by label, then the newest others."""
     if len(labels) <= quota:
         return np.arange(len(labels))

@@ -12,12 +12,15 @@ WARM_UP = 100
 
 PLAIN = XGBParams(
     trees=200,
+    onward=200,
     max_depth=10,
+    eta=0.2,
     max_bin=256,
     subsample=1.0,
-    min_weight=0.0,
+    least=0.0,
+    objective="throughput",
+    machine=False,
     min_records=1,
-    draft_share=0.0,
 )
 """The published settings; 200 trees stand for the early stopping on the training error."""
 

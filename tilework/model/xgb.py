@@ -1,35 +1,42 @@
-"""The learned cost model: gradient-boosted trees over the draft's terms, one model for all tasks.
+"""The learned cost model: gradient-boosted trees that correct the draft, one for many machines.
 
-A program is a *pack* of rows, one per block of its sketch: what the draft model computes of the
-block, and what it predicts for the whole program. The program's score is the sum of the rows'
-predictions and a share of the throughput that the draft predicts, relative to the task's best
-draft. So the trees learn where the draft errs, and a task that was never measured is ranked by
-the draft, corrected by what other tasks taught. The target of a program is its throughput relative
-to the best one measured for its task, and the weight of a program is that same number: the model
-is to be right about fast programs. Labels of old observations change as faster programs appear, so
-they are recomputed at each refit; features are kept. A refit starts from the loaded model, if any,
-and is a pure function of the observations and the seed: a resumed run sees the same model as one
-that was never interrupted.
+A program is a *pack* of rows, one per block of its sketch: what the draft computes of the block,
+as ratios that make machines comparable, and what describes the machine
+(`tilework.model.columns`). The trees say by what factor the draft is wrong about each block; the
+blocks' corrected seconds add up to the program's (`tilework.model.objective`). So a task or a
+machine that was never measured is ranked by the draft, corrected by what others taught. Latencies
+compare within a group: one workload, target and device. How fast a machine is on the whole says
+nothing about which of its programs is fastest, so each group has an offset of its own.
+
+A refit starts from the loaded model, if any, and adds trees that learn what that one gets wrong
+on the observations at hand: a target without records leans on the others' trees alone, one with
+many has corrected them. It is a pure function of the observations and the seed: a resumed run
+sees the same model as one that was never interrupted. Columns are kept; offsets and references
+are computed anew at each refit.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.model import objective
 from tilework.model.base import Batch, CostModelError, Floats, Observation
-from tilework.model.observed import ObservedTask
+from tilework.model.columns import behind, columns_of, names_of
+from tilework.model.document import Document, Stored
+from tilework.model.objective import Packs, corrected
+from tilework.model.observed import Group, ObservedTask, Programs
 from tilework.model.ranking import RankingLog
+from tilework.target import Target
 
-EXTRA_FEATURES = ("draft.log2_seconds", "draft.log2_flops_per_second")
-FORMAT = "tilework-xgb-2"
+Factors = dict[str, dict[str, float]]
+"""Fitted numbers of the draft: by "target | device", by parameter."""
 
 
 @dataclass(frozen=True)
@@ -37,33 +44,81 @@ class XGBParams:
     """Settings of the trees.
 
     Attributes:
-        trees: boosting rounds of one refit.
+        trees: boosting rounds of a fit that starts from nothing.
+        onward: rounds of a fit that goes on from a loaded model.
         max_depth, eta, gamma, max_bin: as XGBoost means them.
         subsample: share of the rows that a tree sees. A search looks for what the model rates
             too high; trees of different rows agree less on such flukes.
-        min_weight: smallest weight of an observation. The plain objective gives failures and slow
-            programs (almost) none, and then predicts anything for them.
+        power: an observation weighs its throughput, relative to its group's best, to this power.
+        least: the smallest throughput that it counts as having.
+        objective: ``time`` corrects the draft; ``throughput`` is the published objective, without
+            a draft. See `tilework.model.objective`.
+        draft: whether the draft's seconds are corrected. Without, a block takes what the trees
+            say of it, and nothing else.
+        machine: whether the trees are told what describes the machine.
+        members: small models beside the trees, each of a bootstrap of the workloads, that say
+            how sure a prediction is.
         max_records: observations that a refit looks at; a full memory keeps each task's best and
             latest, so that a refit does not grow slower from round to round.
         min_records: valid observations before the first fit.
-        draft_share: how much of the draft's relative throughput the trees build on, 0 to 1. With
-            all of it a search believes the draft where it has not measured; with none, tasks that
-            were never measured are ranked worse (peak-score@5 on the replay dataset, one of its
-            layers left out in turn: 0.96 at 0.75, 0.93 at 0.5 and at 0, 0.94 for the draft alone).
         nthread: threads of XGBoost.
     """
 
     trees: int = 80
+    onward: int = 40
     max_depth: int = 6
-    eta: float = 0.2
+    eta: float = 0.15
     gamma: float = 0.001
     max_bin: int = 64
     subsample: float = 0.7
-    min_weight: float = 0.3
+    power: float = 1.5
+    least: float = 0.05
+    objective: Literal["time", "throughput"] = "time"
+    draft: bool = True
+    machine: bool = True
+    members: int = 4
     max_records: int = 6000
     min_records: int = 8
-    draft_share: float = 0.75
     nthread: int = 1
+
+
+_MEMBER_TREES, _MEMBER_DEPTH, _MEMBER_ETA = 24, 5, 0.3
+_LONGEST_MEMBER = 96
+"""Trees of a member that has gone on and on."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Matrix:
+    """What a fit looks at: rows of blocks, and what is known of their programs.
+
+    Attributes:
+        columns: R x C.
+        packs: the programs.
+        groups: names of the packs' groups, in the order of their numbers.
+        best_s: lowest drafted seconds of each group.
+    """
+
+    columns: NDArray[np.float32]
+    packs: Packs
+    groups: list[Group]
+    best_s: Floats
+
+    def some(self, chosen: NDArray[np.intp]) -> _Matrix:
+        """The packs of some groups; one that is named twice counts twice."""
+        packs = self.packs
+        starts = packs.starts
+        members = [np.flatnonzero(packs.group == group) for group in chosen]
+        where = np.concatenate(members)
+        sizes = packs.sizes[where]
+        first = np.cumsum(sizes) - sizes
+        rows = np.repeat(starts[where] - first, sizes) + np.arange(sizes.sum())
+        group = np.repeat(np.arange(len(chosen)), [len(m) for m in members])
+        return _Matrix(
+            self.columns[rows],
+            Packs(sizes, packs.block_s[rows], packs.latency_s[where], group),
+            [self.groups[g] for g in chosen],
+            self.best_s[chosen],
+        )
 
 
 class XGBModel:
@@ -71,14 +126,18 @@ class XGBModel:
 
     def __init__(self, seed: int = 0, params: XGBParams | None = None) -> None:
         self.params = params or XGBParams()
+        self.fitted: Factors = {}
         self._seed = seed
-        self._tasks: dict[str, ObservedTask] = {}
+        self._tasks: dict[Group, ObservedTask] = {}
+        self._kind = ""
         self._columns: tuple[str, ...] | None = None
-        self._loaded: Any = None  # the booster that every refit starts from
-        self._loaded_id = ""
+        self._loaded: Stored | None = None  # what every refit starts from
         self._booster: Any = None
+        self._members: list[Any] | None = None  # trained when they are first asked
+        self._matrix: _Matrix | None = None
         self._model_id = "draft"
-        self._reference_s: dict[str, float] = {}
+        self._references: dict[Group, tuple[float, float]] = {}
+        self._targets: dict[str, int] = {}
         self._ranking = RankingLog()
 
     @property
@@ -92,28 +151,19 @@ class XGBModel:
         return self._booster is not None
 
     @property
+    def kind(self) -> str:
+        """The kind of machine that it knows; empty before the first observation."""
+        return self._kind
+
+    @property
+    def targets(self) -> dict[str, int]:
+        """By target, how many observations the trees have learnt from."""
+        return dict(self._targets)
+
+    @property
     def num_observations(self) -> int:
         """Distinct candidates seen so far."""
-        return sum(len(task.packs) for task in self._tasks.values())
-
-    # --- prediction --------------------------------------------------------------------------
-
-    def predict(self, batch: Batch) -> Floats:
-        """Predicted throughput relative to the task's best, about 0 to 1; P values."""
-        if self._booster is None:
-            return -np.log(batch.draft_s)
-        if len(batch) == 0:
-            return np.zeros(0)
-        packs = self._packs(batch)
-        count, blocks, columns = packs.shape
-        rows = self._booster.inplace_predict(packs.reshape(count * blocks, columns))
-        score: Floats = rows.reshape(count, blocks).sum(axis=1, dtype=np.float64)
-        return score + self.params.draft_share * self._drafted(batch)
-
-    def _drafted(self, batch: Batch) -> Floats:
-        """Throughput by the draft model, relative to the task's best draft."""
-        reference = self._reference_s.get(batch.workload_key, batch.reference_s)
-        return (batch.draft_s.min() if reference is None else reference) / batch.draft_s
+        return sum(map(len, self._tasks.values()))
 
     @property
     def ranking(self) -> dict[str, dict[str, Any]]:
@@ -124,30 +174,79 @@ class XGBModel:
         """
         return self._ranking.table()
 
-    def _packs(self, batch: Batch) -> NDArray[np.float32]:
-        """Features and the two draft columns, P x S x (F + 2), contiguous float32."""
-        features = batch.features
-        self._check_columns((*batch.draft.names, *EXTRA_FEATURES), features.shape[2])
-        packs = np.empty((*features.shape[:2], features.shape[2] + 2), dtype=np.float32)
-        packs[:, :, :-2] = features
-        log_seconds = np.log2(batch.draft_s)
-        packs[:, :, -2] = log_seconds[:, None]
-        packs[:, :, -1] = (np.log2(max(batch.flops, 1.0)) - log_seconds)[:, None]
-        return packs
+    # --- prediction --------------------------------------------------------------------------
 
-    def _check_columns(self, columns: tuple[str, ...], width: int) -> None:
-        if len(columns) != width + len(EXTRA_FEATURES):
-            raise CostModelError(
-                f"the draft model computes {width} features and names "
-                f"{len(columns) - len(EXTRA_FEATURES)} of them"
-            )
+    def predict(self, batch: Batch) -> Floats:
+        """Predicted throughput relative to the task's best, about 0 to 1; P values.
+
+        Where nothing of the task is known, relative to its best draft.
+        """
+        if self._booster is None:
+            return -np.log(batch.draft_s)
+        return self._scores(batch, [self._booster])[0]
+
+    def uncertainty(self, batch: Batch) -> Floats:
+        """Standard deviation of the score of each row, P values, none negative.
+
+        It is what models say that were trained on other draws of the workloads. 0 before the
+        first fit: the draft does not say how sure it is.
+        """
+        if self._booster is None or len(batch) == 0 or self.params.members < 2:
+            return np.zeros(len(batch))
+        own = self._scores(batch, [self._booster, *self._sides()])
+        spread: Floats = own[1:].std(axis=0, ddof=1)
+        return spread
+
+    def _scores(self, batch: Batch, boosters: Sequence[Any]) -> Floats:
+        """The scores by each booster: B x P."""
+        if len(batch) == 0:
+            return np.zeros((len(boosters), 0))
+        group = Group(batch.workload_key, str(batch.sketch.target), batch.device)
+        nothing = (
+            float(batch.draft_s.min()) if batch.reference_s is None else batch.reference_s,
+            np.nan,
+        )
+        best_s, reference = self._references.get(group, nothing)
+        table = behind(self._table(batch), best_s)
+        count, blocks, width = table.shape
+        rows = table.reshape(count * blocks, width)
+        said = [b.inplace_predict(rows).reshape(count, blocks) for b in boosters]
+        if self.params.objective == "throughput":
+            return np.stack([one.sum(axis=1, dtype=np.float64) for one in said])
+        seconds = np.stack([corrected(self._block_s(batch), one).sum(axis=1) for one in said])
+        if not np.isfinite(reference):
+            reference = best_s if self.params.draft else float(np.exp(np.log(seconds[0]).mean()))
+        scores: Floats = reference / seconds
+        return scores
+
+    def _block_s(self, batch: Batch) -> Floats:
+        if self.params.draft:
+            return batch.block_s
+        return np.full(batch.features.shape[:2], 1.0 / batch.features.shape[1])
+
+    def _table(self, batch: Batch) -> NDArray[np.float32]:
+        """The columns of a batch, P x S x C.
+
+        Raises:
+            CostModelError: they are not those that the model was trained on.
+        """
+        target: Target = batch.sketch.target
+        machine = batch.draft.machine(target) if self.params.machine else {}
+        table = columns_of(batch, machine)
+        names = names_of(batch, machine)
         if self._columns is None:
-            self._columns = columns
-        elif self._columns != columns:
+            self._kind, self._columns = target.kind, names
+        elif self._kind != target.kind:
+            raise CostModelError(
+                f"the cost model knows machines of kind '{self._kind}', and '{target}' is of "
+                f"kind '{target.kind}': use a model that was trained for it"
+            )
+        elif self._columns != names:
             raise CostModelError(
                 f"the cost model was trained on {len(self._columns)} feature columns that differ "
-                f"from the {len(columns)} of this engine: train a new model from the records"
+                f"from the {len(names)} of this engine: train a new model from the records"
             )
+        return table
 
     # --- learning ----------------------------------------------------------------------------
 
@@ -166,55 +265,103 @@ class XGBModel:
         batch = observation.batch
         if len(batch) == 0:
             return
-        packs = self._packs(batch)
-        task = self._tasks.setdefault(batch.workload_key, ObservedTask())
+        table = self._table(batch)
+        group = Group(batch.workload_key, str(batch.sketch.target), batch.device)
+        task = self._tasks.setdefault(group, ObservedTask())
         order = observation.order
         if order is None:
-            order = np.arange(len(task.packs), len(task.packs) + len(batch))
-        latencies = np.where(np.isfinite(observation.latency_s), observation.latency_s, np.inf)
-        for index, pack in enumerate(packs):
-            row = np.ascontiguousarray(batch.rows[index], dtype=np.int32)
-            key = (batch.sketch.id, row.tobytes())
-            task.add(
-                key, pack, float(batch.draft_s[index]), float(latencies[index]), int(order[index])
-            )
+            order = np.arange(len(task), len(task) + len(batch))
+        latency = np.asarray(observation.latency_s, np.float64)
+        rows = np.ascontiguousarray(batch.rows, dtype=np.int32).reshape(len(batch), -1)
+        found = Programs(
+            rows,
+            table,
+            self._block_s(batch),
+            np.where(np.isfinite(latency) & (latency > 0), latency, np.inf),
+            np.asarray(order, np.intp),
+        )
+        task.add(batch.sketch.id, found)
+
+    def sharing(self, keep: Callable[[Group], bool]) -> XGBModel:
+        """An untrained model that remembers some groups of what this one does.
+
+        For judging: what was computed of the observations is not computed again.
+        """
+        model = XGBModel(self._seed, self.params)
+        model._kind, model._columns, model._loaded = self._kind, self._columns, self._loaded
+        model._tasks = {group: task for group, task in self._tasks.items() if keep(group)}
+        if self._loaded is not None:
+            model._take(self._loaded)
+        return model
 
     def fit(self) -> None:
         """Train from the loaded model (or nothing) on the remembered observations."""
-        packs, labels, drafted = self._training_set()
-        if int((labels > 0).sum()) < self.params.min_records:
+        matrix = self._training_set()
+        if matrix is None:
             return
-        import xgboost
-
-        sizes = np.array([len(pack) for pack in packs])
-        matrix = xgboost.QuantileDMatrix(
-            np.concatenate(packs), max_bin=self.params.max_bin, nthread=self.params.nthread
+        packs = matrix.packs
+        if int(np.isfinite(packs.latency_s).sum()) < self.params.min_records:
+            return
+        start = None if self._loaded is None else self._loaded.booster
+        rounds = self.params.trees if start is None else self.params.onward
+        self._booster, margin = self._boosted(matrix, self._seed, rounds, start)
+        self._matrix, self._members = matrix, None
+        known = {} if self._loaded is None else dict(self._loaded.references)
+        whole = np.add.reduceat(corrected(packs.block_s, margin), packs.starts)
+        found = objective.references(packs, whole)
+        known.update(
+            {
+                group: (float(best), float(reference))
+                for group, best, reference in zip(matrix.groups, matrix.best_s, found, strict=True)
+            }
         )
-        self._booster = xgboost.train(
-            self._xgb_params(),
-            matrix,
-            num_boost_round=self.params.trees,
-            obj=_pack_objective(
-                labels, self.params.draft_share * drafted, sizes, self.params.min_weight
-            ),
-            xgb_model=self._loaded,
-        )
-        self._reference_s = {key: task.reference_s for key, task in self._tasks.items()}
-        self._model_id = f"xgb-{len(packs)}-{self._digest(labels, packs)}"
+        self._references = known
+        self._targets = {} if self._loaded is None else dict(self._loaded.targets)
+        counts = np.bincount(packs.group, minlength=len(matrix.groups))
+        for group, count in zip(matrix.groups, counts.tolist(), strict=True):
+            self._targets[group.target] = self._targets.get(group.target, 0) + count
+        self._model_id = f"xgb-{len(packs.sizes)}-{self._digest(matrix)}"
 
-    def _training_set(self) -> tuple[list[NDArray[np.float32]], Floats, Floats]:
-        """Packs, labels and drafted throughputs, by task and then by order of measurement."""
+    def _training_set(self) -> _Matrix | None:
+        """Of each group as many programs as fit, by group, sketch and order of measurement."""
         quota = self._quota()
-        chosen = [self._tasks[key].selected(quota) for key in sorted(self._tasks)]
-        if not chosen:
-            return [], np.zeros(0), np.zeros(0)
-        packs = [pack for found, _, _ in chosen for pack in found]
-        labels, drafted = (np.concatenate([c[i] for c in chosen]) for i in (1, 2))
-        return packs, labels, drafted
+        parts: list[tuple[Group, float, list[Programs]]] = []
+        for group in sorted(self._tasks):
+            task = self._tasks[group]
+            if len(task):
+                parts.append((group, task.reference_s, task.selected(quota)))
+        if not parts:
+            return None
+        tables, blocks, sizes, latency, groups = [], [], [], [], []
+        for number, (_, best_s, found) in enumerate(parts):
+            if not self.params.draft:
+                best_s = self._drafted_best(found)
+            for programs in found:
+                count, block_count, width = programs.columns.shape
+                table = programs.columns.reshape(count * block_count, width).copy()
+                tables.append(behind(table, best_s))
+                blocks.append(programs.block_s.reshape(-1))
+                sizes.append(np.full(count, block_count))
+                latency.append(programs.latency_s)
+                groups.append(np.full(count, number))
+        packs = Packs(
+            np.concatenate(sizes), np.concatenate(blocks), np.concatenate(latency),
+            np.concatenate(groups),
+        )  # fmt: skip
+        best = [
+            best_s if self.params.draft else self._drafted_best(found)
+            for _, best_s, found in parts
+        ]
+        return _Matrix(np.concatenate(tables), packs, [p[0] for p in parts], np.array(best))
+
+    @staticmethod
+    def _drafted_best(found: Sequence[Programs]) -> float:
+        """Lowest drafted seconds, from the column that holds their logarithm."""
+        return float(2.0 ** min(float(p.columns[:, :, -2].min()) for p in found))
 
     def _quota(self) -> int:
         """Largest number of records per task such that all of them fit into max_records."""
-        counts = sorted(len(task.packs) for task in self._tasks.values())
+        counts = sorted(map(len, self._tasks.values()))
         room = self.params.max_records
         for position, count in enumerate(counts):
             share = room // (len(counts) - position)
@@ -223,48 +370,91 @@ class XGBModel:
             room -= count
         return counts[-1] if counts else 1
 
-    def _xgb_params(self) -> dict[str, Any]:
+    def _boosted(
+        self,
+        matrix: _Matrix,
+        seed: int,
+        rounds: int,
+        start: Any,
+        depth: int | None = None,
+        eta: float | None = None,
+    ) -> tuple[Any, Floats]:
+        """Trees on a training set, and what they say of it, R values."""
+        import xgboost
+
         params = self.params
-        return {
+        data = xgboost.QuantileDMatrix(
+            matrix.columns, max_bin=params.max_bin, nthread=params.nthread
+        )
+        if params.objective == "time":
+            goal = objective.time(matrix.packs, params.power, params.least)
+        else:
+            goal = objective.throughput(matrix.packs, params.least)
+        settings = {
             "tree_method": "hist",
-            "max_depth": params.max_depth,
-            "eta": params.eta,
+            "max_depth": depth or params.max_depth,
+            "eta": eta or params.eta,
             "gamma": params.gamma,
             "max_bin": params.max_bin,
             "min_child_weight": 0.0,
             "subsample": params.subsample,
             "base_score": 0.0,
             "nthread": params.nthread,
-            "seed": self._seed,
+            "seed": seed,
             "verbosity": 0,
             "disable_default_eval_metric": True,
         }
+        booster = xgboost.train(settings, data, num_boost_round=rounds, obj=goal, xgb_model=start)
+        return booster, np.asarray(booster.inplace_predict(matrix.columns), np.float64)
 
-    def _digest(self, labels: Floats, packs: Sequence[NDArray[np.float32]]) -> str:
-        digest = hashlib.sha256(f"{self._loaded_id}/{self._seed}/{self.params}".encode())
-        digest.update(labels.tobytes())
-        digest.update(np.array([pack.sum(dtype=np.float64) for pack in packs]).tobytes())
+    def _sides(self) -> list[Any]:
+        """The members: trained, or as they were loaded."""
+        if self._members is None:
+            matrix, starts = self._matrix, [] if self._loaded is None else self._loaded.members
+            assert matrix is not None
+            keys = sorted({group.workload_key for group in matrix.groups})
+            of_key = [
+                np.array([i for i, g in enumerate(matrix.groups) if g.workload_key == key])
+                for key in keys
+            ]
+            self._members = []
+            for number in range(self.params.members):
+                rng = np.random.default_rng([self._seed, number])
+                drawn = rng.integers(0, len(keys), len(keys))
+                some = matrix.some(np.concatenate([of_key[i] for i in np.sort(drawn)]))
+                start = starts[number] if number < len(starts) else None
+                if start is not None and start.num_boosted_rounds() >= _LONGEST_MEMBER:
+                    start = None
+                booster, _ = self._boosted(
+                    some, number, _MEMBER_TREES, start, _MEMBER_DEPTH, _MEMBER_ETA
+                )
+                self._members.append(booster)
+        return self._members
+
+    def _digest(self, matrix: _Matrix) -> str:
+        start = "" if self._loaded is None else self._loaded.model_id
+        digest = hashlib.sha256(f"{start}/{self._seed}/{self.params}".encode())
+        digest.update(np.ascontiguousarray(matrix.packs.latency_s).tobytes())
+        digest.update(matrix.columns.sum(axis=1, dtype=np.float64).tobytes())
         return digest.hexdigest()[:8]
 
     # --- persistence -------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The trees as XGBoost's JSON, with the feature columns and the ranking metrics.
+        """The model as a JSON text; see `tilework.model.document`.
 
         Raises:
             CostModelError: nothing was trained yet.
         """
         if self._booster is None or self._columns is None:
             raise CostModelError("the cost model has not been trained: there is nothing to save")
-        document = {
-            "format": FORMAT,
-            "model_id": self._model_id,
-            "columns": list(self._columns),
-            "reference_s": self._reference_s,
-            "ranking": self.ranking,
-            "trees": json.loads(bytes(self._booster.save_raw("json"))),
-        }
-        return json.dumps(document)
+        settings = {name: getattr(self.params, name) for name in ("objective", "draft", "machine")}
+        members = self._sides() if self.params.members > 1 else []
+        stored = Stored(
+            self._model_id, self._kind, self._columns, self._targets, self._references,
+            self.fitted, self.ranking, settings, self._booster, tuple(members),
+        )  # fmt: skip
+        return Document.write(stored)
 
     @classmethod
     def from_json(cls, text: str, seed: int = 0, params: XGBParams | None = None) -> XGBModel:
@@ -273,25 +463,20 @@ class XGBModel:
         Raises:
             CostModelError: the text is no model of this format.
         """
-        import xgboost
-
         model = cls(seed, params)
-        booster = xgboost.Booster()
-        try:
-            facts = json.loads(text)
-            if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-                raise CostModelError(f"it is not a cost model of this version ({FORMAT})")
-            booster.load_model(bytearray(json.dumps(facts["trees"]).encode()))
-            model._model_id = model._loaded_id = str(facts["model_id"])
-            model._columns = tuple(map(str, facts["columns"]))
-            model._reference_s = {str(k): float(v) for k, v in facts["reference_s"].items()}
-            model._ranking.restore(dict(facts["ranking"]))
-        except (xgboost.core.XGBoostError, ValueError, KeyError, TypeError, AttributeError) as e:
-            reason = str(e).strip().splitlines()[-1:] or ["unreadable"]
-            raise CostModelError(f"cannot read the cost model: {reason[0]}") from e
-        booster.set_param({"nthread": model.params.nthread})
-        model._booster = model._loaded = booster
+        stored = Document.read(text, model.params.nthread)
+        model.params = replace(model.params, **stored.settings)
+        model._take(stored)
         return model
+
+    def _take(self, stored: Stored) -> None:
+        """Become the stored model."""
+        self._loaded = stored
+        self._model_id, self._kind, self._columns = stored.model_id, stored.kind, stored.columns
+        self._targets, self._references = dict(stored.targets), dict(stored.references)
+        self.fitted = {name: dict(factors) for name, factors in stored.fitted.items()}
+        self._ranking.restore(stored.ranking)
+        self._booster, self._members = stored.booster, list(stored.members)
 
     def save(self, path: str | Path) -> None:
         """Write `to_json` to a file, whole or not at all.
@@ -315,21 +500,3 @@ class XGBModel:
             return cls.from_json(Path(path).read_text(encoding="utf-8"), seed, params)
         except (OSError, UnicodeDecodeError, CostModelError) as error:
             raise CostModelError(f"{path}: {error}") from error
-
-
-def _pack_objective(
-    labels: Floats, drafted: Floats | float, sizes: NDArray[Any], min_weight: float
-) -> Any:
-    """Squared error of pack sums, weighted by throughput.
-
-    g = (sum + draft - y) w and h = w on every row of a pack.
-    """
-    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    weights = np.maximum(labels, min_weight)
-    hessian = np.repeat(weights, sizes).astype(np.float32)
-
-    def objective(predicted: Any, _: Any) -> tuple[Any, Any]:
-        error = np.add.reduceat(predicted.ravel(), starts) + drafted - labels
-        return np.repeat(error * weights, sizes).astype(np.float32), hessian
-
-    return objective

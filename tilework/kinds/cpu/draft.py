@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.features.cost import BlockCost
-from tilework.kinds.cpu.features.matrix import FEATURE_NAMES, block_costs, feature_matrix
+from tilework.kinds.cpu.features.matrix import (
+    FEATURE_NAMES,
+    block_costs,
+    block_seconds,
+    feature_matrix,
+)
 from tilework.kinds.cpu.machine import DESCRIBING, PARAMETERS, Machine
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.model.draft import multiplied
@@ -43,15 +48,21 @@ class CpuDraft:
         """See `tilework.model.draft.Draft`."""
         found = self._machine(target)
         numbers = {name: float(getattr(found, name)) for name in DESCRIBING}
-        return {**numbers, "threads": float(found.cores)}
+        peak = 2.0 * found.fma_ports * found.lanes * found.clock_hz * found.cores
+        return {**numbers, "threads": float(found.cores), "flops_per_s": peak}
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """Feature matrix (P, S, F): one row per candidate and block."""
-        return feature_matrix(self._costs(sketch, rows))
+        machine = self._machine(sketch.target)
+        return feature_matrix(sketch, block_costs(sketch, rows, machine), machine)
 
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         """Predicted run time of every row in seconds: the sum over the sketch's nests."""
         return np.sum([t.seconds for t in self._costs(sketch, rows)], axis=0)
+
+    def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
+        """See `tilework.model.draft.Draft`."""
+        return block_seconds(self._costs(sketch, rows))
 
     def _costs(self, sketch: Sketch, rows: Rows) -> list[BlockCost]:
         return block_costs(sketch, rows, self._machine(sketch.target))

@@ -102,6 +102,7 @@ class CudaDraft:
             "threads_per_sm": float(limits.threads_per_sm),
             "blocks_per_sm": float(limits.blocks_per_sm),
             "shared_per_sm": float(limits.shared_per_sm),
+            "flops_per_s": 2.0 * device.sms * limits.fp32_lanes * device.ghz * 1e9,
             **{f"factor_{name}": factors.get(name, 1.0) for name in TERMS},
         }
 
@@ -117,6 +118,11 @@ class CudaDraft:
         """Predicted run time of every row in seconds: the sum over the sketch's kernels."""
         found = [self._factored(some) for some in costs(sketch, rows, registers)]
         return np.concatenate([np.sum([c.seconds for c in some], axis=0) for some in found])
+
+    def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
+        """See `tilework.model.draft.Draft`: of each kernel."""
+        found = [self._factored(some) for some in costs(sketch, rows)]
+        return np.concatenate([np.stack([c.seconds for c in some], axis=1) for some in found])
 
     def _factored(self, some: list[Cost]) -> list[Cost]:
         """Costs whose terms are multiplied by their factors."""

@@ -102,6 +102,10 @@ class ReferenceDraft:
         found = self._counts(sketch, rows)
         return np.asarray(np.sum([c.seconds(*self._clock()) for c in found], axis=0))
 
+    def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
+        """See `tilework.model.draft.Draft`."""
+        return np.stack([c.seconds(*self._clock()) for c in self._counts(sketch, rows)], axis=1)
+
     def _clock(self) -> tuple[float, float]:
         """Seconds of a step and of a region."""
         factors = dict(self.factors)

@@ -1,4 +1,9 @@
-"""The feature matrix of a population, and the costs that it is made of."""
+"""The feature matrix of a population, and the costs that it is made of.
+
+Machines compare by ratios, so that what was learnt on one says something on another: cycles are
+shares of the block's own cycles, bytes of data are shares of the caches, accumulators of the
+registers, vectors of the lanes. How long a block takes is no feature; see `block_seconds`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,8 @@ from tilework.kinds.cpu.features.handover import handover_cycles
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.decision import Rows
 from tilework.space.sketch import Sketch
+
+_ACCESSES = range(3)
 
 
 def block_costs(sketch: Sketch, rows: Rows, machine: Machine) -> list[BlockCost]:
@@ -37,28 +44,65 @@ def block_costs(sketch: Sketch, rows: Rows, machine: Machine) -> list[BlockCost]
 _last: tuple[Sketch, Machine, Rows, list[BlockCost]] | None = None
 
 
-def feature_matrix(found: list[BlockCost]) -> NDArray[np.float32]:
-    """Features from terms: float32 of shape (P, S, F) for S blocks; logarithms of the terms."""
+def block_seconds(found: list[BlockCost]) -> NDArray[np.float64]:
+    """Predicted seconds of each block: P x S."""
+    return np.stack([t.seconds for t in found], axis=1)
+
+
+def feature_matrix(
+    sketch: Sketch, found: list[BlockCost], machine: Machine
+) -> NDArray[np.float32]:
+    """Features from terms: float32 of shape (P, S, F) for S blocks; see `FEATURE_NAMES`."""
     out = np.empty((len(found[0].seconds), len(found), len(FEATURE_NAMES)), np.float32)
-    total = np.log2(np.sum([t.seconds for t in found], axis=0) * 1e9)
-    for s, t in enumerate(found):
-        columns = [t.compute, t.finish, t.attached, *t.traffic, t.chunks, t.balance,
-                   *t.extra.values()]  # fmt: skip
+    total = np.log2(np.sum([t.seconds for t in found], axis=0))
+    for s, (block, t) in enumerate(zip(sketch.blocks, found, strict=True)):
+        named = {"compute": t.compute, "finish": t.finish, "attached": t.attached,
+                 "chunks": t.chunks, "balance": t.balance, **t.extra}  # fmt: skip
+        traffic = {f"traffic_l{i + 1}": bytes_ for i, bytes_ in enumerate(t.traffic)}
+        log = {name: np.log2(v + 1.0) for name, v in (named | traffic).items()}
+        seconds = np.log2(t.seconds)
+        cycles, compute = seconds + np.log2(machine.clock_hz), log["compute"]
+        columns = [
+            *(log[name] for name in _PLAIN),
+            *(log[name] - cycles for name in _CYCLES),
+            *(log[name] - np.log2(machine.registers) for name in _IN_REGISTERS),
+            *(log[name] - log["accumulators"] for name in _PER_ACCUMULATOR),
+            *(log[name] - compute for name in _TRAFFIC),
+            *(log[f"footprint_{i}"] - np.log2(machine.l1_bytes) for i in _ACCESSES),
+            *(log[f"footprint_{i}"] - np.log2(machine.l2_bytes) for i in _ACCESSES),
+            log["scratch"] - np.log2(machine.l1_bytes),
+            log["guarded_loads"] - log["step_loads"],
+            log["s0_3"] - np.log2(machine.lanes),
+            seconds - total,
+            np.log2(block.dots.count if block.dots is not None else 1),
+        ]
         for c, column in enumerate(columns):
-            out[:, s, c] = np.log2(column + 1.0)
-        out[:, s, len(columns)] = np.log2(t.seconds * 1e9)
-        out[:, s, len(columns) + 1] = total
+            out[:, s, c] = column
     return out
 
 
-FEATURE_NAMES: tuple[str, ...] = (
-    "compute", "finish", "attached", "traffic_l1", "traffic_l2", "traffic_l3", "chunks",
-    "balance", "pixels", "vectors", "accumulators", "step_cycles", "step_loads", "guarded_loads",
-    "unrolled_steps", "reduce_points", "reduce_inner", "reduce_visits", "tiles", "wasted_slots",
-    "threads", "scratch", "unroll", "parallel", "memory_l2", "memory_l3", "memory_dram",
-    *(f"{kind}_{i}" for i in range(3) for kind in ("footprint", "traffic_0", "traffic_1")),
+_PLAIN = (
+    "chunks", "balance", "pixels", "vectors", "accumulators", "step_cycles", "step_loads",
+    "guarded_loads", "unrolled_steps", "reduce_inner", "reduce_visits", "wasted_slots", "threads",
+    "scratch", "unroll", "parallel",
     *(f"s{back}_{level}" for back in range(3) for level in range(4)),
     *(f"r{back}_{level}" for back in range(3) for level in range(2)),
-    "draft_block", "draft_total",
 )  # fmt: skip
-"""Column names of the feature matrix: log2(1 + term); the two draft columns are log2 of ns."""
+_CYCLES = ("compute", "finish", "attached", "memory_l2", "memory_l3", "memory_dram")
+_IN_REGISTERS = ("accumulators", "vectors", "pixels")
+_PER_ACCUMULATOR = ("step_cycles", "step_loads")
+_TRAFFIC = (
+    *(f"traffic_l{level}" for level in (1, 2, 3)),
+    *(f"traffic_{level}_{i}" for i in _ACCESSES for level in range(2)),
+)
+
+FEATURE_NAMES: tuple[str, ...] = (
+    *_PLAIN,
+    *(f"{name}_share" for name in _CYCLES),
+    *(f"{name}_of_registers" for name in _IN_REGISTERS),
+    *(f"{name}_per_accumulator" for name in _PER_ACCUMULATOR),
+    *(f"{name}_per_cycle" for name in _TRAFFIC),
+    *(f"footprint_{i}_of_{cache}" for cache in ("l1", "l2") for i in _ACCESSES),
+    "scratch_of_l1", "guarded_share", "width_of_lanes", "block_share", "points_per_step",
+)  # fmt: skip
+"""Column names of the feature matrix: log2(1 + term), or the difference of two such numbers."""
