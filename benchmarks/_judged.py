@@ -88,7 +88,7 @@ class Subject:
 
 def _cached(batch: Batch, full: Batch, where: NDArray[np.intp] | None = None) -> Batch:
     """A batch of some rows of another, with what was computed of them."""
-    for name in ("features", "draft_s"):
+    for name in ("features", "draft_s", "block_s"):
         values = getattr(full, name)
         vars(batch)[name] = values if where is None else values[where]
     return batch

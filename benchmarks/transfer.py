@@ -42,7 +42,7 @@ from _judged import (
     without_this_machine,
 )
 
-from tilework.model import XGBParams
+from tilework.model import MANY
 from tilework.model.judge import Case, Fold, by_target, interval, pairs, top_k
 
 GROUPS = (
@@ -51,7 +51,7 @@ GROUPS = (
     ("inception_v3", "encoder"),
 )
 """Networks that are held out together."""
-MODEL = XGBParams(max_records=100_000)
+MODEL = MANY
 METRICS: dict[str, Callable[[Sequence[Case], str], float]] = {
     "top-1": lambda cases, ranker: top_k(cases, ranker, 1),
     "top-5": lambda cases, ranker: top_k(cases, ranker, 5),

@@ -150,9 +150,7 @@ def _taught(lesson: Lesson) -> Taught:
 
 def _referred(batch: Batch, reference_s: float) -> Batch:
     """The batch with what counts as the draft's best; what was computed of it is kept."""
-    known = replace(batch, reference_s=reference_s)
-    known.__dict__["draft_s"] = batch.draft_s
-    return known
+    return batch.referred(reference_s)
 
 
 def _names(where: str, observation: Observation) -> NDArray[np.uint64]:
@@ -193,9 +191,6 @@ def _first_of_each(one: Taught, seen: set[int]) -> Taught:
 def _part(observation: Observation, where: NDArray[np.intp]) -> Observation:
     """Some of the rows; what was computed of them is kept."""
     batch = observation.batch
-    part = replace(batch, rows=batch.rows[where])
-    for name in ("draft_s", "features"):
-        if name in batch.__dict__:
-            part.__dict__[name] = batch.__dict__[name][where]
+    part = batch.take(where)
     order = None if observation.order is None else observation.order[where]
     return Observation(part, observation.latency_s[where], order)

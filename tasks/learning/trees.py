@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilework.model import Observation, XGBModel
-from tilework.model.xgb import XGBParams
+from tilework.model.xgb import MANY, XGBParams
 
 SEED = 0
 
@@ -22,7 +23,7 @@ def trained(observations: Sequence[Observation]) -> XGBModel:
 
 def params() -> XGBParams:
     """Nothing is left out by the trees themselves: what they see was chosen before."""
-    return XGBParams(max_records=10**9)
+    return replace(MANY, max_records=10**9)
 
 
 def described() -> Mapping[str, Any]:

@@ -118,9 +118,9 @@ def test_a_full_memory_keeps_each_tasks_best_and_latest():
     sketch = FakeSketch("small", 0)
     rows = sketch.sample(np.random.default_rng(0), 10)
     model.update([observation(FakeTask("small"), sketch, rows)])
-    packs, labels, _ = model._training_set()
-    assert len(packs) == 60
-    assert labels.max() == 1.0
+    packs = model._training_set().packs
+    assert len(packs.sizes) == 60
+    assert packs.labels.max() == 1.0
     assert model.num_observations > 100
 
 

@@ -8,9 +8,10 @@ from tilework.model.base import (
     Observation,
     RandomModel,
 )
-from tilework.model.xgb import XGBModel, XGBParams
+from tilework.model.xgb import MANY, XGBModel, XGBParams
 
 __all__ = [
+    "MANY",
     "Batch",
     "CostModel",
     "CostModelError",

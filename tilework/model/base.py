@@ -6,7 +6,7 @@ A model ranks candidates of one task. It never generates code and never measures
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -62,6 +62,19 @@ class Batch:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def take(self, where: NDArray[np.intp]) -> Batch:
+        """Some of the candidates; what was computed of them is kept."""
+        found = replace(self, rows=self.rows[where])
+        for name in _COMPUTED & self.__dict__.keys():
+            found.__dict__[name] = self.__dict__[name][where]
+        return found
+
+    def referred(self, reference_s: float) -> Batch:
+        """The same with another `reference_s`; what was computed is kept."""
+        found = replace(self, reference_s=reference_s)
+        found.__dict__.update({n: self.__dict__[n] for n in _COMPUTED & self.__dict__.keys()})
+        return found
+
     @cached_property
     def draft_s(self) -> Floats:
         """Seconds predicted by the analytic model, P values; always positive."""
@@ -78,6 +91,9 @@ class Batch:
     def features(self) -> NDArray[np.float32]:
         """The sketch's features of every row: P x S x F."""
         return np.asarray(self.draft.features(self.sketch, self.rows), dtype=np.float32)
+
+
+_COMPUTED = {"draft_s", "block_s", "features"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,8 @@
     {"format": "tilework-xgb-3", "model_id": ..., "kind": "llvm", "columns": [...],
      "targets": {target: observations}, "references": [[workload, target, device, s, s], ...],
      "fitted": {"target | device": {parameter: factor}}, "ranking": {...}, "settings": {...},
-     "trees": XGBoost's JSON, "members": [XGBoost's JSON, ...]}
+     "trees": XGBoost's JSON, "members": [XGBoost's JSON, ...],
+     "own": {target: {"observations": n, "trees": XGBoost's JSON}}}
 
 Nothing in it is executed. Trees are checked as far as predicting relies on them: XGBoost itself
 follows what a file says.
@@ -43,6 +44,7 @@ class Stored:
         settings: of `XGBParams` those that predictions depend on.
         booster: the trees.
         members: those that say how sure they are.
+        own: by target, trees that have seen it alone, and how many observations they were.
     """
 
     model_id: str
@@ -55,6 +57,7 @@ class Stored:
     settings: dict[str, Any]
     booster: Any
     members: tuple[Any, ...]
+    own: dict[str, tuple[Any, int]]
 
 
 class Document:
@@ -79,8 +82,12 @@ class Document:
                 "fitted": stored.fitted,
                 "ranking": stored.ranking,
                 "settings": stored.settings,
-                "trees": json.loads(bytes(stored.booster.save_raw("json"))),
-                "members": [json.loads(bytes(m.save_raw("json"))) for m in stored.members],
+                "trees": _plain(stored.booster),
+                "members": [_plain(member) for member in stored.members],
+                "own": {
+                    target: {"observations": count, "trees": _plain(booster)}
+                    for target, (booster, count) in sorted(stored.own.items())
+                },
             }
         )
 
@@ -145,7 +152,19 @@ def _parsed(facts: dict[str, Any], nthread: int) -> Stored:
         dict(settings),
         _booster(facts["trees"], len(columns), nthread),
         tuple(_booster(member, len(columns), nthread) for member in members),
+        {
+            str(target): (
+                _booster(one["trees"], len(columns), nthread),
+                _count(one["observations"]),
+            )
+            for target, one in facts["own"].items()
+        },
     )
+
+
+def _plain(booster: Any) -> Any:
+    """XGBoost's JSON of trees, as plain values."""
+    return json.loads(bytes(booster.save_raw("json")))
 
 
 def _positive(value: Any) -> float:
