@@ -20,12 +20,15 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from _dataset import CALLS, DATASET, TARGETS, calls_of, dataset_tasks, rows_of
 
 from storage import RecordStore
@@ -45,6 +48,16 @@ BATCH = 32
 DISTURBED = 1.2
 """A round is thrown away, and measured again by new processes, when the best program known then
 takes so many times its recorded latency: something else disturbs the machine."""
+
+
+FEW, DOUBT = 3, 4.0
+"""A program that was given up after fewer samples, at more than so many times the median of its
+task, may be a fast one whose first sample a busy core stretched: it is measured again, at
+length."""
+
+
+WILD = 16.0
+"""A row of so few samples and so many times the median is not written: it says nothing."""
 
 
 class TaskRecording:
@@ -75,6 +88,23 @@ class TaskRecording:
         done = {(r.sketch_id, r.decisions) for r in self.records}
         return [c for c in self._candidates if (c.sketch_id, c.row) not in done]
 
+    @property
+    def doubtful(self) -> list[Candidate]:
+        """What has been looked at too shortly for what was seen; see `DOUBT`."""
+        records = self.records
+        if not records:
+            return []
+        rows, looks = best_measured(records), Counter((r.sketch_id, r.decisions) for r in records)
+        median = float(np.median([math.inf if r.latency_s is None else r.latency_s for r in rows]))
+        return [
+            Candidate(r.sketch_id, r.decisions, 0.0, r.model_id)
+            for r in rows
+            if r.latency_s
+            and r.latency_s > DOUBT * median
+            and len(r.latency_samples) < FEW
+            and looks[r.sketch_id, r.decisions] == 1
+        ]
+
     def _disturbed(self, measurer: Measurer, best: Record | None) -> bool:
         """Whether the best program known is much slower now than when it was measured."""
         if best is None or best.latency_s is None:
@@ -86,10 +116,13 @@ class TaskRecording:
     def round(self, measurer: Measurer) -> int:
         """Measure one round; how many candidates it had, -1 if it was thrown away."""
         candidates = self.todo[:BATCH]
+        again = not candidates
+        candidates = candidates or self.doubtful[:BATCH]
         if candidates:
             here = identity_of(self.task.target)
             best = self._store.best(self.task.workload_key, str(self.task.target), here)
-            measured = measurer.measure(self.task, candidates, best.latency_s if best else None)
+            hopeless = None if again or best is None else best.latency_s
+            measured = measurer.measure(self.task, candidates, hopeless)
             if self._disturbed(measurer, best):
                 return -1
             number = 0
@@ -131,7 +164,8 @@ def record(
     measured = discarded = 0
     for number in range(-(-rows // BATCH)):
         for target, recordings in work:
-            wanted = [r for r in recordings if len(r.todo) > max(0, rows - (number + 1) * BATCH)]
+            most = max(0, rows - (number + 1) * BATCH)
+            wanted = [r for r in recordings if len(r.todo) > most or (not most and r.doubtful)]
             while wanted and time.monotonic() - began < seconds:
                 with Measurer(target) as measurer:  # new processes after a disturbed round
                     while wanted and time.monotonic() - began < seconds:
@@ -140,8 +174,9 @@ def record(
                             discarded += 1
                             break
                         measured += count
-                        wanted.pop(0)
-    left = sum(len(r.todo) for _, recordings in work for r in recordings)
+                        if not wanted[0].doubtful or wanted[0].todo:
+                            wanted.pop(0)
+    left = sum(len(r.todo or r.doubtful) for _, recordings in work for r in recordings)
     spent = time.monotonic() - began
     print(f"{discarded} rounds thrown away; {measured} rows in {spent:.0f} s, {left} left")
     return left == 0
@@ -173,9 +208,27 @@ def write(stores: Sequence[RecordStore], name: str, out: Path) -> None:
     print(f"{len(records)} records of {len(found)} tasks in {out}: {size / 1e6:.2f} MB")
 
 
+def best_measured(records: Iterable[Record]) -> list[Record]:
+    """One record of each program: that of the most samples, of such the fastest."""
+
+    def worth(r: Record) -> tuple[int, float]:
+        return len(r.latency_samples), -math.inf if r.latency_s is None else -r.latency_s
+
+    found: dict[tuple[int, tuple[int, ...]], Record] = {}
+    for r in records:
+        known = found.setdefault((r.sketch_id, r.decisions), r)
+        if worth(r) > worth(known):
+            found[r.sketch_id, r.decisions] = r
+    return list(found.values())
+
+
 def _shortened(records: Iterable[Record]) -> list[Record]:
     """The records of one task on one target, as one round without what only its host knows."""
-    rows = sorted(records, key=lambda r: (r.created_at, r.record_id))
+    measured = best_measured(records)
+    ran = [r.latency_s for r in measured if r.latency_s is not None]
+    wild = WILD * float(np.median(ran)) if ran else math.inf
+    kept = [r for r in measured if len(r.latency_samples) >= FEW or (r.latency_s or 0) <= wild]
+    rows = sorted(kept, key=lambda r: (r.created_at, r.record_id))
     name = hashlib.sha256(f"{rows[0].target} {rows[0].workload_key}".encode()).hexdigest()[:12]
     return [
         replace(
