@@ -46,14 +46,7 @@ def deeper(sketch: Sketch, rng: np.random.Generator, rows: np.ndarray) -> np.nda
         (column,) = [d.columns[0] for d in own if d.kind == "parallel"]
         first, last = len(block.parallel_axes), len(block.parallel_loops)
         out[:, column] = rng.integers(min(first + 1, last), last + 1, len(out))
-    nests = [
-        n for n in sketch.nests(out) if len(n.block.parallel_loops) > len(n.block.parallel_axes)
-    ]
-    shared = np.zeros(len(out), bool)
-    for nest in nests:
-        for axis in nest.block.parallel_axes:
-            shared |= nest.tiles[axis][1] > 1
-    return out[sketch.valid(out) & shared]
+    return out[sketch.valid(out)]
 
 
 def goes_deeper(sketch: Sketch) -> bool:

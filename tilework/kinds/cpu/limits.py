@@ -70,25 +70,29 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
 def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     """Rows whose parallel loops can be fused, and need be.
 
-    Loops of a deeper level have nothing to add where the outer ones give every thread its share;
-    one that is clipped where tiles overhang their axis has no number of iterations to share out.
+    Loops of a deeper level have nothing to add where the outer ones give every thread its share.
+    Without an outer loop over a later axis than the first of them, they stand where outer loops
+    might: other rows are that program. One that is clipped where tiles overhang its axis has no
+    number of iterations to share out.
     """
     block, outer = nest.block, len(nest.block.parallel_axes)
     ok = nest.parallel <= len(block.parallel_loops)
-    chunks = np.ones(nest.count, np.int64)
-    for i, (axis, level) in enumerate(block.parallel_loops):
-        if i >= outer:
-            inside = np.ones(nest.count, np.int64)
-            for extent in nest.tiles[axis][level + 1 :]:
-                inside = inside * extent
-            trips = nest.tiles[axis][level]
-            covered = nest.outer_trips(axis, level) * trips * inside
-            clipped = (covered - axis.extent >= inside) & (trips > 1)
-            full = chunks >= _CHUNKS_PER_CORE * target.num_cores
-            ok &= (nest.parallel <= i) | ~(clipped | full)
-        else:
-            chunks = chunks * nest.tiles[axis][level]
-    return ok
+    chunks, last = np.ones(nest.count, np.int64), np.full(nest.count, -1)
+    for i, axis in enumerate(block.parallel_axes):
+        trips = nest.tiles[axis][0]
+        chunks, last = chunks * trips, np.where(trips > 1, i, last)
+    deeper = nest.parallel > outer
+    first = np.full(nest.count, outer)
+    for i, (axis, level) in enumerate(block.parallel_loops[outer:]):
+        trips, inside = nest.tiles[axis][level], np.ones(nest.count, np.int64)
+        for extent in nest.tiles[axis][level + 1 :]:
+            inside = inside * extent
+        covered = nest.outer_trips(axis, level) * trips * inside
+        fused = (nest.parallel > outer + i) & (trips > 1)
+        first = np.where(fused, np.minimum(first, i % outer), first)
+        ok &= ~(fused & (covered - axis.extent >= inside))
+    needed = (chunks < _CHUNKS_PER_CORE * target.num_cores) & (first < last)
+    return np.asarray(ok & (~deeper | needed))
 
 
 def _whole_tiles(nest: BlockNest, lanes: int) -> NDArray[np.bool_]:

@@ -28,6 +28,9 @@ from tilework.te.flops import mean_terms
 
 Floats = NDArray[np.float64]
 _CALL_CYCLES = 200.0  # entering and leaving a region
+_DECODE_CYCLES = 20.0
+"""What an iteration of parallel loops costs more than one of serial loops, where they reach a
+deeper level: its number is divided into their indices, and nothing is kept from the one before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +108,8 @@ def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
     hidden = busy + memory[0] + memory[1] + memory[2] - slowest
     cycles = slowest + machine.not_hidden * hidden + first_pass(facts, traffic, busy, machine)
     shares = _Shares.of(nest, tiles, machine)
+    deeper = nest.parallel > len(block.parallel_axes)
+    cycles = cycles + np.where(deeper, _DECODE_CYCLES * shares.chunks, 0.0)
     total = shares.slowest_thread(cycles, memory[2], machine) + _CALL_CYCLES
     extra = {
         "pixels": shape.pixels,
