@@ -69,6 +69,10 @@ class Searchable(Protocol):
         """Position of the sketch in its space."""
 
     @property
+    def target(self) -> Any:
+        """The machine that it is for: `tilework.target.Target`."""
+
+    @property
     def num_decisions(self) -> int:
         """D, columns of a row."""
 
