@@ -34,7 +34,7 @@ class FakeSketch:
     """D exponents, each in 0..cardinality; latency is a bowl with interactions in them.
 
     Its operators draw as those of `tilework.space.Sketch` do: a decision is one row of a table,
-    here of one column; what is redrawn may become any row; what is invalid falls back.
+    here of one column; it moves a step or is redrawn; what is invalid or known is drawn again.
     """
 
     def __init__(self, key: str, id: int, decisions=8, blocks=3, base_s=1e-3, cardinality=7):
@@ -55,12 +55,30 @@ class FakeSketch:
         return drawn[self.valid(drawn)][:n].astype(np.int32)
 
     def mutate(self, rng, rows, taken=None):
-        children = rows.copy()
-        for share in (1.0, 0.3):
-            at = np.flatnonzero(rng.random(len(rows)) < share)
-            which = rng.integers(0, self.num_decisions, len(at))
-            children[at, which] = rng.integers(0, self.cardinality[which])
-        return self._valid_or(children, rows)
+        own = self.row_hash(rows)
+        known = own if taken is None else np.concatenate([own, taken])
+        children, open_ = rows.copy(), np.arange(len(rows))
+        for draws in (1, 4):
+            of = np.repeat(open_, draws)
+            drawn = self._moved(rng, self._moved(rng, rows[of], 1.0), 0.3)
+            good = np.flatnonzero(self.valid(drawn) & ~np.isin(self.row_hash(drawn), known))
+            good = good[np.unique(drawn[good], axis=0, return_index=True)[1]]
+            parent, first = np.unique(of[good], return_index=True)
+            children[parent] = drawn[good[first]]
+            known = np.concatenate([known, self.row_hash(children[parent])])
+            open_ = np.setdiff1d(open_, parent)
+        return children
+
+    def _moved(self, rng, rows, share):
+        """Of a share of the rows: one decision a step up or down, or any other choice."""
+        out = rows.copy()
+        at = np.flatnonzero(rng.random(len(rows)) < share)
+        which = rng.integers(0, self.num_decisions, len(at))
+        now, count = out[at, which], self.cardinality[which]
+        step = np.clip(now + rng.choice((-1, 1), len(at)), 0, count - 1)
+        other = (now + rng.integers(1, count)) % count
+        out[at, which] = np.where((rng.random(len(at)) < 0.5) & (step != now), step, other)
+        return out
 
     def neighbours(self, row):
         parts = []

@@ -160,5 +160,5 @@ def test_rows_of_other_tables_may_be_parents():
 def test_nothing_to_move():
     assert Moves([]).numbers(np.zeros((3, 2), np.int32)).shape == (3, 0)
     rows = np.zeros((3, 2), np.int32)
-    none = Moves([]).children(np.random.default_rng(0), rows, lambda r: (r, r))
+    none = Moves([]).children(np.random.default_rng(0), rows, lambda r: (r, r), np.zeros(0))
     np.testing.assert_array_equal(none, rows)

@@ -35,7 +35,7 @@ class PolicyParams:
     """
 
     population: int = 1536
-    generations: int = 4
+    generations: int = 3
     keep: int = 8
     measured_share: float = 0.05
     neighbours: int = 96
@@ -53,6 +53,7 @@ class PolicyParams:
 
 PLAIN_POLICY = PolicyParams(
     population=2048,
+    generations=4,
     crossover=0.0,
     immigrants=0.0,
     near_share=0.0,
@@ -133,7 +134,7 @@ EFFORTS: dict[str, TuningOptions] = {
         seconds=37,
         min_share=0.006,
         finalists=3,
-        policy=PolicyParams(population=576, generations=2, neighbours=48),
+        policy=PolicyParams(population=512, generations=2, neighbours=48),
     ),
     "quick": TuningOptions(
         seconds=660,
@@ -142,7 +143,7 @@ EFFORTS: dict[str, TuningOptions] = {
         min_share=0.002,
         per_task_early_stopping=512,
         min_gain=0.0005,
-        policy=PolicyParams(population=1152, generations=3),
+        policy=PolicyParams(population=1024),
     ),
     "full": TuningOptions(
         seconds=3300,

@@ -224,7 +224,7 @@ class Moves:
         rng: np.random.Generator,
         rows: Rows,
         judge: Judge,
-        taken: NDArray[np.uint64] | None = None,
+        known: NDArray[np.uint64],
     ) -> Rows:
         """One child of each row: another program than its parent, and than those before it.
 
@@ -234,14 +234,13 @@ class Moves:
             rng: of all draws.
             rows: the parents.
             judge: says which children are valid, and which programs they are.
-            taken: programs that are known already; children avoid them.
+            known: programs that children avoid, the parents' own among them.
         """
         out = rows.copy()
         if not len(rows) or not self.live:
             return out
         numbers = self.numbers(rows)
-        programs = judge(rows)[1]
-        known = np.sort(programs if taken is None else np.concatenate([programs, taken]))
+        known = np.sort(known)
         open_ = np.arange(len(rows))
         for draws in DRAWS:
             of = np.repeat(open_, draws)

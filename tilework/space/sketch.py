@@ -180,7 +180,9 @@ class Sketch:
         Children are other programs than all parents, than each other and than those of the row
         hashes ``taken``, or, where none was found in a few draws, copies of their parents.
         """
-        return self._moves.children(rng, rows, self._judged, taken)
+        own = self.row_hash(rows)
+        known = own if taken is None else np.concatenate([own, taken])
+        return self._moves.children(rng, rows, self._judged, known)
 
     @cached_property
     def _moves(self) -> Moves:
