@@ -1,46 +1,194 @@
-"""The search on the recorded dataset: what strategies need, and how well models rank."""
+"""The search on recorded programs that nobody searched for: what strategies need.
+
+Only rows that were drawn at random, or by a grid, count: rows that some search has found would
+favour searches of its kind.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from _dataset import GRID, RANDOM
+from ansor.search import BATCH, AnsorPolicy
 
 from storage import RecordStore
+from tilework.measure.records import to_records
 from tilework.model import XGBModel
 from tilework.model.metrics import peak_score
-from tilework.model.plain import PlainModel
-from tilework.search import PolicyParams, SketchPolicy
+from tilework.record import MemoryHistory
+from tilework.search import PolicyParams, TuningOptions, TuningSession
+from tilework.search.corpus import lessons
 from tilework.search.known import observations, read_known
-from tilework.search.options import PLAIN_POLICY
-from tilework.search.replay import Replay, replay_search
+from tilework.search.pool import PoolSpace
+from tilework.search.replay import Replay
+from tilework.search.tune import run_round
+from tilework.target import Target
 from tilework.task import SearchTask
 
 DATASET = Path(__file__).resolve().parent.parent / "tests" / "data" / "replay"
-MOST = 600
+MOST = 400
 """Trials after which a search counts as having needed so many."""
 NEAR = 1.05
+OURS_BATCH = 16
 
 
-def open_replay(path: Path = DATASET) -> Replay:
-    """The dataset, with the target that it was recorded for."""
-    store = RecordStore(path)
-    return Replay(store, str(store.read()[0].target))
+def open_dataset(paths: Sequence[Path]) -> MemoryHistory:
+    """The rows of some stores that nobody searched for, and what their workloads compute."""
+    history = MemoryHistory()
+    for path in paths:
+        store = RecordStore(path, must_exist=True)
+        records = [r for r in store.read() if r.model_id in (RANDOM, GRID)]
+        history.append(records)
+        for key in {r.workload_key for r in records}:
+            document = store.workload(key)
+            if document is not None:
+                history.keep_workload(key, document)
+    return history
 
 
-def learned_from(replay: Replay, tasks: list[SearchTask], seed: int = 0) -> XGBModel:
-    """A model of all records of the tasks."""
+def targets_of(history: MemoryHistory) -> list[str]:
+    """The targets that a dataset has rows of."""
+    return sorted({target for target, _ in history.keys()})  # noqa: SIM118
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What is replayed: the rows of one target, and the sketches that they are of."""
+
+    replay: Replay
+
+    @staticmethod
+    def of(history: MemoryHistory, target: str) -> World:
+        """The rows of a target of a dataset."""
+        return World(Replay(history, target))
+
+    def space_of(self, task: SearchTask) -> PoolSpace:
+        """The task's space without sketches that the dataset has no row of."""
+        whole, present = self.replay.space_of(task), {r.sketch_id for r in self.replay.records(task)}
+        kept = [s for s in whole.sketches if s.id in present]
+        return PoolSpace(kept, whole.draft, whole.rules_version)
+
+    def goal_s(self, task: SearchTask) -> float:
+        """Seconds of a program that is near the best of the dataset."""
+        return NEAR * self.replay.best_s(task)
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What a search begins with: records of other targets, or workloads, and a model."""
+
+    records: Sequence[object] = ()
+    documents: Sequence[tuple[str, str]] = ()
+    model: str | None = None
+
+    def history(self, kind: str) -> MemoryHistory:
+        """A history that holds it, for one search."""
+        history = MemoryHistory(self.records)  # type: ignore[arg-type]
+        for key, document in self.documents:
+            history.keep_workload(key, document)
+        if self.model is not None:
+            history.keep_champion(kind, self.model)
+        return history
+
+
+NOTHING = Knowledge()
+
+
+def ours(
+    world: World, task: SearchTask, seed: int, knowledge: Knowledge = NOTHING, batch: int = OURS_BATCH
+) -> int | None:
+    """Trials that a session needs from some knowledge on; None if it does not get there."""
+    options = TuningOptions(
+        num_measure_trials=MOST,
+        num_measures_per_round=batch,
+        finalists=0,
+        policy=PolicyParams(population=1024),
+    )
+    history = knowledge.history(task.target.kind)
+    session = TuningSession(
+        [task], None, options, history, run_id="replay", seed=seed,
+        space_of=lambda _: world.space_of(task),
+    )  # fmt: skip
+    goal, done = world.goal_s(task), 0
+    while (index := session.next_task()) is not None:
+        finished = run_round(session, index, world.replay)
+        if finished is None:
+            break
+        for number, record in enumerate(finished.records, 1):
+            if record.usable and record.latency_s is not None and record.latency_s <= goal:
+                return done + number
+        done += len(finished.records)
+    return None
+
+
+def theirs(world: World, task: SearchTask, seed: int, batch: int = BATCH) -> int | None:
+    """Trials that the original's sampling, evolution, selection and model need, in our space."""
+    history, done = MemoryHistory(), 0
+    policy = AnsorPolicy(task, seed=seed, space=world.space_of(task))
+    while done < MOST:
+        candidates = policy.propose(history, min(batch, MOST - done))
+        if not candidates:
+            break
+        measured = world.replay.measure(task, candidates)
+        for number, one in enumerate(measured, 1):
+            if one.latency_s is not None and one.latency_s <= world.goal_s(task):
+                return done + number
+        history.append(to_records(task, measured, run_id="replay", round=done))
+        done += len(measured)
+    return None
+
+
+Strategy = Callable[[World, SearchTask, int], int | None]
+STRATEGIES: dict[str, Strategy] = {
+    "tilework": ours,
+    "ansor": theirs,
+    "ansor, rounds of 16": lambda world, task, seed: theirs(world, task, seed, OURS_BATCH),
+}
+
+
+def trials_needed(
+    world: World, strategy: Strategy, tasks: Iterable[SearchTask], seeds: int
+) -> dict[str, list[int | None]]:
+    """Trials until one is within 5 % of the dataset's best, by task; None: not within `MOST`."""
+    return {t.workload_key: [strategy(world, t, s) for s in range(seeds)] for t in tasks}
+
+
+def chosen_tasks(world: World, count: int) -> list[SearchTask]:
+    """So many of the tasks, evenly by their operations."""
+    tasks = sorted(world.replay.tasks, key=lambda t: (t.flops, t.workload_key))
+    return [tasks[(2 * i + 1) * len(tasks) // (2 * count)] for i in range(min(count, len(tasks)))]
+
+
+# --- knowledge of other targets ------------------------------------------------------------------
+
+
+def knowledge_for(
+    history: MemoryHistory, target: str, source: str, tasks: Sequence[SearchTask], seed: int = 0
+) -> Knowledge:
+    """All rows of one other target, and a model of all targets but this one.
+
+    The model has seen no row of the tasks, of whatever target.
+    """
+    held = {t.workload_key for t in tasks}
+    keys = history.workload_keys(source)
+    records = [r for key in keys for r in history.of(key, source)]
+    texts = [(key, text) for key in keys if (text := history.workload(key)) is not None]
+    others = [t for t in targets_of(history) if t != target]
     model = XGBModel(seed)
-    for task in tasks:
-        known = read_known(replay.space_of(task), replay.records(task))
-        for found in observations(known, task.workload_key, task.flops):
-            model.observe(found)
+    taught = lessons(history, others, keep=lambda key, _: key not in held)
+    for lesson in taught:
+        for observation in lesson.observations:
+            model.observe(observation)
     model.fit()
-    return model
+    return Knowledge(records, texts, model.to_json())
+
+
+# --- ranking -------------------------------------------------------------------------------------
 
 
 def ranking(replay: Replay) -> dict[str, dict[str, float]]:
@@ -48,60 +196,30 @@ def ranking(replay: Replay) -> dict[str, dict[str, float]]:
     table = {}
     for task in replay.tasks:
         known = read_known(replay.space_of(task), replay.records(task))
-        model = learned_from(replay, [t for t in replay.tasks if t is not task])
+        model = XGBModel(0)
+        for other in replay.tasks:
+            if other is not task:
+                seen = read_known(replay.space_of(other), replay.records(other))
+                for found in observations(seen, other.workload_key, other.flops):
+                    model.observe(found)
+        model.fit()
         score = np.zeros(len(known))
         for found in observations(known, task.workload_key, task.flops):
             assert found.order is not None
             batch = replace(found.batch, reference_s=float(known.draft_s.min()))
             score[found.order] = model.predict(batch)
-        table[task.desc] = {
+        table[task.workload_key] = {
             "draft": peak_score(-known.draft_s, known.latency_s),
             "learned": peak_score(score, known.latency_s),
         }
     return table
 
 
-def _ours(replay: Replay, task: SearchTask, seed: int) -> SketchPolicy:
-    return SketchPolicy(
-        task, XGBModel(seed), seed=seed, params=PolicyParams(population=1024),
-        space=replay.space_of(task),
-    )  # fmt: skip
-
-
-def _warm(replay: Replay, task: SearchTask, seed: int) -> SketchPolicy:
-    policy = _ours(replay, task, seed)
-    policy.model = learned_from(replay, [t for t in replay.tasks if t is not task], seed)
-    return policy
-
-
-def _plain(replay: Replay, task: SearchTask, seed: int) -> SketchPolicy:
-    return SketchPolicy(
-        task, PlainModel(seed), seed=seed, params=replace(PLAIN_POLICY, population=1024),
-        space=replay.space_of(task),
-    )  # fmt: skip
-
-
-STRATEGIES: dict[str, Callable[[Replay, SearchTask, int], SketchPolicy]] = {
-    "tilework": _ours, "after other networks": _warm, "plain Ansor policy": _plain,
-}  # fmt: skip
-
-
-def trials_needed(
-    replay: Replay, strategy: str, seeds: int = 3, batch: int = 16
-) -> dict[str, float]:
-    """By task, the median number of trials until one is within 5 % of the dataset's best."""
-    found = {}
-    for task in replay.tasks:
-        limit = NEAR * replay.best_s(task)
-        needed = []
-        for seed in range(seeds):
-            policy = STRATEGIES[strategy](replay, task, seed)
-            course = replay_search(replay, task, policy, trials=MOST, batch=batch, until_s=limit)
-            needed.append(course.trials_to(limit) or MOST)
-        found[task.desc] = statistics.median(needed)
-    return found
-
-
-def geomean(values: list[float]) -> float:
+def geomean(values: Sequence[float]) -> float:
     """Geometric mean."""
     return math.exp(statistics.fmean(math.log(v) for v in values))
+
+
+def kind_of(target: str) -> str:
+    """The kind of machine of a target's text."""
+    return Target(target).kind
