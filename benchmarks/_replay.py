@@ -1,7 +1,7 @@
 """The search on recorded programs that nobody searched for: what strategies need.
 
 Only rows that were drawn at random, or by a grid, count: rows that some search has found would
-favour searches of its kind.
+favour searches of its kind. And only these rows can be proposed (`_pool`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,22 @@ from pathlib import Path
 
 import numpy as np
 from _dataset import GRID, RANDOM
-from ansor.search import BATCH, AnsorPolicy
+from _pool import ListedSketch, ListedSpace
+from ansor.features import features
+from ansor.model import WARM_UP, AnsorModel
+from ansor.search import AT_RANDOM, BATCH
+from numpy.typing import NDArray
 
 from storage import RecordStore
-from tilework.measure.records import to_records
+from tilework.measure.candidates import Candidate
 from tilework.model import XGBModel
 from tilework.model.metrics import peak_score
 from tilework.record import MemoryHistory
 from tilework.search import PolicyParams, TuningOptions, TuningSession
 from tilework.search.corpus import lessons
 from tilework.search.known import observations, read_known
-from tilework.search.pool import PoolSpace
 from tilework.search.replay import Replay
+from tilework.search.seeding import generator
 from tilework.search.tune import run_round
 from tilework.target import Target
 from tilework.task import SearchTask
@@ -67,11 +71,9 @@ class World:
         """The rows of a target of a dataset."""
         return World(Replay(history, target))
 
-    def space_of(self, task: SearchTask) -> PoolSpace:
-        """The task's space without sketches that the dataset has no row of."""
-        whole, present = self.replay.space_of(task), {r.sketch_id for r in self.replay.records(task)}
-        kept = [s for s in whole.sketches if s.id in present]
-        return PoolSpace(kept, whole.draft, whole.rules_version)
+    def space_of(self, task: SearchTask) -> ListedSpace:
+        """The recorded programs of a task."""
+        return ListedSpace.around(self.replay.space_of(task), self.replay.records(task))
 
     def goal_s(self, task: SearchTask) -> float:
         """Seconds of a program that is near the best of the dataset."""
@@ -100,7 +102,11 @@ NOTHING = Knowledge()
 
 
 def ours(
-    world: World, task: SearchTask, seed: int, knowledge: Knowledge = NOTHING, batch: int = OURS_BATCH
+    world: World,
+    task: SearchTask,
+    seed: int,
+    knowledge: Knowledge = NOTHING,
+    batch: int = OURS_BATCH,
 ) -> int | None:
     """Trials that a session needs from some knowledge on; None if it does not get there."""
     options = TuningOptions(
@@ -126,20 +132,45 @@ def ours(
     return None
 
 
-def theirs(world: World, task: SearchTask, seed: int, batch: int = BATCH) -> int | None:
-    """Trials that the original's sampling, evolution, selection and model need, in our space."""
-    history, done = MemoryHistory(), 0
-    policy = AnsorPolicy(task, seed=seed, space=world.space_of(task))
-    while done < MOST:
-        candidates = policy.propose(history, min(batch, MOST - done))
-        if not candidates:
-            break
-        measured = world.replay.measure(task, candidates)
-        for number, one in enumerate(measured, 1):
-            if one.latency_s is not None and one.latency_s <= world.goal_s(task):
+def theirs(
+    world: World, task: SearchTask, seed: int, batch: int = BATCH, warm_up: int = WARM_UP
+) -> int | None:
+    """Trials that the original's features, trees and selection need.
+
+    Without evolution: all programs are scored in every round.
+    """
+    space, goal = world.space_of(task), world.goal_s(task)
+    rng = generator(seed, task.workload_key, str(task.target), "ansor replay")
+    model = AnsorModel(warm_up=warm_up)
+    packs: list[NDArray[np.float32]] = []
+    rows: list[Candidate] = []
+    for sketch in space.sketches:
+        assert isinstance(sketch, ListedSketch)
+        packs += list(features(sketch, sketch.listed))
+        rows += [Candidate(sketch.id, tuple(map(int, row)), 0.0, "") for row in sketch.listed]
+    left, done = np.arange(len(rows)), 0
+    while len(left) and done < MOST:
+        scores = np.zeros(len(left))
+        if model.trained:
+            by_stores: dict[int, list[int]] = {}
+            for i, at in enumerate(left):
+                by_stores.setdefault(len(packs[at]), []).append(i)
+            for same in by_stores.values():
+                scores[same] = model.predict(np.stack([packs[left[i]] for i in same]), rng)
+        else:
+            scores = rng.random(len(left))
+        chance = max(1, int(AT_RANDOM * batch))
+        order = np.argsort(-scores, kind="stable")
+        head, tail = order[: batch - chance], order[batch - chance :]
+        picks = left[[*head, *rng.permutation(tail)[:chance]]]
+        found = world.replay.measure(task, [rows[i] for i in picks])
+        latencies = [np.inf if m.latency_s is None else m.latency_s for m in found]
+        for number, seconds in enumerate(latencies, 1):
+            if seconds <= goal:
                 return done + number
-        history.append(to_records(task, measured, run_id="replay", round=done))
-        done += len(measured)
+        done += len(picks)
+        left = np.setdiff1d(left, picks)
+        model.learn([packs[i] for i in picks], latencies)
     return None
 
 
@@ -147,7 +178,10 @@ Strategy = Callable[[World, SearchTask, int], int | None]
 STRATEGIES: dict[str, Strategy] = {
     "tilework": ours,
     "ansor": theirs,
-    "ansor, rounds of 16": lambda world, task, seed: theirs(world, task, seed, OURS_BATCH),
+    "ansor, early": lambda world, task, seed: theirs(
+        world, task, seed, OURS_BATCH, OURS_BATCH - 1
+    ),
+    "chance": lambda world, task, seed: theirs(world, task, seed, MOST, MOST),
 }
 
 

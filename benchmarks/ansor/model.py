@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 WARM_UP = 100
-"""Programs measured before the trees have a say; more than so many."""
+"""The published `AnsorModel.warm_up`."""
 MOST_TREES, PATIENCE, STEP = 10_000, 50, 2
 """Rounds of boosting; those without improvement after which it ends, looked at every other one."""
 PARAMS = {
@@ -36,16 +36,18 @@ class AnsorModel:
     Attributes:
         packs: features of what was measured, S x F each.
         latency_s: what came of it, inf for failures.
+        warm_up: the trees have a say when more than so many programs are measured.
     """
 
     packs: list[NDArray[np.float32]] = field(default_factory=list)
     latency_s: list[float] = field(default_factory=list)
+    warm_up: int = WARM_UP
     _booster: Any = None
 
     @property
     def trained(self) -> bool:
         """Whether there is more than chance."""
-        return self._booster is not None and len(self.packs) > WARM_UP
+        return self._booster is not None and len(self.packs) > self.warm_up
 
     @property
     def model_id(self) -> str:
@@ -66,7 +68,7 @@ class AnsorModel:
         self.packs += packs
         self.latency_s += latency_s
         latency = np.array(self.latency_s)
-        if len(latency) <= WARM_UP or not np.isfinite(latency).any():
+        if len(latency) <= self.warm_up or not np.isfinite(latency).any():
             return
         self._booster = train(self.packs, latency.min() / latency)
 
