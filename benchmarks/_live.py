@@ -13,15 +13,19 @@ from ansor.search import BATCH, AnsorPolicy, ansor_task
 
 from storage import RecordStore
 from tilework.measure import Measurer
+from tilework.measure.candidates import Candidate
 from tilework.measure.records import to_records
 from tilework.record import Purpose, Record
 from tilework.search import TuningOptions, TuningSession
 from tilework.search.tune import run_round
+from tilework.target import Target
 from tilework.target.identity import identity_of
 from tilework.task import SearchTask
 
 OURS_BATCH = 16
 """Candidates of a round of our search."""
+FINALISTS = 5
+"""Programs of each arm that are timed in turns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +55,11 @@ class Search:
         records = self.store.of(self.task.workload_key, str(self.task.target))
         own = [r for r in records if r.run_id == self.run_id and r.purpose == Purpose.search]
         return [_seconds(r) for r in sorted(own, key=lambda r: (r.round, r.record_id))]
+
+    @property
+    def store_name(self) -> str:
+        """The layer, as a name of files."""
+        return _file_name(self.layer)
 
 
 def _seconds(record: Record) -> float:
@@ -103,13 +112,38 @@ def ansor(arm: str, layer: str, task: SearchTask, seed: int, limit: int, work: P
 
 
 def _store(work: Path, arm: str, layer: str, seed: int) -> tuple[RecordStore, str]:
-    name = f"{re.sub('[^a-z0-9]+', '-', layer.lower())}-{seed}"
+    name = f"{_file_name(layer)}-{seed}"
     return RecordStore(work / arm / name), f"{arm}-{name}"
+
+
+class Measurers:
+    """A measurer for each search: one remembers what it has measured, luck and faults included."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._open: dict[int, Measurer] = {}
+
+    def __enter__(self) -> Measurers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def of(self, search: Search) -> Measurer:
+        """The search's own."""
+        if id(search) not in self._open:
+            self._open[id(search)] = Measurer(self._target)
+        return self._open[id(search)]
+
+
+def _file_name(layer: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", layer.lower())
 
 
 def take_turns(
     searches: Sequence[Search],
-    measurer: Measurer,
+    measurers: Measurers,
     goal: Callable[[Search], float],
     until: float = math.inf,
 ) -> bool:
@@ -120,7 +154,7 @@ def take_turns(
 
     Args:
         searches: of one target.
-        measurer: of that target.
+        measurers: of that target.
         goal: seconds that a search is to find.
         until: `time.monotonic` at which to stop after the present round.
 
@@ -135,9 +169,40 @@ def take_turns(
         for search in waiting:
             if time.monotonic() > until:
                 return False
-            if len(search.course()) >= search.limit or not search.round(measurer):
+            if len(search.course()) >= search.limit or not search.round(measurers.of(search)):
                 ended.add(id(search))
 
 
 def _reached(search: Search, seconds: float) -> bool:
     return trials_to(search.course(), seconds) is not None
+
+
+def finals(
+    searches: Sequence[Search], known: Sequence[RecordStore], work: Path, target: Target
+) -> float:
+    """Seconds of the fastest program of a layer, of the best of every arm timed in turns.
+
+    The lowest of hundreds of measurements is a lucky one; these are not.
+    """
+    found = []
+    for arm in dict.fromkeys(s.arm for s in searches):
+        own = [s for s in searches if s.arm == arm]
+        task, where = own[0].task, str(target)
+        store = RecordStore(work / "finals" / f"{arm}-{own[0].store_name}")
+        if not store.of(task.workload_key, where):
+            stores = [*(s.store for s in own), *known]
+            records = [r for place in stores for r in place.of(task.workload_key, where)]
+            records = sorted((r for r in records if r.latency_s is not None), key=_seconds)
+            programs = {(r.sketch_id, r.decisions): r for r in records}
+            best = [Candidate(r.sketch_id, r.decisions, 0.0, arm) for r in programs.values()]
+            with Measurer(target) as measurer:
+                measured = measurer.finals(task, best[:FINALISTS])
+            device = identity_of(target)
+            store.append(
+                to_records(
+                    task, measured, run_id=f"finals-{arm}", round=0, purpose=Purpose.final,
+                    device=device,
+                )
+            )  # fmt: skip
+        found += [_seconds(r) for r in store.of(task.workload_key, where)]
+    return min(found, default=math.inf)

@@ -27,10 +27,9 @@ from functools import cached_property
 from pathlib import Path
 
 from _dataset import tasks_of
-from _live import Search, ansor, ours, take_turns, trials_to
+from _live import Measurers, Search, ansor, finals, ours, take_turns, trials_to
 
 from storage import RecordStore
-from tilework.measure import Measurer
 from tilework.record import Record
 from tilework.target import Target
 from tilework.task import SearchTask
@@ -91,19 +90,22 @@ def baseline_searches(args: argparse.Namespace, name: str, task: SearchTask) -> 
 def baseline(args: argparse.Namespace, until: float) -> None:
     """Search, layer by layer."""
     known = [RecordStore(path, must_exist=True) for path in args.known]
-    with Measurer(Target(args.target)) as measurer:
-        for name, task in layers(args.target, args.layers).items():
-            searches = baseline_searches(args, name, task)
-            began = time.monotonic()
+    target = Target(args.target)
+    for name, task in layers(args.target, args.layers).items():
+        searches = baseline_searches(args, name, task)
+        began = time.monotonic()
 
-            def goal(_: Search, searches: Sequence[Search] = searches) -> float:
-                return NEAR * best_known(searches, known)
+        def goal(_: Search, searches: Sequence[Search] = searches) -> float:
+            return NEAR * best_known(searches, known)
 
-            done = take_turns(searches, measurer, goal, until)
-            spent = time.monotonic() - began
-            print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
-            if not done:
-                return
+        with Measurers(target) as measurers:
+            done = take_turns(searches, measurers, goal, until)
+        if done:
+            finals(searches, known, args.work, target)
+        spent = time.monotonic() - began
+        print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
+        if not done:
+            return
 
 
 def report_baseline(args: argparse.Namespace) -> dict[str, object]:
@@ -120,7 +122,7 @@ def report_baseline(args: argparse.Namespace) -> dict[str, object]:
         searches = [s for s in baseline_searches(args, name, task) if s.course()]
         if not searches:
             continue
-        best = best_known(searches, known)
+        best = finals(searches, known, args.work, Target(args.target))
         row: dict[str, object] = {"best_us": 1e6 * best}
         line = f"{name:24s} {1e6 * best:8.1f}"
         for arm in args.arms:
@@ -133,10 +135,11 @@ def report_baseline(args: argparse.Namespace) -> dict[str, object]:
         theirs = [min(s.course()) for s in searches if s.arm == "ansor"]
         own = [s.course() for s in searches if s.arm == "tilework"]
         if theirs and own:
-            end = statistics.median(theirs)
-            equal = [trials_to(c, end) or args.limit for c in own]
+            end = max(statistics.median(theirs), NEAR * best)  # ours stop when they are near
+            equal = [trials_to(c, end) for c in own]
             row["to_their_end"] = equal
-            line += f" {_spread(equal, 0):>16s} ({1e6 * end:.1f} us)"
+            text = _spread([e or args.limit for e in equal], equal.count(None))
+            line += f" {text:>16s} ({1e6 * statistics.median(theirs):.1f} us)"
         table[name] = row
         print(line)
     return table
@@ -152,7 +155,7 @@ def _spread(values: Sequence[float], short: int) -> str:
 
 def transfer_searches(args: argparse.Namespace, name: str, task: SearchTask) -> list[Search]:
     """Pairs of searches of a layer, from scratch and with records of other targets."""
-    work = args.work / str(task.target).replace(" ", "_")
+    work = args.work / _folder(task.target)
     return [
         ours(arm, name, task, seed, args.scratch, work)
         for seed in range(args.seeds)
@@ -164,23 +167,28 @@ def transfer(args: argparse.Namespace, until: float) -> None:
     """Search from scratch first, then with what is known of other targets."""
     sources = [RecordStore(path, must_exist=True) for path in args.source]
     knowledge = Knowledge(sources, args.target)
-    with Measurer(Target(args.to)) as measurer:
-        for name, task in layers(args.to, args.layers).items():
-            searches = transfer_searches(args, name, task)
-            began = time.monotonic()
-            own = [s for s in searches if s.arm == SCRATCH]
-            done = take_turns(own, measurer, lambda _: 0.0, until)
-            goals = {s.seed: NEAR * min(s.course(), default=0.0) for s in own}
-            others = [s for s in searches if s.arm == WITH]
-            for search in others:
-                if not search.course():
-                    knowledge.give(search.store)
-            goal_of = goals.__getitem__
-            done = done and take_turns(others, measurer, lambda s: goal_of(s.seed), until)  # noqa: B023
-            spent = time.monotonic() - began
-            print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
-            if not done:
-                return
+    target = Target(args.to)
+    for name, task in layers(args.to, args.layers).items():
+        searches = transfer_searches(args, name, task)
+        own = [s for s in searches if s.arm == SCRATCH]
+        others = [s for s in searches if s.arm == WITH]
+        began = time.monotonic()
+        with Measurers(target) as measurers:
+            done = take_turns(own, measurers, lambda _: 0.0, until)
+            if done:
+                goal = NEAR * finals(own, [], args.work / _folder(target), target)
+                for search in others:
+                    if not search.course():
+                        knowledge.give(search.store)
+                done = take_turns(others, measurers, lambda _: goal, until)  # noqa: B023
+        spent = time.monotonic() - began
+        print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
+        if not done:
+            return
+
+
+def _folder(target: Target) -> str:
+    return str(target).replace(" ", "_")
 
 
 class Knowledge:
@@ -225,22 +233,25 @@ def report_transfer(args: argparse.Namespace) -> dict[str, object]:
     shares = []
     for name, task in layers(args.to, args.layers).items():
         searches = transfer_searches(args, name, task)
+        scratch = [s for s in searches if s.arm == SCRATCH and len(s.course()) >= s.limit]
+        if not scratch:
+            continue
+        best = finals(scratch, [], args.work / _folder(Target(args.to)), Target(args.to))
         pairs = []
         for seed in range(args.seeds):
             courses = {s.arm: s.course() for s in searches if s.seed == seed}
             if not courses[SCRATCH] or not courses[WITH]:
                 continue
-            goal = NEAR * min(courses[SCRATCH])
-            needed = trials_to(courses[SCRATCH], goal)
-            found = trials_to(courses[WITH], goal)
-            pairs.append((needed, found or len(courses[WITH]), found is not None, goal / NEAR))
+            needed = trials_to(courses[SCRATCH], NEAR * best)
+            found = trials_to(courses[WITH], NEAR * best)
+            pairs.append((needed or args.scratch, found or len(courses[WITH]), found is not None))
         if not pairs:
             continue
-        share = [b / a for a, b, _, _ in pairs]
+        share = [b / a for a, b, _ in pairs]
         shares += share
         table[name] = {"pairs": pairs, "share": share}
         print(
-            f"{name:24s} {1e6 * min(p[3] for p in pairs):8.1f} "
+            f"{name:24s} {1e6 * best:8.1f} "
             f"{_spread([p[0] for p in pairs], 0):>18s} "
             f"{_spread([p[1] for p in pairs], sum(not p[2] for p in pairs)):>18s}  "
             f"{statistics.median(share):.2f}"

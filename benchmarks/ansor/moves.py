@@ -140,9 +140,9 @@ class Moves:
                 if d.kind != "parallel":
                     continue
                 total, wanted = np.ones(len(rows)), np.zeros(len(rows), np.int32)
-                for axis in nest.block.parallel_axes:
+                for axis, level in nest.block.parallel_loops:
                     wanted += total <= ITERATIONS_PER_CORE * self._cores
-                    total = total * nest.tiles[axis][0]
+                    total = total * nest.tiles[axis][level]
                 allowed = np.sort(d.choices[:, 0])
                 at = np.minimum(np.searchsorted(allowed, wanted), len(allowed) - 1)
                 rows[:, d.columns[0]] = allowed[at]

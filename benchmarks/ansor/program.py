@@ -204,11 +204,14 @@ class _Nest:
         fused: dict[Axis, Part] = {}
         rest: list[tuple[Loop, int]] = []
         last = len(block.levels.items) - 1
+        parallel = {loop: i for i, loop in enumerate(block.parallel_loops)}
         for i, (axis, number, position) in enumerate(order):
             extent = nest.tiles[axis][number].astype(np.float64)
-            if position == 0 and axis in block.parallel_axes:
-                taken = nest.parallel > block.parallel_axes.index(axis)
-                fused[axis] = Part(np.where(taken, extent, 1.0), steps[i])
+            if axis.kind == "spatial" and (axis, number) in parallel:
+                taken = nest.parallel > parallel[axis, number]
+                outer = fused.get(axis, Part(self.one, self.one))
+                iterations = outer.extent * np.where(taken, extent, 1.0)
+                fused[axis] = Part(iterations, np.where(taken, steps[i], outer.step))
                 extent = np.where(taken, 1.0, extent)
             kind = "serial"
             if position == last and axis.kind == "spatial":
