@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from _dataset import GRID, RANDOM
+from _dataset import DATASET, GRID, RANDOM
 from _pool import ListedSketch, ListedSpace
 from ansor.features import features
 from ansor.model import WARM_UP, AnsorModel
@@ -21,27 +21,29 @@ from ansor.search import AT_RANDOM, BATCH
 from numpy.typing import NDArray
 
 from storage import RecordStore
+from tasks.learning.trees import trained
 from tilework.measure.candidates import Candidate
+from tilework.measure.records import to_records
 from tilework.model import XGBModel
 from tilework.model.metrics import peak_score
-from tilework.record import MemoryHistory
-from tilework.search import PolicyParams, TuningOptions, TuningSession
+from tilework.record import History, MemoryHistory, Record
+from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.corpus import lessons
 from tilework.search.known import observations, read_known
+from tilework.search.pool import Pool, concatenate
 from tilework.search.replay import Replay
 from tilework.search.seeding import generator
-from tilework.search.tune import run_round
-from tilework.target import Target
+from tilework.search.start import champion
 from tilework.task import SearchTask
+from tilework.travel.guests import guests
 
-DATASET = Path(__file__).resolve().parent.parent / "tests" / "data" / "replay"
 MOST = 400
 """Trials after which a search counts as having needed so many."""
 NEAR = 1.05
 OURS_BATCH = 16
 
 
-def open_dataset(paths: Sequence[Path]) -> MemoryHistory:
+def open_dataset(paths: Sequence[Path] = (DATASET,)) -> MemoryHistory:
     """The rows of some stores that nobody searched for, and what their workloads compute."""
     history = MemoryHistory()
     for path in paths:
@@ -82,15 +84,15 @@ class World:
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What a search begins with: records of other targets, or workloads, and a model."""
+    """What a search begins with: records of other targets, and a model."""
 
-    records: Sequence[object] = ()
+    records: Sequence[Record] = ()
     documents: Sequence[tuple[str, str]] = ()
     model: str | None = None
 
     def history(self, kind: str) -> MemoryHistory:
         """A history that holds it, for one search."""
-        history = MemoryHistory(self.records)  # type: ignore[arg-type]
+        history = MemoryHistory(self.records)
         for key, document in self.documents:
             history.keep_workload(key, document)
         if self.model is not None:
@@ -101,6 +103,18 @@ class Knowledge:
 NOTHING = Knowledge()
 
 
+class RecordedPolicy(SketchPolicy):
+    """Our policy over recorded programs: guests become the recorded ones nearest to them."""
+
+    def guests(self, history: History) -> Pool:
+        """See `SketchPolicy.guests`."""
+        assert isinstance(self.task, SearchTask)
+        at = {sketch.id: i for i, sketch in enumerate(self.space.sketches)}
+        found = guests(self.task, history, most=self.params.guests) if self.params.guests else []
+        pools = [self.space.pool(at[g.sketch_id], [g.row]) for g in found if g.sketch_id in at]
+        return concatenate([self.space.empty(), *pools]).unique()
+
+
 def ours(
     world: World,
     task: SearchTask,
@@ -108,27 +122,29 @@ def ours(
     knowledge: Knowledge = NOTHING,
     batch: int = OURS_BATCH,
 ) -> int | None:
-    """Trials that a session needs from some knowledge on; None if it does not get there."""
-    options = TuningOptions(
-        num_measure_trials=MOST,
-        num_measures_per_round=batch,
-        finalists=0,
-        policy=PolicyParams(population=1024),
+    """Trials that our policy needs from some knowledge on; None if it does not get there."""
+    history, space = knowledge.history(task.target.kind), world.space_of(task)
+    policy = RecordedPolicy(
+        task,
+        champion(history, task.target, space, seed) or XGBModel(seed),
+        seed=seed,
+        params=PolicyParams(population=1024),
+        space=space,
     )
-    history = knowledge.history(task.target.kind)
-    session = TuningSession(
-        [task], None, options, history, run_id="replay", seed=seed,
-        space_of=lambda _: world.space_of(task),
-    )  # fmt: skip
-    goal, done = world.goal_s(task), 0
-    while (index := session.next_task()) is not None:
-        finished = run_round(session, index, world.replay)
-        if finished is None:
+    goal, done, learnt = world.goal_s(task), 0, set[str]()
+    while done < MOST:
+        candidates = policy.propose(history, batch)
+        if not candidates:
             break
-        for number, record in enumerate(finished.records, 1):
-            if record.usable and record.latency_s is not None and record.latency_s <= goal:
+        measured = world.replay.measure(task, candidates)
+        for number, one in enumerate(measured, 1):
+            if one.latency_s is not None and one.latency_s <= goal:
                 return done + number
-        done += len(finished.records)
+        history.append(to_records(task, measured, run_id="replay", round=done))
+        done += len(measured)
+        known = policy.known(history)
+        policy.model.update(observations(known, task.workload_key, task.flops, learnt))
+        learnt.update(record.record_id for record in known.records)
     return None
 
 
@@ -202,7 +218,7 @@ def chosen_tasks(world: World, count: int) -> list[SearchTask]:
 
 
 def knowledge_for(
-    history: MemoryHistory, target: str, source: str, tasks: Sequence[SearchTask], seed: int = 0
+    history: MemoryHistory, target: str, source: str, tasks: Sequence[SearchTask]
 ) -> Knowledge:
     """All rows of one other target, and a model of all targets but this one.
 
@@ -213,12 +229,8 @@ def knowledge_for(
     records = [r for key in keys for r in history.of(key, source)]
     texts = [(key, text) for key in keys if (text := history.workload(key)) is not None]
     others = [t for t in targets_of(history) if t != target]
-    model = XGBModel(seed)
     taught = lessons(history, others, keep=lambda key, _: key not in held)
-    for lesson in taught:
-        for observation in lesson.observations:
-            model.observe(observation)
-    model.fit()
+    model = trained([o for lesson in taught for o in lesson.observations])
     return Knowledge(records, texts, model.to_json())
 
 
@@ -252,8 +264,3 @@ def ranking(replay: Replay) -> dict[str, dict[str, float]]:
 def geomean(values: Sequence[float]) -> float:
     """Geometric mean."""
     return math.exp(statistics.fmean(math.log(v) for v in values))
-
-
-def kind_of(target: str) -> str:
-    """The kind of machine of a target's text."""
-    return Target(target).kind

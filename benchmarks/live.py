@@ -1,6 +1,7 @@
 """Real searches side by side: ours and Ansor's, and with knowledge of another target and without.
 
     taskset -c 1 python benchmarks/live.py baseline --work DIR [--known STORE ...]
+    python benchmarks/live.py teach --work DIR --source STORE ... [--to TARGET]
     taskset -c 1 python benchmarks/live.py transfer --work DIR --source STORE ... [--to TARGET]
     python benchmarks/live.py report --work DIR
 
@@ -9,8 +10,9 @@ until it is within 5 % of the best known (of all arms, seeds and of the stores g
 ``--known``), or has spent its trials. A layer's searches take turns, round by round.
 
 ``transfer``: a search from scratch of 1,000 trials for ``--to``, and one whose store begins with
-the records of ``--target``, and the model, of the stores given with ``--source``; until it is
-within 5 % of the other's best.
+the records of ``--target`` of the stores given with ``--source``, and with a model; until it is
+within 5 % of the other's best. The model is what ``teach`` has made before of all targets of these
+stores but ``--to``, and of no layer that is searched here.
 
 All of it is kept in the folder ``--work``: killed and started again, it goes on.
 """
@@ -23,6 +25,7 @@ import math
 import statistics
 import time
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -30,9 +33,15 @@ from _dataset import tasks_of
 from _live import Measurers, Search, ansor, finals, ours, take_turns, trials_to
 
 from storage import RecordStore
+from storage.models import Card
+from tasks.learning.trees import trained
+from tilework.model import Observation
 from tilework.record import Record
+from tilework.search.corpus import lessons
+from tilework.space import space_of
 from tilework.target import Target
 from tilework.task import SearchTask
+from tilework.version import __version__
 
 NEAR = 1.05
 """A program that takes at most so many times as long as the best is near it."""
@@ -166,7 +175,7 @@ def transfer_searches(args: argparse.Namespace, name: str, task: SearchTask) -> 
 def transfer(args: argparse.Namespace, until: float) -> None:
     """Search from scratch first, then with what is known of other targets."""
     sources = [RecordStore(path, must_exist=True) for path in args.source]
-    knowledge = Knowledge(sources, args.target)
+    knowledge = Knowledge(sources, args.target, taught_store(args))
     target = Target(args.to)
     for name, task in layers(args.to, args.layers).items():
         searches = transfer_searches(args, name, task)
@@ -195,12 +204,13 @@ class Knowledge:
     """What searches with transfer begin with: records of one target, and a model of others.
 
     Args:
-        sources: stores; the first champion of theirs is the model.
+        sources: stores.
         target: whose records count.
+        taught: where the model is.
     """
 
-    def __init__(self, sources: Sequence[RecordStore], target: str) -> None:
-        self._sources, self._target = sources, str(Target(target))
+    def __init__(self, sources: Sequence[RecordStore], target: str, taught: RecordStore) -> None:
+        self._sources, self._target, self._taught = sources, str(Target(target)), taught
         self._kind = Target(target).kind
 
     @cached_property
@@ -216,13 +226,40 @@ class Knowledge:
             if document is not None:
                 store.keep_workload(key, document)
         store.append(self._records)
-        for source in self._sources:
-            name = source.models.champion_name(self._kind)
-            if name:
-                card, document = source.models.card(name), source.models.document(name)
-                kept = store.models.keep(card, document)
-                store.models.promote(kept, by="benchmark")
-                return
+        copy_champion(self._taught, store, self._kind)
+
+
+def copy_champion(source: RecordStore, store: RecordStore, kind: str) -> None:
+    """Make the champion of one store that of another; nothing if there is none."""
+    name = source.models.champion_name(kind)
+    if name:
+        kept = store.models.keep(source.models.card(name), source.models.document(name))
+        store.models.promote(kept, by="benchmark")
+
+
+def taught_store(args: argparse.Namespace) -> RecordStore:
+    """Where the model for a target is kept."""
+    return RecordStore(args.work / _folder(Target(args.to)) / "taught")
+
+
+def teach(args: argparse.Namespace, until: float) -> None:
+    """Train a model of the sources' other targets on other layers, and keep it."""
+    target, kind = str(Target(args.to)), Target(args.to).kind
+    held = {t.workload_key for t in layers(args.to, LAYERS).values()}
+    seen: list[Observation] = []
+    for path in args.source:
+        store = RecordStore(path, must_exist=True)
+        others = sorted({text for text, _ in store.keys() if text != target})  # noqa: SIM118
+        found = lessons(store, others, keep=lambda key, _: key not in held)
+        seen += [observation for lesson in found for observation in lesson.observations]
+    model, store = trained(seen), taught_store(args)
+    card = Card(
+        kind=kind, created=datetime.now(UTC), engine_version=__version__, code="benchmark",
+        rules_version=space_of(Target(args.to)).version, model_id=model.model_id,
+        records=sum(len(o.batch) for o in seen), serves=(target,), anywhere=True,
+    )  # fmt: skip
+    store.models.promote(store.models.keep(card, model.to_json()), by="benchmark")
+    print(f"{card.model_id}: {card.records} programs", flush=True)
 
 
 def report_transfer(args: argparse.Namespace) -> dict[str, object]:
@@ -265,7 +302,7 @@ def report_transfer(args: argparse.Namespace) -> dict[str, object]:
 def main() -> None:
     """Search, or print what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["baseline", "transfer", "report"])
+    parser.add_argument("what", choices=["baseline", "teach", "transfer", "report"])
     parser.add_argument("--work", type=Path, required=True, help="folder that keeps everything")
     parser.add_argument("--layers", default=",".join(LAYERS), help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=5)
@@ -293,7 +330,7 @@ def main() -> None:
         if args.json:
             args.json.write_text(json.dumps(found, indent=1))
     else:
-        {"baseline": baseline, "transfer": transfer}[args.what](args, until)
+        {"baseline": baseline, "teach": teach, "transfer": transfer}[args.what](args, until)
 
 
 if __name__ == "__main__":
