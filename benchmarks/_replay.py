@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +25,10 @@ from tasks.learning.trees import trained
 from tilework.measure.candidates import Candidate
 from tilework.measure.records import to_records
 from tilework.model import XGBModel
-from tilework.model.metrics import peak_score
 from tilework.record import History, MemoryHistory, Record
 from tilework.search import PolicyParams, SketchPolicy
 from tilework.search.corpus import lessons
-from tilework.search.known import observations, read_known
+from tilework.search.known import observations
 from tilework.search.pool import Pool, concatenate
 from tilework.search.replay import Replay
 from tilework.search.seeding import generator
@@ -203,9 +202,14 @@ STRATEGIES: dict[str, Strategy] = {
 
 def trials_needed(
     world: World, strategy: Strategy, tasks: Iterable[SearchTask], seeds: int
-) -> dict[str, list[int | None]]:
-    """Trials until one is within 5 % of the dataset's best, by task; None: not within `MOST`."""
-    return {t.workload_key: [strategy(world, t, s) for s in range(seeds)] for t in tasks}
+) -> dict[str, list[int]]:
+    """Trials until one is within 5 % of the dataset's best, by task."""
+    return {
+        t.workload_key: [
+            strategy(world, t, s) or len(world.replay.records(t)) for s in range(seeds)
+        ]
+        for t in tasks
+    }
 
 
 def chosen_tasks(world: World, count: int) -> list[SearchTask]:
@@ -232,33 +236,6 @@ def knowledge_for(
     taught = lessons(history, others, keep=lambda key, _: key not in held)
     model = trained([o for lesson in taught for o in lesson.observations])
     return Knowledge(records, texts, model.to_json())
-
-
-# --- ranking -------------------------------------------------------------------------------------
-
-
-def ranking(replay: Replay) -> dict[str, dict[str, float]]:
-    """Peak-score@5 on each task of the draft, and of a model that has seen all other tasks."""
-    table = {}
-    for task in replay.tasks:
-        known = read_known(replay.space_of(task), replay.records(task))
-        model = XGBModel(0)
-        for other in replay.tasks:
-            if other is not task:
-                seen = read_known(replay.space_of(other), replay.records(other))
-                for found in observations(seen, other.workload_key, other.flops):
-                    model.observe(found)
-        model.fit()
-        score = np.zeros(len(known))
-        for found in observations(known, task.workload_key, task.flops):
-            assert found.order is not None
-            batch = replace(found.batch, reference_s=float(known.draft_s.min()))
-            score[found.order] = model.predict(batch)
-        table[task.workload_key] = {
-            "draft": peak_score(-known.draft_s, known.latency_s),
-            "learned": peak_score(score, known.latency_s),
-        }
-    return table
 
 
 def geomean(values: Sequence[float]) -> float:

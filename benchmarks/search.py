@@ -1,4 +1,4 @@
-"""The search: how fast it thinks, how many trials it needs, how well its models rank.
+"""The search: how fast it thinks, and how many trials it needs.
 
     python benchmarks/search.py [--measure] [--json FILE]
 
@@ -6,8 +6,8 @@ Speeds are CPU time of one core, so that other work on the machine disturbs litt
 printed. Scoring is features, draft model and XGBoost prediction of a population of a 3x3
 convolution with a fused epilogue; evolving adds the operators; proposing is one whole step of the
 search; compiling is lowering, code generation and assembly of the candidates it proposes. Trials
-and rankings come from a replay of the recorded dataset (`record_replay.py`): ours beside the plain
-Ansor policy, and models on tasks that they have not seen. ``--measure`` adds what takes a machine
+come from the recorded dataset (`record_replay.py`): of ours, of the original's features, trees and
+selection, with knowledge of another target and without. ``--measure`` adds what takes a machine
 to itself: trials per second, failures, the time to 220 GFLOP/s on one layer, the regret of the
 schedules chosen under a busy process, and networks untuned over tuned.
 """
@@ -16,13 +16,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from _replay import DATASET, STRATEGIES, geomean, open_replay, ranking, trials_needed
+from _dataset import DATASET
+from _replay import (
+    STRATEGIES,
+    Strategy,
+    World,
+    chosen_tasks,
+    geomean,
+    knowledge_for,
+    open_dataset,
+    ours,
+    trials_needed,
+)
 from _tasks import conv2d_task, replay_tasks
 from regret import selection_regret
 
@@ -39,6 +51,12 @@ from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
+REPLAYED = ("llvm -mcpu=x86-64-v4 -num-cores=1", "llvm -mcpu=znver4 -num-cores=1")
+PAIRS = (
+    "llvm -mcpu=x86-64-v4 -num-cores=1 -> llvm -mcpu=x86-64-v3 -num-cores=1",
+    "llvm -mcpu=x86-64-v4 -num-cores=1 -> llvm -mcpu=x86-64-v4 -num-cores=2",
+)
+"""Where searches with transfer come from, and where they search."""
 RECORDS = Path(__file__).parent / "records"
 """Best records of the networks that are compared with their untuned selves."""
 
@@ -197,15 +215,8 @@ def proposing(task: SearchTask) -> dict[str, float]:
     return {"propose_s": time.process_time() - start}
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--measure", action="store_true", help="also what needs quiet cores")
-    parser.add_argument("--seeds", type=int, default=3, help="replayed searches of each task")
-    parser.add_argument("--dataset", type=Path, default=DATASET, help="what is replayed")
-    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
-    args = parser.parse_args()
-    target = Target("llvm")
+def thinking(target: Target) -> dict[str, object]:
+    """How many candidates a second; seconds of a proposal, of a compilation, of a refit."""
     speed = {}
     for size, channels, kernel in ((56, 64, 3), (14, 256, 3), (56, 64, 1)):
         task = conv2d_task(size, channels, channels, kernel, 1, target)
@@ -223,30 +234,84 @@ def main() -> None:
         )
     refit = refitting()
     print(f"\nrefit on {refit['records']:.0f} records of 25 tasks: {refit['refit_s']:.2f} s")
-    replay = open_replay(args.dataset)
-    needed = {name: trials_needed(replay, name, args.seeds) for name in STRATEGIES}
-    ranked = ranking(replay)
-    print("\ntrials to within 5 % of the dataset's best, and peak-score@5 on a task not seen")
-    columns = [*STRATEGIES, "draft", "learned"]
-    print(f"{'replay':28s} " + " ".join(f"{c:>20s}" for c in columns))
-    for desc in ranked:
-        counts = [f"{needed[name][desc]:20.0f}" for name in STRATEGIES]
-        scores = [f"{ranked[desc][name]:20.3f}" for name in ("draft", "learned")]
-        print(f"{desc:28s} " + " ".join(counts + scores))
-    total = [f"{geomean(list(needed[name].values())):20.1f}" for name in STRATEGIES]
-    total += [
-        f"{statistics.fmean(row[name] for row in ranked.values()):20.3f}"
-        for name in ("draft", "learned")
-    ]
-    print(f"{'geomean; mean':28s} " + " ".join(total))
+    return {"speed": speed, "refit": refit}
+
+
+def replaying(args: argparse.Namespace) -> dict[str, object]:
+    """Trials on recorded programs: ours, the original, chance; with knowledge of other targets."""
+    history = open_dataset(args.dataset)
+    found: dict[str, object] = {}
+    for text in args.replay:
+        world = World.of(history, str(Target(text)))
+        tasks = chosen_tasks(world, args.tasks)
+        needed = {
+            name: trials_needed(world, strategy, tasks, args.seeds)
+            for name, strategy in STRATEGIES.items()
+        }
+        print(f"\n{text}: trials until within 5 % of the best of the recorded programs")
+        found[text] = told(world, tasks, needed)
+    for pair in args.transfer:
+        source, to = (str(Target(text)) for text in pair.split(" -> "))
+        world = World.of(history, to)
+        tasks = chosen_tasks(world, args.tasks)
+        knowledge = knowledge_for(history, to, source, tasks)
+        strategies: dict[str, Strategy] = {
+            "from scratch": ours,
+            "with transfer": lambda w, t, s, k=knowledge: ours(w, t, s, k),
+        }
+        needed = {n: trials_needed(world, f, tasks, args.seeds) for n, f in strategies.items()}
+        print(f"\n{pair}: trials until within 5 % of the best of the recorded programs")
+        found[pair] = told(world, tasks, needed)
+    return found
+
+
+def told(
+    world: World, tasks: Sequence[SearchTask], needed: dict[str, dict[str, list[int]]]
+) -> dict[str, object]:
+    """Prints a table of trials: medians and spread over the seeds."""
+    width = max(18, *(len(name) + 1 for name in needed))
+    print(f"{'':40s} {'rows':>5s} {'good':>5s}" + "".join(f"{n:>{width}s}" for n in needed))
+    for task in tasks:
+        records = world.replay.records(task)
+        good = sum((r.latency_s or math.inf) <= world.goal_s(task) for r in records)
+        line = f"{task.desc[:40]:40s} {len(records):5d} {good:5d}"
+        for counts in needed.values():
+            of = counts[task.workload_key]
+            text = f"{statistics.median(of):.0f} ({min(of)}-{max(of)})"
+            line += f"{text:>{width}s}"
+        print(line)
+    means = {}
+    for name, counts in needed.items():
+        seeds = zip(*(counts[t.workload_key] for t in tasks), strict=True)
+        means[name] = [geomean(list(seed)) for seed in seeds]
+    line = f"{'geomean of the tasks':52s}"
+    for of in means.values():
+        text = f"{statistics.median(of):.1f} ({min(of):.1f}-{max(of):.1f})"
+        line += f"{text:>{width}s}"
+    print(line)
+    return {"tasks": {t.workload_key: t.desc for t in tasks}, "needed": needed, "geomean": means}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", action="store_true", help="also what needs quiet cores")
+    parser.add_argument("--replays", action="store_true", help="nothing but the replays")
+    parser.add_argument("--seeds", type=int, default=5, help="replayed searches of each task")
+    parser.add_argument("--dataset", type=Path, nargs="*", default=[DATASET], help="stores")
+    parser.add_argument("--tasks", type=int, default=16, help="that are replayed, of each target")
+    parser.add_argument("--replay", nargs="*", default=list(REPLAYED), help="targets")
+    parser.add_argument("--transfer", nargs="*", default=list(PAIRS), help="FROM -> TO")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
+    args = parser.parse_args()
+    target = Target("llvm")
+    found = {} if args.replays else thinking(target)
+    found["replayed"] = replaying(args)
     live = measuring() | choosing() if args.measure else {}
     for name, value in live.items():
         print(f"{name:32s} {value:.4g}")
     if args.json:
-        document = {
-            "target": str(target), "speed": speed, "refit": refit, "trials": needed,
-            "peak_score_5": ranked, "measured": live,
-        }  # fmt: skip
+        document = {"target": str(target), **found, "measured": live}
         args.json.write_text(json.dumps(document, indent=1))
 
 
