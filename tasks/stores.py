@@ -25,19 +25,9 @@ def open_store(path: str, *, must_exist: bool = False) -> RecordStore:
         StoreError: the URI cannot be opened, or there must be a store and is none.
     """
     from storage import RecordStore
+    from storage.rules import present_rules
 
-    return RecordStore(path, rules_version=rules_version, must_exist=must_exist)
-
-
-def rules_version(target: str) -> int | None:
-    """Version of the sketch rules for targets such as ``target``; None if there is no such kind.
-
-    Every kind of machine has rules of its own, whatever the rest of the target's text says.
-    """
-    from tilework import kinds
-
-    kind = target.partition(" ")[0]
-    return int(kinds.room(kind, "space").version) if kind in kinds.KINDS else None
+    return RecordStore(path, rules_version=present_rules, must_exist=must_exist)
 
 
 def unused(store: RecordStore, tasks: Sequence[SearchTask]) -> list[str]:

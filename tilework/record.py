@@ -250,6 +250,24 @@ class ModelLog(Protocol):
         """
 
 
+@runtime_checkable
+class Layered(History, Protocol):
+    """Several histories, asked as one: see `layers_of`."""
+
+    @property
+    def layers(self) -> tuple[History, ...]:
+        """The histories; what an earlier one says of other devices goes before a later one."""
+
+
+def layers_of(history: History) -> tuple[History, ...]:
+    """The histories that one is made of, or the history alone, the first to be asked first.
+
+    For questions whose answers do not compare: which of several devices' bests to go by. The best
+    of one device is asked of the whole.
+    """
+    return history.layers if isinstance(history, Layered) else (history,)
+
+
 def best_of(records: Iterable[Record]) -> Record | None:
     """The best record: the winner of the last finals, unless a later record is faster.
 
@@ -311,7 +329,11 @@ def best_elsewhere(records: Iterable[Record], device: DeviceIdentity | None) -> 
 
 def latest_word(bests: Iterable[Record]) -> Record | None:
     """Which of several devices' best records to go by: where finals were held, and lately."""
-    return max(bests, key=lambda r: (r.purpose == Purpose.final, r.created_at), default=None)
+    return max(bests, key=_voice, default=None)
+
+
+def _voice(record: Record) -> tuple[bool, datetime, str]:
+    return record.purpose == Purpose.final, record.created_at, record.record_id
 
 
 def by_device(records: Iterable[Record]) -> list[list[Record]]:

@@ -33,6 +33,7 @@ def bench(
     ] = "",
     target: options.TargetText = options.DEFAULT_TARGET,
     store: options.Store = options.DEFAULT_STORE,
+    packages: options.Packages = True,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
@@ -78,7 +79,7 @@ def bench(
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
     net = load_network(network, batch, layout, tuple(shape or ()), parse_sparse(sparse, block))
-    records = used_by(store)
+    records = used_by(store, packages=packages)
     found = []
     for where in targets:
         with held(where, f"bench {network}"):

@@ -23,6 +23,7 @@ def compile_network(
     target: options.TargetText = options.DEFAULT_TARGET,
     threads: options.Threads = None,
     store: options.Store = options.DEFAULT_STORE,
+    packages: options.Packages = True,
     batch: options.Batch = 1,
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
@@ -55,7 +56,7 @@ def compile_network(
     place = f"{spec.label}.tw" if output is None else output
     finish.check_place(place)
     found = extract(spec, where)
-    records = used_by(store)
+    records = used_by(store, packages=packages)
     compiled = finish.compile_network(found, where, records, place, warn, untuned=False)
     failed = path = ""
     try:

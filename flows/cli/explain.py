@@ -10,7 +10,7 @@ from flows.cli import options
 from flows.cli.hints import store_option
 from flows.cli.networks import target_of
 from flows.cli.output import console, print_json, table
-from flows.cli.reading import say_problems, used_by
+from flows.cli.reading import say_problems
 from flows.numbers import gflops, latency, milliseconds, operations, size
 from tilework.errors import NetworkError
 from tilework.target.runs import caveat
@@ -57,7 +57,7 @@ def explain(
     from tasks.explanation import explain as explained
     from tasks.network import NetworkSpec, parse_sparse
     from tasks.network import extract as extract_network
-    from tasks.stores import other_targets
+    from tasks.stores import open_store, other_targets
 
     network, _, number = task.rpartition(":")
     if not network or not number.isdigit():
@@ -68,7 +68,7 @@ def explain(
     if int(number) >= len(found.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
     chosen = found.tasks[int(number)]
-    records = used_by(store)
+    records = open_store(store, must_exist=store != options.DEFAULT_STORE)
     rows = records.of(chosen.workload_key, str(chosen.target))
     say_problems(records)
     for other, count in other_targets(records, [chosen]).items():

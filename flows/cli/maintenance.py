@@ -23,19 +23,53 @@ def add_to(app: typer.Typer) -> None:
 
 def distill(
     out: Annotated[
-        str | None, typer.Argument(metavar="[OUT]", help="Store for the best records.")
+        str | None,
+        typer.Argument(metavar="[OUT]", help="Store, or package OUT.parquet, for the bests."),
     ] = None,
     store: options.Store = options.DEFAULT_STORE,
+    network: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--network", help="Package: only what this network needs (built in, ONNX, a label)."
+        ),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", help="Package: only targets whose text contains this."),
+    ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option("--device", help="Package: only devices whose name or id contains this."),
+    ] = None,
+    model: Annotated[
+        bool, typer.Option("--model", help="Package: the store's champion models go along.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
-    """Copy the best records to another store; without OUT, note the bests in the store itself.
+    """Copy the best records to another store or to a package; without OUT, note them in the store.
 
     Of each workload and target the best record on each device is kept. What is noted in the store
-    is what `tilework compile` reads first.
+    is what `tilework compile` reads first. A package is one file to be shared: docs/packages.md.
+    Networks, targets and devices may be named several times; without, all are taken.
 
     tilework records distill best-records      (small enough to ship with a model)
+
+    tilework records distill resnets.parquet --network resnet-18 --network resnet-50
     """
+    from storage.packages.places import is_package
+
     place = existing_store(store)
+    if out is not None and is_package(out):
+        from flows.cli.packages import distill_package
+
+        chosen = (network or [], target or [], device or [])
+        distill_package(place, out, *chosen, with_model=model, json=json)
+        return
+    if network or target or device or model:
+        raise StoreError(
+            "--network, --target, --device and --model choose what goes into a package: "
+            "name a file OUT.parquet"
+        )
     if out is None:
         from storage.maintenance.distill import distill as distill_store
 
@@ -51,32 +85,52 @@ def distill(
         return
     from storage.maintenance.bests_store import distill_to
 
-    target = _store(out)
-    records = distill_to(place, target)
+    into = _store(out)
+    records = distill_to(place, into)
     if json:
-        print_json({"out": target.text, "records": records})
+        print_json({"out": into.text, "records": records})
     else:
-        typer.echo(f"{target.text}: {records} records, the best of {place.text}")
+        typer.echo(f"{into.text}: {records} records, the best of {place.text}")
 
 
 def merge(
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Stores to add.")],
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE...", help="Stores or packages to add.")
+    ],
     store: options.Store = options.DEFAULT_STORE,
     json: options.Json = False,
 ) -> None:
-    """Add the records of other stores to a store; what it has already stays as it is.
+    """Add the records of other stores or packages to a store; what it has stays as it is.
+
+    Where --store is a package (FILE.parquet), it becomes what is best in all of them: it is made
+    if it is not there, and takes part if it is.
 
     tilework records merge laptop-records server-records --store records
+
+    tilework records merge zen4.parquet zen5.parquet --store both.parquet
     """
+    from flows.cli.packages import add_packages, merge_packages
+    from storage.packages.places import is_package
+
+    if is_package(store):
+        merge_packages(sources, store, json)
+        return
+    from storage.maintenance.merge import Merged
     from storage.maintenance.merge import merge as merge_stores
 
     place = _store(store)
-    done = merge_stores([_store(source) for source in sources], place)
+    stores = [_store(source) for source in sources if not is_package(source)]
+    packages = [source for source in sources if is_package(source)]
+    added = add_packages(packages, store)
+    done = merge_stores(stores, place) if stores else Merged()
     if json:
-        print_json(done)
+        print_json({**vars(done), "records": added})
         return
     _print_left(done.left)
-    typer.echo(f"{place.text}: {done.rounds} rounds added, {done.known} were there already")
+    if stores:
+        typer.echo(f"{place.text}: {done.rounds} rounds added, {done.known} were there already")
+    if packages:
+        typer.echo(f"{place.text}: {added} records added from packages")
 
 
 def compact(

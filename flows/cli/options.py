@@ -25,6 +25,13 @@ Threads = Annotated[
 Store = Annotated[
     str, typer.Option("--store", help="Where the records are: a directory or a URI (s3://...).")
 ]
+Packages = Annotated[
+    bool,
+    typer.Option(
+        "--packages/--no-packages",
+        help="Also use installed and shipped packages of best schedules, after the store.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Same seed and records: same candidates.")]
 Batch = Annotated[int, typer.Option("--batch", min=1, help="Batch size of a built-in network.")]
 Layout = Annotated[

@@ -111,12 +111,12 @@ def coverage(
     share tasks: records count for each of them, whichever they were made for.
     """
     from tasks.analysis import coverage as question
-    from tasks.stores import rules_version
+    from storage.rules import present_rules
 
     opened = to_read(store)
     frame = columns_of(opened, question.COLUMNS, None, target)
     known = _zoo(frame) if zoo else None
-    found = question.coverage(frame, rules_version, known)
+    found = question.coverage(frame, present_rules, known)
     found = [one for one in found if network in (None, one.network)]
     if json:
         print_json([_document(one, "share") for one in found])

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from storage import RecordStore
+    from storage.packages import Knowledge
 
 
 def to_read(path: str) -> RecordStore:
@@ -25,18 +26,23 @@ def to_read(path: str) -> RecordStore:
     return RecordStore(path, must_exist=True)
 
 
-def used_by(path: str) -> RecordStore:
-    """The records of a store that its networks are compiled with: those of today's rules.
+def used_by(path: str, *, packages: bool = True) -> Knowledge:
+    """What networks are compiled with: the records of a store of today's rules, then packages.
 
     A store that was named has to be there. That of the usual name need not be, before anything was
     tuned: `say_problems` tells.
 
+    Args:
+        packages: whether installed and shipped packages are looked at.
+
     Raises:
         StoreError: there is no such store, or it cannot be opened.
     """
+    from storage.packages import knowledge
     from tasks.stores import open_store
 
-    return open_store(path, must_exist=path != options.DEFAULT_STORE)
+    store = open_store(path, must_exist=path != options.DEFAULT_STORE)
+    return knowledge(store, packages=packages)
 
 
 def columns_of(
@@ -53,9 +59,12 @@ def columns_of(
     return frame
 
 
-def say_problems(store: RecordStore) -> None:
-    """On stderr, what of the store was met so far and could not be used; or that there is none."""
-    if not store.location.is_there():
-        warn(f"there is no record store at {store.path!r} yet: nothing is tuned")
-    for problem in store.problems:
+def say_problems(known: RecordStore | Knowledge) -> None:
+    """On stderr, what was met so far and could not be used; or that there is nothing to use."""
+    store = getattr(known, "store", known)
+    if store is not None and not store.location.is_there():
+        beside = getattr(known, "names", [])
+        rest = "packages alone are used" if beside else "nothing is tuned"
+        warn(f"there is no record store at {store.path!r} yet: {rest}")
+    for problem in known.problems:
         warn(f"warning: {problem}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli import maintenance, options, questions
+from flows.cli import maintenance, options, packages, questions
 from flows.cli.device import warn
 from flows.cli.output import console, print_json, table
 from flows.cli.reading import columns_of, say_problems, to_read
@@ -181,6 +181,7 @@ def plot(
 
 questions.add_to(app)
 maintenance.add_to(app)
+packages.add_to(app)
 
 
 def _of_one_device(records: list[Record], target: str) -> list[Record]:

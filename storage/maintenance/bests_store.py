@@ -41,7 +41,7 @@ def distill_to(place: Location, out: Location) -> int:
     before = [name for name in others if base(name).startswith(DISTILLED)]
     stays = pa.concat_tables([deciding_rows(out), _rows(out, set(others) - set(before))])
     offered = [deciding_rows(place), _rows(place, look(place).others), _rows(out, before)]
-    best = _bests(pa.concat_tables([stays, *offered]))
+    best = bests_of(pa.concat_tables([stays, *offered]))
     there = set(stays.column("record_id").to_pylist())
     kept = [record for record in best if record.record_id not in there]
     name = _name(kept)
@@ -51,6 +51,16 @@ def distill_to(place: Location, out: Location) -> int:
         if old != name:
             out.remove(old)
     return len(kept)
+
+
+def best_records(place: Location) -> list[Record]:
+    """The best record of each key, device and version of the rules, sorted by target and workload.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    rows = pa.concat_tables([deciding_rows(place), _rows(place, look(place).others)])
+    return bests_of(rows)
 
 
 def _rows(place: Location, names: Iterable[str]) -> pa.Table:
@@ -65,7 +75,8 @@ def _rows(place: Location, names: Iterable[str]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _bests(rows: pa.Table) -> list[Record]:
+def bests_of(rows: pa.Table) -> list[Record]:
+    """Of records, the best of each key, device and version of the rules."""
     by_key = split_keys(sort_rows(rows))
     return [record for _, of_key in by_key for record in _best_of_key(from_table(of_key))]
 

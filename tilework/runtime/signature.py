@@ -33,7 +33,7 @@ def signed(manifest: bytes, private_key: Key) -> bytes:
     Raises:
         ModuleError: the key is none, or the package ``cryptography`` is missing.
     """
-    found: bytes = _key(private_key, "private").sign(_PURPOSE + manifest)
+    found: bytes = key_of(private_key, "private").sign(_PURPOSE + manifest)
     return base64.b64encode(found) + b"\n"
 
 
@@ -44,7 +44,7 @@ def check_signature(manifest: bytes, path: Path, public_key: Key) -> None:
         ModuleError: the signature is missing or another, the key is none, or the package
             ``cryptography`` is missing.
     """
-    key, where = _key(public_key, "public"), signature_path(path)
+    key, where = key_of(public_key, "public"), signature_path(path)
     try:
         text = where.read_bytes()
     except OSError as e:
@@ -61,14 +61,18 @@ def check_signature(manifest: bytes, path: Path, public_key: Key) -> None:
         ) from e
 
 
-def _key(given: Key, side: str) -> Any:
-    """A key object of the package ``cryptography``."""
+def key_of(given: Key, side: str) -> Any:
+    """A key object of the package ``cryptography``; ``side`` is ``"private"`` or ``"public"``.
+
+    Raises:
+        ModuleError: it is no such key, or the package is missing.
+    """
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as e:
         raise ModuleError(
-            "signatures need the package 'cryptography': pip install tilework[sign]"
+            "signatures need the package 'cryptography': pip install cryptography"
         ) from e
     kinds: dict[str, Any] = {
         "private": ed25519.Ed25519PrivateKey,

@@ -70,6 +70,15 @@ class Target:
         """Targets whose measured schedules may serve for this one, the nearest first."""
         return ()
 
+    def traits(self) -> dict[str, str]:
+        """What makes another machine one of the same kind, whatever name it goes by.
+
+        Targets of two machines with equal traits have the same programs, and schedules that are
+        good on one are worth having on the other. Empty where the target is not the machine that
+        this process runs on, or where its text says all there is to say.
+        """
+        return {}
+
     def missing_on_host(self) -> list[str]:
         """What the target's programs need and this machine lacks."""
         return []

@@ -135,6 +135,30 @@ class CpuTarget(Target):
         counts.sort(key=lambda n: (abs(math.log2(n / self.num_cores)), n))
         return [self.with_cores(n) for n in counts]
 
+    def traits(self) -> dict[str, str]:
+        """What this machine's CPU has, and its near caches; see `Target.traits`.
+
+        LLVM knows a CPU by numbers that a hypervisor may change: two machines of one kind may
+        carry different names. The last cache is left out, since a virtual machine sees any part
+        of it.
+        """
+        from tilework.kinds.cpu.identity import facts
+
+        code = self.code_features()
+        if self.triple or self.mcpu != cpus.host_cpu() or code != _host_code():
+            return {}
+        known = dict(facts())
+        maker = known.get("vendor_id") or known.get("CPU implementer") or ""
+        return {
+            "kind": self.kind,
+            "platform": self.platform,
+            "maker": maker,
+            "features": ",".join(sorted(code)),
+            "L1": f"{self.l1_bytes >> 10} KiB",
+            "L2": f"{self.l2_bytes >> 10} KiB",
+            "threads": str(self.num_cores),
+        }
+
     def _text(self, num_cores: int) -> str:
         triple = f" -mtriple={self.triple}" if self.triple else ""
         mattr = f" -mattr={self.mattr}" if self.mattr else ""
@@ -189,6 +213,11 @@ def _host_has(mcpu: str, mattr: str) -> bool:
     if promised is None:
         return True
     return _apply_mattr(promised, mattr) & cpus.CODE_FEATURES[arch] <= cpus.host_features()
+
+
+def _host_code() -> frozenset[str]:
+    """What code for this machine may use."""
+    return cpus.host_features() & cpus.CODE_FEATURES[HOST_PLATFORM.split()[1]]
 
 
 def _with_masked(mattr: str, mcpu: str, arch: str, features: frozenset[str]) -> str:

@@ -1,0 +1,129 @@
+"""Packages as a history that a compile asks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from storage.packages.package import Package
+from storage.rules import present_rules
+from storage.schema import from_table
+from tilework.errors import TileworkError
+from tilework.record import Record, best_elsewhere, best_of
+from tilework.target import Target
+from tilework.target.identity import DeviceIdentity
+
+Key = tuple[str, str]
+"""Target and workload key."""
+
+
+class PackageHistory:
+    """What packages know: a `tilework.record.History` that keeps nothing.
+
+    Only records of the present rules count. A target is answered with its own records, and with
+    those of targets that are the same kind of machine under another name
+    (`tilework.target.Target.traits`): the record then carries the name that was asked for. Which
+    file came first decides nothing.
+
+    Args:
+        packages: by name.
+        what: what to call one of them, before its name.
+    """
+
+    def __init__(self, packages: Mapping[str, Package], what: str = "package") -> None:
+        self._packages = dict(sorted(packages.items()))
+        self._what = what
+        self._rows: dict[Key, list[tuple[str, int]]] = defaultdict(list)
+        self._known: dict[Key, list[Record]] = {}
+        self._from: dict[str, str] = {}
+        self._traits: dict[str, list[Mapping[str, str]]] = defaultdict(list)
+        for name, package in self._packages.items():
+            columns = ("target", "workload_key", "rules_version")
+            texts = (package.rows.column(column).to_pylist() for column in columns)
+            for row, (target, workload, version) in enumerate(zip(*texts, strict=True)):
+                if version == _rules(target):
+                    self._rows[target, workload].append((name, row))
+            for target, traits in package.manifest.traits.items():
+                self._traits[target].append(traits)
+
+    def best(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> Record | None:
+        """See `tilework.record.History.best`."""
+        return best_of(self.of(workload_key, target, device))
+
+    def of(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> list[Record]:
+        """See `tilework.record.History.of`."""
+        found = self._of_key((target, workload_key))
+        return [record for record in found if device is None or device.owns(record)]
+
+    def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
+        """See `tilework.record.History.hints`."""
+        return best_elsewhere(self.of(workload_key, target), device)
+
+    def keys(self) -> list[Key]:
+        """See `tilework.record.Catalogue.keys`."""
+        return sorted(self._rows)
+
+    def workload(self, workload_key: str) -> str | None:
+        """See `tilework.record.WorkloadLog.workload`."""
+        known = (package.workloads.get(workload_key) for package in self._packages.values())
+        return next((text for text in known if text is not None), None)
+
+    def workload_keys(self, target: str) -> list[str]:
+        """See `tilework.record.WorkloadLog.workload_keys`."""
+        return sorted(workload for where, workload in self._rows if where == target)
+
+    def keep_workload(self, workload_key: str, document: str) -> None:
+        """Keeps nothing: packages are never changed."""
+
+    def champion(self, kind: str) -> str | None:
+        """The learned model for a kind of machine that the first package with one has, or None."""
+        known = (package.models.get(kind) for package in self._packages.values())
+        return next((text for text in known if text is not None), None)
+
+    def origin(self, record: Record) -> str:
+        """Which package a record is from, such as ``package zoo-znver4``; empty if none has it."""
+        self.of(record.workload_key, record.target)
+        name = self._from.get(record.record_id)
+        return "" if name is None else f"{self._what} {name}"
+
+    def _of_key(self, key: Key) -> list[Record]:
+        if key not in self._known:
+            found: dict[str, Record] = {}
+            for target in (key[0], *self._kin(key[0])):
+                for name, row in self._rows.get((target, key[1]), ()):
+                    (record,) = from_table(self._packages[name].rows.slice(row, 1))
+                    found.setdefault(record.record_id, replace(record, target=key[0]))
+                    self._from.setdefault(record.record_id, name)
+            order = lambda r: (r.created_at, r.run_id, r.round, r.record_id)  # noqa: E731
+            self._known[key] = sorted(found.values(), key=order)
+        return self._known[key]
+
+    def _kin(self, target: str) -> list[str]:
+        """Targets of packages that are the same kind of machine under another name."""
+        traits = _traits_of(target)
+        if not traits:
+            return []
+        return sorted(
+            other
+            for other, known in self._traits.items()
+            if other != target and any(dict(found) == traits for found in known)
+        )
+
+
+@lru_cache(maxsize=64)
+def _traits_of(target: str) -> dict[str, str]:
+    try:
+        return Target(target).traits()
+    except TileworkError:
+        return {}
+
+
+@lru_cache(maxsize=64)
+def _rules(target: str) -> int | None:
+    return present_rules(target)

@@ -1,0 +1,76 @@
+"""Everything that is known before a search: a store, and the packages beside it."""
+
+from __future__ import annotations
+
+import os
+
+from storage.packages.history import PackageHistory
+from storage.packages.installed import Installed, installed
+from storage.packages.places import LEFT_OUT
+from storage.rules import present_rules
+from storage.store import RecordStore
+from tilework.record import History
+from tilework.union import Union
+
+
+class Knowledge(Union):
+    """The records of a store, of installed packages and of those that come with Tilework.
+
+    A `tilework.record.History` in this order, to compile with. Only records of the present rules
+    count.
+
+    Attributes:
+        store: the store; None if none was given.
+    """
+
+    def __init__(self, store: RecordStore | None, packages: list[Installed]) -> None:
+        self.store = store
+        self._problems = [_problem(one) for one in packages if one.problem]
+        self._packages = [one for one in packages if one.package is not None]
+        layers: list[History] = [] if store is None else [store]
+        for shipped, what in ((False, "package"), (True, "shipped package")):
+            mine = {
+                one.name: one.package
+                for one in self._packages
+                if one.package is not None and one.shipped == shipped
+            }
+            if mine:
+                layers.append(PackageHistory(mine, what))
+        super().__init__(layers)
+
+    @property
+    def problems(self) -> list[str]:
+        """One line for each part that is not used: of the store, see `RecordStore.problems`."""
+        return self._problems + ([] if self.store is None else self.store.problems)
+
+    @property
+    def names(self) -> list[str]:
+        """The packages that are looked at."""
+        return [one.name for one in self._packages]
+
+
+def knowledge(
+    store: RecordStore | str | os.PathLike[str] | None = None, *, packages: bool = True
+) -> Knowledge:
+    """What there is to compile with: ``tw.compile(net, target, records=knowledge("records"))``.
+
+    Args:
+        store: a store of records, or where one is; asked before any package.
+        packages: whether installed and shipped packages are looked at. The environment variable
+            ``TILEWORK_NO_PACKAGES`` leaves them out, too.
+
+    Raises:
+        StoreError: the store cannot be opened. A package that cannot be read is left out: see
+            `Knowledge.problems`.
+    """
+    opened = store
+    if store is not None and not isinstance(store, RecordStore):
+        opened = RecordStore(store, rules_version=present_rules)
+    wanted = packages and not os.environ.get(LEFT_OUT)
+    return Knowledge(opened, installed() if wanted else [])  # type: ignore[arg-type]
+
+
+def _problem(one: Installed) -> str:
+    if one.package is None:
+        return f"{one.problem}; `tilework records uninstall {one.name}` removes it"
+    return f"package {one.name}: not used: {one.problem}"

@@ -1,0 +1,101 @@
+"""Several histories as one: a store that was given, packages beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+
+from tilework.record import Catalogue, History, Record, WorkloadLog, best_elsewhere, best_of
+from tilework.target.identity import DeviceIdentity
+
+
+class Union:
+    """A history over several ones. A record that several of them hold counts once.
+
+    What this device measured counts wherever it stands. Of other devices, what an earlier history
+    says goes before what a later one says: `tilework.record.layers_of`. The same histories give
+    the same answers, in whatever order their own files are read.
+
+    Attributes:
+        layers: the histories.
+    """
+
+    def __init__(self, layers: Sequence[History]) -> None:
+        self._layers = tuple(layers)
+
+    @property
+    def layers(self) -> tuple[History, ...]:
+        """See the class's text."""
+        return self._layers
+
+    def best(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> Record | None:
+        """See `tilework.record.History.best`."""
+        found = (layer.best(workload_key, target, device) for layer in self._layers)
+        return best_of(_each_once(record for record in found if record is not None))
+
+    def of(
+        self, workload_key: str, target: str, device: DeviceIdentity | None = None
+    ) -> list[Record]:
+        """See `tilework.record.History.of`."""
+        return _in_order(layer.of(workload_key, target, device) for layer in self._layers)
+
+    def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
+        """See `tilework.record.History.hints`."""
+        found = [layer.hints(workload_key, target, device) for layer in self._layers]
+        return best_elsewhere(_in_order(found), device)
+
+    def keys(self) -> list[tuple[str, str]]:
+        """See `tilework.record.Catalogue.keys`."""
+        told = (layer.keys() for layer in self._layers if isinstance(layer, Catalogue))
+        return sorted(set(chain.from_iterable(told)))
+
+    def workload(self, workload_key: str) -> str | None:
+        """See `tilework.record.WorkloadLog.workload`."""
+        return self._first(lambda layer: _workload(layer, workload_key))
+
+    def workload_keys(self, target: str) -> list[str]:
+        """See `tilework.record.WorkloadLog.workload_keys`."""
+        return [workload_key for where, workload_key in self.keys() if where == target]
+
+    def keep_workload(self, workload_key: str, document: str) -> None:
+        """Keeps nothing: a union is for reading."""
+
+    def champion(self, kind: str) -> str | None:
+        """The learned model that the first of the histories has for a kind of machine, or None."""
+        return self._first(lambda layer: _champion(layer, kind))
+
+    def origin(self, record: Record) -> str:
+        """Which package a record comes from; empty if the first history has it, or none."""
+        for layer in self._layers:
+            same = layer.of(record.workload_key, record.target)
+            if any(one.record_id == record.record_id for one in same):
+                told = getattr(layer, "origin", None)
+                return "" if told is None else str(told(record))
+        return ""
+
+    def _first(self, ask: Callable[[History], str | None]) -> str | None:
+        return next((found for layer in self._layers if (found := ask(layer)) is not None), None)
+
+
+def _workload(layer: History, workload_key: str) -> str | None:
+    return layer.workload(workload_key) if isinstance(layer, WorkloadLog) else None
+
+
+def _champion(layer: History, kind: str) -> str | None:
+    told = getattr(layer, "champion", None)
+    return None if told is None else told(kind)
+
+
+def _each_once(records: Iterable[Record]) -> list[Record]:
+    found: dict[str, Record] = {}
+    for record in records:
+        found.setdefault(record.record_id, record)
+    return list(found.values())
+
+
+def _in_order(parts: Iterable[Iterable[Record]]) -> list[Record]:
+    """Records of several histories, each once, oldest first."""
+    once = _each_once(chain.from_iterable(parts))
+    return sorted(once, key=lambda r: (r.created_at, r.run_id, r.round, r.record_id))
