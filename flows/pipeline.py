@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from flows.settings import TuneSettings
-    from storage import RecordStore
     from tasks.network import Extracted
     from tasks.report import CheckResult, Progress, Standing
     from tasks.run import TuningRun
-    from tilework.record import Record
+    from tilework.record import History, Record
     from tilework.target import Target
 
 
@@ -128,9 +127,9 @@ def search(run: TuningRun, stages: Stages = PLAIN) -> str:
 
 
 def finish(
-    found: Extracted, target: Target, store: RecordStore, output: str, stages: Stages = PLAIN
+    found: Extracted, target: Target, records: History, output: str, stages: Stages = PLAIN
 ) -> Finished:
-    """Compile with what the store knows, check, time, and keep the module if it is good.
+    """Compile with what is known, check, time, and keep the module if it is good.
 
     ``failed`` of what is returned says why it was not kept, and the old file is as it was.
 
@@ -140,7 +139,7 @@ def finish(
     reporter = current_reporter()
     reporter.stage("compiling")
     compiled = patiently(
-        lambda: stages.compile(found, target, store, output, reporter.warn), reporter.warn
+        lambda: stages.compile(found, target, records, output, reporter.warn), reporter.warn
     )
     checked: CheckResult | None = None
     standing: Standing | None = None

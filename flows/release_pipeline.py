@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from flows.pipeline import finish
 from flows.reporting import current_reporter
+from storage.packages import knowledge
 from tasks.device_lock import hold_device
 from tasks.network import spec_fingerprint
 from tasks.patience import patiently
@@ -23,6 +24,7 @@ from tilework.target.runs import caveat
 if TYPE_CHECKING:
     from flows.zoo_settings import ReleaseSettings, ZooNetwork
     from storage import RecordStore
+    from storage.packages import Knowledge
     from tilework.target import Target
 
 
@@ -60,7 +62,8 @@ def release_pipeline(settings: ReleaseSettings, stages: Stages = PLAIN) -> Relea
     members = settings.members()
     opened = partial(open_store, settings.store, must_exist=True)
     store = patiently(opened, current_reporter().warn)
-    outcomes = release(members, store, settings.folder, stages, force=settings.force)
+    force, packages = settings.force, settings.packages
+    outcomes = release(members, store, settings.folder, stages, force=force, packages=packages)
     report = ReleaseReport(settings.store, settings.folder, tuple(outcomes))
     if report.failed:
         raise ReleaseFailed(report)
@@ -74,18 +77,23 @@ def release(
     stages: Stages = PLAIN,
     *,
     force: bool = False,
+    packages: bool = True,
 ) -> list[Outcome]:
     """One outcome for each network; what is wrong with one does not keep the others from theirs.
 
     Args:
         folder: where modules and their manifest are; empty: modules are made and not kept.
         force: make all, whether anything changed or not.
+        packages: whether packages are looked at, after the store.
 
     Raises:
         ModuleError: the folder cannot be used.
         StoreError: the store cannot be read.
     """
-    maker = _Maker(store, open_manifest(folder), stages, force)
+    known = knowledge(store, packages=packages)
+    maker = _Maker(known, open_manifest(folder), stages, force)
+    for line in known.package_problems:
+        current_reporter().warn(line)
     outcomes = []
     for member in members:
         try:
@@ -121,9 +129,9 @@ class _Maker:
     """Makes modules from a store, unless what is there is what would come out."""
 
     def __init__(
-        self, store: RecordStore, manifest: Manifest | None, stages: Stages, force: bool
+        self, known: Knowledge, manifest: Manifest | None, stages: Stages, force: bool
     ) -> None:
-        self._store = store
+        self._known = known
         self._manifest = manifest
         self._stages = stages
         self._force = force
@@ -158,13 +166,14 @@ class _Maker:
         reporter = current_reporter()
         reporter.stage(f"{about.network} for {target}: {about.reason}")
         found = self._stages.extract(member.spec(), target)
-        for line in unused(self._store, found.tasks):
-            reporter.warn(line)
+        if self._known.store is not None:
+            for line in unused(self._known.store, found.tasks):
+                reporter.warn(line)
         keys = [task.workload_key for task in found.tasks]
         # looked up before it is compiled: what is measured meanwhile has changed the next time
         made = self._made(found.fingerprint, target, keys)
         with hold_device(device_here(target), f"compile {about.network}", tell=reporter.note):
-            finished = finish(found, target, self._store, self._place(file), self._stages)
+            finished = finish(found, target, self._known, self._place(file), self._stages)
         entry = known.after(finished, made, "")
         if self._manifest is not None:
             entry = replace(entry, sha256=sha256_of(self._manifest.folder / file))
@@ -180,7 +189,7 @@ class _Maker:
 
     def _made(self, fingerprint: str, target: Target, keys: Sequence[str]) -> Made:
         """What a network with these workloads would be made from now."""
-        made = partial(Made.of, fingerprint, target, self._store, keys)
+        made = partial(Made.of, fingerprint, target, self._known, keys)
         return patiently(made, current_reporter().warn)
 
     def _place(self, file: str) -> str:

@@ -179,6 +179,7 @@ class ReleaseSettings(_ManyNetworks):
     """Which networks to compile again where the best schedules on record have changed."""
 
     force: bool = Field(False, description="Compile all, whether anything changed or not")
+    packages: bool = Field(True, description="Also use installed and shipped packages")
 
 
 Many = TypeVar("Many", ZooSettings, ReleaseSettings)

@@ -17,10 +17,10 @@ from tasks.peers import load_peer
 from tasks.report import CheckResult, Timing
 
 if TYPE_CHECKING:
-    from storage import RecordStore
     from tasks.peers import Engine
     from tilework.graph import Network
     from tilework.graph.precision import Precision
+    from tilework.record import History
     from tilework.runtime import KernelTime
     from tilework.target import Target
 
@@ -63,7 +63,7 @@ class Comparison:
 def compare_engines(
     net: Network,
     target: Target,
-    records: RecordStore | None,
+    records: History | None,
     peers: Sequence[str],
     seconds: float = 5.0,
     profile: bool = False,

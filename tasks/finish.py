@@ -24,8 +24,8 @@ from tilework.errors import ModuleError, RunFailed
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
-    from storage import RecordStore
     from tasks.network import Extracted
+    from tilework.record import History
     from tilework.runtime import Module
     from tilework.runtime.samples import Samples
     from tilework.target import Target
@@ -129,7 +129,7 @@ def check_place(output: str) -> None:
 def compile_network(
     found: Extracted,
     target: Target,
-    store: RecordStore,
+    records: History,
     output: str,
     tell: Tell,
     untuned: bool = True,
@@ -147,7 +147,7 @@ def compile_network(
     import tilework as tw
 
     net, precision = found.network, found.spec.precision
-    tuned = tw.compile(net, target, records=store, precision=precision)
+    tuned = tw.compile(net, target, records=records, precision=precision)
     foreign = bool(target.missing_on_host())
     other = None
     if untuned and not foreign:

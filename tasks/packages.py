@@ -114,5 +114,6 @@ def _texts(place: Location, targets: Sequence[str]) -> list[str]:
     """The targets of a store that are wanted."""
     from storage import RecordStore
 
-    known = {target for target, _ in RecordStore(place.path, filesystem=place.filesystem).keys()}
-    return sorted(t for t in known if not targets or any(part in t for part in targets))
+    known = RecordStore(place.path, filesystem=place.filesystem).keys()
+    texts = {target for target, _ in known}
+    return sorted(t for t in texts if not targets or any(part in t for part in targets))

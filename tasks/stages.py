@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tasks.report import CheckResult, Standing
     from tasks.run import SearchPlan, TuningRun
     from tilework.measure import Measurer
+    from tilework.record import History
     from tilework.search.report import Round
     from tilework.target import Target
 
@@ -53,7 +54,7 @@ class Compile(Protocol):
     """Compile with the best records, to a temporary file."""
 
     def __call__(
-        self, found: Extracted, target: Target, store: RecordStore, output: str, tell: Tell
+        self, found: Extracted, target: Target, records: History, output: str, tell: Tell
     ) -> Compiled:
         """See `tasks.finish.compile_network`."""
 

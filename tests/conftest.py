@@ -41,6 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # What was measured on this machine must not decide what a test sees.
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tilework-tests-")
+    # Nor packages that this user has installed, nor those that are shipped for such a machine.
+    os.environ["XDG_DATA_HOME"] = os.path.join(os.environ["XDG_CACHE_HOME"], "data")
+    os.environ["XDG_CONFIG_HOME"] = os.path.join(os.environ["XDG_CACHE_HOME"], "config")
+    os.environ["TILEWORK_NO_PACKAGES"] = "1"
     # Nor who measures on it: processes that tests start hold devices among themselves.
     os.environ["TMPDIR"] = os.environ["XDG_CACHE_HOME"]
     if config.getoption("--engine-only"):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from tilework.record import Catalogue, History, Record, WorkloadLog, best_elsewhere, best_of
+from tilework.record import (
+    Catalogue,
+    History,
+    ModelLog,
+    Record,
+    WorkloadLog,
+    best_elsewhere,
+    best_of,
+)
 from tilework.target.identity import DeviceIdentity
 
 
@@ -62,9 +70,9 @@ class Union:
     def keep_workload(self, workload_key: str, document: str) -> None:
         """Keeps nothing: a union is for reading."""
 
-    def champion(self, kind: str) -> str | None:
-        """The learned model that the first of the histories has for a kind of machine, or None."""
-        return self._first(lambda layer: _champion(layer, kind))
+    def champion(self, kind: str, target: str | None = None) -> str | None:
+        """See `tilework.record.ModelLog.champion`: of the first history that has one."""
+        return self._first(lambda layer: _champion(layer, kind, target))
 
     def origin(self, record: Record) -> str:
         """Which package a record comes from; empty if the first history has it, or none."""
@@ -83,9 +91,8 @@ def _workload(layer: History, workload_key: str) -> str | None:
     return layer.workload(workload_key) if isinstance(layer, WorkloadLog) else None
 
 
-def _champion(layer: History, kind: str) -> str | None:
-    told = getattr(layer, "champion", None)
-    return None if told is None else told(kind)
+def _champion(layer: History, kind: str, target: str | None) -> str | None:
+    return layer.champion(kind, target) if isinstance(layer, ModelLog) else None
 
 
 def _each_once(records: Iterable[Record]) -> list[Record]:

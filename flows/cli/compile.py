@@ -48,6 +48,7 @@ def compile_network(
     from flows.cli.reading import say_problems, used_by
     from tasks import finish
     from tasks.network import NetworkSpec, extract, parse_sparse
+    from tasks.packages import origins
     from tilework.errors import RunFailed
 
     where = target_of(target, threads)
@@ -68,10 +69,14 @@ def compile_network(
         compiled.discard()
     say_problems(records)
     report = compiled.tuned.report
+    packages_used = origins(records, report, str(where))
     if json:
-        print_json({"module": path, "check": check, "failed": failed, "tasks": list(report)})
+        document = {"module": path, "check": check, "failed": failed, "tasks": list(report)}
+        print_json({**document, "packages": packages_used})
     else:
         print_task_reports(report, str(where))
+        for origin, count in sorted(packages_used.items()):
+            console().print(f"{count} of {len(report)} tasks: best schedule of {origin}")
         said = f"Output not checked: this machine lacks {', '.join(where.missing_on_host())}"
         if check is not None:
             said = f"Output check against {check.reference}: maximum relative error "

@@ -112,7 +112,9 @@ def diff(
     b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     network: OnlyNetwork = None,
     target: OnlyTarget = None,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Show so many rows at most.")] = _SHOWN,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, help="Show so many rows at most.")
+    ] = _SHOWN,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 1 if they differ, 0 if they do not.")
     ] = False,
@@ -146,9 +148,8 @@ def diff(
         print_json({"a": a, "b": b, "count": count, "differences": list(map(_document, others))})
     else:
         _print_differences(others[:rows])
-        if hidden := len(others) - rows:
-            if hidden > 0:
-                console().print(f"{hidden:,} more row{plural(hidden)} left out: --rows")
+        if (hidden := len(others) - rows) and hidden > 0:
+            console().print(f"{hidden:,} more row{plural(hidden)} left out: --rows")
         said = ", ".join(f"{n} {_STATES[state]}" for state, n in sorted(count.items()))
         console().print(f"A {a}: {len(sides[0])}; B {b}: {len(sides[1])} records")
         console().print(said or "both are empty")
@@ -171,7 +172,8 @@ def install(
         str, typer.Argument(metavar="PACKAGE", help="A file or URI (s3://..., https://...).")
     ],
     key: Annotated[
-        str, typer.Option("--from", metavar="KEY", help="Only if this key signed it: file or name.")
+        str,
+        typer.Option("--from", metavar="KEY", help="Only if this key signed it: file or name."),
     ] = "",
     unsigned: Annotated[
         bool, typer.Option("--unsigned", help="Also if nobody that is trusted here signed it.")
@@ -202,8 +204,9 @@ def install(
     older = put(offered)
     signed = f"signed by {offered.signer}" if offered.signer else "not signed by a trusted key"
     if json:
-        print_json({**_about(found), "name": offered.name, "signer": offered.signer,
-                    "replaced": older, "folder": packages_folder(), "problem": partly})  # fmt: skip
+        about = {"name": offered.name, "signer": offered.signer, "replaced": older}
+        where = {"folder": packages_folder(), "problem": partly}
+        print_json({**about, **where, **_about(found)})
         return
     if partly:
         warn(f"warning: {partly}")

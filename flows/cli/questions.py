@@ -110,8 +110,8 @@ def coverage(
     A network's tasks are those that its records name; with --zoo, those that it has. Networks
     share tasks: records count for each of them, whichever they were made for.
     """
-    from tasks.analysis import coverage as question
     from storage.rules import present_rules
+    from tasks.analysis import coverage as question
 
     opened = to_read(store)
     frame = columns_of(opened, question.COLUMNS, None, target)

@@ -61,10 +61,11 @@ def columns_of(
 
 def say_problems(known: RecordStore | Knowledge) -> None:
     """On stderr, what was met so far and could not be used; or that there is nothing to use."""
-    store = getattr(known, "store", known)
+    from storage.packages import Knowledge
+
+    store, names = (known.store, known.names) if isinstance(known, Knowledge) else (known, [])
     if store is not None and not store.location.is_there():
-        beside = getattr(known, "names", [])
-        rest = "packages alone are used" if beside else "nothing is tuned"
+        rest = "packages alone are used" if names else "nothing is tuned"
         warn(f"there is no record store at {store.path!r} yet: {rest}")
     for problem in known.problems:
         warn(f"warning: {problem}")

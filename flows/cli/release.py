@@ -26,6 +26,7 @@ def compile_release(
     force: Annotated[
         bool, typer.Option("--force", help="Compile all, whether anything changed or not.")
     ] = False,
+    packages: options.Packages = True,
     prefect: options.Prefect = None,
     json: options.Json = False,
 ) -> None:
@@ -52,6 +53,7 @@ def compile_release(
         store=store,
         folder=folder,
         force=force,
+        packages=packages,
     )
     report = _run(settings, reporter_for(json), prefect)
     if json:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from storage.packages.models import ServingModel
 from storage.packages.package import Package
 from storage.rules import present_rules
 from storage.schema import from_table
@@ -81,10 +82,13 @@ class PackageHistory:
     def keep_workload(self, workload_key: str, document: str) -> None:
         """Keeps nothing: packages are never changed."""
 
-    def champion(self, kind: str) -> str | None:
-        """The learned model for a kind of machine that the first package with one has, or None."""
-        known = (package.models.get(kind) for package in self._packages.values())
-        return next((text for text in known if text is not None), None)
+    def champion(self, kind: str, target: str | None = None) -> str | None:
+        """See `tilework.record.ModelLog.champion`: of the first package with one that serves."""
+        for package in self._packages.values():
+            found = ServingModel.from_json(package.models.get(kind, ""))
+            if found is not None and found.is_for(target):
+                return found.document
+        return None
 
     def origin(self, record: Record) -> str:
         """Which package a record is from, such as ``package zoo-znver4``; empty if none has it."""
@@ -100,8 +104,7 @@ class PackageHistory:
                     (record,) = from_table(self._packages[name].rows.slice(row, 1))
                     found.setdefault(record.record_id, replace(record, target=key[0]))
                     self._from.setdefault(record.record_id, name)
-            order = lambda r: (r.created_at, r.run_id, r.round, r.record_id)  # noqa: E731
-            self._known[key] = sorted(found.values(), key=order)
+            self._known[key] = sorted(found.values(), key=_order)
         return self._known[key]
 
     def _kin(self, target: str) -> list[str]:
@@ -114,6 +117,10 @@ class PackageHistory:
             for other, known in self._traits.items()
             if other != target and any(dict(found) == traits for found in known)
         )
+
+
+def _order(record: Record) -> tuple[object, ...]:
+    return record.created_at, record.run_id, record.round, record.record_id
 
 
 @lru_cache(maxsize=64)

@@ -21,11 +21,12 @@ class Knowledge(Union):
 
     Attributes:
         store: the store; None if none was given.
+        package_problems: one line for each package that is not used, or of which a part is not.
     """
 
     def __init__(self, store: RecordStore | None, packages: list[Installed]) -> None:
         self.store = store
-        self._problems = [_problem(one) for one in packages if one.problem]
+        self.package_problems = [_problem(one) for one in packages if one.problem]
         self._packages = [one for one in packages if one.package is not None]
         layers: list[History] = [] if store is None else [store]
         for shipped, what in ((False, "package"), (True, "shipped package")):
@@ -41,7 +42,7 @@ class Knowledge(Union):
     @property
     def problems(self) -> list[str]:
         """One line for each part that is not used: of the store, see `RecordStore.problems`."""
-        return self._problems + ([] if self.store is None else self.store.problems)
+        return self.package_problems + ([] if self.store is None else self.store.problems)
 
     @property
     def names(self) -> list[str]:

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from storage.maintenance.bests_store import best_records, bests_of
 from storage.compacts import sort_rows
 from storage.files import Location
+from storage.maintenance.bests_store import best_records, bests_of
 from storage.packages.manifest import Manifest
+from storage.packages.models import champions
 from storage.packages.package import Package, ordered
 from storage.store import RecordStore
 from tilework.errors import TileworkError
@@ -50,7 +51,7 @@ def package_of_store(
         Manifest(__version__, tuple(sorted(set(networks))), _traits(kept)),
         ordered(kept),
         _documents(store, kept),
-        _champions(store, kept) if with_model else {},
+        champions(store, (r.target.partition(" ")[0] for r in kept)) if with_model else {},
     )
 
 
@@ -109,10 +110,3 @@ def _traits(records: Iterable[Record]) -> dict[str, dict[str, str]]:
 def _documents(store: RecordStore, records: Iterable[Record]) -> dict[str, str]:
     found = {key: store.workload(key) for key in sorted({r.workload_key for r in records})}
     return {key: text for key, text in found.items() if text is not None}
-
-
-def _champions(store: RecordStore, records: Iterable[Record]) -> dict[str, str]:
-    told = getattr(store, "champion", None)
-    kinds = sorted({record.target.partition(" ")[0] for record in records})
-    found = {kind: None if told is None else told(kind) for kind in kinds}
-    return {kind: text for kind, text in found.items() if text is not None}

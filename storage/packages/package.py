@@ -184,7 +184,9 @@ def _measure(file: pq.ParquetFile) -> None:
     """
     about = file.metadata
     if not 0 <= about.num_rows <= MOST_ROWS or about.num_row_groups > _MOST_GROUPS:
-        raise NotPackage(f"it claims {about.num_rows} records, and a package has up to {MOST_ROWS}")
+        raise NotPackage(
+            f"it claims {about.num_rows} records, and a package has up to {MOST_ROWS}"
+        )
     if about.num_columns > 10 * len(SCHEMA):
         raise NotPackage(f"it has {about.num_columns} columns: it is no package")
     rows = total = 0

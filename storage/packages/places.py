@@ -149,5 +149,7 @@ def _fetched(text: str) -> bytes:
     except (OSError, ValueError) as error:
         raise StoreBusy(f"cannot read {shown(text)!r}: its server does not answer") from error
     if len(content) > LARGEST:
-        raise StoreError(f"{shown(text)!r} is larger than a package, which has up to {LARGEST} bytes")
+        raise StoreError(
+            f"{shown(text)!r} is larger than a package, which has up to {LARGEST} bytes"
+        )
     return content

@@ -118,7 +118,9 @@ def new_key(path: Path) -> tuple[Path, str]:
     beside = path.with_name(path.name + PUBLIC)
     for place, text, mode in ((path, private, 0o600), (beside, public, 0o644)):
         try:
-            with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
+            with os.fdopen(
+                os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb"
+            ) as out:
                 out.write(text)
         except FileExistsError:
             raise StoreError(f"there is a file {str(place)!r} already: name another") from None
@@ -174,7 +176,9 @@ def trust(given: str, name: str = "") -> tuple[str, bytes]:
     path = Path(given).expanduser()
     called = name or path.name.removesuffix(PUBLIC).removesuffix(".pem")
     if _NAME.fullmatch(called) is None:
-        raise StoreError(f"{called!r} is no name for a key: use letters, digits, '.', '_', '@', '-'")
+        raise StoreError(
+            f"{called!r} is no name for a key: use letters, digits, '.', '_', '@', '-'"
+        )
     key: bytes = key_of(path, "public").public_bytes_raw()
     known = trusted()
     if known.get(called, key) != key:

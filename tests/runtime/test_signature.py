@@ -114,6 +114,6 @@ def test_keys_of_another_kind(signed, mlp_module):
 def test_without_the_package(signed, public, monkeypatch, mlp_module):
     for name in ("cryptography", "cryptography.hazmat.primitives"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ModuleError, match=r"pip install tilework\[sign\]"):
+    with pytest.raises(ModuleError, match=r"pip install cryptography"):
         load_module(signed, public_key=public)
     assert load_module(signed).name == mlp_module.name

@@ -29,11 +29,22 @@ def available_cores() -> int:
 @lru_cache(maxsize=1)
 def processor_name() -> str:
     """The name of this machine's processor, as its maker writes it."""
+    return _told("model name") or platform.processor() or platform.machine()
+
+
+@lru_cache(maxsize=1)
+def processor_maker() -> str:
+    """Who made this machine's processor, as it says itself; empty if it does not tell."""
+    return _told("vendor_id", "CPU implementer")
+
+
+def _told(*names: str) -> str:
+    """What Linux says of the first processor under one of these names."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             for line in file:
-                if line.startswith("model name"):
+                if line.startswith(names):
                     return line.partition(":")[2].strip()
     except OSError:
         pass
-    return platform.processor() or platform.machine()
+    return ""

@@ -13,7 +13,7 @@ from tilework.errors import TargetError
 from tilework.kinds.cpu import cpus
 from tilework.target.base import Target, parse_cores, parse_options
 from tilework.target.chains import ChainLimits
-from tilework.target.host import HOST_PLATFORM
+from tilework.target.host import HOST_PLATFORM, processor_maker
 
 _CACHE_DIR = Path("/sys/devices/system/cpu/cpu0/cache")
 _BFLOAT16 = "avx512bf16"
@@ -142,17 +142,13 @@ class CpuTarget(Target):
         carry different names. The last cache is left out, since a virtual machine sees any part
         of it.
         """
-        from tilework.kinds.cpu.identity import facts
-
         code = self.code_features()
         if self.triple or self.mcpu != cpus.host_cpu() or code != _host_code():
             return {}
-        known = dict(facts())
-        maker = known.get("vendor_id") or known.get("CPU implementer") or ""
         return {
             "kind": self.kind,
             "platform": self.platform,
-            "maker": maker,
+            "maker": processor_maker(),
             "features": ",".join(sorted(code)),
             "L1": f"{self.l1_bytes >> 10} KiB",
             "L2": f"{self.l2_bytes >> 10} KiB",

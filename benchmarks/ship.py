@@ -1,0 +1,71 @@
+"""Makes a package that comes with Tilework: what is best for the networks of the zoo on a machine.
+
+    python benchmarks/ship.py zoo-znver4 benchmarks/records --target znver4
+    python benchmarks/ship.py zoo-NAME STORE [STORE ...] [--target PART] [--device PART]
+
+The package is written to storage/packages/shipped. Only the zoo's own tasks go along; what the
+machine is goes along only where this machine is the one that measured, so run it there. A package
+of this name that is there already takes part unless --anew says otherwise. It is read back and
+checked, and for each network it is said how many of its tasks it has.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import tilework as tw
+from storage.files import Location
+from storage.packages.installed import unusable
+from storage.packages.make import merged
+from storage.packages.package import ENDING, Package, check_documents, encode
+from storage.packages.places import name_of, read_package, shipped_folder, write_bytes
+from tasks.packages import package_of, tasks_of
+
+NETWORKS = (
+    "resnet-18", "resnet-34", "resnet-50", "resnet-101", "resnet-152", "resnet3d-18",
+    "resnet3d-34", "resnet3d-50", "resnet3d-101", "mobilenet", "squeezenet_v1.1", "inception_v3",
+    "mlp",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Build, check and write the package that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("name", help="of the package: zoo-znver4")
+    parser.add_argument("stores", nargs="+", help="stores of records of the machine")
+    parser.add_argument("--target", action="append", default=[], help="part of a target's text")
+    parser.add_argument("--device", action="append", default=[], help="part of a device's name")
+    parser.add_argument("--anew", action="store_true", help="forget the package that is there")
+    args = parser.parse_args()
+    out = shipped_folder() / (args.name + ENDING)
+    name_of(str(out))
+    found = [
+        package_of(Location.of(store), NETWORKS, args.target, args.device)
+        for store in args.stores
+    ]
+    if out.exists() and not args.anew:
+        found.append(read_package(str(out)))
+    made = merged(found)
+    write_bytes(str(out), encode(made))
+    back = read_package(str(out))
+    check_documents(back)
+    if refused := unusable(back):
+        raise SystemExit(f"{out}: {refused}")
+    print(f"{out}: {len(back.rows)} records, {out.stat().st_size} bytes")
+    for target in back.distinct("target"):
+        print(f"  {target}: {_coverage(back, target)}")
+
+
+def _coverage(package: Package, target: str) -> str:
+    known = {r.workload_key for r in package.records if r.target == target}
+    parts = []
+    for name in sorted(set(NETWORKS) & set(tw.zoo.names())):
+        tasks = tw.extract_tasks(tw.zoo.outline(name), tw.Target(target))[0]
+        have = sum(task.workload_key in known for task in tasks)
+        parts += [f"{name} {have}/{len(tasks)}"] if have else []
+    both = {task.workload_key for name in NETWORKS for task in tasks_of(name, target)}
+    return f"{', '.join(parts)}; {len(known & both)} workloads"
+
+
+if __name__ == "__main__":
+    main()
