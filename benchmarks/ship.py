@@ -40,8 +40,7 @@ def main() -> None:
     out = shipped_folder() / (args.name + ENDING)
     name_of(str(out))
     found = [
-        package_of(Location.of(store), NETWORKS, args.target, args.device)
-        for store in args.stores
+        package_of(Location.of(store), NETWORKS, args.target, args.device) for store in args.stores
     ]
     if out.exists() and not args.anew:
         found.append(read_package(str(out)))
