@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tasks.network import is_onnx, load_network, network_label
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from storage.files import Location
     from storage.packages import Knowledge
     from storage.packages.package import Package
+    from tilework.graph import Network
     from tilework.runtime import TaskReport
     from tilework.task import SearchTask
 
@@ -71,7 +73,7 @@ def package_of(
     return replace(found, workloads={**found.workloads, **documents})
 
 
-def tasks_of(network: str, target: str) -> list[SearchTask]:
+def tasks_of(network: str, target: str) -> Sequence[SearchTask]:
     """The tasks of a network on a target, in all precisions that it has.
 
     None for a target of no kind that is known, and for a name that is no network's.
@@ -81,21 +83,33 @@ def tasks_of(network: str, target: str) -> list[SearchTask]:
     """
     import tilework as tw
 
-    if not is_onnx(network) and network not in tw.zoo.names():
-        return []
+    if is_onnx(network):
+        return _tasks(load_network(network), target)
+    return _of_zoo(network, target) if network in tw.zoo.names() else ()
+
+
+@lru_cache(maxsize=128)
+def _of_zoo(network: str, target: str) -> Sequence[SearchTask]:
+    import tilework as tw
+
+    return _tasks(tw.zoo.outline(network), target)
+
+
+def _tasks(net: Network, target: str) -> Sequence[SearchTask]:
+    import tilework as tw
+
     try:
         where = tw.Target(target)
     except TargetError:
-        return []
-    net = load_network(network) if is_onnx(network) else tw.zoo.outline(network)
-    found = []
+        return ()
+    found: list[SearchTask] = []
     for precision in PRECISIONS:
         try:
             where.require_precision(precision)
         except TargetError:
             continue
         found += tw.extract_tasks(net, where, precision=precision)[0]
-    return found
+    return tuple(found)
 
 
 def origins(records: Knowledge, reports: Iterable[TaskReport], target: str) -> Counter[str]:

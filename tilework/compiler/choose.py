@@ -6,7 +6,14 @@ import numpy as np
 
 from tilework.compiler.transfer import transferred
 from tilework.model.drafted import Choice, draft_schedule, drafted
-from tilework.record import History, Record, best_elsewhere, best_of, latest_word
+from tilework.record import (
+    History,
+    Record,
+    best_elsewhere,
+    best_of,
+    latest_word,
+    layers_of,
+)
 from tilework.space import SearchSpace, space_of
 from tilework.target.identity import DeviceIdentity, device_here
 from tilework.task import SearchTask
@@ -58,8 +65,9 @@ def best_record(
     """The record that the task is compiled with, of those that the present rules understand.
 
     It is the best of ``device``, or else that of another one: where finals were held rather than
-    not, and lately rather than long ago. Latencies of different devices are not compared. Without
-    a device, as for code that is to run elsewhere, all are others.
+    not, and lately rather than long ago; of several histories (`tilework.record.layers_of`) the
+    first one that has any. Latencies of different devices are not compared. Without a device, as
+    for code that is to run elsewhere, all are others.
     """
     key, target = task.workload_key, str(task.target)
     if device is not None:
@@ -69,6 +77,15 @@ def best_record(
             best = best_of(r for r in own if _replays(task, r, direct))
         if best is not None:
             return best
+    each = (_elsewhere(task, layer, device, direct) for layer in layers_of(history))
+    return next((record for record in each if record is not None), None)
+
+
+def _elsewhere(
+    task: SearchTask, history: History, device: DeviceIdentity | None, direct: bool
+) -> Record | None:
+    """Which record of other devices to go by."""
+    key, target = task.workload_key, str(task.target)
     hints = history.hints(key, target, device)
     found = [r for r in hints if _replays(task, r, direct)]
     if hints and not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 
 from tilework.errors import TileworkError
-from tilework.record import History, Record, latest_word
+from tilework.record import History, Record, latest_word, layers_of
 from tilework.target import Target
 from tilework.target.identity import device_here
 
@@ -25,7 +25,8 @@ def load_best(records: History, workload_key: str, target: Target | str) -> Reco
     where = target if isinstance(target, Target) else Target(target)
     history, device = as_history(records), device_here(where)
     if device is None:
-        return latest_word(history.hints(workload_key, str(where), None))
+        each = (layer.hints(workload_key, str(where), None) for layer in layers_of(history))
+        return next((found for hints in each if (found := latest_word(hints)) is not None), None)
     return history.best(workload_key, str(where), device)
 
 
