@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from flows.cli import options
 from flows.cli.output import print_json
+from flows.cli.reading import place_of
 from flows.numbers import plural
 from tilework.errors import StoreError
-
-if TYPE_CHECKING:
-    from storage.files import Location
 
 
 def add_to(app: typer.Typer) -> None:
@@ -58,7 +56,7 @@ def distill(
     """
     from storage.packages.places import is_package
 
-    place = existing_store(store)
+    place = existingplace_of(store)
     if out is not None and is_package(out):
         from flows.cli.packages import distill_package
 
@@ -85,7 +83,7 @@ def distill(
         return
     from storage.maintenance.bests_store import distill_to
 
-    into = _store(out)
+    into = place_of(out)
     records = distill_to(place, into)
     if json:
         print_json({"out": into.text, "records": records})
@@ -118,8 +116,8 @@ def merge(
     from storage.maintenance.merge import Merged
     from storage.maintenance.merge import merge as merge_stores
 
-    place = _store(store)
-    stores = [_store(source) for source in sources if not is_package(source)]
+    place = place_of(store)
+    stores = [place_of(source) for source in sources if not is_package(source)]
     packages = [source for source in sources if is_package(source)]
     added = add_packages(packages, store)
     done = merge_stores(stores, place) if stores else Merged()
@@ -145,7 +143,7 @@ def compact(
     """
     from storage.maintenance.compact import compact as compact_store
 
-    place = existing_store(store)
+    place = existingplace_of(store)
     done = compact_store(place)
     if json:
         print_json(done)
@@ -169,7 +167,7 @@ def check(
     from storage.maintenance.check import MENDED
     from storage.maintenance.check import check as check_store
 
-    place = existing_store(store)
+    place = existingplace_of(store)
     found = check_store(place)
     if json:
         print_json({**vars(found), "sound": found.sound})
@@ -200,7 +198,7 @@ def repair(
     """
     from storage.maintenance.repair import repair as repair_store
 
-    place = existing_store(store)
+    place = existingplace_of(store)
     done = repair_store(place)
     if json:
         print_json(done)
@@ -225,7 +223,7 @@ def vacuum(
     """
     from storage.maintenance.vacuum import vacuum as vacuum_store
 
-    place = existing_store(store)
+    place = existingplace_of(store)
     done = vacuum_store(place)
     if json:
         print_json(done)
@@ -233,27 +231,6 @@ def vacuum(
     _print_left(done.left)
     for line in done.lines or ["nothing to remove"]:
         typer.echo(f"{place.text}: {line}")
-
-
-def existing_store(path: str) -> Location:
-    """Where a store lies.
-
-    Raises:
-        StoreError: there is none, or it cannot be reached.
-    """
-    place = _store(path)
-    if not place.is_there():
-        raise StoreError(
-            f"there is no record store at {place.text!r}; name one with --store, "
-            "or make one with `tilework tune`"
-        )
-    return place
-
-
-def _store(path: str) -> Location:
-    from storage.files import Location
-
-    return Location.of(path)
 
 
 def _amount(count: int, noun: str) -> str:

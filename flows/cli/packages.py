@@ -13,6 +13,7 @@ import typer
 from flows.cli import options
 from flows.cli.device import warn
 from flows.cli.output import console, print_json, table
+from flows.cli.reading import existing_store
 from flows.cli.record_tables import OnlyNetwork, OnlyTarget, Place, Places
 from flows.numbers import milliseconds, plural, size
 from tilework.errors import StoreError
@@ -67,7 +68,6 @@ def merge_packages(sources: Sequence[str], out: str, json: bool) -> None:
     Raises:
         StoreError: a source cannot be read, or OUT not be written.
     """
-    from flows.cli.maintenance import existing_store
     from storage.packages.make import merged, package_of_store
     from storage.packages.places import exists, is_package, read_package
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from flows.cli import options
 from flows.cli.device import warn
+from tilework.errors import StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from storage import RecordStore
+    from storage.files import Location
     from storage.packages import Knowledge
 
 
@@ -43,6 +45,27 @@ def used_by(path: str, *, packages: bool = True) -> Knowledge:
 
     store = open_store(path, must_exist=path != options.DEFAULT_STORE)
     return knowledge(store, packages=packages)
+
+
+def existing_store(path: str) -> Location:
+    """Where a store lies.
+
+    Raises:
+        StoreError: there is none, or it cannot be reached.
+    """
+    place = place_of(path)
+    if not place.is_there():
+        raise StoreError(
+            f"there is no record store at {place.text!r}; name one with --store, "
+            "or make one with `tilework tune`"
+        )
+    return place
+
+
+def _store(path: str) -> Location:
+    from storage.files import Location
+
+    return Location.of(path)
 
 
 def columns_of(
