@@ -8,7 +8,7 @@ import typer
 
 from flows.cli import options
 from flows.cli.output import print_json
-from flows.cli.reading import place_of
+from flows.cli.reading import existing_store, place_of
 from flows.numbers import plural
 from tilework.errors import StoreError
 
@@ -56,7 +56,7 @@ def distill(
     """
     from storage.packages.places import is_package
 
-    place = existingplace_of(store)
+    place = existing_store(store)
     if out is not None and is_package(out):
         from flows.cli.packages import distill_package
 
@@ -143,7 +143,7 @@ def compact(
     """
     from storage.maintenance.compact import compact as compact_store
 
-    place = existingplace_of(store)
+    place = existing_store(store)
     done = compact_store(place)
     if json:
         print_json(done)
@@ -167,7 +167,7 @@ def check(
     from storage.maintenance.check import MENDED
     from storage.maintenance.check import check as check_store
 
-    place = existingplace_of(store)
+    place = existing_store(store)
     found = check_store(place)
     if json:
         print_json({**vars(found), "sound": found.sound})
@@ -198,7 +198,7 @@ def repair(
     """
     from storage.maintenance.repair import repair as repair_store
 
-    place = existingplace_of(store)
+    place = existing_store(store)
     done = repair_store(place)
     if json:
         print_json(done)
@@ -223,7 +223,7 @@ def vacuum(
     """
     from storage.maintenance.vacuum import vacuum as vacuum_store
 
-    place = existingplace_of(store)
+    place = existing_store(store)
     done = vacuum_store(place)
     if json:
         print_json(done)

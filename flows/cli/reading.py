@@ -62,7 +62,12 @@ def existing_store(path: str) -> Location:
     return place
 
 
-def _store(path: str) -> Location:
+def place_of(path: str) -> Location:
+    """Where a store lies, or is to lie.
+
+    Raises:
+        StoreError: it is a URI that cannot be opened.
+    """
     from storage.files import Location
 
     return Location.of(path)
