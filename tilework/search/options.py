@@ -34,8 +34,8 @@ class PolicyParams:
             most, and at most half of it; see `tilework.travel`.
     """
 
-    population: int = 1536
-    generations: int = 3
+    population: int = 1280
+    generations: int = 4
     keep: int = 8
     measured_share: float = 0.05
     neighbours: int = 96
@@ -53,7 +53,6 @@ class PolicyParams:
 
 PLAIN_POLICY = PolicyParams(
     population=2048,
-    generations=4,
     crossover=0.0,
     immigrants=0.0,
     near_share=0.0,
@@ -134,7 +133,7 @@ EFFORTS: dict[str, TuningOptions] = {
         seconds=37,
         min_share=0.006,
         finalists=3,
-        policy=PolicyParams(population=512, generations=2, neighbours=48),
+        policy=PolicyParams(population=448, generations=2, neighbours=48),
     ),
     "quick": TuningOptions(
         seconds=660,
@@ -143,7 +142,7 @@ EFFORTS: dict[str, TuningOptions] = {
         min_share=0.002,
         per_task_early_stopping=512,
         min_gain=0.0005,
-        policy=PolicyParams(population=1024),
+        policy=PolicyParams(population=832, generations=3),
     ),
     "full": TuningOptions(
         seconds=3300,
@@ -152,7 +151,7 @@ EFFORTS: dict[str, TuningOptions] = {
         per_task_early_stopping=1200,
         min_gain=0.0001,
         finalists=6,
-        policy=PolicyParams(population=2304),
+        policy=PolicyParams(population=1920),
     ),
 }
 """Named budgets: under a minute, at most 15 minutes, up to an hour for one network."""

@@ -32,7 +32,7 @@ from tilework.travel.guests import guests
 DRAFT_POOL = 1024
 """Best candidates by the draft model that are kept as seeds of later steps."""
 
-DRAFT_POPULATION, DRAFT_GENERATIONS = 480, 3
+DRAFT_POPULATION, DRAFT_GENERATIONS = 320, 4
 """Effort of finding them: a search of its own, which costs every task of a run its start."""
 CENTRES = 5
 """Fastest measured candidates whose single-decision neighbours are tried."""

@@ -31,7 +31,7 @@ BETA = 1.2
 """A task may well get to so many times the latency that the best of its likes promises.
 
 Two tasks within `ALIKE` differ in latency over drafted latency by a factor of 1.45 (root mean
-square; best two of 96 unsearched programs, 57 tasks on four targets), in FLOP/s, which Ansor
+square; best two of 96 unsearched programs, 51 tasks, four targets), in FLOP/s, which Ansor
 compares with a factor of 2, by 1.9. Searches of 9 to 34 such tasks by chance came within 10 % of
 all of their bests in 0.95 of the trials (1.5: 0.97, 2: 0.99).
 """
