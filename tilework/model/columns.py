@@ -45,7 +45,7 @@ def columns_of(batch: Batch, machine: Mapping[str, float]) -> NDArray[np.float32
     out = np.empty((*features.shape[:2], own + len(machine) + few), dtype=np.float32)
     out[:, :, :own] = features
     if machine:
-        out[:, :, own:-few] = np.log2(np.array(list(machine.values()), np.float64))
+        out[:, :, own:-few] = np.log2(list(machine.values())).astype(np.float32)
     log_s = np.log2(batch.draft_s)
     peak = np.log2(machine.get(PEAK, 1.0))
     out[:, :, -2] = log_s[:, None]

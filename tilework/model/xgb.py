@@ -49,7 +49,7 @@ class XGBParams:
 
     Attributes:
         trees: boosting rounds of a fit that starts from nothing.
-        onward: rounds of a fit that goes on from a loaded model.
+        onward: rounds of a fit that goes on from a loaded model; a target's own trees get half.
         own: rounds of the trees that learn from one target alone.
         own_least: observations of a target from which on it has trees of its own, where the model
             knows others, too.
@@ -73,7 +73,7 @@ class XGBParams:
 
     trees: int = 80
     onward: int = 40
-    own: int = 60
+    own: int = 50
     own_least: int = 256
     max_depth: int = 6
     eta: float = 0.15
@@ -369,7 +369,7 @@ class XGBModel:
             start, seen = before.get(target, (None, 0))
             count = int(np.isfinite(some.packs.latency_s).sum())
             if count >= self.params.own_least:
-                rounds = self.params.own if start is None else self.params.onward
+                rounds = self.params.own if start is None else self.params.onward // 2
                 found[target] = self._boosted(some, self._seed, rounds, start)[0], seen + count
         return found
 

@@ -53,31 +53,43 @@ def feature_matrix(
     sketch: Sketch, found: list[BlockCost], machine: Machine
 ) -> NDArray[np.float32]:
     """Features from terms: float32 of shape (P, S, F) for S blocks; see `FEATURE_NAMES`."""
-    out = np.empty((len(found[0].seconds), len(found), len(FEATURE_NAMES)), np.float32)
-    total = np.log2(np.sum([t.seconds for t in found], axis=0))
+    count = len(found[0].seconds)
+    out = np.empty((count, len(found), len(FEATURE_NAMES)), np.float32)
+    total = np.log2(np.sum([t.seconds for t in found], axis=0)).astype(np.float32)
+    by = np.log2([machine.registers, machine.l1_bytes, machine.l2_bytes, machine.lanes])
+    registers, l1, l2, lanes = by.astype(np.float32)
     for s, (block, t) in enumerate(zip(sketch.blocks, found, strict=True)):
         named = {"compute": t.compute, "finish": t.finish, "attached": t.attached,
-                 "chunks": t.chunks, "balance": t.balance, **t.extra}  # fmt: skip
-        traffic = {f"traffic_l{i + 1}": bytes_ for i, bytes_ in enumerate(t.traffic)}
-        log = {name: np.log2(v + 1.0) for name, v in (named | traffic).items()}
-        seconds = np.log2(t.seconds)
-        cycles, compute = seconds + np.log2(machine.clock_hz), log["compute"]
-        columns = [
-            *(log[name] for name in _PLAIN),
-            *(log[name] - cycles for name in _CYCLES),
-            *(log[name] - np.log2(machine.registers) for name in _IN_REGISTERS),
-            *(log[name] - log["accumulators"] for name in _PER_ACCUMULATOR),
-            *(log[name] - compute for name in _TRAFFIC),
-            *(log[f"footprint_{i}"] - np.log2(machine.l1_bytes) for i in _ACCESSES),
-            *(log[f"footprint_{i}"] - np.log2(machine.l2_bytes) for i in _ACCESSES),
-            log["scratch"] - np.log2(machine.l1_bytes),
-            log["guarded_loads"] - log["step_loads"],
-            log["s0_3"] - np.log2(machine.lanes),
-            seconds - total,
-            np.log2(block.dots.count if block.dots is not None else 1),
-        ]
-        for c, column in enumerate(columns):
-            out[:, s, c] = column
+                 "chunks": t.chunks, "balance": t.balance, **t.extra,
+                 **{f"traffic_l{i + 1}": moved for i, moved in enumerate(t.traffic)}}  # fmt: skip
+        log = np.empty((len(_TERMS), count), np.float32)
+        for row, name in zip(log, _TERMS, strict=True):
+            row[:] = named[name]
+        log += 1.0
+        np.log2(log, out=log)
+        seconds = np.log2(t.seconds).astype(np.float32)
+        columns = np.empty((len(FEATURE_NAMES), count), np.float32)
+        at = 0
+        for where, less in (
+            (_AT_PLAIN, None),
+            (_AT_CYCLES, seconds + np.float32(np.log2(machine.clock_hz))),
+            (_AT_IN_REGISTERS, registers),
+            (_AT_PER_ACCUMULATOR, log[_AT_ACCUMULATORS]),
+            (_AT_TRAFFIC, log[_AT_COMPUTE]),
+            (_AT_FOOTPRINTS, l1),
+            (_AT_FOOTPRINTS, l2),
+            (_AT_SCRATCH, l1),
+            (_AT_GUARDED, log[_AT_LOADS]),
+            (_AT_WIDTH, lanes),
+        ):
+            here = columns[at : at + len(where)]
+            here[:] = log[where]
+            if less is not None:
+                here -= less
+            at += len(where)
+        columns[at] = seconds - total
+        columns[at + 1] = np.log2(block.dots.count if block.dots is not None else 1)
+        out[:, s, :] = columns.T
     return out
 
 
@@ -106,3 +118,24 @@ FEATURE_NAMES: tuple[str, ...] = (
     "scratch_of_l1", "guarded_share", "width_of_lanes", "block_share", "points_per_step",
 )  # fmt: skip
 """Column names of the feature matrix: log2(1 + term), or the difference of two such numbers."""
+
+_TERMS = (
+    *_PLAIN,
+    *_CYCLES,
+    *_TRAFFIC,
+    *(f"footprint_{i}" for i in _ACCESSES),
+)
+"""Terms of which logarithms are taken, each once."""
+
+
+def _at(*names: str) -> NDArray[np.intp]:
+    return np.array([_TERMS.index(name) for name in names], np.intp)
+
+
+_AT_PLAIN, _AT_CYCLES, _AT_TRAFFIC = _at(*_PLAIN), _at(*_CYCLES), _at(*_TRAFFIC)
+_AT_IN_REGISTERS, _AT_PER_ACCUMULATOR = _at(*_IN_REGISTERS), _at(*_PER_ACCUMULATOR)
+_AT_FOOTPRINTS = _at(*(f"footprint_{i}" for i in _ACCESSES))
+_AT_SCRATCH, _AT_GUARDED, _AT_WIDTH = _at("scratch"), _at("guarded_loads"), _at("s0_3")
+_AT_ACCUMULATORS, _AT_COMPUTE, _AT_LOADS = (
+    _TERMS.index(name) for name in ("accumulators", "compute", "step_loads")
+)
