@@ -38,6 +38,8 @@ ALIKE = 4.0
 _TARGETS = 6
 """Of so many targets, the nearest first, records are looked up."""
 _ALIKE_WORKLOADS = 3
+_ENOUGH = 2
+"""Guests of a task's own workload beside which no alike ones are looked for."""
 _ALTERNATIVES = 32
 """Rows near what a record asks for, of which the draft model takes one."""
 _PARALLEL = 64
@@ -119,7 +121,7 @@ def guests(
     seen: set[tuple[int, int]] = set()
     space = SearchSpace.of(task)
     for stream in (_own_workload(task, history, device), _alike_workloads(task, history, device)):
-        sources = list(stream) if len(found) < most else []
+        sources = list(stream) if len(found) < min(_ENOUGH, most) else []
         lists = [_from(task, space, source, direct) for source in sources]
         for together in zip_longest(*lists):
             for guest in together:
