@@ -168,7 +168,7 @@ class _Judge:
         return np.full(len(batch), self.doubt)
 
 
-@pytest.mark.parametrize(("doubt", "source"), [(0.5, "transferred"), (1.5, "untuned")])
+@pytest.mark.parametrize(("doubt", "source"), [(0.5, "transferred"), (2.5, "untuned")])
 def test_the_champion_decides_at_the_low_end_of_what_it_holds_possible(monkeypatch, doubt, source):
     task = conv()
     there = on(task, "llvm -mcpu=x86-64-v4 -num-cores=2")

@@ -1,24 +1,27 @@
 """Whether a schedule from elsewhere is better than the draft's choice, before anybody measures it.
 
-Copied blindly, schedules of another machine are worse than what the draft model chooses: half of
-them are slower. So a guest has to win: by the learned model that the history keeps as its
-champion, even at the low end of what that holds possible; or, without one, by not being much
-slower than the draft's choice by the draft's own word, which errs by that much.
+Copied blindly, schedules of another machine are as often slower than what the draft model chooses
+as they are faster. So a guest has to win. By the learned model that the history keeps as its
+champion: with half a standard deviation against it, or, if it was measured on this device as
+another target's code, with a tenth in its favour. Or, without a champion, by not being much slower
+than the draft's choice by the draft's own word, which errs by more than that.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 
 from tilework.cache import BoundedCache
 from tilework.errors import TileworkError
-from tilework.model.base import Batch, CostModel
+from tilework.model.base import Batch, CostModel, Floats, Rows
 from tilework.model.draft import draft_of
 from tilework.model.drafted import Choice
 from tilework.record import History, ModelLog
 from tilework.space import SearchSpace
+from tilework.space.sketch import Sketch
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
@@ -33,6 +36,11 @@ LITTLE_TRUST = 1.1
 """As `TRUST_HERE`, of one that was best for another workload, or with fewer threads: no matter
 how its work divides."""
 _GUESTS = 6
+MEASURED_HERE = 1.1
+"""By so much the score of a guest counts for more that was measured on this device."""
+DOUBT = 0.5
+"""Standard deviations of its score that count against any other guest."""
+_LEAST_SCORE = 1e-3
 
 _MODELS: BoundedCache[str, CostModel | None] = BoundedCache(4)
 """By what their documents hash to."""
@@ -55,13 +63,21 @@ def transferred(
         device: that the code is for, if it is here.
         direct: leave out rewritten DAGs (Winograd).
     """
-    found = guests(task, history, device=device, most=_GUESTS, direct=direct)
+    model = champion(history, task.target)
+    score = None if model is None or draft is None else _Scores(model, task, draft)
+    found = guests(
+        task,
+        history,
+        device=device,
+        most=_GUESTS,
+        direct=direct,
+        judge=None if score is None else score.seconds,
+    )
     if not found:
         return None
     if draft is None:
         return _as_choice(found[0])
-    model = champion(history, task.target)
-    winner = _by_draft(task, found, draft) if model is None else _by(model, task, found, draft)
+    winner = _by_draft(task, found, draft) if score is None else score.best(found)
     return None if winner is None else _as_choice(winner)
 
 
@@ -98,22 +114,39 @@ def _trust(task: SearchTask, guest: Guest) -> float:
     return TRUST_HERE if guest.here else TRUST
 
 
-def _by(model: CostModel, task: SearchTask, found: list[Guest], draft: Choice) -> Guest | None:
-    """The guest that surely is faster than the draft's choice, by a learned model."""
-    places = [(draft.sketch_id, draft.row), *((g.sketch_id, g.row) for g in found)]
-    score, sure = np.zeros(len(places)), np.zeros(len(places))
-    space, room = SearchSpace.of(task), draft_of(task.target)
-    reference = draft.predicted_s
-    for number in sorted({sketch for sketch, _ in places}):
-        which = [i for i, (sketch, _) in enumerate(places) if sketch == number]
-        rows = np.array([places[i][1] for i in which], np.int32)
-        batch = Batch(task.workload_key, task.flops, space.sketch(number), rows, room, reference)
-        score[which] = model.predict(batch)
-        spread = getattr(model, "uncertainty", None)
-        sure[which] = 0.0 if spread is None else spread(batch)
-    low = score[1:] - sure[1:]
-    best = int(np.argmax(low))
-    return found[best] if low[best] > score[0] else None
+class _Scores:
+    """What a learned model says of a task's schedules, with the draft's choice as the measure."""
+
+    def __init__(self, model: CostModel, task: SearchTask, draft: Choice) -> None:
+        self._model, self._task, self._draft = model, task, draft
+
+    def _batch(self, sketch: Sketch, rows: Rows) -> Batch:
+        task = self._task
+        room, reference = draft_of(task.target), self._draft.predicted_s
+        return Batch(task.workload_key, task.flops, sketch, rows, room, reference)
+
+    def seconds(self, sketch: Sketch, rows: Rows) -> Floats:
+        """Numbers in proportion to the seconds that the model expects."""
+        return 1 / np.maximum(self._model.predict(self._batch(sketch, rows)), _LEAST_SCORE)
+
+    def best(self, found: Sequence[Guest]) -> Guest | None:
+        """The guest that surely is faster than the draft's choice, if one is."""
+        score, _ = self._one(self._draft.sketch_id, self._draft.row)
+        worth = [self._worth(guest) for guest in found]
+        best = int(np.argmax(worth))
+        return found[best] if worth[best] > score else None
+
+    def _worth(self, guest: Guest) -> float:
+        score, doubt = self._one(guest.sketch_id, guest.row)
+        return MEASURED_HERE * score if guest.here else score - DOUBT * doubt
+
+    def _one(self, sketch_id: int, row: Sequence[int]) -> tuple[float, float]:
+        """Score of a schedule, and its standard deviation."""
+        sketch = SearchSpace.of(self._task).sketch(sketch_id)
+        batch = self._batch(sketch, np.array([row], np.int32))
+        doubt = getattr(self._model, "uncertainty", None)
+        sure = 0.0 if doubt is None else float(doubt(batch)[0])
+        return float(self._model.predict(batch)[0]), sure
 
 
 def _as_choice(guest: Guest) -> Choice:

@@ -15,6 +15,7 @@ from itertools import zip_longest
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import TileworkError
@@ -44,7 +45,11 @@ _ALTERNATIVES = 32
 """Rows near what a record asks for, of which the draft model takes one."""
 _PARALLEL = 64
 _STRAY = 0.05
-"""What a row loses by the draft's word for each unit that it lies from what was asked for."""
+"""What a row loses by the judge's word for each unit that it lies from what was asked for."""
+
+
+Judge = Callable[[Sketch, Rows], NDArray[np.float64]]
+"""Seconds of a sketch's rows, or numbers in proportion to them."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,7 @@ def guests(
     device: DeviceIdentity | None = None,
     most: int = 8,
     direct: bool = False,
+    judge: Judge | None = None,
 ) -> list[Guest]:
     """The best schedules of other targets and of alike workloads, mapped into the task's space.
 
@@ -116,13 +122,15 @@ def guests(
             measured on others.
         most: so many at most, no two of them the same program.
         direct: leave out rewritten DAGs (Winograd).
+        judge: says which of the rows near what a record asks for is taken; the draft if None.
     """
+    judge = draft_of(task.target).seconds if judge is None else judge
     found: list[Guest] = []
     seen: set[tuple[int, int]] = set()
     space = SearchSpace.of(task)
     for stream in (_own_workload(task, history, device), _alike_workloads(task, history, device)):
         sources = list(stream) if len(found) < min(_ENOUGH, most) else []
-        lists = [_from(task, space, source, direct) for source in sources]
+        lists = [_from(task, space, source, direct, judge) for source in sources]
         for together in zip_longest(*lists):
             for guest in together:
                 if guest is None or len(found) >= most:
@@ -262,7 +270,9 @@ def _task_of(history: WorkloadLog, key: str) -> SearchTask | None:
 # --- into the task's space -------------------------------------------------------------------
 
 
-def _from(task: SearchTask, space: SearchSpace, source: _Source, direct: bool) -> list[Guest]:
+def _from(
+    task: SearchTask, space: SearchSpace, source: _Source, direct: bool, judge: Judge
+) -> list[Guest]:
     """A guest of each record whose row is a schedule, in order."""
     try:
         there = SearchSpace.of(source.task)
@@ -280,9 +290,9 @@ def _from(task: SearchTask, space: SearchSpace, source: _Source, direct: bool) -
         target = _counterpart(sketch, space.sketches, direct)
         if target is None:
             continue
-        found = _fitted(sketch, target, row)
-        if found is not None:
-            best, seconds = found
+        best = _fitted(sketch, target, row, judge)
+        if best is not None:
+            seconds = float(draft_of(task.target).seconds(target, best[None])[0])
             decisions = tuple(int(d) for d in best)
             out.append(
                 Guest(
@@ -307,13 +317,12 @@ def _counterpart(source: Sketch, sketches: Sequence[Sketch], direct: bool) -> Sk
     return None if least == math.inf else allowed[gaps.index(least)]
 
 
-def _fitted(source: Sketch, target: Sketch, row: Rows) -> tuple[Rows, float] | None:
-    """What of the rows near a source's row the draft model takes, and its seconds."""
+def _fitted(source: Sketch, target: Sketch, row: Rows, judge: Judge) -> Rows | None:
+    """What of the rows near a source's row the judge takes."""
     near = alternatives(source, target, row, _ALTERNATIVES)
     if not len(near.rows):
         return None
     rows, cost = near.rows, near.cost
-    draft = draft_of(target.target)
     if source.target.num_cores != target.target.num_cores:
         for decision in target.decisions:
             if decision.kind == "parallel":
@@ -322,13 +331,12 @@ def _fitted(source: Sketch, target: Sketch, row: Rows) -> tuple[Rows, float] | N
                 fine = target.valid(options)
                 cost = np.concatenate([cost, np.repeat(cost, len(decision.choices))[fine]])
                 rows = np.concatenate([rows, options[fine]])
-                few = np.argsort(_worth(draft.seconds(target, rows), cost), kind="stable")
+                few = np.argsort(_worth(judge(target, rows), cost), kind="stable")
                 rows, cost = rows[few[:_PARALLEL]], cost[few[:_PARALLEL]]
-    seconds = draft.seconds(target, rows)
-    best = int(np.argmin(_worth(seconds, cost)))
-    return rows[best], float(seconds[best])
+    taken: Rows = rows[int(np.argmin(_worth(judge(target, rows), cost)))]
+    return taken
 
 
 def _worth(seconds: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """What counts among rows near what was asked for: the draft's word, and how near they are."""
+    """What counts among rows near what was asked for: the judge's word, and how near they are."""
     return seconds * (1 + _STRAY * cost)
