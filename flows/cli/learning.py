@@ -27,7 +27,7 @@ def retrain(
     stores: Stores = None,
     most: Annotated[
         int, typer.Option("--most", min=100, help="Records to learn from at most.")
-    ] = 60_000,
+    ] = 40_000,
     grown: Annotated[
         float,
         typer.Option("--grown", min=0.0, help="Only if the stores grew by this share, like 0.2."),
@@ -76,7 +76,7 @@ def evaluate_transfer(
     ] = False,
     most: Annotated[
         int, typer.Option("--most", min=100, help="Records to learn from at most.")
-    ] = 40_000,
+    ] = 20_000,
     json: options.Json = False,
 ) -> None:
     """Leave out each target of a store in turn: what are the others' records worth there?

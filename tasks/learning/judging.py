@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.learning.material import Material, Taught
-from tasks.learning.trees import trained
-from tilework.model import CostModel, CostModelError, Observation
+from tasks.learning.trees import of_some, trained
+from tilework.model import CostModel, CostModelError, Observation, XGBModel
 from tilework.model.judge import Case, by_target, interval, top_k
 
 FOLDS = 4
@@ -60,6 +60,7 @@ class Trial:
 
 def tried(
     material: Material,
+    memory: XGBModel,
     champion: CostModel | None,
     seen: NDArray[np.uint64],
     tell: Tell,
@@ -68,6 +69,7 @@ def tried(
 
     Args:
         material: what there is to learn.
+        memory: remembers all of it (`tasks.learning.trees.remembering`).
         champion: the model in use, if it can be read.
         seen: the programs that it has learnt from.
         tell: gets a line for each step.
@@ -76,13 +78,17 @@ def tried(
     cases: list[Case] = []
     for number, held in enumerate(parts):
         tell(f"judging on held-out tasks, part {number + 1} of {len(parts)}")
-        model = trained(all_of(t for t in material.taught if t.group not in held))
+        model = of_some(memory, (t for t in material.taught if t.group not in held))
         cases += cases_of((t for t in material.taught if t.group in held), {"model": model})
     against, note = _against(material, champion, seen, tell)
-    return Trial(tuple(cases), tuple(against), tuple(without_target(material, parts, tell)), note)
+    return Trial(
+        tuple(cases), tuple(against), tuple(without_target(material, memory, parts, tell)), note
+    )
 
 
-def without_target(material: Material, parts: Sequence[frozenset[str]], tell: Tell) -> list[Case]:
+def without_target(
+    material: Material, memory: XGBModel, parts: Sequence[frozenset[str]], tell: Tell
+) -> list[Case]:
     """Cases of targets that the model has not seen, of tasks that it has not seen either.
 
     Each target is judged on some parts of the workloads, the next one on the next: so many that
@@ -97,11 +103,10 @@ def without_target(material: Material, parts: Sequence[frozenset[str]], tell: Te
         tell(f"judging without {target}")
         for place in range(several):
             held = parts[(number * several + place) % len(parts)]
-            model = trained(
-                all_of(t for t in material.taught if t.target != target and t.group not in held)
-            )
-            rest = (t for t in material.taught if t.target == target and t.group in held)
-            found += cases_of(rest, {"model": model})
+            rest = (t for t in material.taught if t.target != target and t.group not in held)
+            model = of_some(memory, rest)
+            asked = (t for t in material.taught if t.target == target and t.group in held)
+            found += cases_of(asked, {"model": model})
     return found
 
 

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.model import Observation
-from tilework.model.base import Batch
 from tilework.search.corpus import Lesson, lessons
 from tilework.travel.likeness import shape_of
 
 if TYPE_CHECKING:
     from storage import RecordStore
 
-MOST = 60_000
+MOST = 40_000
 """Records that a model learns from at most: which ones is decided before features are computed."""
 
 
@@ -141,16 +140,11 @@ def kind_of(target: str) -> str:
 def _taught(lesson: Lesson) -> Taught:
     best = min((float(o.batch.draft_s.min()) for o in lesson.observations), default=1.0)
     observations = tuple(
-        replace(o, batch=_referred(o.batch, best)) for o in lesson.observations if len(o.batch)
+        replace(o, batch=o.batch.referred(best)) for o in lesson.observations if len(o.batch)
     )
     where = f"{lesson.target}\n{lesson.device}\n{lesson.workload_key}"
     programs = tuple(_names(where, o) for o in observations)
     return Taught(lesson, observations, programs, _group(lesson.document))
-
-
-def _referred(batch: Batch, reference_s: float) -> Batch:
-    """The batch with what counts as the draft's best; what was computed of it is kept."""
-    return batch.referred(reference_s)
 
 
 def _names(where: str, observation: Observation) -> NDArray[np.uint64]:
@@ -190,7 +184,5 @@ def _first_of_each(one: Taught, seen: set[int]) -> Taught:
 
 def _part(observation: Observation, where: NDArray[np.intp]) -> Observation:
     """Some of the rows; what was computed of them is kept."""
-    batch = observation.batch
-    part = batch.take(where)
     order = None if observation.order is None else observation.order[where]
-    return Observation(part, observation.latency_s[where], order)
+    return Observation(observation.batch.take(where), observation.latency_s[where], order)

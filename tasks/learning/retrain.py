@@ -135,10 +135,11 @@ def _retrain(
                 return Retrained(kind, place, before=before, skipped=why, notes=notes)
     champion, parent, problem = _champion(models, before)
     seen = models.seen(before) if champion is not None else np.zeros(0, np.uint64)
-    trial = tried(material, champion, seen, tell)
+    memory = trees.remembering(o for one in material.taught for o in one.observations)
+    trial = tried(material, memory, champion, seen, tell)
     said = verdict(trial, parent, before)
     tell(f"training on {len(material)} records of {len(material.targets)} targets")
-    model = trees.trained([o for one in material.taught for o in one.observations])
+    model = trees.of_some(memory, material.taught)
     if not model.trained:
         why = f"too few of {len(material)} records are valid: nothing can be trained"
         return Retrained(kind, place, before=before, skipped=why, notes=notes)

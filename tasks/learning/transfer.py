@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from tasks.learning.judging import FOLDS, Tell, all_of, cases_of, folds, standing
+from tasks.learning.judging import FOLDS, Tell, cases_of, folds, standing
 from tasks.learning.material import Material, Taught, gather, kind_of, rows_of
-from tasks.learning.trees import trained
+from tasks.learning.trees import of_some, remembering
 from tasks.patience import patiently
 from tasks.stores import open_store
 from tilework.errors import StoreError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 KIND = "transfers"
 """Of the documents: the last report of each kind of machine."""
-MOST = 40_000
+MOST = 20_000
 """Records that all models together learn from: there are many models."""
 RANKERS = ("draft", "others", "own", "both")
 """Names of the rankers, as tables have them."""
@@ -203,14 +203,15 @@ def _evaluate(
 def _rows(material: Material, subjects: Sequence[_Subject], tell: Tell) -> list[Transfer]:
     cases: dict[_Subject, list[Case]] = {subject: [] for subject in subjects}
     parts = folds(material, FOLDS)
+    memory = remembering(o for one in material.taught for o in one.observations)
     for number, held in enumerate(parts):
         tell(f"leaving out tasks, part {number + 1} of {len(parts)}")
         rest = [one for one in material.taught if one.group not in held]
-        both = trained(all_of(rest))
+        both = of_some(memory, rest)
         for subject in subjects:
             tell(f"leaving out {subject.what} {subject.name}")
-            own = trained(all_of(one for one in rest if subject.owns(one)))
-            others = trained(all_of(one for one in rest if not subject.owns(one)))
+            own = of_some(memory, (one for one in rest if subject.owns(one)))
+            others = of_some(memory, (one for one in rest if not subject.owns(one)))
             asked = [one for one in material.taught if one.group in held and subject.owns(one)]
             cases[subject] += cases_of(asked, {"others": others, "own": own, "both": both})
     return [_row(subject.what, subject.name, cases[subject]) for subject in subjects]
