@@ -215,7 +215,8 @@ def trials_needed(
 def chosen_tasks(world: World, count: int) -> list[SearchTask]:
     """So many of the tasks, evenly by their operations."""
     tasks = sorted(world.replay.tasks, key=lambda t: (t.flops, t.workload_key))
-    return [tasks[(2 * i + 1) * len(tasks) // (2 * count)] for i in range(min(count, len(tasks)))]
+    few = min(count, len(tasks))
+    return [tasks[(2 * i + 1) * len(tasks) // (2 * few)] for i in range(few)]
 
 
 # --- knowledge of other targets ------------------------------------------------------------------

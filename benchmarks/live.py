@@ -30,7 +30,7 @@ from functools import cached_property
 from pathlib import Path
 
 from _dataset import tasks_of
-from _live import Measurers, Search, ansor, finals, ours, take_turns, trials_to
+from _live import Measurers, Search, ansor, ours, reference, take_turns, trials_to
 
 from storage import RecordStore
 from storage.models import Card
@@ -110,7 +110,7 @@ def baseline(args: argparse.Namespace, until: float) -> None:
         with Measurers(target) as measurers:
             done = take_turns(searches, measurers, goal, until)
         if done:
-            finals(searches, known, args.work, target)
+            reference(searches, known, args.work, target)
         spent = time.monotonic() - began
         print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
         if not done:
@@ -131,7 +131,7 @@ def report_baseline(args: argparse.Namespace) -> dict[str, object]:
         searches = [s for s in baseline_searches(args, name, task) if s.course()]
         if not searches:
             continue
-        best = finals(searches, known, args.work, Target(args.target))
+        best = reference(searches, known, args.work, Target(args.target))
         row: dict[str, object] = {"best_us": 1e6 * best}
         line = f"{name:24s} {1e6 * best:8.1f}"
         for arm in args.arms:
@@ -163,13 +163,11 @@ def _spread(values: Sequence[float], short: int) -> str:
 
 
 def transfer_searches(args: argparse.Namespace, name: str, task: SearchTask) -> list[Search]:
-    """Pairs of searches of a layer, from scratch and with records of other targets."""
+    """Searches of a layer from scratch, and with records of another target and a model."""
     work = args.work / _folder(task.target)
-    return [
-        ours(arm, name, task, seed, args.scratch, work)
-        for seed in range(args.seeds)
-        for arm in (SCRATCH, WITH)
-    ]
+    scratch = [ours(SCRATCH, name, task, s, args.scratch, work) for s in range(args.scratch_seeds)]
+    limit = args.scratch // 4  # a transfer that needs more has failed
+    return scratch + [ours(WITH, name, task, s, limit, work) for s in range(args.seeds)]
 
 
 def transfer(args: argparse.Namespace, until: float) -> None:
@@ -185,7 +183,7 @@ def transfer(args: argparse.Namespace, until: float) -> None:
         with Measurers(target) as measurers:
             done = take_turns(own, measurers, lambda _: 0.0, until)
             if done:
-                goal = NEAR * finals(own, [], args.work / _folder(target), target)
+                goal = NEAR * reference(own, [], args.work / _folder(target), target)
                 for search in others:
                     if not search.course():
                         knowledge.give(search.store)
@@ -265,7 +263,10 @@ def teach(args: argparse.Namespace, until: float) -> None:
 def report_transfer(args: argparse.Namespace) -> dict[str, object]:
     """Trials with and without transfer, and the ratio, pair by pair."""
     print(f"trials until 95 % of the best of {args.scratch} trials from scratch, {args.to}")
-    print(f"{'layer':24s} {'best us':>8s} {'from scratch':>18s} {'with transfer':>18s}  share")
+    print(
+        f"{'layer':24s} {'best us':>8s} {'from scratch':>18s} {'with transfer':>24s}  share"
+        "  best of the first 16, each search"
+    )
     table: dict[str, object] = {}
     shares = []
     for name, task in layers(args.to, args.layers).items():
@@ -273,25 +274,29 @@ def report_transfer(args: argparse.Namespace) -> dict[str, object]:
         scratch = [s for s in searches if s.arm == SCRATCH and len(s.course()) >= s.limit]
         if not scratch:
             continue
-        best = finals(scratch, [], args.work / _folder(Target(args.to)), Target(args.to))
-        pairs = []
-        for seed in range(args.seeds):
-            courses = {s.arm: s.course() for s in searches if s.seed == seed}
-            if not courses[SCRATCH] or not courses[WITH]:
-                continue
-            needed = trials_to(courses[SCRATCH], NEAR * best)
-            found = trials_to(courses[WITH], NEAR * best)
-            pairs.append((needed or args.scratch, found or len(courses[WITH]), found is not None))
-        if not pairs:
+        best = reference(scratch, [], args.work / _folder(Target(args.to)), Target(args.to))
+        courses = {arm: [s.course() for s in searches if s.arm == arm] for arm in (SCRATCH, WITH)}
+        courses = {arm: [c for c in found if c] for arm, found in courses.items()}
+        if not courses[WITH]:
             continue
-        share = [b / a for a, b, _ in pairs]
+        needed = {
+            arm: [trials_to(c, NEAR * best) for c in found] for arm, found in courses.items()
+        }
+        without = [n or args.scratch for n in needed[SCRATCH]]
+        trials = [n or len(c) for n, c in zip(needed[WITH], courses[WITH], strict=True)]
+        missed = needed[WITH].count(None)
+        share = [n / statistics.median(without) for n in trials]
         shares += share
-        table[name] = {"pairs": pairs, "share": share}
+        ends = [min(c) for c in courses[WITH]]
+        table[name] = {
+            "best_us": 1e6 * best, "scratch": without, "transfer": trials, "missed": missed,
+            "ends_us": [1e6 * e for e in ends], "share": share,
+        }  # fmt: skip
+        first = [min(c[:16]) / best for found in courses.values() for c in found]
         print(
-            f"{name:24s} {1e6 * best:8.1f} "
-            f"{_spread([p[0] for p in pairs], 0):>18s} "
-            f"{_spread([p[1] for p in pairs], sum(not p[2] for p in pairs)):>18s}  "
-            f"{statistics.median(share):.2f}"
+            f"{name:24s} {1e6 * best:8.1f} {_spread(without, needed[SCRATCH].count(None)):>18s} "
+            f"{_spread(trials, missed):>24s}  {statistics.median(share):.2f}"
+            f"  {' '.join(f'{f:.2f}' for f in first)}"
         )
     if shares:
         print(f"share: median {statistics.median(shares):.3f}, worst {max(shares):.3f}")
@@ -314,6 +319,7 @@ def main() -> None:
     )
     parser.add_argument("--to", default="llvm -mcpu=x86-64-v3 -num-cores=1")
     parser.add_argument("--source", nargs="*", type=Path, default=[], help="stores to learn from")
+    parser.add_argument("--scratch-seeds", type=int, default=1, help="searches from scratch")
     parser.add_argument("--scratch", type=int, default=1000, help="trials from scratch")
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="then stop, to go on later"
