@@ -14,7 +14,10 @@ from flows.automations import AutomationsError, apply_automations, read_file, wi
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 ROOT = Path(__file__).parents[2]
-FLOWS = {"tune-network", "tune-zoo", "compile-release", "canary", "maintain-store"}
+FLOWS = {
+    "tune-network", "tune-zoo", "compile-release", "canary", "maintain-store", "retrain",
+    "evaluate-transfer",
+}  # fmt: skip
 
 
 def by_name(block_id=""):
