@@ -40,6 +40,8 @@ ALL_STEPS = 4096
 """Single-decision changes that a step of the coordinate descent scores: all of most sketches."""
 HINTS = 3
 """What was best on other devices takes at most so many places of a batch."""
+GUESTS_EACH = 3
+"""Guests of one target and device, at most: the best measured there, then the next ones."""
 CREDIBLE = 1.15
 """Largest predicted throughput, relative to the best measured, that a score believes."""
 
@@ -107,7 +109,7 @@ class SketchPolicy:
             return self.space.empty()
         if SearchSpace.of(task).sketches != self.space.sketches:
             return self.space.empty()
-        found = guests(task, history, device=self.device, most=most)
+        found = guests(task, history, device=self.device, most=most, each=GUESTS_EACH)
         pools = [self.space.pool(guest.sketch_id, [guest.row]) for guest in found]
         return concatenate([self.space.empty(), *pools]).unique()
 
@@ -205,11 +207,14 @@ class SketchPolicy:
         hints = self.hinted(history).without(np.concatenate([known.keys, certain.key]))
         room = min(HINTS, max(1, count // 4), count - len(certain))
         certain = concatenate([certain, self._scored(hints.take(slice(0, room)), known, trust)])
+        others = self.space.empty()
         if not len(known):  # later ones would be candidates like any others
             room = max(0, min(count // 2, count - len(certain)))
             others = self.guests(history).without(certain.key).take(slice(0, room))
             certain = concatenate([certain, self._scored(others, known, trust)])
         batch = self._batch(found, near, certain, count, trust if len(known) else 0.0)
+        guest = np.isin(batch.key, others.key)
+        batch = concatenate([batch.take(guest), batch.take(~guest)])  # measured somewhere: first
         others = found.without(batch.key).best(reserves if len(batch) == count else 0)
         return self._candidates(concatenate([batch, others]), model_id)
 

@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 from tilework.cache import BoundedCache
 from tilework.errors import TileworkError
 from tilework.model.draft import draft_of
-from tilework.record import Catalogue, History, Purpose, Record, WorkloadLog
+from tilework.record import (
+    Catalogue,
+    History,
+    Purpose,
+    Record,
+    WorkloadLog,
+    by_device,
+    contenders,
+)
 from tilework.space import SearchSpace, space_of
 from tilework.space.decision import Rows
 from tilework.space.sketch import Sketch
@@ -105,6 +113,7 @@ def guests(
     *,
     device: DeviceIdentity | None = None,
     most: int = 8,
+    each: int = 1,
     direct: bool = False,
     judge: Judge | None = None,
 ) -> list[Guest]:
@@ -121,6 +130,8 @@ def guests(
         device: that they are for, if it is here: what was measured on it comes before what was
             measured on others.
         most: so many at most, no two of them the same program.
+        each: so many of one workload, target and device at most: where it is 1, what other targets
+            hold is not read to its end.
         direct: leave out rewritten DAGs (Winograd).
         judge: says which of the rows near what a record asks for is taken; the draft if None.
     """
@@ -128,7 +139,10 @@ def guests(
     found: list[Guest] = []
     seen: set[tuple[int, int]] = set()
     space = SearchSpace.of(task)
-    for stream in (_own_workload(task, history, device), _alike_workloads(task, history, device)):
+    for stream in (
+        _own_workload(task, history, device, each),
+        _alike_workloads(task, history, device),
+    ):
         sources = list(stream) if len(found) < min(_ENOUGH, most) else []
         lists = [_from(task, space, source, direct, judge) for source in sources]
         for together in zip_longest(*lists):
@@ -170,7 +184,7 @@ def _targets(task: SearchTask, texts: Iterable[str]) -> list[Target]:
 
 
 def _own_workload(
-    task: SearchTask, history: History, device: DeviceIdentity | None
+    task: SearchTask, history: History, device: DeviceIdentity | None, each: int
 ) -> list[_Source]:
     """The task's workload on other targets: those measured on this device first, then the nearest.
 
@@ -185,7 +199,7 @@ def _own_workload(
         where = list(task.target.relatives())
     found = []
     for target in where:
-        records = _decided(history.hints(key, str(target), None), device)
+        records = _decided(_bests(history, key, str(target), each), device)
         if records:
             found.append(_Source(replace(task, target=target), records, "", device))
     return sorted(found, key=lambda source: not source.here(source.records[0]))
@@ -231,6 +245,20 @@ def _alike_workloads(
                 break
         if taken >= _ALIKE_WORKLOADS:
             return
+
+
+def _bests(history: History, key: str, target: str, each: int) -> list[Record]:
+    """The best records of each device: one, or up to ``each`` programs of each."""
+    if each == 1:
+        return history.hints(key, target, None)
+    out = []
+    for rows in by_device(contenders(history.of(key, target))):
+        ranked = sorted(rows, key=lambda r: (r.latency_s or math.inf, r.record_id))
+        programs: dict[tuple[int, tuple[int, ...]], Record] = {}
+        for record in ranked:
+            programs.setdefault((record.sketch_id, record.decisions), record)
+        out += list(programs.values())[:each]
+    return out
 
 
 def _decided(records: Sequence[Record], device: DeviceIdentity | None) -> tuple[Record, ...]:
