@@ -24,7 +24,7 @@ from storage.uris import shown
 from tilework.errors import StoreBusy, StoreError
 from tilework.version import __version__
 
-_STALE_S = 86_400.0
+_STALE_S = 60.0
 """Temporary files this old belong to no installation that is still going on."""
 
 
@@ -141,7 +141,8 @@ def install(offered: Offer) -> bool:
     older = (folder / file).exists()
     try:
         place.remove(file + SUFFIX)  # what is not signed at the moment is said to be so
-        place.write(file, offered.content)
+        if not place.create(file, offered.content):  # which leaves nothing behind when killed
+            place.write(file, offered.content)
         if offered.signature:
             place.write(file + SUFFIX, offered.signature)
     except StoreError as error:
@@ -251,7 +252,7 @@ def _signature_of(text: str) -> bytes:
 
 
 def _sweep(folder: Path) -> None:
-    """Removes what installations left that were killed long ago."""
+    """Removes what installations left that were killed while they replaced a package."""
     with contextlib.suppress(OSError):
         for path in folder.glob(".*"):
             if path.is_file() and time.time() - path.stat().st_mtime > _STALE_S:
