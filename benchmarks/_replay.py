@@ -125,7 +125,8 @@ def ours(
     history, space = knowledge.history(task.target.kind), world.space_of(task)
     policy = RecordedPolicy(
         task,
-        champion(history, task.target, space, seed) or XGBModel(seed),
+        XGBModel(seed),
+        starter=champion(history, task.target, space, seed),
         seed=seed,
         params=PolicyParams(population=1024),
         space=space,

@@ -44,7 +44,7 @@ class Plan(Protocol):
 
     @property
     def seed(self) -> int:
-        """Of the fits that go on from the model."""
+        """Of every random choice."""
 
     @property
     def extend(self) -> bool:

@@ -31,16 +31,32 @@ def session(history):
     return TuningSession([TASK], None, options, history, run_id="run", space_of=space_of)
 
 
-def test_a_session_begins_with_the_champion_and_goes_on_from_it(document):
+def test_the_champion_chooses_a_first_batch_and_no_other(document):
     history = MemoryHistory()
-    assert not session(history).model.trained
+    assert session(history).starter is None
     history.keep_champion("llvm", document)
     begun = session(history)
-    assert begun.model.model_id == XGBModel.from_json(document).model_id
-    run_round(begun, begun.next_task(), FakeMeasurer())
-    assert begun.model.model_id != XGBModel.from_json(document).model_id
-    proposed = {r.model_id for r in history.read()}
-    assert XGBModel.from_json(document).model_id in proposed
+    champion = XGBModel.from_json(document).model_id
+    assert begun.starter is not None and begun.starter.model_id == champion
+    assert not begun.model.trained
+    for batch in range(2):
+        run_round(begun, begun.next_task(), FakeMeasurer())
+        proposed = {r.model_id for r in history.read() if r.round == batch}
+        assert (proposed == {champion}) is (batch == 0)
+    assert champion not in begun.model.model_id
+
+
+def test_a_run_that_goes_on_proposes_the_same_with_a_champion(document):
+    whole, halves = MemoryHistory(), MemoryHistory()
+    for history in (whole, halves):
+        history.keep_champion("llvm", document)
+    begun = session(whole)
+    for _ in range(2):
+        run_round(begun, begun.next_task(), FakeMeasurer())
+    for _ in range(2):
+        begun = session(halves)
+        run_round(begun, begun.next_task(), FakeMeasurer())
+    assert [r.decisions for r in whole.read()] == [r.decisions for r in halves.read()]
 
 
 @pytest.mark.parametrize("broken", ["format", "columns", "text"])
@@ -54,4 +70,4 @@ def test_a_champion_that_cannot_be_used_is_a_warning(document, broken):
     history.keep_champion("llvm", json.dumps(facts) if broken != "text" else document[:-9])
     with pytest.warns(UserWarning, match="the search begins without a model"):
         begun = session(history)
-    assert not begun.model.trained
+    assert begun.starter is None
