@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage import RecordStore
-from tilework.model import Batch, Observation, XGBModel, XGBParams
+from tilework.model import Observation, XGBModel, XGBParams
 from tilework.model.judge import Case, Fold, folds, weights
 from tilework.search.corpus import Lesson, lessons
 from tilework.travel.likeness import shape_of
@@ -55,15 +56,12 @@ class Subject:
     def of(cls, lesson: Lesson) -> Subject:
         """A lesson with its features and the draft's seconds computed."""
         for observation in lesson.observations:
-            _ = observation.batch.features
+            _ = observation.batch.features, observation.batch.block_s
         latency = np.concatenate([o.latency_s for o in lesson.observations])
         draft = np.concatenate([o.batch.draft_s for o in lesson.observations])
-        shape = shape_of(lesson.document)
+        shape, best = shape_of(lesson.document), float(draft.min())
         like = tuple(shape)[:3] if shape else (lesson.workload_key,)
-        judged = tuple(
-            replace(o, batch=_cached(replace(o.batch, reference_s=float(draft.min())), o.batch))
-            for o in lesson.observations
-        )
+        judged = tuple(replace(o, batch=o.batch.referred(best)) for o in lesson.observations)
         return cls(replace(lesson, observations=judged), latency, draft, like)
 
     @property
@@ -71,27 +69,18 @@ class Subject:
         """Workload key and target."""
         return self.lesson.workload_key, str(self.lesson.target)
 
-    def some(self, keep: NDArray[np.intp]) -> list[Observation]:
-        """Observations of the rows at some positions."""
+    def some(self, count: int, seed: int) -> list[Observation]:
+        """Observations of so many rows, drawn at random; always the same for a seed."""
+        name = zlib.crc32(repr(self.pair).encode())
+        drawn = np.random.default_rng([seed, name]).permutation(len(self.latency_s))[:count]
         found, start = [], 0
         for o in self.lesson.observations:
-            where = keep[(keep >= start) & (keep < start + len(o.batch))] - start
+            where = np.sort(drawn[(drawn >= start) & (drawn < start + len(o.batch))]) - start
             start += len(o.batch)
             if len(where):
-                batch = replace(o.batch, rows=o.batch.rows[where])
                 order = None if o.order is None else o.order[where]
-                found.append(
-                    Observation(_cached(batch, o.batch, where), o.latency_s[where], order)
-                )
+                found.append(Observation(o.batch.take(where), o.latency_s[where], order))
         return found
-
-
-def _cached(batch: Batch, full: Batch, where: NDArray[np.intp] | None = None) -> Batch:
-    """A batch of some rows of another, with what was computed of them."""
-    for name in ("features", "draft_s", "block_s"):
-        values = getattr(full, name)
-        vars(batch)[name] = values if where is None else values[where]
-    return batch
 
 
 def read_subjects(path: Path) -> list[Subject]:
@@ -118,28 +107,40 @@ class Ranker:
         others: whether it learns from other targets.
         own: rows a task of the held-out target that it learns from, of networks not judged.
         params: of the model; None: the analytic draft.
+        onward: name of an earlier ranker whose model it goes on from, as a session does that
+            begins with a stored model.
     """
 
     name: str
     others: bool = False
     own: int = 0
     params: XGBParams | None = None
+    onward: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model for a fold, and how long it took to train."""
+    """A model for a fold, and how long it took to train; without a model, the draft."""
 
-    score: Callable[[Subject], NDArray[np.float64]]
+    model: XGBModel | None = None
     records: int = 0
     seconds: float = 0.0
 
+    def score(self, subject: Subject) -> NDArray[np.float64]:
+        """Of every row of a subject."""
+        if self.model is None:
+            return -np.log(subject.draft_s)
+        found = [self.model.predict(o.batch) for o in subject.lesson.observations]
+        return np.concatenate(found)
 
-def _drafted(subject: Subject) -> NDArray[np.float64]:
-    return -np.log(subject.draft_s)
 
-
-def train(ranker: Ranker, others: Iterable[Subject], own: Iterable[Subject], seed: int) -> Trained:
+def train(
+    ranker: Ranker,
+    others: Iterable[Subject],
+    own: Iterable[Subject],
+    seed: int,
+    start: XGBModel | None = None,
+) -> Trained:
     """Train one ranker.
 
     Args:
@@ -147,31 +148,22 @@ def train(ranker: Ranker, others: Iterable[Subject], own: Iterable[Subject], see
         others: subjects of other targets that may be learnt from.
         own: subjects of the held-out target of which some rows may be.
         seed: of the model, and of the choice of rows.
+        start: the model that it goes on from.
     """
     if ranker.params is None:
-        return Trained(_drafted)
+        return Trained()
     observed = [o for s in others if ranker.others for o in s.lesson.observations]
-    for subject in own if ranker.own else ():
-        rng = np.random.default_rng([seed, len(subject.latency_s), hash_of(subject.pair)])
-        observed += subject.some(np.sort(rng.permutation(len(subject.latency_s))[: ranker.own]))
-    model = XGBModel(seed, ranker.params)
+    observed += [o for s in own if ranker.own for o in s.some(ranker.own, seed)]
     began = time.process_time()
+    if start is None:
+        model = XGBModel(seed, ranker.params)
+    else:
+        model = XGBModel.from_json(start.to_json(), seed, ranker.params)
     for observation in observed:
         model.observe(observation)
     model.fit()
     spent = time.process_time() - began
-
-    def score(subject: Subject) -> NDArray[np.float64]:
-        return np.concatenate([model.predict(o.batch) for o in subject.lesson.observations])
-
-    return Trained(score, sum(len(o.batch) for o in observed), spent)
-
-
-def hash_of(pair: tuple[str, str]) -> int:
-    """A number that stands for a workload on a target, the same in every process."""
-    import zlib
-
-    return zlib.crc32(repr(pair).encode())
+    return Trained(model, sum(len(o.batch) for o in observed), spent)
 
 
 # --- judging -----------------------------------------------------------------------------------
@@ -213,7 +205,10 @@ def judge(
         held = {s.like for s in test}
         others = [s for s in map(by_pair.__getitem__, fold.train) if s.like not in held]
         own = [s for s in (by_pair[key, fold.target] for key in fold.own) if s.like not in held]
-        models = {ranker.name: train(ranker, others, own, seed) for ranker in rankers}
+        models: dict[str, Trained] = {}
+        for ranker in rankers:
+            start = models[ranker.onward].model if ranker.onward else None
+            models[ranker.name] = train(ranker, others, own, seed, start)
         for name, model in models.items():
             out.training.setdefault(name, []).append((model.records, model.seconds))
         for subject in test:

@@ -81,7 +81,7 @@ def test_rankers_are_judged_on_what_is_held_out(dataset, tmp_path):
     tables = found["targets"]
     assert list(tables) == ["top-1", "top-5", "pairs"]
     for metric, rankers in tables.items():
-        assert {"draft", "transfer", "own, no transfer"} <= set(rankers)
+        assert {"draft", "transfer", "own, 64", "transfer, own 64"} <= set(rankers)
         for ranker, row in rankers.items():
             assert list(row) == ["v2 x1", "v3 x1", "mean"], (metric, ranker)
             assert all(0 < value <= 1 for values in row.values() for value in values)
