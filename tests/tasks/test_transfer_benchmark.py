@@ -21,7 +21,7 @@ ROWS = 24
 
 def run(script, *options):
     command = [sys.executable, str(SCRIPTS / script), *map(str, options)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=900)
 
 
 def told(done):
