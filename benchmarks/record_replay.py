@@ -58,6 +58,8 @@ length."""
 
 WILD = 16.0
 """A row of so few samples and so many times the median is not written: it says nothing."""
+BRIEF, APART = 6, 1.5
+"""Nor is one of fewer samples of which the slowest is so many times the fastest."""
 
 
 class TaskRecording:
@@ -227,8 +229,9 @@ def _shortened(records: Iterable[Record]) -> list[Record]:
     measured = best_measured(records)
     ran = [r.latency_s for r in measured if r.latency_s is not None]
     wild = WILD * float(np.median(ran)) if ran else math.inf
-    kept = [r for r in measured if len(r.latency_samples) >= FEW or (r.latency_s or 0) <= wild]
-    rows = sorted(kept, key=lambda r: (r.created_at, r.record_id))
+    rows = sorted(
+        filter(lambda r: _settled(r, wild), measured), key=lambda r: (r.created_at, r.record_id)
+    )
     name = hashlib.sha256(f"{rows[0].target} {rows[0].workload_key}".encode()).hexdigest()[:12]
     return [
         replace(
@@ -240,6 +243,14 @@ def _shortened(records: Iterable[Record]) -> list[Record]:
         )
         for number, r in enumerate(rows)
     ]  # fmt: skip
+
+
+def _settled(record: Record, wild: float) -> bool:
+    """Whether the samples of a record tell how fast its program is."""
+    samples = record.latency_samples
+    if len(samples) < FEW and (record.latency_s or 0.0) > wild:
+        return False
+    return len(samples) >= BRIEF or not samples or max(samples) <= APART * min(samples)
 
 
 def _digits(number: float | None, count: int) -> float | None:
