@@ -125,8 +125,7 @@ def ours(
     history, space = knowledge.history(task.target.kind), world.space_of(task)
     policy = RecordedPolicy(
         task,
-        XGBModel(seed),
-        starter=champion(history, task.target, space, seed),
+        champion(history, task.target, space, seed) or XGBModel(seed),
         seed=seed,
         params=PolicyParams(population=1024),
         space=space,

@@ -44,7 +44,7 @@ class Plan(Protocol):
 
     @property
     def seed(self) -> int:
-        """Of every random choice."""
+        """Of the fits that go on from the model."""
 
     @property
     def extend(self) -> bool:

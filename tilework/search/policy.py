@@ -40,10 +40,12 @@ ALL_STEPS = 4096
 """Single-decision changes that a step of the coordinate descent scores: all of most sketches."""
 HINTS = 3
 """What was best on other devices takes at most so many places of a batch."""
-STARTER_SAMPLES = 2048
-"""Random programs among which the model of a first batch chooses, beside the draft's best."""
-STARTER_TRUST = 0.25
-"""Weight of the draft in a score of the model of a first batch."""
+FIRST_SAMPLES = 2048
+"""Random programs among which a model that knows nothing of the task chooses its first batch."""
+FIRST_TRUST = 0.25
+"""Weight of the draft in that choice."""
+FIRST_DRAFTED = 0.25
+"""Share of such a batch that the draft chooses alone, as if there were no model."""
 GUESTS_EACH = 3
 """Guests of one target and device, at most: the best measured there, then the next ones."""
 CREDIBLE = 1.15
@@ -56,9 +58,6 @@ class SketchPolicy:
     Args:
         task: the search task.
         model: cost model shared by all tasks; the draft model if None.
-        starter: model that was trained elsewhere and chooses a task's first batch, and no other:
-            of programs that were drawn without it, since a search that goes where a model leads
-            finds what that model overrates. None: the draft chooses.
         seed: of every random choice.
         params: effort and composition of a proposal.
         space: the task's search space; that of its target if None.
@@ -70,7 +69,6 @@ class SketchPolicy:
         task: Task,
         model: CostModel | None = None,
         *,
-        starter: CostModel | None = None,
         seed: int = 0,
         params: PolicyParams | None = None,
         space: PoolSpace | None = None,
@@ -79,7 +77,6 @@ class SketchPolicy:
         self.task = task
         self.device = device
         self.model: CostModel = model or DraftModel()
-        self.starter = starter
         self.params = params or PolicyParams()
         self._engine_space = space is None
         self.space = PoolSpace.of(task) if space is None else space
@@ -194,8 +191,8 @@ class SketchPolicy:
         """
         known = self.known(history)
         rng = self._generator("propose", len(known))
-        if self.starter is not None and not len(known):
-            return self._started(self.starter, rng, history, known, count, reserves)
+        if self.model.trained and not len(known) and self.params.draft_weight > 0:
+            return self._first(rng, history, known, count, reserves)
         trust = self._draft_trust(known)
         model_id = "draft" if trust == 1 else self.model.model_id
         near = self._neighbours(rng, known)
@@ -229,33 +226,43 @@ class SketchPolicy:
         others = found.without(batch.key).best(reserves if len(batch) == count else 0)
         return self._candidates(concatenate([batch, others]), model_id)
 
-    def _started(
+    def _first(
         self,
-        starter: CostModel,
         rng: np.random.Generator,
         history: History,
         known: Known,
         count: int,
         reserves: int,
     ) -> list[Candidate]:
-        """A first batch by the model of another search; see the class."""
+        """A task's first batch where the model has learnt from others: part of it by the draft.
+
+        The model chooses from programs that were drawn without it: a search that goes where a
+        model leads finds the family of programs that it overrates, and nothing else.
+        """
 
         def score(pool: Pool) -> Pool:
-            return self._scored(pool, known, STARTER_TRUST, starter)
+            return self._scored(pool, known, FIRST_TRUST)
 
         away = self.guests(history)
-        drawn = self.space.sample(rng, STARTER_SAMPLES)
+        drawn = self.space.sample(rng, FIRST_SAMPLES)
         near = self.space.neighbours(away, self.params.neighbours, rng)
         found = score(concatenate([self.drafts, drawn, away, near]).unique())
-        certain = concatenate([self._untuned_pool, self.hinted(history).take(slice(0, HINTS))])
-        certain = certain.unique().take(slice(0, max(1, count // 4)))
-        away = away.without(certain.key).take(slice(0, count // 2))
-        certain = score(concatenate([certain, away]))
-        batch = self._batch(found, self.space.empty(), certain, count, 0.0)
+        hints = self.hinted(history).take(slice(0, min(HINTS, max(1, count // 4))))
+        sure = concatenate([self._untuned_pool, hints]).unique()
+        away = away.without(sure.key).take(slice(0, count // 2))
+        sure = concatenate([sure, away]).take(slice(0, max(1, 5 * count // 8)))
+        drafted = diverse(
+            self.drafts.without(sure.key),
+            round(FIRST_DRAFTED * count),
+            self.params.diversity,
+            taken=sure,
+        )
+        sure = score(concatenate([sure, drafted]))
+        batch = self._batch(found, self.space.empty(), sure, count, 0.0)
         guest = np.isin(batch.key, away.key)
         batch = concatenate([batch.take(guest), batch.take(~guest)])  # measured somewhere: first
         others = found.without(batch.key).best(reserves if len(batch) == count else 0)
-        return self._candidates(concatenate([batch, others]), starter.model_id)
+        return self._candidates(concatenate([batch, others]), self.model.model_id)
 
     def _draft_trust(self, known: Known) -> float:
         """Weight of the draft model in the score, 0 to 1: falls as records of the task come."""
@@ -349,10 +356,8 @@ class SketchPolicy:
                 seconds[unknown[where]] = batch.draft_s
         return seconds
 
-    def _scored(
-        self, pool: Pool, known: Known, trust: float, model: CostModel | None = None
-    ) -> Pool:
-        """Predicted throughput relative to the best measured, by a model and the draft together.
+    def _scored(self, pool: Pool, known: Known, trust: float) -> Pool:
+        """Predicted throughput relative to the best measured, by model and draft together.
 
         What is kept for the record (`Pool.predicted`) is the word of one of them, without limit:
         of the draft where it has all the trust, else of the learned model.
@@ -365,8 +370,7 @@ class SketchPolicy:
         for index, _ in enumerate(self.space.sketches):
             where, batch = self._of_sketch(pool, index, self.draft_best_s)
             if len(where):
-                draft_s[where] = batch.draft_s
-                learned[where] = (model or self.model).predict(batch)
+                draft_s[where], learned[where] = batch.draft_s, self.model.predict(batch)
         by_draft = np.minimum(reference / draft_s, CREDIBLE)
         blend = trust * by_draft + (1 - trust) * np.minimum(learned, CREDIBLE)
         return pool.with_scores(draft_s, blend, learned)

@@ -55,9 +55,8 @@ class TuningSession:
         options: budgets.
         history: read for what is known, appended to one round at a time.
         run_id: identity of the run; its rounds in the history are restored.
-        model: cost model that learns from the records; boosted trees if None.
-        starter: model that chooses the first batch of every task; if it and ``model`` are None,
-            the history's champion (`tilework.search.start`), where there is one.
+        model: cost model; if None, boosted trees that go on from the history's champion
+            (`tilework.search.start`), or begin with nothing.
         seed: of every random choice.
         network: name kept in the records; or one for each task.
         space_of: search space of a task.
@@ -83,7 +82,6 @@ class TuningSession:
         *,
         run_id: str,
         model: CostModel | None = None,
-        starter: CostModel | None = None,
         seed: int = 0,
         network: str | Sequence[str] = "",
         space_of: Callable[[Task], PoolSpace] = PoolSpace.of,
@@ -105,9 +103,8 @@ class TuningSession:
         self.tasks, self.weights = list(tasks), weights
         self.history, self.run_id = history, run_id
         spaces = [space_of(task) for task in self.tasks]
-        if model is None and starter is None:
-            starter = champion(history, self.tasks[0].target, spaces[0], seed)
-        self.starter = starter
+        if model is None:
+            model = champion(history, self.tasks[0].target, spaces[0], seed)
         self.model: CostModel = XGBModel(seed) if model is None else model
         self._build_factor = build_factor
         self._networks = networks
@@ -117,7 +114,6 @@ class TuningSession:
             SketchPolicy(
                 task,
                 self.model,
-                starter=starter,
                 seed=seed,
                 params=options.policy if warm else replace(options.policy, guests=0),
                 space=space,

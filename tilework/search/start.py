@@ -1,9 +1,7 @@
 """The cost model that a search begins with: the champion that its history keeps, if there is one.
 
-It chooses the first batch of every task; from then on a session's own records teach a model of
-their own. (Going on from the champion was measured: searches then go where it errs.) A model that
-cannot be used (damaged, of another kind of machine, of other features) ends no search: it is one
-line, and the search begins without.
+A session goes on from it with its own records. A model that cannot be used (damaged, of another
+kind of machine, of other features) ends no search: it is one line, and the search begins without.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ def opened(document: str, space: PoolSpace, seed: int) -> XGBModel:
     Args:
         document: what `XGBModel.to_json` wrote.
         space: one of those that are searched.
-        seed: of the model.
+        seed: of the fits that go on from the model.
 
     Raises:
         CostModelError: it cannot be read, or was trained on other features than the space has.
