@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,19 +13,15 @@ from ansor.search import BATCH, AnsorPolicy, ansor_task
 
 from storage import RecordStore
 from tilework.measure import Measurer
-from tilework.measure.candidates import Candidate
 from tilework.measure.records import to_records
 from tilework.record import Purpose, Record
 from tilework.search import TuningOptions, TuningSession
 from tilework.search.tune import run_round
-from tilework.target import Target
 from tilework.target.identity import identity_of
 from tilework.task import SearchTask
 
 OURS_BATCH = 16
 """Candidates of a round of our search."""
-FINALISTS = 5
-"""Programs of each arm that are timed in turns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +51,6 @@ class Search:
         records = self.store.of(self.task.workload_key, str(self.task.target))
         own = [r for r in records if r.run_id == self.run_id and r.purpose == Purpose.search]
         return [_seconds(r) for r in sorted(own, key=lambda r: (r.round, r.record_id))]
-
-    @property
-    def store_name(self) -> str:
-        """The layer, as a name of files."""
-        return _file_name(self.layer)
 
 
 def _seconds(record: Record) -> float:
@@ -117,34 +107,13 @@ def _store(work: Path, arm: str, layer: str, seed: int) -> tuple[RecordStore, st
     return RecordStore(work / arm / name), f"{arm}-{name}"
 
 
-class Measurers:
-    """A measurer for each search: one remembers what it has measured, luck and faults included."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._open: dict[int, Measurer] = {}
-
-    def __enter__(self) -> Measurers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self._open:
-            self._open.popitem()[1].close()
-
-    def of(self, search: Search) -> Measurer:
-        """The search's own."""
-        if id(search) not in self._open:
-            self._open[id(search)] = Measurer(self._target)
-        return self._open[id(search)]
-
-
 def _file_name(layer: str) -> str:
     return re.sub("[^a-z0-9]+", "-", layer.lower())
 
 
 def take_turns(
     searches: Sequence[Search],
-    measurers: Measurers,
+    measurer: Measurer,
     goal: Callable[[Search], float],
     until: float = math.inf,
 ) -> bool:
@@ -155,7 +124,8 @@ def take_turns(
 
     Args:
         searches: of one target.
-        measurers: of that target.
+        measurer: of that target. One for all: where a process keeps its arrays makes a program
+            that waits for memory 30 % faster or slower. It measures the same code once.
         goal: seconds that a search is to find.
         until: `time.monotonic` at which to stop after the present round.
 
@@ -170,46 +140,9 @@ def take_turns(
         for search in waiting:
             if time.monotonic() > until:
                 return False
-            if len(search.course()) >= search.limit or not search.round(measurers.of(search)):
+            if len(search.course()) >= search.limit or not search.round(measurer):
                 ended.add(id(search))
 
 
 def _reached(search: Search, seconds: float) -> bool:
     return trials_to(search.course(), seconds) is not None
-
-
-def reference(
-    searches: Sequence[Search], known: Sequence[RecordStore], work: Path, target: Target
-) -> float:
-    """Seconds of the fastest program of a layer, as trials measure it.
-
-    The lowest of hundreds of measurements is a lucky one. So the best few of every arm are timed
-    in turns first, and what was recorded of the arm's winner counts, the median where searches
-    found it several times. (In turns a program finds colder caches than in a trial.)
-    """
-    found = []
-    for arm in dict.fromkeys(s.arm for s in searches):
-        own = [s for s in searches if s.arm == arm]
-        task, where = own[0].task, str(target)
-        stores = [*(s.store for s in own), *known]
-        programs: dict[tuple[int, tuple[int, ...]], list[float]] = {}
-        for record in (r for place in stores for r in place.of(task.workload_key, where)):
-            if record.latency_s is not None and record.usable:
-                name = record.sketch_id, record.decisions
-                programs.setdefault(name, []).append(record.latency_s)
-        best = sorted(programs, key=lambda p: min(programs[p]))[:FINALISTS]
-        store = RecordStore(work / "finals" / f"{arm}-{own[0].store_name}")
-        if not store.of(task.workload_key, where):
-            with Measurer(target) as measurer:
-                measured = measurer.finals(task, [Candidate(*p, 0.0, arm) for p in best])
-            device = identity_of(target)
-            store.append(
-                to_records(
-                    task, measured, run_id=f"finals-{arm}", round=0, purpose=Purpose.final,
-                    device=device,
-                )
-            )  # fmt: skip
-        timed = [r for r in store.of(task.workload_key, where) if r.usable]
-        winner = min(timed, key=_seconds)
-        found.append(statistics.median(programs[winner.sketch_id, winner.decisions]))
-    return min(found)

@@ -30,11 +30,12 @@ from functools import cached_property
 from pathlib import Path
 
 from _dataset import tasks_of
-from _live import Measurers, Search, ansor, ours, reference, take_turns, trials_to
+from _live import Search, ansor, ours, take_turns, trials_to
 
 from storage import RecordStore
 from storage.models import Card
 from tasks.learning.trees import trained
+from tilework.measure import Measurer
 from tilework.model import Observation
 from tilework.record import Record
 from tilework.search.corpus import lessons
@@ -107,10 +108,8 @@ def baseline(args: argparse.Namespace, until: float) -> None:
         def goal(_: Search, searches: Sequence[Search] = searches) -> float:
             return NEAR * best_known(searches, known)
 
-        with Measurers(target) as measurers:
-            done = take_turns(searches, measurers, goal, until)
-        if done:
-            reference(searches, known, args.work, target)
+        with Measurer(target) as measurer:
+            done = take_turns(searches, measurer, goal, until)
         spent = time.monotonic() - began
         print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
         if not done:
@@ -131,7 +130,7 @@ def report_baseline(args: argparse.Namespace) -> dict[str, object]:
         searches = [s for s in baseline_searches(args, name, task) if s.course()]
         if not searches:
             continue
-        best = reference(searches, known, args.work, Target(args.target))
+        best = best_known(searches, known)
         row: dict[str, object] = {"best_us": 1e6 * best}
         line = f"{name:24s} {1e6 * best:8.1f}"
         for arm in args.arms:
@@ -180,14 +179,14 @@ def transfer(args: argparse.Namespace, until: float) -> None:
         own = [s for s in searches if s.arm == SCRATCH]
         others = [s for s in searches if s.arm == WITH]
         began = time.monotonic()
-        with Measurers(target) as measurers:
-            done = take_turns(own, measurers, lambda _: 0.0, until)
+        with Measurer(target) as measurer:
+            done = take_turns(own, measurer, lambda _: 0.0, until)
             if done:
-                goal = NEAR * reference(own, [], args.work / _folder(target), target)
+                goal = NEAR * best_known(own, [])
                 for search in others:
                     if not search.course():
                         knowledge.give(search.store)
-                done = take_turns(others, measurers, lambda _: goal, until)  # noqa: B023
+                done = take_turns(others, measurer, lambda _: goal, until)  # noqa: B023
         spent = time.monotonic() - began
         print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
         if not done:
@@ -274,7 +273,7 @@ def report_transfer(args: argparse.Namespace) -> dict[str, object]:
         scratch = [s for s in searches if s.arm == SCRATCH and len(s.course()) >= s.limit]
         if not scratch:
             continue
-        best = reference(scratch, [], args.work / _folder(Target(args.to)), Target(args.to))
+        best = best_known(scratch, [])
         courses = {arm: [s.course() for s in searches if s.arm == arm] for arm in (SCRATCH, WITH)}
         courses = {arm: [c for c in found if c] for arm, found in courses.items()}
         if not courses[WITH]:
