@@ -64,7 +64,8 @@ def test_a_chain_of_products():
     r = te.reduce_axis(40, "r")
     e = te.compute((13, 17), lambda i, j: te.sum(d[i, r] * c[r, j], axis=r), name="E")
     dag = te.ComputeDAG([a, b, c, e])
-    assert len(attached(dag)) == 4
+    depths = [sketch.blocks[-1].attached[0].depth for sketch in attached(dag)]
+    assert depths == [1, 2, 1, 2, 3, 3]  # those inside the outer reduce loops come last
     check_dag(dag, 5, rows=1)
 
 
