@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import functools
 import json
 
 import pytest
@@ -16,7 +17,7 @@ from flows.reporting import Reporter, reporting
 from flows.settings import TuneSettings
 from storage import RecordStore
 from tasks import check, device_lock, finish
-from tasks.patience import SearchClock
+from tasks.patience import SearchClock, patiently
 from tasks.stages import PLAIN, Stages
 from tilework.errors import RunFailed, StoreBusy
 from tilework.runtime.samples import Samples
@@ -209,6 +210,8 @@ def test_a_store_that_is_away_now_and_then_costs_waits_alone(settings, tmp_path,
     timed(monkeypatch, GOOD)
     monkeypatch.setattr("tasks.patience.time.sleep", lambda _: None)
     monkeypatch.setattr(SearchClock, "wait", lambda self, seconds: None)
+    at_once = functools.partial(patiently, delays=(0.0,) * 40, sleep=lambda _: None)
+    monkeypatch.setattr("tasks.run.patiently", at_once)
     asked = []
 
     def away_now_and_then(question):
