@@ -245,7 +245,9 @@ def _apply_automation(client: SyncPrefectClient, wanted: AutomationCore) -> Appl
 
 
 def _content(automation: AutomationCore) -> dict[str, Any]:
-    """What of an automation the file decides; whether it is paused, a person does."""
-    return automation.model_dump(
-        mode="json", include={"name", "description", "trigger", "actions"}
-    )
+    """What of an automation the file decides; whether it is paused, a person does.
+
+    As Python's values, not as JSON: of the events that a trigger expects there is a set, and a
+    list made of it has another order from one process, even from one copy, to the next.
+    """
+    return automation.model_dump(include={"name", "description", "trigger", "actions"})

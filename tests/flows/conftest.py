@@ -29,6 +29,30 @@ def prefect_server(tmp_path_factory):
 
 
 @pytest.fixture
+def bare_server(prefect_server):
+    """The server without automations, deployments and pools, before a test and after it.
+
+    What one test leaves there acts on the runs of the next: a schedule that is due, an
+    automation that a run's event sets off.
+    """
+    _clear()
+    yield
+    _clear()
+
+
+def _clear():
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        for automation in client.read_automations():
+            client.delete_automation(automation.id)
+        for deployment in client.read_deployments():
+            client.delete_deployment(deployment.id)
+        for pool in client.read_work_pools():
+            client.delete_work_pool(pool.name)
+
+
+@pytest.fixture
 def tiny(tmp_path):
     """Settings of a run that takes a few seconds: an MLP and two rounds of measurements."""
     return TuneSettings(

@@ -93,7 +93,7 @@ def test_an_automation_that_is_none_is_named():
         with_alerts(bad)
 
 
-def test_applying_creates_updates_and_then_changes_nothing(prefect_server):
+def test_applying_creates_updates_and_then_changes_nothing(bare_server):
     from prefect.client.orchestration import get_client
 
     found = read_file()

@@ -83,7 +83,7 @@ def test_what_measures_shares_a_queue_and_the_canary_does_not_wait_behind_it():
     assert queue["canary"] not in ("measure", queue["maintain-store"])
 
 
-def test_prefect_takes_them(prefect_server):
+def test_prefect_takes_them(bare_server):
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
