@@ -30,6 +30,7 @@ _HOMES = {
     "compile": "tilework.compiler:compile",
     "compile_task": "tilework.compiler:compile_task",
     "load_module": "tilework.runtime:load_module",
+    "write_library": "tilework.runtime.library:write_library",
     "load_best": "tilework.compiler:load_best",
     "ApplyHistoryBest": "tilework.compiler:ApplyHistoryBest",
     "TileworkError": "tilework.errors:TileworkError",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from tilework.measure import Measurer
     from tilework.model import XGBModel
     from tilework.runtime import load_module
+    from tilework.runtime.library import write_library
     from tilework.search import SketchPolicy, TaskScheduler, TuningOptions
     from tilework.search.tune import tune
     from tilework.target import Target
@@ -69,5 +71,5 @@ __all__ = [
     "ApplyHistoryBest", "ComputeDAG", "Measurer", "SearchTask", "SketchPolicy", "Target",
     "TaskScheduler", "TileworkError", "TuningOptions", "XGBModel", "compile", "compile_task",
     "create_task", "extract_tasks", "from_onnx", "from_torch", "load_best", "load_module",
-    "sparsify", "te", "tune", "zoo",
+    "sparsify", "te", "tune", "write_library", "zoo",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ so that neutral packages know no kind, and a kind that nobody uses costs nothing
     executor  `tilework.runtime.executor.Executor`: opens a compiled network
     hardware  `tilework.target.hardware.Hardware`: what a machine is and what it reaches; optional
     listing   `tilework.lower.listing.Lister`: generated code as people read it; optional
+    library   `tilework.runtime.library.Libraries`: networks as shared libraries; optional
 
 A new kind is registered by the module that defines its target's class; see `register`.
 """
@@ -47,6 +48,7 @@ class Kind:
     executor: str
     hardware: str = ""
     listing: str = ""
+    library: str = ""
 
 
 KINDS: dict[str, Kind] = {
@@ -61,6 +63,7 @@ KINDS: dict[str, Kind] = {
         device="tilework.kinds.cpu.device:DEVICE",
         executor="tilework.kinds.cpu.executor:EXECUTOR",
         hardware="tilework.kinds.cpu.hardware:HARDWARE",
+        library="tilework.kinds.cpu.library.build:LIBRARIES",
     ),
     "reference": Kind(
         name="reference",

@@ -1,0 +1,167 @@
+"""Shared libraries of compiled networks: the room ``library`` of CPUs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tilework.errors import ModuleError
+from tilework.kinds.cpu.code_features import lacking_features
+from tilework.kinds.cpu.library.header import SOURCES, header_text, identifier
+from tilework.kinds.cpu.library.levels import in_order, level_name, level_target
+from tilework.kinds.cpu.library.linker import Linker, find_linker
+from tilework.kinds.cpu.library.objects import hidden_objects
+from tilework.kinds.cpu.library.tables import Level, WeightsFile, symbol_prefix, tables_text
+from tilework.kinds.cpu.library.trial import try_level
+from tilework.kinds.cpu.library.weights import PAGE, Weights, join_weights
+from tilework.runtime.image import Image
+from tilework.runtime.library import Library, LibraryLevel, WeightsPlace
+from tilework.target import Target
+from tilework.target.host import HOST_PLATFORM
+from tilework.version import __version__
+
+MADE_BY = f"Tilework {__version__}"
+_MOST_INSIDE = 3 << 29
+"""Code finds its data within 2 GiB: larger weights have to lie beside the library."""
+
+
+class CpuLibraries:
+    """`tilework.runtime.library.Libraries` for CPUs."""
+
+    def require(self, platform: str, path: Path) -> None:
+        """See `tilework.runtime.library.Libraries`."""
+        identifier(_stem(path))
+        find_linker(platform)
+
+    def level_target(self, word: str, native: Target) -> str:
+        """See `tilework.runtime.library.Libraries`."""
+        return str(Target(level_target(word, native)))
+
+    def write(
+        self, images: Sequence[Image], path: Path, header: Path | None, weights: WeightsPlace
+    ) -> Library:
+        """See `tilework.runtime.library.write_library`."""
+        path, ordered = path.absolute(), in_order(images)
+        linker = find_linker(ordered[0].platform)
+        joined = join_weights(ordered)
+        if weights == "inside" and joined.nbytes > _MOST_INSIDE:
+            raise ModuleError(
+                f"the weights take {joined.nbytes >> 20} MiB, which is too much to lie inside a "
+                "library: put them beside it"
+            )
+        levels = [
+            Level(level_name(i), i, p) for i, p in zip(ordered, joined.placed, strict=True)
+        ]
+        try:
+            with tempfile.TemporaryDirectory(prefix=".library-", dir=path.parent) as folder:
+                made = _Made(Path(folder), path, levels, joined, weights == "beside")
+                made.build(linker)
+                checked = made.check()
+                made.keep(header)
+        except OSError as e:
+            raise ModuleError(f"cannot write the library {path}: {e.strerror or e}") from e
+        beside = path.with_name(made.weights_name) if weights == "beside" else None
+        return Library(
+            path,
+            made.name,
+            header,
+            beside,
+            tuple(
+                LibraryLevel(v.name, v.image.target, v.placed.nbytes, v.name in checked)
+                for v in levels
+            ),
+            path.stat().st_size + (beside.stat().st_size if beside is not None else 0),
+            linker.name,
+        )
+
+
+class _Made:
+    """A library in a temporary folder beside its place."""
+
+    def __init__(
+        self, folder: Path, path: Path, levels: Sequence[Level], weights: Weights, beside: bool
+    ) -> None:
+        self.name = identifier(_stem(path))
+        self.weights_name = f"{_stem(path)}.weights"
+        self._folder, self._path, self._levels = folder, path, levels
+        self._weights, self._beside = weights, beside
+        first = levels[0].image
+        self._header = header_text(self.name, first.name, MADE_BY, first)
+
+    @property
+    def _library(self) -> Path:
+        return self._folder / self._path.name
+
+    def build(self, linker: Linker) -> None:
+        """Write sources, objects and weights, and link them."""
+        work = self._folder / "work"
+        work.mkdir()
+        (work / "network.h").write_text(self._header, encoding="utf-8")
+        source = (SOURCES / "library.c").read_text(encoding="utf-8")
+        names = f"#define TW_CONTEXT tw_{self.name}\n#define TW(x) tw_{self.name}_##x\n"
+        (work / "library.c").write_text(names + source, encoding="utf-8")
+        first = self._levels[0].image
+        tables = tables_text(first.name, MADE_BY, self._levels, self._put_weights(work))
+        (work / "tables.h").write_text(tables, encoding="utf-8")
+        files = [work / "library.c"]
+        for i, level in enumerate(self._levels):
+            prefix = symbol_prefix(i)
+            for name, data in hidden_objects(level.image.code, prefix).items():
+                files.append(work / f"{prefix}{name}")
+                files[-1].write_bytes(data)
+        out = work / "linked.so"
+        linker.link(out, files, ["-lm", "-lpthread", "-ldl", "-lgomp"], self._path.name)
+        out.replace(self._library)
+        shutil.rmtree(work)
+
+    def _put_weights(self, work: Path) -> str | WeightsFile:
+        """Write the weights; what the tables have to say of them."""
+        if not self._beside:
+            path = work / "weights.bin"
+            _write(path, self._weights.chunks())
+            return path.name
+        line = f"Tilework weights 1 {self._weights.digest()} {self._weights.nbytes}\n"
+        head = line.encode().ljust(PAGE, b"\0")
+        _write(self._folder / self.weights_name, [head, *self._weights.chunks()])
+        return WeightsFile(self.weights_name, line, self._weights.nbytes)
+
+    def check(self) -> set[str]:
+        """Try the levels that this machine can run; returns their names.
+
+        Raises:
+            ModuleError: one of them computes something else than its module.
+        """
+        tried = set()
+        for level in self._levels:
+            image = level.image
+            if image.platform == HOST_PLATFORM and not lacking_features(image.needs):
+                try_level(self._library, self.name, level.name, image)
+                tried.add(level.name)
+        return tried
+
+    def keep(self, header: Path | None) -> None:
+        """Give all files their names."""
+        if self._beside:
+            os.replace(self._folder / self.weights_name, self._path.with_name(self.weights_name))
+        os.replace(self._library, self._path)
+        if header is not None:
+            draft = self._folder / "header"
+            draft.write_text(self._header, encoding="utf-8")
+            shutil.move(draft, header)
+
+
+def _stem(path: Path) -> str:
+    """A library's name without what files of libraries begin and end with."""
+    return path.name.partition(".")[0].removeprefix("lib")
+
+
+def _write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
+    with path.open("wb") as file:
+        for chunk in chunks:
+            file.write(chunk)
+
+
+LIBRARIES = CpuLibraries()

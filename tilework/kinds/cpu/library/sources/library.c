@@ -1,0 +1,655 @@
+/* The part of a network's library that is the same for all networks.
+ *
+ * network.h is the network's header, tables.h what differs beside: its values, and for each level
+ * the kernels' arguments. TW(x) is a function of the header, TW_CONTEXT its structure. Needs a C
+ * library and nothing else.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "network.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define ALIGN 64
+#define HUGE_PAGE ((size_t)1 << 21)
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+enum { ARENA, CONSTANT, IO };
+
+typedef struct {
+  uint64_t at; /* a byte offset, or the number of an io buffer */
+  uint32_t space;
+} ref;
+
+typedef struct {
+  uint64_t first, second;
+} pair;
+
+typedef struct {
+  void (*run)(void **table, void *workspace, int32_t threads);
+  const ref *refs;
+  const pair *workspaces; /* bytes that the threads share, bytes of each */
+  const pair *ranges;     /* of the weights: first byte, and the one behind the last */
+  uint32_t num_refs, num_workspaces, num_ranges;
+  uint64_t arena_bytes;
+} code;
+
+#include "tables.h"
+
+/* --- errors ------------------------------------------------------------------------------- */
+
+static _Thread_local char last_error[600];
+
+__attribute__((format(printf, 1, 2))) static int fail(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int begin = snprintf(last_error, sizeof last_error, "%s: ", tw_description_here.name);
+  vsnprintf(last_error + begin, sizeof last_error - (size_t)begin, format, arguments);
+  va_end(arguments);
+  return -1;
+}
+
+/* --- what this CPU can run ---------------------------------------------------------------- */
+
+/* A feature by LLVM's name: where CPUID tells of it, and what the system must save for it. */
+typedef struct {
+  const char *name;
+  uint32_t leaf, subleaf;
+  uint8_t word; /* 0 to 3: eax, ebx, ecx, edx */
+  uint8_t bit;
+  uint8_t state; /* bits of XCR0 */
+} feature;
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+enum { NONE = 0, YMM = 0x06, ZMM = 0xe6 };
+
+static const feature features[] = {
+    {"sse2", 1, 0, 3, 26, NONE},
+    {"sse3", 1, 0, 2, 0, NONE},
+    {"ssse3", 1, 0, 2, 9, NONE},
+    {"sse4.1", 1, 0, 2, 19, NONE},
+    {"sse4.2", 1, 0, 2, 20, NONE},
+    {"movbe", 1, 0, 2, 22, NONE},
+    {"popcnt", 1, 0, 2, 23, NONE},
+    {"fma", 1, 0, 2, 12, YMM},
+    {"avx", 1, 0, 2, 28, YMM},
+    {"f16c", 1, 0, 2, 29, YMM},
+    {"bmi", 7, 0, 1, 3, NONE},
+    {"avx2", 7, 0, 1, 5, YMM},
+    {"bmi2", 7, 0, 1, 8, NONE},
+    {"avx512f", 7, 0, 1, 16, ZMM},
+    {"avx512dq", 7, 0, 1, 17, ZMM},
+    {"avx512ifma", 7, 0, 1, 21, ZMM},
+    {"avx512cd", 7, 0, 1, 28, ZMM},
+    {"avx512bw", 7, 0, 1, 30, ZMM},
+    {"avx512vl", 7, 0, 1, 31, ZMM},
+    {"avx512vbmi", 7, 0, 2, 1, ZMM},
+    {"avx512vbmi2", 7, 0, 2, 6, ZMM},
+    {"gfni", 7, 0, 2, 8, NONE},
+    {"avx512vnni", 7, 0, 2, 11, ZMM},
+    {"avx512bitalg", 7, 0, 2, 12, ZMM},
+    {"avx512vpopcntdq", 7, 0, 2, 14, ZMM},
+    {"avx512fp16", 7, 0, 3, 23, ZMM},
+    {"avxvnni", 7, 1, 0, 4, YMM},
+    {"avx512bf16", 7, 1, 0, 5, ZMM},
+    {"avxifma", 7, 1, 0, 23, YMM},
+    {"avxvnniint8", 7, 1, 3, 4, YMM},
+    {"avxneconvert", 7, 1, 3, 5, YMM},
+    {"avxvnniint16", 7, 1, 3, 10, YMM},
+    {"lzcnt", 0x80000001, 0, 2, 5, NONE},
+    {"sse4a", 0x80000001, 0, 2, 6, NONE},
+    {"prfchw", 0x80000001, 0, 2, 8, NONE},
+    {"xop", 0x80000001, 0, 2, 11, YMM},
+    {"fma4", 0x80000001, 0, 2, 16, YMM},
+};
+
+static uint32_t saved_states(void) {
+  uint32_t words[4], low, high;
+  __cpuid(1, words[0], words[1], words[2], words[3]);
+  if (!(words[2] >> 27 & 1)) return 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+static int has(const feature *f) {
+  uint32_t words[4];
+  __cpuid(f->leaf & 0x80000000, words[0], words[1], words[2], words[3]);
+  if (words[0] < f->leaf) return 0;
+  if (f->subleaf) {
+    __cpuid_count(f->leaf, 0, words[0], words[1], words[2], words[3]);
+    if (words[0] < f->subleaf) return 0;
+  }
+  __cpuid_count(f->leaf, f->subleaf, words[0], words[1], words[2], words[3]);
+  return (words[f->word] >> f->bit & 1) && (saved_states() & f->state) == f->state;
+}
+
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+static const feature features[] = {
+    {"neon", 0, 0, 0, 1, 0},
+    {"sve", 0, 0, 0, 22, 0},
+};
+
+static int has(const feature *f) { return getauxval(AT_HWCAP) >> f->bit & 1; }
+
+#else
+#error "there is no list of this processor's features here"
+#endif
+
+/* The words of `needs` that this CPU lacks, in `lacking`; returns how many. */
+static int lacking_features(const char *needs, char *lacking, size_t room) {
+  int count = 0;
+  size_t used = 0;
+  lacking[0] = 0;
+  while (*needs) {
+    size_t length = strcspn(needs, " ");
+    int found = 0;
+    for (size_t i = 0; i < sizeof features / sizeof *features && !found; i++)
+      if (strlen(features[i].name) == length && !memcmp(features[i].name, needs, length))
+        found = has(&features[i]);
+    if (!found) {
+      int more = snprintf(lacking + used, room - used, "%s%.*s", count++ ? ", " : "", (int)length,
+                          needs);
+      used = used + (size_t)more < room ? used + (size_t)more : room - 1;
+    }
+    needs += length + (needs[length] == ' ');
+  }
+  return count;
+}
+
+/* The number of the level to run at, or -1. */
+static int choose_level(const char *wanted) {
+  const tw_description *d = &tw_description_here;
+  char lacking[300];
+  for (int i = 0; i < d->num_levels; i++) {
+    if (wanted && strcmp(wanted, d->levels[i].name)) continue;
+    if (!lacking_features(d->levels[i].needs, lacking, sizeof lacking)) return i;
+    if (wanted) return fail("level %s needs %s, which this CPU lacks", wanted, lacking);
+  }
+  if (wanted) {
+    char known[300] = "";
+    for (int i = 0; i < d->num_levels; i++)
+      snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
+               d->levels[i].name);
+    return fail("there is no level %s here; levels are %s", wanted, known);
+  }
+  const tw_level *least = &d->levels[d->num_levels - 1];
+  return fail("this CPU can run no level of the library: %s, the least of them, needs %s, which it "
+              "lacks; compile the network for this CPU", least->name, lacking);
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+typedef struct {
+  void *data;
+  void *mapped; /* what to unmap; NULL: what to free is `data` */
+  size_t bytes;
+} block;
+
+/* Memory that begins at a multiple of ALIGN; much of it lies on huge pages where there are some. */
+static int allocate(block *out, uint64_t bytes) {
+  out->mapped = NULL;
+  out->data = NULL;
+  if (bytes < HUGE_PAGE) {
+    out->data = aligned_alloc(ALIGN, (size_t)(bytes + ALIGN) / ALIGN * ALIGN);
+    return out->data ? 0 : -1;
+  }
+  out->bytes = ((size_t)bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE + HUGE_PAGE;
+  void *memory = mmap(NULL, out->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return -1;
+  madvise(memory, out->bytes, MADV_HUGEPAGE); /* without them small pages do */
+  out->mapped = memory;
+  out->data = (void *)(((uintptr_t)memory + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+  return 0;
+}
+
+static void release(block *b) {
+  if (b->mapped) munmap(b->mapped, b->bytes);
+  else free(b->data);
+  b->data = b->mapped = NULL;
+}
+
+/* --- weights ------------------------------------------------------------------------------ */
+
+#ifdef WEIGHTS_INSIDE
+
+__asm__(".section .tw_weights,\"a\",%progbits\n"
+        ".balign 4096\n"
+        ".hidden tw_weights\n"
+        ".globl tw_weights\n"
+        "tw_weights:\n"
+        ".incbin \"" WEIGHTS_INSIDE "\"\n"
+        ".byte 0\n"
+        ".previous\n");
+extern const unsigned char tw_weights[];
+
+static const unsigned char *weights_here(void) { return tw_weights; }
+static void forget_weights(void) {}
+
+#else
+
+static char library_path[PATH_MAX];
+static const unsigned char *weights;
+
+/* Where the weights' file lies is known by where the library does, when it is loaded: later the
+ * working directory may be another one. */
+__attribute__((constructor)) static void find_library(void) {
+  Dl_info info;
+  char *whole = NULL;
+  if (dladdr((void *)&library_path, &info) && info.dli_fname) whole = realpath(info.dli_fname, NULL);
+  if (whole && strlen(whole) < sizeof library_path) strcpy(library_path, whole);
+  free(whole);
+}
+
+static const unsigned char *map_weights(const char *path) {
+  unsigned char head[WEIGHTS_HEAD];
+  struct stat about;
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    fail("cannot open the weights in %s: %s; keep that file beside the library", path,
+         strerror(errno));
+    return NULL;
+  }
+  void *memory = NULL;
+  if (fstat(file, &about) || pread(file, head, sizeof head, 0) != (ssize_t)sizeof head ||
+      memcmp(head, WEIGHTS_LINE, sizeof WEIGHTS_LINE - 1))
+    fail("%s has not the weights of this library: keep the two files together", path);
+  else if ((uint64_t)about.st_size != WEIGHTS_HEAD + (uint64_t)WEIGHTS_BYTES)
+    fail("%s is damaged: it has %lld bytes instead of %lld", path, (long long)about.st_size,
+         (long long)(WEIGHTS_HEAD + (uint64_t)WEIGHTS_BYTES));
+  else {
+    memory = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) {
+      fail("cannot map %s: %s", path, strerror(errno));
+      memory = NULL;
+    }
+  }
+  close(file);
+  return memory ? (const unsigned char *)memory + WEIGHTS_HEAD : NULL;
+}
+
+static const unsigned char *weights_here(void) {
+  char path[PATH_MAX];
+  if (weights) return weights;
+  const char *slash = strrchr(library_path, '/');
+  int length = slash ? (int)(slash - library_path) : 0;
+  if (!slash || snprintf(path, sizeof path, "%.*s/%s", length, library_path, WEIGHTS_FILE) >=
+                    (int)sizeof path) {
+    fail("cannot tell in which folder the library lies: %s must be beside it", WEIGHTS_FILE);
+    return NULL;
+  }
+  return weights = map_weights(path);
+}
+
+static void forget_weights(void) {
+  if (weights) munmap((void *)(weights - WEIGHTS_HEAD), WEIGHTS_HEAD + (size_t)WEIGHTS_BYTES);
+  weights = NULL;
+}
+
+#endif
+
+/* Bring a level's weights into the page tables at once, not page by page in the first run. */
+static void populate(const unsigned char *base, const code *c) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  for (uint32_t i = 0; i < c->num_ranges; i++) {
+    uintptr_t begin = ((uintptr_t)base + c->ranges[i].first) / page * page;
+    uintptr_t end = ((uintptr_t)base + c->ranges[i].second + page - 1) / page * page;
+    if (madvise((void *)begin, end - begin, MADV_POPULATE_READ)) /* Linux 5.14 */
+      madvise((void *)begin, end - begin, MADV_WILLNEED);
+  }
+}
+
+/* --- contexts ----------------------------------------------------------------------------- */
+
+struct TW_CONTEXT {
+  const code *code;
+  const char *level;
+  void **table;
+  pair *places;    /* entries of the table that io buffers go to: entry, io */
+  void **buffers;  /* of this run, by io */
+  block *copies;   /* of buffers that lie where kernels cannot take them, by io */
+  block arena, workspace;
+  uint32_t num_places;
+  int32_t threads;
+  atomic_flag busy;
+};
+typedef struct TW_CONTEXT context;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int64_t contexts;
+
+static int usable_cores(void) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+static uint64_t workspace_bytes(const code *c, int32_t threads) {
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < c->num_workspaces; i++) {
+    uint64_t bytes = c->workspaces[i].first + (uint64_t)threads * c->workspaces[i].second;
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+static const unsigned char *enter(const code *c) {
+  pthread_mutex_lock(&lock);
+  const unsigned char *base = weights_here();
+  if (base) {
+    contexts++;
+    populate(base, c);
+  }
+  pthread_mutex_unlock(&lock);
+  return base;
+}
+
+static void leave(void) {
+  pthread_mutex_lock(&lock);
+  if (--contexts == 0) {
+    STOP_THREADS();
+    forget_weights();
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+static int fill(context *c, const unsigned char *base) {
+  const code *own = c->code;
+  c->table = calloc(own->num_refs + 1, sizeof *c->table);
+  c->places = calloc(own->num_refs + 1, sizeof *c->places);
+  c->buffers = calloc(NUM_IO + 1, sizeof *c->buffers);
+  c->copies = calloc(NUM_IO + 1, sizeof *c->copies);
+  if (!c->table || !c->places || !c->buffers || !c->copies ||
+      allocate(&c->arena, own->arena_bytes) ||
+      allocate(&c->workspace, workspace_bytes(own, c->threads)))
+    return fail("there is not enough memory for a context: intermediate values take %llu bytes",
+                (unsigned long long)own->arena_bytes);
+  for (uint32_t i = 0; i < own->num_refs; i++) {
+    ref r = own->refs[i];
+    if (r.space == ARENA) c->table[i] = (unsigned char *)c->arena.data + r.at;
+    else if (r.space == CONSTANT) c->table[i] = (void *)(base + r.at);
+    else c->places[c->num_places++] = (pair){i, r.at};
+  }
+  return 0;
+}
+
+EXPORT void TW(destroy)(context *c) {
+  if (!c) return;
+  for (int i = 0; c->copies && i < NUM_IO; i++) release(&c->copies[i]);
+  release(&c->arena);
+  release(&c->workspace);
+  free(c->copies);
+  free(c->buffers);
+  free(c->places);
+  free(c->table);
+  free(c);
+  leave();
+}
+
+EXPORT int TW(create_at)(const char *level, int threads, context **out) {
+  const tw_description *d = &tw_description_here;
+  if (!out) return fail("create: there is no place for the context (out is NULL)");
+  *out = NULL;
+  if (threads < 0) return fail("create: %d threads: give 1 or more, or 0 for the usual", threads);
+  if (threads > 1 && d->cores == 1)
+    return fail("it was compiled for one core and cannot use %d threads: compile the network for "
+                "-num-cores=%d", threads, threads);
+  int number = choose_level(level);
+  if (number < 0) return -1;
+  if (threads == 0) {
+    threads = usable_cores();
+    if (threads > d->threads) threads = d->threads;
+  }
+  const code *own = &codes[number];
+  const unsigned char *base = enter(own);
+  if (!base) return -1;
+  context *c = calloc(1, sizeof *c);
+  if (!c) {
+    leave();
+    return fail("there is not enough memory for a context");
+  }
+  c->code = own;
+  c->level = d->levels[number].name;
+  c->threads = threads;
+  atomic_flag_clear(&c->busy);
+  if (fill(c, base)) {
+    TW(destroy)(c);
+    return -1;
+  }
+  *out = c;
+  return 0;
+}
+
+EXPORT int TW(create)(int threads, context **out) { return TW(create_at)(NULL, threads, out); }
+
+EXPORT const char *TW(level)(const context *c) { return c ? c->level : ""; }
+EXPORT const tw_description *TW(describe)(void) { return &tw_description_here; }
+EXPORT const char *TW(last_error)(void) { return last_error; }
+
+/* --- runs --------------------------------------------------------------------------------- */
+
+/* A buffer that kernels can take in the place of `given`: itself, or the context's own. */
+static void *usable(context *c, uint64_t io, const void *given, int64_t bytes) {
+  if (!((uintptr_t)given % ALIGN)) return (void *)given;
+  if (!c->copies[io].data && allocate(&c->copies[io], (uint64_t)bytes)) return NULL;
+  return c->copies[io].data;
+}
+
+static int overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
+  return a_bytes && b_bytes && (uintptr_t)a < (uintptr_t)b + (uint64_t)b_bytes &&
+         (uintptr_t)b < (uintptr_t)a + (uint64_t)a_bytes;
+}
+
+static int check_pointers(const void *const *inputs, void *const *outputs) {
+  const tw_description *d = &tw_description_here;
+  if ((!inputs && d->num_inputs) || !outputs) return fail("run: there are no inputs or outputs");
+  for (int i = 0; i < d->num_inputs; i++)
+    if (!inputs[i] && d->inputs[i].bytes)
+      return fail("run: input %s is NULL", d->inputs[i].name);
+  for (int o = 0; o < d->num_outputs; o++) {
+    const tw_value *to = &d->outputs[o];
+    if (!outputs[o] && to->bytes) return fail("run: output %s is NULL", to->name);
+    for (int i = 0; i < d->num_inputs; i++)
+      if (overlap(inputs[i], d->inputs[i].bytes, outputs[o], to->bytes))
+        return fail("run: input %s and output %s share memory", d->inputs[i].name, to->name);
+    for (int p = 0; p < o; p++)
+      if (overlap(outputs[p], d->outputs[p].bytes, outputs[o], to->bytes))
+        return fail("run: outputs %s and %s share memory", d->outputs[p].name, to->name);
+  }
+  return 0;
+}
+
+static int run_now(context *c, const void *const *inputs, void *const *outputs) {
+  const tw_description *d = &tw_description_here;
+  for (int i = 0; i < d->num_inputs; i++) {
+    void *there = usable(c, (uint64_t)i, inputs[i], d->inputs[i].bytes);
+    if (!there) return fail("run: there is no memory for a copy of input %s", d->inputs[i].name);
+    if (there != inputs[i]) memcpy(there, inputs[i], (size_t)d->inputs[i].bytes);
+    c->buffers[i] = there;
+  }
+  for (int io = d->num_inputs; io < NUM_IO; io++) c->buffers[io] = NULL;
+  for (int o = 0; o < d->num_outputs; o++) {
+    uint32_t io = output_io[o];
+    if (c->buffers[io]) continue;
+    c->buffers[io] = usable(c, io, outputs[o], d->outputs[o].bytes);
+    if (!c->buffers[io]) return fail("run: there is no memory for output %s", d->outputs[o].name);
+  }
+  for (uint32_t i = 0; i < c->num_places; i++)
+    c->table[c->places[i].first] = c->buffers[c->places[i].second];
+  c->code->run(c->table, c->workspace.data, c->threads);
+  for (int o = 0; o < d->num_outputs; o++) {
+    const void *from = c->buffers[output_io[o]];
+    if (from != outputs[o]) memcpy(outputs[o], from, (size_t)d->outputs[o].bytes);
+  }
+  return 0;
+}
+
+EXPORT int TW(run)(context *c, const void *const *inputs, void *const *outputs) {
+  if (!c) return fail("run: there is no context");
+  if (check_pointers(inputs, outputs)) return -1;
+  if (atomic_flag_test_and_set(&c->busy))
+    return fail("run: the context is at work in another thread: create one for each thread");
+  int failed = run_now(c, inputs, outputs);
+  atomic_flag_clear(&c->busy);
+  return failed;
+}
+
+/* --- tensors ------------------------------------------------------------------------------ */
+
+static int check_tensor(const char *what, const tw_value *v, const tw_tensor *t) {
+  if (!t) return fail("run: %s %s is NULL", what, v->name);
+  if (t->device.device_type != 1)
+    return fail("run: %s %s lies in no CPU's memory (device type %d)", what, v->name,
+                (int)t->device.device_type);
+  if (t->dtype.code != v->code || t->dtype.bits != v->bits || t->dtype.lanes != v->lanes)
+    return fail("run: %s %s has elements of another type than %s (code %d, %d bits)", what, v->name,
+                v->dtype, t->dtype.code, t->dtype.bits);
+  int same = t->ndim == v->ndim;
+  for (int i = 0; same && i < v->ndim; i++) same = t->shape[i] == v->shape[i];
+  if (!same) {
+    char text[300] = "";
+    for (int i = 0; i < v->ndim; i++)
+      snprintf(text + strlen(text), sizeof text - strlen(text), "%s%lld", i ? "," : "",
+               (long long)v->shape[i]);
+    return fail("run: %s %s has another shape than %s[%s]", what, v->name, v->dtype, text);
+  }
+  int64_t step = 1;
+  for (int i = v->ndim - 1; t->strides && i >= 0; i--) {
+    if (v->shape[i] > 1 && t->strides[i] != step)
+      return fail("run: %s %s is not dense: copy it first", what, v->name);
+    step *= v->shape[i];
+  }
+  return 0;
+}
+
+static void *tensor_data(const tw_tensor *t) { return (unsigned char *)t->data + t->byte_offset; }
+
+EXPORT int TW(run_tensors)(context *c, const tw_tensor *const *inputs,
+                           const tw_tensor *const *outputs) {
+  const tw_description *d = &tw_description_here;
+  const void *from[NUM_INPUTS + 1];
+  void *to[NUM_OUTPUTS + 1];
+  if ((!inputs && d->num_inputs) || !outputs) return fail("run: there are no inputs or outputs");
+  for (int i = 0; i < d->num_inputs; i++) {
+    if (check_tensor("input", &d->inputs[i], inputs[i])) return -1;
+    from[i] = tensor_data(inputs[i]);
+  }
+  for (int i = 0; i < d->num_outputs; i++) {
+    if (check_tensor("output", &d->outputs[i], outputs[i])) return -1;
+    to[i] = tensor_data(outputs[i]);
+  }
+  return TW(run)(c, from, to);
+}
+
+/* --- for whoever loads a library without knowing its name --------------------------------- */
+
+typedef struct {
+  int32_t abi, bytes;
+  const tw_description *(*describe)(void);
+  int (*create_at)(const char *, int, context **);
+  int (*run)(context *, const void *const *, void *const *);
+  const char *(*level)(const context *);
+  void (*destroy)(context *);
+  const char *(*last_error)(void);
+} functions;
+
+EXPORT const functions *tilework_library(void) {
+  static const functions all = {
+      TILEWORK_LIBRARY_ABI, sizeof(functions), TW(describe), TW(create_at), TW(run), TW(level),
+      TW(destroy), TW(last_error),
+  };
+  return &all;
+}
+
+/* --- the convention of tvm-ffi ------------------------------------------------------------ */
+
+typedef struct {
+  int32_t type;
+  uint32_t zero;
+  union {
+    int64_t number;
+    void *pointer;
+  } value;
+} ffi_any;
+
+enum { FFI_NONE = 0, FFI_TENSOR_POINTER = 7, FFI_TENSOR = 70, FFI_OBJECT_BYTES = 24 };
+enum { MOST_IDLE = 8 };
+
+static context *idle[MOST_IDLE];
+static int num_idle;
+
+static int ffi_fail(void) {
+  void (*raise_error)(const char *, const char *) =
+      (void (*)(const char *, const char *))dlsym(RTLD_DEFAULT, "TVMFFIErrorSetRaisedFromCStr");
+  if (raise_error) raise_error("ValueError", last_error);
+  return -1;
+}
+
+static context *idle_context(void) {
+  context *found = NULL;
+  pthread_mutex_lock(&lock);
+  if (num_idle) found = idle[--num_idle];
+  pthread_mutex_unlock(&lock);
+  if (!found) TW(create)(0, &found);
+  return found;
+}
+
+static void keep_idle(context *c) {
+  pthread_mutex_lock(&lock);
+  int kept = num_idle < MOST_IDLE;
+  if (kept) idle[num_idle++] = c;
+  pthread_mutex_unlock(&lock);
+  if (!kept) TW(destroy)(c);
+}
+
+/* run(inputs.., outputs..): tensors, of which the last ones are written. */
+EXPORT int __tvm_ffi_run(void *self, const ffi_any *arguments, int32_t count, ffi_any *result) {
+  const tw_tensor *tensors[NUM_INPUTS + NUM_OUTPUTS + 1];
+  (void)self;
+  if (count != NUM_INPUTS + NUM_OUTPUTS) {
+    fail("run takes %d inputs and then %d outputs, not %d tensors", NUM_INPUTS, NUM_OUTPUTS,
+         (int)count);
+    return ffi_fail();
+  }
+  for (int i = 0; i < count; i++) {
+    unsigned char *object = arguments[i].value.pointer;
+    if (arguments[i].type == FFI_TENSOR) object += FFI_OBJECT_BYTES;
+    else if (arguments[i].type != FFI_TENSOR_POINTER) {
+      fail("run: argument %d is no tensor", i);
+      return ffi_fail();
+    }
+    tensors[i] = (const tw_tensor *)object;
+  }
+  context *c = idle_context();
+  if (!c) return ffi_fail();
+  int failed = TW(run_tensors)(c, tensors, tensors + NUM_INPUTS);
+  keep_idle(c);
+  if (failed) return ffi_fail();
+  result->type = FFI_NONE;
+  result->zero = 0;
+  result->value.number = 0;
+  return 0;
+}
+
+__attribute__((destructor)) static void unload(void) {
+  while (num_idle) TW(destroy)(idle[--num_idle]);
+  STOP_THREADS();
+  forget_weights();
+}
