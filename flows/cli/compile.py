@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,7 +15,11 @@ from tilework.target.runs import caveat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tasks.library import LibraryRequest
+    from tasks.network import NetworkSpec
+    from tasks.report import CheckResult
     from tilework.runtime import TaskReport
+    from tilework.target import Target
 
 
 def compile_network(
@@ -31,9 +35,27 @@ def compile_network(
     sparse: options.Sparse = "",
     block: options.Block = "",
     output: options.Output = None,
+    header: Annotated[
+        str, typer.Option("--header", metavar="FILE", help="Also write the library's C header.")
+    ] = "",
+    levels: Annotated[
+        str,
+        typer.Option(
+            "--levels",
+            metavar="v2,v3,v4,native",
+            help="Levels of x86-64 that a library has code for; native: the target. Each has "
+            "packed weights of its own.",
+        ),
+    ] = "",
+    weights: Annotated[
+        Literal["inside", "beside"],
+        typer.Option("--weights", help="A library's weights: in it, or in NAME.weights beside."),
+    ] = "inside",
     json: options.Json = False,
 ) -> None:
     """Compile NET with the best measured schedules, check its output, and save the module.
+
+    An output that ends in .so is a shared library with C functions (docs/library.md).
 
     A task without a record takes the best schedule of another target or of an alike workload, if
     that promises more than the analytic model's choice: "transferred from X"; or else that choice:
@@ -43,18 +65,24 @@ def compile_network(
     [bold]Example[/]
 
       tilework compile resnet-18 --output resnet18.tw
+      tilework compile resnet-18 --output resnet18.so --header resnet18.h
     """
     from flows.cli.device import warn
     from flows.cli.reading import say_problems, used_by
     from tasks import finish
+    from tasks.library import library_request
     from tasks.network import NetworkSpec, extract, parse_sparse
     from tasks.packages import origins
     from tilework.errors import RunFailed
 
     where = target_of(target, threads)
-    weights = parse_sparse(sparse, block)
-    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights)
+    pruned = parse_sparse(sparse, block)
+    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), pruned)
     place = f"{spec.label}.tw" if output is None else output
+    request = library_request(place, header, levels, weights)
+    if request is not None:
+        _compile_library(spec, where, request, store, packages, json)
+        return
     finish.check_place(place)
     found = extract(spec, where)
     records = used_by(store, packages=packages)
@@ -77,14 +105,66 @@ def compile_network(
         print_task_reports(report, str(where))
         for origin, count in sorted(packages_used.items()):
             console().print(f"{count} of {len(report)} tasks: best schedule of {origin}")
-        said = f"Output not checked: this machine lacks {', '.join(where.missing_on_host())}"
-        if check is not None:
-            said = f"Output check against {check.reference}: maximum relative error "
-            said += f"{check.max_rel_error:.1e}"
-        console().print(f"{said}\nModule: {path or 'not kept'}")
+        console().print(f"{_check_text(check, where)}\nModule: {path or 'not kept'}")
     if failed:
         typer.secho(f"failed: {failed}", fg="red", err=True)
         raise typer.Exit(1)
+
+
+def _compile_library(
+    spec: NetworkSpec,
+    where: Target,
+    request: LibraryRequest,
+    store: str,
+    packages: bool,
+    json: bool,
+) -> None:
+    """The same for a shared library."""
+    from flows.cli.device import warn
+    from flows.cli.reading import say_problems, used_by
+    from tasks.library import compile_levels, level_targets, link
+    from tilework.errors import RunFailed
+
+    targets = level_targets(request, where)
+    records = used_by(store, packages=packages)
+    try:
+        made = compile_levels(spec, targets, records, warn)
+    except RunFailed as error:
+        typer.secho(f"failed: {error}", fg="red", err=True)
+        raise typer.Exit(1) from error
+    library = link(request, [module for _, module, _ in made])
+    say_problems(records)
+    checks = {str(t): check for t, (_, _, check) in zip(targets, made, strict=True)}
+    if json:
+        print_json({"library": library, "checks": checks, "tasks": list(made[0][1].report)})
+        return
+    print_task_reports(made[0][1].report, str(targets[0]))
+    rows = [
+        (
+            level.name,
+            level.target,
+            f"{level.weights_bytes / 2**20:.1f}",
+            "equal to the module" if level.checked else "not run: this machine cannot",
+        )
+        for level in library.levels
+    ]
+    out = console()
+    out.print(table(["Level", "Target", ">Weights (MiB)", "Output"], rows))
+    out.print(_check_text(checks[str(targets[0])], targets[0]))
+    beside = f", weights {library.weights}" if library.weights else ""
+    head = f", header {library.header}" if library.header else ""
+    out.print(
+        f"Library: {library.path}{beside}{head} ({library.nbytes / 2**20:.1f} MiB, functions "
+        f"tw_{library.name}_*, linked by {library.linker})",
+        soft_wrap=True,
+    )
+
+
+def _check_text(check: CheckResult | None, where: Target) -> str:
+    if check is None:
+        return f"Output not checked: this machine lacks {', '.join(where.missing_on_host())}"
+    error = f"maximum relative error {check.max_rel_error:.1e}"
+    return f"Output check against {check.reference}: {error}"
 
 
 def print_task_reports(reports: Sequence[TaskReport], target: str) -> None:

@@ -52,9 +52,7 @@ class CpuLibraries:
                 f"the weights take {joined.nbytes >> 20} MiB, which is too much to lie inside a "
                 "library: put them beside it"
             )
-        levels = [
-            Level(level_name(i), i, p) for i, p in zip(ordered, joined.placed, strict=True)
-        ]
+        levels = [Level(level_name(i), i, p) for i, p in zip(ordered, joined.placed, strict=True)]
         try:
             with tempfile.TemporaryDirectory(prefix=".library-", dir=path.parent) as folder:
                 made = _Made(Path(folder), path, levels, joined, weights == "beside")

@@ -36,7 +36,7 @@ def in_order(images: Sequence[Image]) -> list[Image]:
                     f"modules for '{first.target}' and '{image.target}' cannot be levels of one "
                     f"library: their {what} differ"
                 )
-        if unknown := sorted(set(image.needs) - _told(image.platform)):
+        if unknown := sorted(set(image.needs) - askable(image.platform)):
             raise ModuleError(
                 f"code for '{image.target}' needs {', '.join(unknown)}, which a library cannot "
                 "ask a CPU for: leave it out with -mattr"
@@ -59,7 +59,7 @@ def level_target(word: str, native: Target) -> str:
     return f"{native.kind} -mcpu={cpu} -num-cores={native.num_cores}"
 
 
-def _told(platform: str) -> frozenset[str]:
+def askable(platform: str) -> frozenset[str]:
     """Features that the library's own code can ask a CPU of a platform for."""
     text = (SOURCES / "library.c").read_text(encoding="utf-8")
     marks = {"x86_64": "defined(__x86_64__)", "aarch64": "defined(__aarch64__)"}

@@ -35,7 +35,9 @@ class Linker:
     name: str
     command: tuple[str, ...]
 
-    def link(self, out: Path, files: Sequence[Path], libraries: Sequence[str], soname: str) -> None:
+    def link(
+        self, out: Path, files: Sequence[Path], libraries: Sequence[str], soname: str
+    ) -> None:
         """Compile and link C files and objects to a shared library.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Symbols of object files for Linux: renamed, and hidden from whoever loads what is linked of them.
+"""Symbols of object files for Linux: renamed, and hidden from whoever loads what they become.
 
 Kernels are named after what they compute, so that two libraries, or two levels of one, define the
 same names with different code. A prefix tells levels apart; hidden symbols, libraries.

@@ -73,7 +73,7 @@ def join_weights(images: Sequence[Image]) -> Weights:
     placed = []
     end = 0
     for image in images:
-        block = memoryview(image.constants).cast("B") if image.constants.nbytes else memoryview(b"")
+        block = image.constants.data
         begins, places, used = [], [], []
         for begin, stop in _constants(image):
             part = block[begin:stop]

@@ -1,0 +1,119 @@
+"""A network as a shared library: compiled for each level, checked, and linked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tasks import finish
+from tasks.network import Extracted, NetworkSpec, extract
+from tilework.errors import ModuleError, RunFailed, TargetError
+
+if TYPE_CHECKING:
+    from tasks.patience import Tell
+    from tasks.report import CheckResult
+    from tilework.record import History
+    from tilework.runtime import Module
+    from tilework.runtime.library import Library, WeightsPlace
+    from tilework.target import Target
+
+SUFFIX = ".so"
+"""What the name of a library ends with; other names are those of modules."""
+
+
+@dataclass(frozen=True)
+class LibraryRequest:
+    """What library is wanted.
+
+    Attributes:
+        path: of its file.
+        header: where its header goes; empty for none.
+        levels: words such as ``v3`` or ``native``; none for the target alone.
+        weights: inside it, or in a file beside it.
+    """
+
+    path: str
+    header: str = ""
+    levels: tuple[str, ...] = ()
+    weights: WeightsPlace = "inside"
+
+
+def library_request(
+    path: str, header: str, levels: str, weights: WeightsPlace
+) -> LibraryRequest | None:
+    """What the options of a command ask for; None if it is a module.
+
+    Raises:
+        ModuleError: an option of libraries is given for a module, or the header has no place.
+    """
+    if not path.endswith(SUFFIX):
+        given = {"--header": header, "--levels": levels, "--weights": weights != "inside"}
+        for option, value in given.items():
+            if value:
+                raise ModuleError(
+                    f"{option} belongs to a shared library: name one with --output NAME{SUFFIX}"
+                )
+        return None
+    finish.check_place(path)
+    finish.check_place(header)
+    words = tuple(word.strip() for word in levels.split(",") if word.strip())
+    return LibraryRequest(path, header, words, weights)
+
+
+def level_targets(request: LibraryRequest, target: Target) -> list[Target]:
+    """The targets of a library's levels: the one given first, if it is among them.
+
+    Raises:
+        TargetError: a level is not known.
+        ModuleError: this kind of machine has no libraries, or there is no linker.
+    """
+    from tilework.runtime.library import libraries_of
+    from tilework.target import Target
+
+    room = libraries_of(str(target))
+    room.require(target.platform, Path(request.path))
+    found = [target] if not request.levels else []
+    for word in request.levels:
+        try:
+            found.append(Target(room.level_target(word, target)))
+        except TargetError as error:
+            raise TargetError(
+                f"--levels {','.join(request.levels)}: '{word}' is no level; write v2, v3, v4, "
+                f"native or the name of a CPU ({error})"
+            ) from error
+    unique = list(dict.fromkeys(found))
+    return sorted(unique, key=lambda t: t != target)
+
+
+def compile_levels(
+    spec: NetworkSpec, targets: Sequence[Target], records: History, tell: Tell
+) -> list[tuple[Extracted, Module, CheckResult | None]]:
+    """Compile and check the network for each target; the check is None where it cannot run here.
+
+    Raises:
+        RunFailed: the output of one is wrong.
+    """
+    out = []
+    for target in targets:
+        found = extract(spec, target)
+        compiled = finish.compile_network(found, target, records, "", tell, untuned=False)
+        check = finish.check(compiled)
+        if check is not None and not check.passed:
+            raise RunFailed(
+                f"{found.network.name} for {target}: the output is wrong: maximum relative error "
+                f"{check.max_rel_error:.1e} against {check.reference}, where "
+                f"{check.tolerance:.0e} is allowed"
+            )
+        out.append((found, compiled.tuned, check))
+    return out
+
+
+def link(request: LibraryRequest, modules: Sequence[Module]) -> Library:
+    """Write the library and its header."""
+    from tilework.runtime.library import write_library
+
+    return write_library(
+        modules, request.path, header=request.header or None, weights=request.weights
+    )
