@@ -15,7 +15,9 @@ NET = ("compile", "mlp", "--output", "net.so")
 
 @needs_cc
 def test_compile_writes_a_library_and_its_header(cli):
-    result = cli(*NET, "--threads", "1", "--header", "net.h", "--levels", "v2,native", "--weights", "beside")
+    result = cli(
+        *NET, "--threads", "1", "--header", "net.h", "--levels", "v2,native", "--weights", "beside"
+    )
     assert result.exit_code == 0, result.output
     assert "x86-64-v2" in result.output and "equal to the module" in result.output
     assert "functions tw_net_*" in result.output

@@ -97,7 +97,7 @@ def test_no_linker_is_one_line(tmp_path, mlp, monkeypatch):
 
 
 def test_places_and_names_that_cannot_be(tmp_path, mlp):
-    with pytest.raises(ModuleError, match="cannot write the library .*No such file"):
+    with pytest.raises(ModuleError, match=r"cannot write the library .*No such file"):
         tw.write_library(mlp, tmp_path / "no" / "net.so")
     with pytest.raises(ModuleError, match="has no letters or digits"):
         tw.write_library(mlp, tmp_path / "-.so")
