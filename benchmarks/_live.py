@@ -46,11 +46,15 @@ class Search:
     limit: int
     round: Callable[[Measurer], bool]
 
-    def course(self) -> list[float]:
-        """Seconds found by each trial, in order; inf for failures."""
+    def trials(self) -> list[Record]:
+        """Its records in the order of measurement."""
         records = self.store.of(self.task.workload_key, str(self.task.target))
         own = [r for r in records if r.run_id == self.run_id and r.purpose == Purpose.search]
-        return [_seconds(r) for r in sorted(own, key=lambda r: (r.round, r.record_id))]
+        return sorted(own, key=lambda r: (r.round, r.record_id))
+
+    def course(self) -> list[float]:
+        """Seconds found by each trial, in order; inf for failures."""
+        return [_seconds(r) for r in self.trials()]
 
 
 def _seconds(record: Record) -> float:
@@ -103,11 +107,12 @@ def ansor(arm: str, layer: str, task: SearchTask, seed: int, limit: int, work: P
 
 
 def _store(work: Path, arm: str, layer: str, seed: int) -> tuple[RecordStore, str]:
-    name = f"{_file_name(layer)}-{seed}"
+    name = f"{file_name(layer)}-{seed}"
     return RecordStore(work / arm / name), f"{arm}-{name}"
 
 
-def _file_name(layer: str) -> str:
+def file_name(layer: str) -> str:
+    """A layer's name as files have it."""
     return re.sub("[^a-z0-9]+", "-", layer.lower())
 
 

@@ -10,9 +10,11 @@ until it is within 5 % of the best known (of all arms, seeds and of the stores g
 ``--known``), or has spent its trials. A layer's searches take turns, round by round.
 
 ``transfer``: a search from scratch of 1,000 trials for ``--to``, and one whose store begins with
-the records of ``--target`` of the stores given with ``--source``, and with a model; until it is
-within 5 % of the other's best. The model is what ``teach`` has made before of all targets of these
-stores but ``--to``, and of no layer that is searched here.
+the records of ``--target`` of the stores given with ``--source``, and with a model. The model is
+what ``teach`` has made before of all targets of these stores but ``--to``; of the layers that are
+searched here it has seen what the searches are given: the records of ``--target``. In the end all
+programs that were the best so far of a search are timed again, in turns (`_proved.py`), and trials
+count until the best so far takes at most 1.05 times as long as the best from scratch.
 
 All of it is kept in the folder ``--work``: killed and started again, it goes on.
 """
@@ -30,7 +32,8 @@ from functools import cached_property
 from pathlib import Path
 
 from _dataset import tasks_of
-from _live import Search, ansor, ours, take_turns, trials_to
+from _live import Search, ansor, file_name, ours, take_turns, trials_to
+from _proved import prove, proved_course, trials_within
 
 from storage import RecordStore
 from storage.models import Card
@@ -164,13 +167,13 @@ def _spread(values: Sequence[float], short: int) -> str:
 def transfer_searches(args: argparse.Namespace, name: str, task: SearchTask) -> list[Search]:
     """Searches of a layer from scratch, and with records of another target and a model."""
     work = args.work / _folder(task.target)
-    scratch = [ours(SCRATCH, name, task, s, args.scratch, work) for s in range(args.scratch_seeds)]
-    limit = args.scratch // 4  # a transfer that needs more has failed
-    return scratch + [ours(WITH, name, task, s, limit, work) for s in range(args.seeds)]
+    limits = [args.trials if s else args.scratch for s in range(args.scratch_seeds)]
+    scratch = [ours(SCRATCH, name, task, s, most, work) for s, most in enumerate(limits)]
+    return scratch + [ours(WITH, name, task, s, args.trials, work) for s in range(args.seeds)]
 
 
 def transfer(args: argparse.Namespace, until: float) -> None:
-    """Search from scratch first, then with what is known of other targets."""
+    """Search from scratch first, then with what is known of other targets; time the best again."""
     sources = [RecordStore(path, must_exist=True) for path in args.source]
     knowledge = Knowledge(sources, args.target, taught_store(args))
     target = Target(args.to)
@@ -182,15 +185,20 @@ def transfer(args: argparse.Namespace, until: float) -> None:
         with Measurer(target) as measurer:
             done = take_turns(own, measurer, lambda _: 0.0, until)
             if done:
-                goal = NEAR * best_known(own, [])
                 for search in others:
                     if not search.course():
                         knowledge.give(search.store)
-                done = take_turns(others, measurer, lambda _: goal, until)  # noqa: B023
+                done = take_turns(others, measurer, lambda _: 0.0, until)
+            if done:
+                prove(task, own, searches, measurer, _proved_file(args, name, task))
         spent = time.monotonic() - began
         print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
         if not done:
             return
+
+
+def _proved_file(args: argparse.Namespace, name: str, task: SearchTask) -> Path:
+    return Path(args.work / _folder(task.target) / "proved" / f"{file_name(name)}.json")
 
 
 def _folder(target: Target) -> str:
@@ -240,14 +248,18 @@ def taught_store(args: argparse.Namespace) -> RecordStore:
 
 
 def teach(args: argparse.Namespace, until: float) -> None:
-    """Train a model of the sources' other targets on other layers, and keep it."""
+    """Train a model of the sources' other targets, and keep it.
+
+    Of the layers that are searched it learns what the searches begin with, and no more.
+    """
     target, kind = str(Target(args.to)), Target(args.to).kind
+    known = str(Target(args.target))
     held = {t.workload_key for t in layers(args.to, LAYERS).values()}
     seen: list[Observation] = []
     for path in args.source:
         store = RecordStore(path, must_exist=True)
         others = sorted({text for text, _ in store.keys() if text != target})  # noqa: SIM118
-        found = lessons(store, others, keep=lambda key, _: key not in held)
+        found = lessons(store, others, keep=lambda key, of: key not in held or of == known)
         seen += [observation for lesson in found for observation in lesson.observations]
     model, store = trained(seen), taught_store(args)
     card = Card(
@@ -263,39 +275,39 @@ def report_transfer(args: argparse.Namespace) -> dict[str, object]:
     """Trials with and without transfer, and the ratio, pair by pair."""
     print(f"trials until 95 % of the best of {args.scratch} trials from scratch, {args.to}")
     print(
-        f"{'layer':24s} {'best us':>8s} {'from scratch':>18s} {'with transfer':>24s}  share"
-        "  best of the first 16, each search"
+        f"{'layer':24s} {'from scratch':>18s} {'with transfer':>24s}  share"
+        "  best of the first 16, and of all, each search"
     )
     table: dict[str, object] = {}
-    shares = []
+    shares: list[float] = []
     for name, task in layers(args.to, args.layers).items():
-        searches = transfer_searches(args, name, task)
-        scratch = [s for s in searches if s.arm == SCRATCH and len(s.course()) >= s.limit]
-        if not scratch:
+        path = _proved_file(args, name, task)
+        if not path.exists():
             continue
-        best = best_known(scratch, [])
-        courses = {arm: [s.course() for s in searches if s.arm == arm] for arm in (SCRATCH, WITH)}
-        courses = {arm: [c for c in found if c] for arm, found in courses.items()}
-        if not courses[WITH]:
-            continue
-        needed = {
-            arm: [trials_to(c, NEAR * best) for c in found] for arm, found in courses.items()
+        told = json.loads(path.read_text())
+        searches = [s for s in transfer_searches(args, name, task) if s.course()]
+        courses = {
+            arm: [proved_course(s, told) for s in searches if s.arm == arm]
+            for arm in (SCRATCH, WITH)
         }
+        needed = {a: [trials_within(c, NEAR) for c in found] for a, found in courses.items()}
         without = [n or args.scratch for n in needed[SCRATCH]]
-        trials = [n or len(c) for n, c in zip(needed[WITH], courses[WITH], strict=True)]
+        trials = [n or args.trials for n in needed[WITH]]
         missed = needed[WITH].count(None)
         share = [n / statistics.median(without) for n in trials]
         shares += share
-        ends = [min(c) for c in courses[WITH]]
+        ends = [
+            (min(r for n, r in c if n <= 16), c[-1][1])
+            for found in courses.values()
+            for c in found
+        ]
         table[name] = {
-            "best_us": 1e6 * best, "scratch": without, "transfer": trials, "missed": missed,
-            "ends_us": [1e6 * e for e in ends], "share": share,
+            "scratch": without, "transfer": trials, "missed": missed, "ends": ends, "share": share,
         }  # fmt: skip
-        first = [min(c[:16]) / best for found in courses.values() for c in found]
         print(
-            f"{name:24s} {1e6 * best:8.1f} {_spread(without, needed[SCRATCH].count(None)):>18s} "
+            f"{name:24s} {_spread(without, needed[SCRATCH].count(None)):>18s} "
             f"{_spread(trials, missed):>24s}  {statistics.median(share):.2f}"
-            f"  {' '.join(f'{f:.2f}' for f in first)}"
+            f"  {' '.join(f'{first:.2f}/{last:.2f}' for first, last in ends)}"
         )
     if shares:
         print(f"share: median {statistics.median(shares):.3f}, worst {max(shares):.3f}")
@@ -318,8 +330,14 @@ def main() -> None:
     )
     parser.add_argument("--to", default="llvm -mcpu=x86-64-v3 -num-cores=1")
     parser.add_argument("--source", nargs="*", type=Path, default=[], help="stores to learn from")
-    parser.add_argument("--scratch-seeds", type=int, default=1, help="searches from scratch")
+    parser.add_argument(
+        "--scratch-seeds",
+        type=int,
+        default=1,
+        help="from scratch; those behind the first have as many trials as those with transfer",
+    )
     parser.add_argument("--scratch", type=int, default=1000, help="trials from scratch")
+    parser.add_argument("--trials", type=int, default=128, help="trials with transfer")
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="then stop, to go on later"
     )
