@@ -101,6 +101,14 @@ class ListedSketch(Sketch):
             return self.listed[:0]
         return self.listed[self._nearest[at]]
 
+    def canonical(self, rows: Rows) -> Rows:
+        """Themselves: only what is listed was measured."""
+        return rows
+
+    def row_hash(self, rows: Rows) -> NDArray[np.uint64]:
+        """An identity of each row."""
+        return self._hashed(rows)
+
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are listed."""
         known = self._positions

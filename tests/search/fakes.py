@@ -102,6 +102,9 @@ class FakeSketch:
     def valid(self, rows):
         return rows.sum(axis=1) < 0.8 * self.cardinality.sum()
 
+    def canonical(self, rows):
+        return rows
+
     def row_hash(self, rows):
         value = np.full(len(rows), 1469598103934665603, dtype=np.uint64)
         with np.errstate(over="ignore"):

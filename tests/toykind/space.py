@@ -44,7 +44,7 @@ class ToySpace:
             ok &= nest.tiles[axis][-1] <= axis.extent
         return ok
 
-    def canonical(self, nest):
+    def canonical(self, nest, target):
         return {}
 
     def notes(self, nest):

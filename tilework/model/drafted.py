@@ -61,6 +61,9 @@ class Drawn(Protocol):
     def neighbours(self, row: Rows) -> Rows:
         """All valid rows that differ from ``row`` in exactly one decision."""
 
+    def canonical(self, rows: Rows) -> Rows:
+        """The rows without what has no effect."""
+
 
 def draft_schedule(task: SearchTask, *, direct: bool = False) -> Choice:
     """The schedule of a task that nobody has measured; see `best_drafted`.
@@ -135,6 +138,7 @@ def best_drafted(
         if times[best] >= seconds:
             break
         seconds, row = float(times[best]), near[best]
+    row = sketch.canonical(row.reshape(1, -1))[0]
     return Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
 
 

@@ -25,6 +25,8 @@ from tilework.search.pool import Pool, PoolSpace, concatenate
 from tilework.search.protocol import Task
 from tilework.search.seeding import generator
 from tilework.space import SearchSpace
+from tilework.space.decision import Rows
+from tilework.space.sketch import Sketch
 from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
 from tilework.travel.guests import guests
@@ -115,9 +117,18 @@ class SketchPolicy:
             return self.space.empty()
         if SearchSpace.of(task).sketches != self.space.sketches:
             return self.space.empty()
-        found = guests(task, history, device=self.device, most=most, each=GUESTS_EACH)
+        found = guests(
+            task, history, device=self.device, most=most, each=GUESTS_EACH,
+            judge=self._learned_s if self.model.trained else None,
+        )  # fmt: skip
         pools = [self.space.pool(guest.sketch_id, [guest.row]) for guest in found]
         return concatenate([self.space.empty(), *pools]).unique()
+
+    def _learned_s(self, sketch: Sketch, rows: Rows) -> Floats:
+        """What the model says of rows, as numbers in proportion to seconds."""
+        task = self.task
+        batch = Batch(task.workload_key, task.flops, sketch, rows, self.space.draft, 1.0)
+        return 1.0 / np.maximum(self.model.predict(batch), 1e-300)
 
     def _program(self, record: Record) -> Pool:
         """A record's program, or none if it does not belong to the present space."""
@@ -334,7 +345,8 @@ class SketchPolicy:
         found = []
         for index, row, told in zip(pool.sketch, pool.rows, pool.predicted, strict=True):
             sketch = self.space.sketches[index]
-            decisions = tuple(int(value) for value in row[: sketch.num_decisions])
+            plain = sketch.canonical(row[: sketch.num_decisions].reshape(1, -1))[0]
+            decisions = tuple(int(value) for value in plain)
             found.append(Candidate(sketch.id, decisions, float(told), model_id))
         return found
 

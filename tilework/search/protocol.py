@@ -108,5 +108,8 @@ class Searchable(Protocol):
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are programs within the target's limits."""
 
+    def canonical(self, rows: Rows) -> Rows:
+        """The rows without what has no effect: what is measured in their place."""
+
     def row_hash(self, rows: Rows) -> NDArray[np.uint64]:
         """Identity of each row's program within the sketch."""

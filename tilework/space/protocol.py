@@ -45,8 +45,11 @@ class Space(Protocol):
     def valid(self, nest: BlockNest, target: Any) -> NDArray[np.bool_]:
         """Which rows are programs within the target's limits."""
 
-    def canonical(self, nest: BlockNest) -> dict[str, Ints]:
-        """Columns, by the kind of their decision, without what has no effect on the program."""
+    def canonical(self, nest: BlockNest, target: Any) -> dict[str, Ints]:
+        """Columns, by the kind of their decision, without what has no effect on the program.
+
+        No effect that a search could be after: the code may differ in how it counts a loop.
+        """
 
     def notes(self, nest: BlockNest) -> list[str]:
         """What one row decides beside tiles and loops, in words, a line each."""

@@ -35,9 +35,9 @@ class CpuSpace:
         """See `tilework.kinds.cpu.limits`."""
         return valid(nest, target)
 
-    def canonical(self, nest: BlockNest) -> dict[str, Ints]:
+    def canonical(self, nest: BlockNest, target: CpuTarget) -> dict[str, Ints]:
         """See `tilework.kinds.cpu.canonical`."""
-        return canonical(nest)
+        return canonical(nest, target)
 
     def notes(self, nest: BlockNest) -> list[str]:
         """Nothing that loops do not show."""

@@ -36,7 +36,7 @@ class CudaSpace:
         """See `tilework.kinds.cuda.limits`."""
         return valid(nest, target)
 
-    def canonical(self, nest: BlockNest) -> dict[str, Ints]:
+    def canonical(self, nest: BlockNest, target: CudaTarget) -> dict[str, Ints]:
         """See `tilework.kinds.cuda.canonical`."""
         return canonical(nest)
 

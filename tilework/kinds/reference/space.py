@@ -105,7 +105,7 @@ class ReferenceSpace:
             ok &= last < 2 * max(inner.extent if inner is not None else 1, LANES)
         return ok
 
-    def canonical(self, nest: BlockNest) -> dict[str, Ints]:
+    def canonical(self, nest: BlockNest, target: ReferenceTarget) -> dict[str, Ints]:
         """Fusing a loop of one iteration into the parallel loop changes nothing."""
         parallel = np.zeros(nest.count, np.int64)
         for i, axis in enumerate(nest.block.parallel_axes):
