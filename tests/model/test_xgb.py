@@ -5,6 +5,7 @@ import pytest
 
 from tests.search.fakes import DRAFT, FEATURES, FakeDraft, FakeSketch, FakeTask, observation
 from tilework.model import Batch, CostModelError, DraftModel, RandomModel, XGBModel, XGBParams
+from tilework.model.matrix import training_set
 from tilework.model.metrics import pairwise_accuracy, peak_score
 
 TASK = FakeTask("conv")
@@ -118,7 +119,7 @@ def test_a_full_memory_keeps_each_tasks_best_and_latest():
     sketch = FakeSketch("small", 0)
     rows = sketch.sample(np.random.default_rng(0), 10)
     model.update([observation(FakeTask("small"), sketch, rows)])
-    packs = model._training_set().packs
+    packs = training_set(model._tasks, 60).packs
     assert len(packs.sizes) == 60
     assert packs.labels.max() == 1.0
     assert model.num_observations > 100

@@ -23,119 +23,32 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.model import objective
 from tilework.model.base import Batch, CostModelError, Floats, Observation
+from tilework.model.boosting import MANY, XGBParams, boosted, members
 from tilework.model.columns import behind, columns_of, names_of
 from tilework.model.document import Document, Stored
-from tilework.model.objective import Packs, corrected
+from tilework.model.matrix import Matrix, training_set
+from tilework.model.objective import corrected
 from tilework.model.observed import Group, ObservedTask, Programs
 from tilework.model.ranking import RankingLog
 from tilework.target import Target
+
+__all__ = ["MANY", "XGBModel", "XGBParams"]
 
 Factors = dict[str, dict[str, float]]
 """Fitted numbers of the draft: by "target | device", by parameter."""
 
 
-@dataclass(frozen=True)
-class XGBParams:
-    """Settings of the trees.
-
-    Attributes:
-        trees: boosting rounds of a fit that starts from nothing.
-        onward: rounds of a fit that goes on from a loaded model; a target's own trees get half.
-        own: rounds of the trees that learn from one target alone.
-        own_least: observations of a target from which on it has trees of its own, where the model
-            knows others, too.
-        max_depth, eta, gamma, max_bin: as XGBoost means them.
-        subsample: share of the rows that a tree sees. A search looks for what the model rates
-            too high; trees of different rows agree less on such flukes.
-        power: an observation weighs its throughput, relative to its group's best, to this power.
-        least: the smallest throughput that it counts as having.
-        objective: ``time`` corrects the draft; ``throughput`` is the published objective, without
-            a draft. See `tilework.model.objective`.
-        draft: whether the draft's seconds are corrected. Without, a block takes what the trees
-            say of it, and nothing else.
-        machine: whether the trees are told what describes the machine.
-        members: small models beside the trees, each of a bootstrap of the workloads, that say
-            how sure a prediction is.
-        max_records: observations that a refit looks at; a full memory keeps each task's best and
-            latest, so that a refit does not grow slower from round to round.
-        min_records: valid observations before the first fit.
-        nthread: threads of XGBoost.
-    """
-
-    trees: int = 80
-    onward: int = 40
-    own: int = 50
-    own_least: int = 256
-    max_depth: int = 6
-    eta: float = 0.15
-    gamma: float = 0.001
-    max_bin: int = 64
-    subsample: float = 0.7
-    power: float = 1.5
-    least: float = 0.05
-    objective: Literal["time", "throughput"] = "time"
-    draft: bool = True
-    machine: bool = True
-    members: int = 4
-    max_records: int = 6000
-    min_records: int = 8
-    nthread: int = 1
-
-
-MANY = XGBParams(trees=120, max_depth=7, max_records=100_000)
-"""Settings of a model of many targets that is trained once: it can take its time."""
 _HALF = 500.0
 """Observations of a target at which its own trees have half of the say that they can have."""
-_MEMBER_TREES, _MEMBER_DEPTH, _MEMBER_ETA = 24, 5, 0.3
-_LONGEST_MEMBER = 96
-"""Trees of a member that has gone on and on."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Matrix:
-    """What a fit looks at: rows of blocks, and what is known of their programs.
-
-    Attributes:
-        columns: R x C.
-        packs: the programs.
-        groups: names of the packs' groups, in the order of their numbers.
-        best_s: lowest drafted seconds of each group.
-    """
-
-    columns: NDArray[np.float32]
-    packs: Packs
-    groups: list[Group]
-    best_s: Floats
-
-    def of_target(self, target: str) -> NDArray[np.intp]:
-        """Numbers of a target's groups."""
-        return np.flatnonzero([group.target == target for group in self.groups])
-
-    def some(self, chosen: NDArray[np.intp]) -> _Matrix:
-        """The packs of some groups; one that is named twice counts twice."""
-        packs = self.packs
-        starts = packs.starts
-        members = [np.flatnonzero(packs.group == group) for group in chosen]
-        where = np.concatenate(members)
-        sizes = packs.sizes[where]
-        first = np.cumsum(sizes) - sizes
-        rows = np.repeat(starts[where] - first, sizes) + np.arange(sizes.sum())
-        group = np.repeat(np.arange(len(chosen)), [len(m) for m in members])
-        return _Matrix(
-            self.columns[rows],
-            Packs(sizes, packs.block_s[rows], packs.latency_s[where], group),
-            [self.groups[g] for g in chosen],
-            self.best_s[chosen],
-        )
 
 
 class XGBModel:
@@ -152,7 +65,7 @@ class XGBModel:
         self._booster: Any = None
         self._own: dict[str, tuple[Any, int]] = {}  # by target: trees, observations
         self._members: list[Any] | None = None  # trained when they are first asked
-        self._matrix: _Matrix | None = None
+        self._matrix: Matrix | None = None
         self._model_id = "draft"
         self._references: dict[Group, tuple[float, float]] = {}
         self._targets: dict[str, int] = {}
@@ -321,7 +234,7 @@ class XGBModel:
 
     def fit(self) -> None:
         """Train from the loaded model (or nothing) on the remembered observations."""
-        matrix = self._training_set()
+        matrix = training_set(self._tasks, self.params.max_records, draft=self.params.draft)
         if matrix is None:
             return
         packs = matrix.packs
@@ -329,7 +242,7 @@ class XGBModel:
             return
         start = None if self._loaded is None else self._loaded.booster
         rounds = self.params.trees if start is None else self.params.onward
-        self._booster, margin = self._boosted(matrix, self._seed, rounds, start)
+        self._booster, margin = boosted(matrix, self.params, self._seed, rounds, start)
         self._matrix, self._members = matrix, None
         self._own = self._owned(matrix)
         known = {} if self._loaded is None else dict(self._loaded.references)
@@ -356,7 +269,7 @@ class XGBModel:
             self._targets[group.target] = self._targets.get(group.target, 0) + count
         self._model_id = f"xgb-{len(packs.sizes)}-{self._digest(matrix)}"
 
-    def _owned(self, matrix: _Matrix) -> dict[str, tuple[Any, int]]:
+    def _owned(self, matrix: Matrix) -> dict[str, tuple[Any, int]]:
         """By target the trees that learn from it alone; those that were loaded go on."""
         before = {} if self._loaded is None else self._loaded.own
         taught = {group.target for group in matrix.groups}
@@ -370,119 +283,21 @@ class XGBModel:
             count = int(np.isfinite(some.packs.latency_s).sum())
             if count >= self.params.own_least:
                 rounds = self.params.own if start is None else self.params.onward // 2
-                found[target] = self._boosted(some, self._seed, rounds, start)[0], seen + count
+                found[target] = (
+                    boosted(some, self.params, self._seed, rounds, start)[0],
+                    seen + count,
+                )
         return found
-
-    def _training_set(self) -> _Matrix | None:
-        """Of each group as many programs as fit, by group, sketch and order of measurement."""
-        quota = self._quota()
-        parts: list[tuple[Group, float, list[Programs]]] = []
-        for group in sorted(self._tasks):
-            task = self._tasks[group]
-            if len(task):
-                parts.append((group, task.reference_s, task.selected(quota)))
-        if not parts:
-            return None
-        tables, blocks, sizes, latency, groups = [], [], [], [], []
-        for number, (_, best_s, found) in enumerate(parts):
-            if not self.params.draft:
-                best_s = self._drafted_best(found)
-            for programs in found:
-                count, block_count, width = programs.columns.shape
-                table = programs.columns.reshape(count * block_count, width).copy()
-                tables.append(behind(table, best_s))
-                blocks.append(programs.block_s.reshape(-1))
-                sizes.append(np.full(count, block_count))
-                latency.append(programs.latency_s)
-                groups.append(np.full(count, number))
-        packs = Packs(
-            np.concatenate(sizes), np.concatenate(blocks), np.concatenate(latency),
-            np.concatenate(groups),
-        )  # fmt: skip
-        best = [
-            best_s if self.params.draft else self._drafted_best(found)
-            for _, best_s, found in parts
-        ]
-        return _Matrix(np.concatenate(tables), packs, [p[0] for p in parts], np.array(best))
-
-    @staticmethod
-    def _drafted_best(found: Sequence[Programs]) -> float:
-        """Lowest drafted seconds, from the column that holds their logarithm."""
-        return float(2.0 ** min(float(p.columns[:, :, -2].min()) for p in found))
-
-    def _quota(self) -> int:
-        """Largest number of records per task such that all of them fit into max_records."""
-        counts = sorted(map(len, self._tasks.values()))
-        room = self.params.max_records
-        for position, count in enumerate(counts):
-            share = room // (len(counts) - position)
-            if count > share:
-                return max(1, share)
-            room -= count
-        return counts[-1] if counts else 1
-
-    def _boosted(
-        self,
-        matrix: _Matrix,
-        seed: int,
-        rounds: int,
-        start: Any,
-        depth: int | None = None,
-        eta: float | None = None,
-    ) -> tuple[Any, Floats]:
-        """Trees on a training set, and what they say of it, R values."""
-        import xgboost
-
-        params = self.params
-        data = xgboost.QuantileDMatrix(
-            matrix.columns, max_bin=params.max_bin, nthread=params.nthread
-        )
-        if params.objective == "time":
-            goal = objective.time(matrix.packs, params.power, params.least)
-        else:
-            goal = objective.throughput(matrix.packs, params.least)
-        settings = {
-            "tree_method": "hist",
-            "max_depth": depth or params.max_depth,
-            "eta": eta or params.eta,
-            "gamma": params.gamma,
-            "max_bin": params.max_bin,
-            "min_child_weight": 0.0,
-            "subsample": params.subsample,
-            "base_score": 0.0,
-            "nthread": params.nthread,
-            "seed": seed,
-            "verbosity": 0,
-            "disable_default_eval_metric": True,
-        }
-        booster = xgboost.train(settings, data, num_boost_round=rounds, obj=goal, xgb_model=start)
-        return booster, np.asarray(booster.inplace_predict(matrix.columns), np.float64)
 
     def _sides(self) -> list[Any]:
         """The members: trained, or as they were loaded."""
         if self._members is None:
-            matrix, starts = self._matrix, [] if self._loaded is None else self._loaded.members
-            assert matrix is not None
-            keys = sorted({group.workload_key for group in matrix.groups})
-            of_key = [
-                np.array([i for i, g in enumerate(matrix.groups) if g.workload_key == key])
-                for key in keys
-            ]
-            self._members = []
-            for number in range(self.params.members):
-                rng = np.random.default_rng([self._seed, number])
-                drawn = rng.integers(0, len(keys), len(keys))
-                some = matrix.some(np.concatenate([of_key[i] for i in np.sort(drawn)]))
-                start = starts[number] if number < len(starts) else None
-                if start is not None and start.num_boosted_rounds() >= _LONGEST_MEMBER:
-                    start = None
-                booster, _ = self._boosted(
-                    some, number, _MEMBER_TREES, start, _MEMBER_DEPTH, _MEMBER_ETA
-                )
-                self._members.append(booster)
+            starts = [] if self._loaded is None else self._loaded.members
+            assert self._matrix is not None
+            self._members = members(self._matrix, self.params, self._seed, starts)
         return self._members
 
-    def _digest(self, matrix: _Matrix) -> str:
+    def _digest(self, matrix: Matrix) -> str:
         start = "" if self._loaded is None else self._loaded.model_id
         digest = hashlib.sha256(f"{start}/{self._seed}/{self.params}".encode())
         digest.update(np.ascontiguousarray(matrix.packs.latency_s).tobytes())
