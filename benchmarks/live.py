@@ -36,7 +36,7 @@ from _live import Search, ansor, file_name, ours, take_turns, trials_to
 from _proved import prove, proved_course, trials_within
 
 from storage import RecordStore
-from storage.models import Card
+from storage.cards import Card
 from tasks.learning.trees import trained
 from tilework.measure import Measurer
 from tilework.model import Observation

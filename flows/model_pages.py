@@ -17,7 +17,7 @@ from flows.model_tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from storage.models import Move
+    from storage.cards import Move
     from tasks.learning.retrain import Retrained
     from tasks.learning.transfer import Transfers
 

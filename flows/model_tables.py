@@ -10,7 +10,7 @@ from flows.texts import target_words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from storage.models import Card, Judged, Move
+    from storage.cards import Card, Judged, Move
     from tasks.learning.transfer import Transfer
 
 JUDGED = ("Target", ">Tasks", ">Draft", ">Champion", ">Model", ">Over the draft", "Verdict")

@@ -19,15 +19,27 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from storage.cards import (
+    NAME,
+    Action,
+    Card,
+    ModelError,
+    Move,
+    card_text,
+    champions,
+    kind_of,
+    name_of,
+    read_card,
+    read_move,
+    serves,
+)
 from storage.documents import Documents
-from tilework.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,14 +51,7 @@ MODELS, SEEN, CARDS, MOVES = "models", "seen", "cards", "moves"
 LOSERS_KEPT = 10
 """Models of a kind that were never promoted and are kept: the newest."""
 
-_NAME = re.compile(r"([a-z][a-z0-9_]*)-[0-9a-f]{12}")
 _MOVE = re.compile(r"([a-z][a-z0-9_]*)-(\d{6})-[0-9a-f]{8}")
-
-Action = Literal["promote", "rollback"]
-
-
-class ModelError(StoreError):
-    """A model that is not there, cannot be read, or is not what its name says."""
 
 
 class _Wrong(ModelError):
@@ -55,122 +60,6 @@ class _Wrong(ModelError):
     def __init__(self, place: str, name: str, reason: str) -> None:
         super().__init__(f"{place}: the model {name!r} is not used: {reason}")
         self.reason = reason
-
-
-@dataclass(frozen=True)
-class Taught:
-    """Records of one target and device among those that a model has learnt from.
-
-    Attributes:
-        target: canonical text.
-        device: its id, or its name for records of before devices had one.
-        workloads: distinct workloads.
-        records: distinct programs.
-    """
-
-    target: str
-    device: str
-    workloads: int
-    records: int
-
-
-@dataclass(frozen=True)
-class Judged:
-    """How a model did on one target, on tasks that it had not seen.
-
-    Shares are those of `tilework.model.judge.top_k`; a gain is (low, middle, high) of the
-    difference, by bootstrap over workloads.
-
-    Attributes:
-        target: canonical text.
-        workloads: that it was judged on; fewer than needed: `verdict` says so.
-        top: by ranker ("draft", "model", "champion"), its top-1 and top-5.
-        over_draft: gain in top-1 over the draft; empty where it was not judged.
-        over_champion: gain in top-1 over the champion, on records that neither has seen.
-        verdict: one of "better", "not better", "worse than the champion", "not judged", with
-            what it needs to be said.
-        passed: whether the target speaks for the promotion; None: it says nothing.
-    """
-
-    target: str
-    workloads: int
-    top: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    over_draft: tuple[float, ...] = ()
-    over_champion: tuple[float, ...] = ()
-    verdict: str = ""
-    passed: bool | None = None
-
-
-@dataclass(frozen=True)
-class Card:
-    """What there is to know of a model without loading it.
-
-    Attributes:
-        kind: of machine.
-        created: when it was made, an aware UTC time.
-        engine_version, code: version of Tilework, and a digest of what models are made by.
-        rules_version: of the sketch rules of its records.
-        model_id: as records name it.
-        parent: the champion at that time; empty if there was none.
-        stores: where its records were.
-        taught: how many of which target and device.
-        records: how many it has learnt from; `held`: how many the stores held.
-        digest: of its programs and their latencies.
-        parameters: what it was trained with, and what was fitted.
-        judged: by target.
-        elsewhere: gain in top-1 over the draft on targets that were left out; empty: not judged.
-        serves: targets that it was shown to be better on.
-        anywhere: whether it was shown to help targets that it has not seen.
-        promoted: whether that was enough.
-        reason: why, or why not, in one line.
-        seconds: how long all of it took.
-    """
-
-    kind: str
-    created: datetime
-    engine_version: str
-    code: str
-    rules_version: int
-    model_id: str
-    parent: str = ""
-    stores: tuple[str, ...] = ()
-    taught: tuple[Taught, ...] = ()
-    records: int = 0
-    held: int = 0
-    digest: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    judged: tuple[Judged, ...] = ()
-    elsewhere: tuple[float, ...] = ()
-    serves: tuple[str, ...] = ()
-    anywhere: bool = False
-    promoted: bool = False
-    reason: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Move:
-    """One step in the history of a kind's champion.
-
-    Attributes:
-        kind: of machine.
-        number: moves are counted; two that were made at once may share a number.
-        action: whether a model was promoted, or one taken back.
-        name: the champion from here on; empty: none.
-        before: the champion until then, as who made the move saw it.
-        at: when, an aware UTC time.
-        by: whom or what: a command or a flow.
-        reason: one line.
-    """
-
-    kind: str
-    number: int
-    action: Action
-    name: str
-    before: str
-    at: datetime
-    by: str
-    reason: str = ""
 
 
 class Models:
@@ -204,12 +93,12 @@ class Models:
         self._documents(MODELS).keep(name, document)
         if seen is not None:
             self._documents(SEEN).keep(name, np.sort(seen).astype("<u8").tobytes())
-        self._documents(CARDS).keep(name, _card_text(card))
+        self._documents(CARDS).keep(name, card_text(card))
         return name
 
     def names(self, kind: str | None = None) -> list[str]:
         """The names of all models, or of those of a kind, sorted."""
-        found = ((name, _NAME.fullmatch(name)) for name in self._documents(CARDS).names())
+        found = ((name, NAME.fullmatch(name)) for name in self._documents(CARDS).names())
         return [name for name, match in found if match and kind in (None, match[1])]
 
     def kinds(self) -> list[str]:
@@ -297,7 +186,7 @@ class Models:
         if content is None:
             raise ModelError(self._missing(CARDS, name, "there is no such model"))
         try:
-            card = _read_card(content)
+            card = read_card(content)
         except ValueError as error:
             raise _Wrong(self.place, name, str(error)) from None
         if card.kind != kind_of(name):
@@ -368,7 +257,7 @@ class Models:
             if match is None or match[1] != kind:
                 continue
             content = self._documents(MOVES).read(name)
-            move = _read_move(content) if content is not None else None
+            move = read_move(content) if content is not None else None
             if move is not None and (move.kind, move.number) == (kind, int(match[2])):
                 found.append((move.number, move.at, name, move))
         return [move for *_, move in sorted(found, key=lambda one: one[:3])]
@@ -423,94 +312,3 @@ class Models:
     def _missing(self, kind: str, name: str, otherwise: str) -> str:
         damaged = [line for line in self._documents(kind).problems if name in line]
         return f"{self.place}: {damaged[0] if damaged else f'{otherwise}: {name!r}'}"
-
-
-def champions(moves: Sequence[Move]) -> list[str]:
-    """The line of champions that lead to the present one, which is the last; empty: none.
-
-    A promotion adds to it, a rollback cuts it behind what it went back to.
-    """
-    line: list[str] = []
-    for move in moves:
-        if move.action == "promote":
-            line.append(move.name)
-        elif not move.name:
-            line.clear()
-        elif move.name in line:
-            while line[-1] != move.name:
-                line.pop()
-        else:
-            line.append(move.name)
-    return line
-
-
-def serves(card: Card, target: str) -> bool:
-    """Whether a model was shown to be of use for a target.
-
-    It was judged there and is better than the draft; or it was not, and is on targets left out.
-    """
-    judged = {one.target for one in card.judged if one.passed is not None}
-    return target in card.serves or (card.anywhere and target not in judged)
-
-
-def name_of(kind: str, document: str) -> str:
-    """What a model is called: its kind and 12 hexadecimal digits of its content's hash."""
-    name = f"{kind}-{hashlib.sha256(document.encode()).hexdigest()[:12]}"
-    if not _NAME.fullmatch(name):
-        raise ModelError(f"{kind!r} is no kind of machine")
-    return name
-
-
-def kind_of(name: str) -> str:
-    """The kind of machine of a model.
-
-    Raises:
-        ModelError: that is no model's name.
-    """
-    found = _NAME.fullmatch(name)
-    if found is None:
-        raise ModelError(f"{name!r} is no name of a model, such as llvm-0123456789ab")
-    return found[1]
-
-
-def _card_text(card: Card) -> bytes:
-    return _form().dump_json(card)
-
-
-def _read_card(content: bytes) -> Card:
-    from pydantic import ValidationError
-
-    try:
-        card: Card = _form().validate_json(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"its card cannot be read ({where}: {first['msg']})") from None
-    return card
-
-
-def _form() -> Any:
-    global _card_form
-    if _card_form is None:
-        from pydantic import TypeAdapter
-
-        _card_form = TypeAdapter(Card)
-    return _card_form
-
-
-_card_form: Any = None
-
-
-def _read_move(content: bytes) -> Move | None:
-    """None for what is no move: a damaged one must not end every search of the store."""
-    try:
-        found = json.loads(content)
-        at = datetime.fromisoformat(found["at"])
-        texts = [found[name] for name in ("kind", "action", "name", "before", "by", "reason")]
-        if found["action"] not in get_args(Action) or not all(isinstance(t, str) for t in texts):
-            return None
-        if at.tzinfo is None or (found["name"] and not _NAME.fullmatch(found["name"])):
-            return None
-        return Move(**{**found, "number": int(found["number"]), "at": at})
-    except (ValueError, KeyError, TypeError):
-        return None

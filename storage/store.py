@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from storage import trials
+from storage.cards import ModelError
 from storage.documents import Documents
 from storage.files import Location
 from storage.index import KEY_COLUMNS, Index, keys_in
 from storage.known import KnownKeys, Rules
 from storage.listing import Listing
-from storage.models import ModelError, Models
+from storage.models import Models
 from storage.names import RoundName, text_name
 from storage.scan import Scan
 from storage.schema import from_table, to_table

@@ -117,7 +117,7 @@ def _chosen(store: RecordStore, asked: str, target: Target) -> str:
 def _opened(store: RecordStore, plan: Plan, name: str, target: Target) -> Start:
     if not name:
         return Start(text="no model, as asked for") if plan.model == NONE else Start()
-    from storage.models import ModelError
+    from storage.cards import ModelError
     from tilework.model import CostModelError
     from tilework.search.pool import PoolSpace
     from tilework.search.start import opened

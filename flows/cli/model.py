@@ -14,7 +14,8 @@ from flows.numbers import when
 from flows.texts import target_words
 
 if TYPE_CHECKING:
-    from storage.models import Models, Move
+    from storage.cards import Move
+    from storage.models import Models
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -167,7 +168,7 @@ def rollback(
 
     tilework model rollback -m "searches of resnet-50 were slower with it"
     """
-    from storage.models import ModelError
+    from storage.cards import ModelError
 
     models = _models(store)
     if kind is None:
@@ -191,7 +192,7 @@ def _check(models: Models, name: str) -> None:
     Raises:
         ModelError: it cannot be read.
     """
-    from storage.models import ModelError
+    from storage.cards import ModelError
     from tilework.model import CostModelError, XGBModel
 
     try:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from storage.models import Card, ModelError, Models, Taught, name_of
+from storage.cards import Card, ModelError, Taught, name_of
+from storage.models import Models
 from tasks.learning import trees
 from tasks.learning.growth import growth
 from tasks.learning.judging import Tell, tried

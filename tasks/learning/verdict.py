@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from storage.models import Card, Judged, serves
+from storage.cards import Card, Judged, serves
 from tasks.learning.judging import (
     LEAST_ROWS,
     LEAST_WORKLOADS,

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from storage import RecordStore
-from storage.models import Card, Judged, Taught
+from storage.cards import Card, Judged, Taught
 from tests.flows.test_canary import events
 from tests.tasks.test_learning import SIZES, TARGETS, filled
 

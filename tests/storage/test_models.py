@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from storage import RecordStore
+from storage.cards import Card, Judged, ModelError, Taught, champions, name_of, serves
 from storage.files import Location
 from storage.maintenance.check import check
 from storage.maintenance.merge import merge
 from storage.maintenance.repair import repair
-from storage.models import Card, Judged, ModelError, Taught, champions, name_of, serves
 from tilework.record import MemoryHistory, ModelLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

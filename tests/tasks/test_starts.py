@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from storage import RecordStore
-from storage.models import Card, ModelError
+from storage.cards import Card, ModelError
 from tasks.run import SearchPlan
 from tasks.starts import NoSuchStart, begin
 from tests.search.fakes import FakeTarget, FakeTask, observation, space_of

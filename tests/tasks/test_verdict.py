@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from storage.models import Card, Judged, serves
+from storage.cards import Card, Judged, serves
 from tasks.learning.judging import Trial
 from tasks.learning.verdict import verdict
 from tilework.model.judge import Case
