@@ -109,6 +109,20 @@ class Module:
             context.run(buffers, self.num_threads)
         return self._results(buffers)
 
+    def run_on(self, buffers: Sequence[Array], threads: int) -> None:
+        """Run once on a caller's arrays, which are taken as they are.
+
+        Args:
+            buffers: one for each of the image's ``io_values``, contiguous, at 64-byte boundaries,
+                apart from each other; those of inputs are read, the others written.
+            threads: number of threads.
+
+        Raises:
+            ModuleError: this CPU cannot run the code.
+        """
+        with self._turn(threads) as context:
+            context.run(buffers, threads)
+
     def bind(
         self,
         inputs: Mapping[str, Any] | None = None,

@@ -60,6 +60,26 @@ def window(size: Shape, kernel: Sequence[int], attrs: Attrs) -> Shape:
     return tuple(out)
 
 
+def ceil_pads(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+) -> tuple[int, ...]:
+    """Pads that make a rounded-down window count equal the rounded-up one."""
+    rank = len(size)
+    ends = []
+    for d in range(rank):
+        reach = dilation[d] * (kernel[d] - 1) + 1
+        room = size[d] + pads[d] + pads[d + rank]
+        out = -(-(room - reach) // strides[d]) + 1
+        if (out - 1) * strides[d] >= size[d] + pads[d]:
+            out -= 1  # the last window would start in the padding
+        ends.append(pads[d + rank] + max((out - 1) * strides[d] + reach - room, 0))
+    return (*pads[:rank], *ends)
+
+
 def _conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
     def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
         x, w = shapes

@@ -14,6 +14,7 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.operators.windows import ceil_pads
 
 if TYPE_CHECKING:
     import onnx
@@ -144,7 +145,7 @@ def _pool(op: str) -> Converter:
         strides, pads, dilation = _window(a, shape[2:], kernel)
         whole = pads
         if a.get("ceil_mode", 0):
-            whole = _ceil_pads(shape[2:], kernel, strides, pads, dilation)
+            whole = ceil_pads(shape[2:], kernel, strides, pads, dilation)
         common = {"kernel": kernel, "strides": strides, "pads": whole, "layout": "NCHW"}
         x, name = c.value(node.input[0]), node.output[0]
         if op == "lp_pool":
@@ -178,26 +179,6 @@ def _global_lp_pool(c: Context, node: onnx.NodeProto) -> str:
     ones = (1,) * rank
     attrs = {"strides": ones, "pads": (0,) * (2 * rank), "dilation": ones, "layout": "NCHW"}
     return c.op(f"lp_pool{rank}d", x, name=name, kernel=shape[2:], p=p, **attrs)
-
-
-def _ceil_pads(
-    size: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilation: Sequence[int],
-) -> tuple[int, ...]:
-    """Pads that make a rounded-down window count equal the rounded-up one."""
-    rank = len(size)
-    ends = []
-    for d in range(rank):
-        reach = dilation[d] * (kernel[d] - 1) + 1
-        room = size[d] + pads[d] + pads[d + rank]
-        out = -(-(room - reach) // strides[d]) + 1
-        if (out - 1) * strides[d] >= size[d] + pads[d]:
-            out -= 1  # the last window would start in the padding
-        ends.append(pads[d + rank] + max((out - 1) * strides[d] + reach - room, 0))
-    return (*pads[:rank], *ends)
 
 
 def _global_pool(op: str) -> Converter:

@@ -1,0 +1,18 @@
+"""Graphs of PyTorch's core operators (ATen), as `torch.export` and AOTAutograd write them.
+
+`decompositions` says which operators a program has to be brought to, `walk` makes a network of
+them with the converters in `convert`. Importing this package imports no torch.
+"""
+
+from __future__ import annotations
+
+from tilework.graph.aten.walk import (
+    Computed,
+    Passed,
+    Stays,
+    Translation,
+    from_graph,
+    memory_order,
+)
+
+__all__ = ["Computed", "Passed", "Stays", "Translation", "from_graph", "memory_order"]

@@ -1,0 +1,87 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilework.dtypes import is_float
+from tilework.graph.aten.context import Context, Converter, Value
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _plain(op: str) -> Converter:
+    def convert(c: Context, node: Node, x: Any) -> Value:
+        return c.op(op, c.value(x))
+
+    return convert
+
+
+def _gelu(c: Context, node: Node, x: Any, approximate: str = "none") -> Value:
+    return c.op("gelu", c.value(x), approximate=approximate)
+
+
+def _hard_sigmoid(c: Context, node: Node, x: Any) -> Value:
+    return c.op("hard_sigmoid", c.value(x), alpha=1.0 / 6.0, beta=0.5)
+
+
+def _leaky_relu(c: Context, node: Node, x: Any, slope: float = 0.01) -> Value:
+    return c.op("leaky_relu", c.value(x), alpha=float(slope))
+
+
+def _hardtanh(c: Context, node: Node, x: Any, low: float = -1.0, high: float = 1.0) -> Value:
+    v = c.value(x)
+    if is_float(c.dtype(v)):
+        return c.op("clip", v, low=float(min(low, high)), high=float(high))
+    dtype = c.dtype(v)
+    v = c.op("maximum", v, c.number(low, dtype))
+    return c.op("minimum", v, c.number(high, dtype))
+
+
+def _elu(
+    c: Context, node: Node, x: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0
+) -> Value:
+    """``scale * (x if positive else alpha * (exp(x * input_scale) - 1))``."""
+    v = c.value(x)
+    dtype = c.dtype(v)
+    if input_scale == 1:
+        y = c.op("elu", v, alpha=float(alpha))
+    else:
+        zero = c.number(0, dtype)
+        below = c.op("multiply", c.op("minimum", v, zero), c.number(input_scale, dtype))
+        y = c.op("add", c.op("relu", v), c.op("elu", below, alpha=float(alpha)))
+    return y if scale == 1 else c.op("multiply", y, c.number(scale, dtype))
+
+
+def _softplus(c: Context, node: Node, x: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Value:
+    v = c.value(x)
+    dtype = c.dtype(v)
+    if beta == 1:
+        y = c.op("softplus", v)
+    else:
+        y = c.op("softplus", c.op("multiply", v, c.number(beta, dtype)))
+        y = c.op("multiply", y, c.number(1.0 / beta, dtype))
+    if threshold * 1.0 >= 20.0:
+        return y  # it is x there to the last place
+    scaled = v if beta == 1 else c.op("multiply", v, c.number(beta, dtype))
+    return c.op("where", c.op("greater", scaled, c.number(threshold, dtype)), v, y)
+
+
+def _prelu(c: Context, node: Node, x: Any, slope: Any) -> Value:
+    return c.op("prelu", c.value(x), c.value(slope))
+
+
+CONVERTERS: dict[str, Converter] = {
+    "relu": _plain("relu"),
+    "gelu": _gelu,
+    "silu": _plain("silu"),
+    "mish": _plain("mish"),
+    "hardswish": _plain("hard_swish"),
+    "hardsigmoid": _hard_sigmoid,
+    "hardtanh": _hardtanh,
+    "leaky_relu": _leaky_relu,
+    "elu": _elu,
+    "softplus": _softplus,
+    "_prelu_kernel": _prelu,
+}

@@ -1,0 +1,309 @@
+"""Operators that treat all elements alike: arithmetic, comparisons, logic, selection, casts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tilework.dtypes import is_float, is_integer
+from tilework.graph.aten.context import (
+    Context,
+    Converter,
+    Unsupported,
+    Value,
+    output_dtype,
+    output_shape,
+)
+from tilework.graph.aten.convert.promotion import operands
+from tilework.graph.aten.dtypes import dtype_name
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _unary(op: str) -> Converter:
+    """A function of floats; integers become floats first."""
+
+    def convert(c: Context, node: Node, x: Any) -> Value:
+        (v,) = operands(c, node, x, to_float=True)
+        return c.op(op, v)
+
+    return convert
+
+
+def _kept(op: str) -> Converter:
+    """A function that keeps the element type; ``op`` has no bool."""
+
+    def convert(c: Context, node: Node, x: Any) -> Value:
+        return c.op(op, c.value(x))
+
+    return convert
+
+
+def _rounded(op: str) -> Converter:
+    """Rounding, which leaves integers as they are."""
+
+    def convert(c: Context, node: Node, x: Any) -> Value:
+        v = c.value(x)
+        return c.op(op, v) if is_float(c.dtype(v)) else v
+
+    return convert
+
+
+def _trunc(c: Context, node: Node, x: Any) -> Value:
+    v = c.value(x)
+    return _towards_zero(c, v) if is_float(c.dtype(v)) else v
+
+
+def _towards_zero(c: Context, v: Value) -> Value:
+    negative = c.op("less", v, c.number(0, c.dtype(v)))
+    return c.op("where", negative, c.op("ceil", v), c.op("floor", v))
+
+
+def _logarithm(base: float) -> Converter:
+    def convert(c: Context, node: Node, x: Any) -> Value:
+        (v,) = operands(c, node, x, to_float=True)
+        return c.op("multiply", c.op("log", v), c.number(1.0 / math.log(base), c.dtype(v)))
+
+    return convert
+
+
+def _abs(c: Context, node: Node, x: Any) -> Value:
+    return c.op("abs", c.value(x))
+
+
+def _add(c: Context, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
+    x, y = operands(c, node, a, b)
+    dtype = c.dtype(x)
+    if dtype == "bool":
+        return c.op("logical_or", x, y)
+    if alpha != 1:
+        y = c.op("multiply", y, c.number(alpha, dtype))
+    return c.op("add", x, y)
+
+
+def _subtract(c: Context, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
+    x, y = operands(c, node, a, b)
+    if alpha != 1:
+        y = c.op("multiply", y, c.number(alpha, c.dtype(y)))
+    return c.op("subtract", x, y)
+
+
+def _reversed_subtract(c: Context, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
+    x, y = operands(c, node, a, b)
+    if alpha != 1:
+        x = c.op("multiply", x, c.number(alpha, c.dtype(x)))
+    return c.op("subtract", y, x)
+
+
+def _multiply(c: Context, node: Node, a: Any, b: Any) -> Value:
+    x, y = operands(c, node, a, b)
+    return c.op("logical_and" if c.dtype(x) == "bool" else "multiply", x, y)
+
+
+def _divide(c: Context, node: Node, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
+    x, y = operands(c, node, a, b, to_float=rounding_mode is None)
+    if rounding_mode is None:
+        return c.op("divide", x, y)
+    if is_float(c.dtype(x)):
+        if rounding_mode == "floor":
+            raise Unsupported("a floor division of floats")  # no quotient rounds as its does
+        return _towards_zero(c, c.op("divide", x, y))
+    known = c.known(y)
+    if known is None or (known == 0).any():
+        raise Unsupported("a division of integers by what may be 0")
+    if rounding_mode == "trunc":
+        return c.op("divide", x, y)
+    # what is left, with the divisor's sign, divides without a rest
+    return c.op("divide", c.op("subtract", x, c.op("floor_mod", x, y)), y)
+
+
+def _remainder(op: str) -> Converter:
+    def convert(c: Context, node: Node, a: Any, b: Any) -> Value:
+        x, y = operands(c, node, a, b)
+        known = c.known(y)
+        if not is_float(c.dtype(x)) and (known is None or (known == 0).any()):
+            raise Unsupported("a division of integers by what may be 0")
+        return c.op(op, x, y)
+
+    return convert
+
+
+def _power(c: Context, node: Node, a: Any, b: Any) -> Value:
+    x, y = operands(c, node, a, b)
+    dtype = c.dtype(x)
+    if isinstance(b, (int, float)) and not isinstance(b, bool):
+        if b == 1:
+            return x
+        if b == 2:
+            return c.op("multiply", x, x)
+        if b == 3 and not is_float(dtype):
+            return c.op("multiply", c.op("multiply", x, x), x)
+        if b == 0.5 and is_float(dtype):
+            return c.op("sqrt", x)
+        if b == -0.5 and is_float(dtype):
+            return c.op("rsqrt", x)
+        if b == -1 and is_float(dtype):
+            return c.op("reciprocal", x)
+    if not is_float(dtype):
+        raise Unsupported("a power of integers")
+    return c.op("power", x, y)
+
+
+def _binary(op: str) -> Converter:
+    def convert(c: Context, node: Node, a: Any, b: Any) -> Value:
+        return c.op(op, *operands(c, node, a, b))
+
+    return convert
+
+
+def _extremum(op: str, of_bool: str) -> Converter:
+    def convert(c: Context, node: Node, a: Any, b: Any) -> Value:
+        x, y = operands(c, node, a, b)
+        return c.op(of_bool if c.dtype(x) == "bool" else op, x, y)
+
+    return convert
+
+
+def _logical(op: str) -> Converter:
+    def convert(c: Context, node: Node, *given: Any) -> Value:
+        return c.op(op, *(c.value(x, "bool") for x in given))
+
+    return convert
+
+
+def _bitwise(name: str) -> Converter:
+    def convert(c: Context, node: Node, *given: Any) -> Value:
+        values = operands(c, node, *given)
+        kind = "logical" if c.dtype(values[0]) == "bool" else "bitwise"
+        return c.op(f"{kind}_{name}", *values)
+
+    return convert
+
+
+def _where(c: Context, node: Node, condition: Any, a: Any, b: Any) -> Value:
+    dtype = output_dtype(node)
+    return c.op("where", c.value(condition, "bool"), c.value(a, dtype), c.value(b, dtype))
+
+
+def _clamp(c: Context, node: Node, x: Any, low: Any = None, high: Any = None) -> Value:
+    dtype = output_dtype(node)
+    v = c.value(x, dtype)
+    if dtype == "bool":
+        raise Unsupported("limits of bool")
+    numbers = [n for n in (low, high) if isinstance(n, (int, float))]
+    if any(n != n for n in numbers):
+        raise Unsupported("a limit that is NaN")
+    if is_float(dtype) and len(numbers) == sum(n is not None for n in (low, high)):
+        lower = -math.inf if low is None else float(low)
+        upper = math.inf if high is None else float(high)
+        if lower == 0.0 and upper == math.inf:
+            return c.op("relu", v)
+        return c.op("clip", v, low=min(lower, upper), high=upper)
+    for limit, op in ((low, "maximum"), (high, "minimum")):
+        if limit is not None:
+            v = c.op(op, v, c.value(limit, dtype))
+    return v
+
+
+def _isfinite(c: Context, node: Node, x: Any) -> Value:
+    v = c.value(x)
+    if not is_float(c.dtype(v)):
+        raise Unsupported("of integers")
+    outside = c.op("logical_or", c.op("isnan", v), c.op("isinf", v, **_BOTH))
+    return c.op("logical_not", outside)
+
+
+_BOTH = {"positive": True, "negative": True}
+
+
+def _isinf(c: Context, node: Node, x: Any) -> Value:
+    return c.op("isinf", c.value(x), **_BOTH)
+
+
+def _isnan(c: Context, node: Node, x: Any) -> Value:
+    return c.op("isnan", c.value(x))
+
+
+def _to_copy(c: Context, node: Node, x: Any, dtype: Any = None, **kwargs: Any) -> Value:
+    device = kwargs.get("device")
+    if device is not None and str(device).split(":")[0] != "cpu":
+        raise Unsupported(f"a copy to device {device}")
+    v, to = c.value(x), output_dtype(node)
+    if is_integer(to) and is_float(c.dtype(v)) and to in ("uint8", "int8", "int16"):
+        # numbers that are too large wrap around there, as those of int32 do
+        v = c.cast(v, "int32")
+    return c.cast(v, to)
+
+
+def _same(c: Context, node: Node, x: Any, *args: Any, **kwargs: Any) -> Value:
+    return c.value(x)
+
+
+def _full_like(c: Context, node: Node, x: Any, value: Any = 0, **kwargs: Any) -> Value:
+    return c.expand(c.number(value, output_dtype(node)), output_shape(node))
+
+
+def _filled(number: float) -> Converter:
+    return lambda c, node, x, **kwargs: _full_like(c, node, x, number)
+
+
+def _convert_type(c: Context, node: Node, x: Any, dtype: Any) -> Value:
+    if dtype_name(dtype) is None:
+        raise Unsupported(f"element type {dtype}")
+    return _to_copy(c, node, x, dtype)
+
+
+_FLOATING = (
+    "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "reciprocal",
+)  # fmt: skip
+_COMPARED = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal",
+    "ne": "not_equal",
+}  # fmt: skip
+
+CONVERTERS: dict[str, Converter] = {
+    **{name: _unary(name) for name in _FLOATING},
+    **{name: _binary(op) for name, op in _COMPARED.items()},
+    **{f"logical_{n}": _logical(f"logical_{n}") for n in ("and", "or", "xor", "not")},
+    **{f"bitwise_{n}": _bitwise(n) for n in ("and", "or", "xor", "not")},
+    **{n: _rounded(n) for n in ("floor", "ceil")},
+    "round.default": _rounded("round"),
+    "trunc": _trunc,
+    "log2": _logarithm(2.0),
+    "log10": _logarithm(10.0),
+    "abs": _abs,
+    "neg": _kept("neg"),
+    "sign": _kept("sign"),
+    "add.Tensor": _add,
+    "add.Scalar": _add,
+    "sub.Tensor": _subtract,
+    "sub.Scalar": _subtract,
+    "rsub": _reversed_subtract,
+    "mul": _multiply,
+    "div": _divide,
+    "remainder": _remainder("floor_mod"),
+    "fmod": _remainder("truncated_mod"),
+    "pow": _power,
+    "maximum": _extremum("maximum", "logical_or"),
+    "minimum": _extremum("minimum", "logical_and"),
+    "where.self": _where,
+    "clamp": _clamp,
+    "clamp_min": lambda c, node, x, low: _clamp(c, node, x, low),
+    "clamp_max": lambda c, node, x, high: _clamp(c, node, x, None, high),
+    "isnan": _isnan,
+    "isinf": _isinf,
+    "isfinite": _isfinite,
+    "_to_copy": _to_copy,
+    "convert_element_type": _convert_type,
+    "clone": _same,
+    "alias": _same,
+    "detach": _same,
+    "lift_fresh_copy": _same,
+    "contiguous": _same,
+    "dropout": _same,
+    "full_like": _full_like,
+    "zeros_like": _filled(0),
+    "ones_like": _filled(1),
+}

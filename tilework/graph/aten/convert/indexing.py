@@ -1,0 +1,152 @@
+"""Operators with indices, and those along an ordered dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.graph.aten.context import Context, Converter, Unsupported, Value, used
+from tilework.graph.aten.dtypes import array_of
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _known(x: Any, extent: int) -> NDArray[Any] | None:
+    """Constant indices counted from the front; None if they are computed at run time."""
+    if isinstance(x, Value):
+        return None
+    found = array_of(x).astype(np.int64)
+    if found.size == 0 or found.min() < -extent or found.max() >= extent:
+        raise Unsupported("indices out of range, or none")
+    return np.where(found < 0, found + extent, found)
+
+
+def taken(c: Context, v: Value, indices: NDArray[Any], axis: int) -> Value:
+    """Entries of one dimension at constant indices: a slice or a repetition where they are one."""
+    shape = c.shape(v)
+    flat, extent = indices.reshape(-1), shape[axis]
+    result = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
+    steps = np.unique(np.diff(flat))
+    if flat.size == 1 or (steps.size == 1 and steps[0] != 0):
+        stride = int(steps[0]) if steps.size else 1
+        return c.reshape(c.along(v, axis, int(flat[0]), flat.size, stride), result)
+    times = flat.size // extent
+    if flat.size == times * extent and (flat == np.arange(flat.size) // max(times, 1)).all():
+        factors = [times if d == axis else 1 for d in range(len(shape))]
+        return c.reshape(c.op("repeat", v, factors=tuple(factors)), result)
+    table = c.constant(indices.astype(np.int32), "indices")
+    return c.op("take", v, table, axis=axis, negative=False)
+
+
+def _at(c: Context, v: Value, indices: Any, axis: int) -> Value:
+    known = _known(indices, c.shape(v)[axis])
+    if known is not None:
+        return taken(c, v, known, axis)
+    return c.op("take", v, c.value(indices), axis=axis)
+
+
+def _embedding(c: Context, node: Node, weight: Any, indices: Any, *args: Any) -> Value:
+    return _at(c, c.value(weight), indices, 0)
+
+
+def _index_select(c: Context, node: Node, x: Any, dim: int, index: Any) -> Value:
+    v = c.value(x)
+    if not c.rank(v) or len(c.shape(index)) != 1:
+        raise Unsupported("of a scalar")
+    return _at(c, v, index, c.axis(dim, c.rank(v)))
+
+
+def _gather(c: Context, node: Node, x: Any, dim: int, index: Any, **kwargs: Any) -> Value:
+    v = c.value(x)
+    if not c.rank(v) or not c.shape(index):
+        raise Unsupported("of a scalar")
+    return c.op("take_along", v, c.value(index), axis=c.axis(dim, c.rank(v)))
+
+
+def _index(c: Context, node: Node, x: Any, indices: Sequence[Any]) -> Value:
+    v = c.value(x)
+    given = {d: i for d, i in enumerate(indices) if i is not None}
+    for i in given.values():
+        kind = c.dtype(i) if isinstance(i, Value) else str(i.dtype).removeprefix("torch.")
+        if kind in ("bool", "uint8"):
+            raise Unsupported("a mask decides the shape of its result")
+    if len(given) == 1:
+        ((axis, index),) = given.items()
+        return _at(c, v, index, axis)
+    dims = sorted(given)
+    if dims != list(range(dims[0], dims[-1] + 1)):
+        raise Unsupported("indices of dimensions that are apart")
+    crossed = _crossed(c, v, given)
+    return _together(c, v, given) if crossed is None else crossed
+
+
+def _crossed(c: Context, v: Value, given: dict[int, Any]) -> Value | None:
+    """Indices that each vary along one dimension of the result: one dimension after the other."""
+    ranks = {len(c.shape(i)) for i in given.values()}
+    rank = max(ranks)
+    if rank != len(given):
+        return None
+    tables = {}
+    for place, (axis, index) in enumerate(sorted(given.items())):
+        shape = c.shape(index)
+        padded = (1,) * (rank - len(shape)) + shape
+        if any(n != 1 for d, n in enumerate(padded) if d != place):
+            return None
+        known = _known(index, c.shape(v)[axis])
+        if known is None:
+            return None
+        tables[axis] = known.reshape(-1)
+    for axis, table in tables.items():
+        v = taken(c, v, table, axis)
+    return v
+
+
+def _together(c: Context, v: Value, given: dict[int, Any]) -> Value:
+    """Indices that are one position each: the places are counted in one dimension."""
+    shape, dims = c.shape(v), sorted(given)
+    first, last = dims[0], dims[-1]
+    flat: Value | None = None
+    for d in dims:
+        index, extent = given[d], shape[d]
+        known = _known(index, extent)
+        if known is not None:
+            at = c.constant(known, "indices")
+        else:
+            at = c.value(index, "int64")
+            below = c.op("less", at, c.number(0, "int64"))
+            counted = c.op("add", at, c.number(extent, "int64"))
+            at = c.op("where", below, counted, at)
+        if flat is None:
+            flat = at
+        else:
+            flat = c.op("add", c.op("multiply", flat, c.number(extent, "int64")), at)
+    assert flat is not None
+    rows = int(np.prod([shape[d] for d in dims]))
+    folded = c.reshape(v, (*shape[:first], rows, *shape[last + 1 :]))
+    return c.op("take", folded, flat, axis=first, negative=False)
+
+
+def _top_k(
+    c: Context, node: Node, x: Any, k: int, dim: int = -1, largest: bool = True, order: bool = True
+) -> Any:
+    v = c.value(x)
+    if not c.rank(v):
+        raise Unsupported("of a scalar")
+    axis = c.axis(dim, c.rank(v))
+    places = c.op("top_k", v, axis=axis, k=int(k), largest=bool(largest))
+    values = c.op("take_along", v, places, axis=axis) if used(node, 0) else None
+    return values, places
+
+
+CONVERTERS: dict[str, Converter] = {
+    "embedding": _embedding,
+    "index_select": _index_select,
+    "gather": _gather,
+    "index.Tensor": _index,
+    "_unsafe_index.Tensor": _index,
+    "topk": _top_k,
+}

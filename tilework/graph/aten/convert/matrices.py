@@ -1,0 +1,161 @@
+"""Products of matrices, and attention."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilework.dtypes import is_float
+from tilework.graph.aten.context import Context, Converter, Unsupported, Value, used
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def product(c: Context, x: Value, y: Value) -> Value:
+    """The product of two matrices; a constant right operand is kept as [out, in]."""
+    weight = c.known(y)
+    if weight is not None:
+        return c.op("dense", x, c.constant(np.ascontiguousarray(weight.T), y))
+    return c.op("matmul", x, y, transpose_a=False, transpose_b=False)
+
+
+def _mm(c: Context, node: Node, a: Any, b: Any) -> Value:
+    return product(c, c.value(a), c.value(b))
+
+
+def _addmm(
+    c: Context, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
+) -> Value:
+    y = product(c, c.value(a), c.value(b))
+    return _added(c, y, c.value(bias), beta, alpha)
+
+
+def _added(c: Context, y: Value, bias: Value, beta: Any, alpha: Any) -> Value:
+    dtype = c.dtype(y)
+    if alpha != 1:
+        y = c.op("multiply", y, c.number(alpha, dtype))
+    if beta == 0:
+        return y
+    if beta != 1:
+        bias = c.op("multiply", bias, c.number(beta, dtype))
+    return c.op("add", y, bias)
+
+
+def _bmm(c: Context, node: Node, a: Any, b: Any) -> Value:
+    return _stacked(c, c.value(a), c.value(b))
+
+
+def _stacked(c: Context, x: Value, y: Value) -> Value:
+    """Products of two stacks of matrices; where both were folded from more dimensions, of those.
+
+    Exporters fold batch and heads into one dimension. Unfolded, transposes of heads in front of
+    it become labels of the product.
+    """
+    left, right = _unfolded(c, x), _unfolded(c, y)
+    if left is not None and right is not None:
+        (xs, ys) = (c.shape(left), c.shape(right))
+        if xs[:-2] == ys[:-2]:
+            z = _einsum(c, left, right)
+            return c.reshape(z, (-1, xs[-2], ys[-1]))
+    return _einsum(c, x, y)
+
+
+def _einsum(c: Context, x: Value, y: Value) -> Value:
+    batch = "abcdefgh"[: c.rank(x) - 2]
+    return c.op("einsum", x, y, equation=f"{batch}mk,{batch}kn->{batch}mn")
+
+
+def _unfolded(c: Context, x: Value) -> Value | None:
+    """What ``x`` was before its first dimension was folded from several."""
+    node = c.b.nodes[-1] if c.b.nodes and c.b.nodes[-1].name == x else None
+    if node is None:
+        node = next((n for n in reversed(c.b.nodes[-64:]) if n.name == x), None)
+    if node is None or node.op != "reshape":
+        return None
+    old, new = c.b.shape(node.inputs[0]), c.b.shape(x)
+    if 3 < len(old) <= 8 and old[-2:] == new[-2:]:
+        return Value(node.inputs[0])
+    return None
+
+
+def _baddbmm(
+    c: Context, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
+) -> Value:
+    return _added(c, _stacked(c, c.value(a), c.value(b)), c.value(bias), beta, alpha)
+
+
+def _vector(c: Context, node: Node, a: Any, b: Any) -> Value:
+    """A matrix or a vector times a vector."""
+    x, y = c.value(a), c.value(b)
+    rows = c.shape(x)[:-1]
+    x = c.reshape(x, (math.prod(rows), c.shape(x)[-1]))
+    return c.reshape(product(c, x, c.reshape(y, (-1, 1))), rows)
+
+
+def _linear(c: Context, node: Node, x: Any, weight: Any, bias: Any = None) -> Value:
+    v, w = c.value(x), c.value(weight)
+    lead = c.shape(v)[:-1]
+    v = c.reshape(v, (math.prod(lead), c.shape(v)[-1]))
+    if c.known(w) is not None:
+        y = c.op("dense", v, w)
+    else:
+        y = c.op("matmul", v, w, transpose_a=False, transpose_b=True)
+    if bias is not None:
+        y = c.op("add", y, c.value(bias))
+    return c.reshape(y, (*lead, c.shape(w)[0]))
+
+
+def _attention(
+    c: Context,
+    node: Node,
+    query: Any,
+    key: Any,
+    value: Any,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Any = None,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """Scaled products of queries and keys, their softmax, its products with the values."""
+    if dropout_p:
+        raise Unsupported("with dropout")
+    if used(node, 1):
+        raise Unsupported("its second result is not offered")
+    q, k, v = c.value(query), c.value(key), c.value(value)
+    dtype = c.dtype(q)
+    if not is_float(dtype) or {c.dtype(k), c.dtype(v)} != {dtype}:
+        raise Unsupported("operands of different types")
+    (b, h, s, d), t = c.shape(q), c.shape(k)[2]
+    if c.shape(k)[:2] != (b, h) or c.shape(v)[:2] != (b, h):
+        raise Unsupported("fewer heads of keys than of queries")
+    scores = c.op("einsum", q, k, equation="bhsd,bhtd->bhst")
+    factor = 1.0 / math.sqrt(d) if scale is None else float(scale)
+    scores = c.op("multiply", scores, c.number(factor, dtype))
+    if is_causal:
+        later = np.triu(np.full((s, t), -np.inf, np.float32), 1)
+        mask = c.constant(later, "mask")
+        scores = c.op("add", scores, c.cast(mask, dtype))
+    if attn_mask is not None:
+        m = c.value(attn_mask)
+        if c.dtype(m) == "bool":
+            scores = c.op("where", m, scores, c.number(-math.inf, dtype))
+        else:
+            scores = c.op("add", scores, c.cast(m, dtype))
+    shares = c.op("softmax", scores, axis=3)
+    return c.op("einsum", shares, v, equation="bhst,bhtd->bhsd"), None
+
+
+CONVERTERS: dict[str, Converter] = {
+    "mm": _mm,
+    "addmm": _addmm,
+    "bmm": _bmm,
+    "baddbmm": _baddbmm,
+    "mv": _vector,
+    "dot": _vector,
+    "linear": _linear,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
+}

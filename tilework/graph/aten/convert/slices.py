@@ -1,0 +1,142 @@
+"""Operators that keep, drop or surround elements by their position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilework.dtypes import is_float
+from tilework.graph.aten.context import (
+    Context,
+    Converter,
+    Unsupported,
+    Value,
+    output_shape,
+)
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _slice(
+    c: Context,
+    node: Node,
+    x: Any,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Value:
+    v = c.value(x)
+    axis = c.axis(dim, c.rank(v))
+    kept = range(c.shape(v)[axis])[slice(start, end, step)]
+    return c.along(v, axis, kept.start, len(kept), kept.step)
+
+
+def _select(c: Context, node: Node, x: Any, dim: int, index: int) -> Value:
+    v = c.value(x)
+    axis = c.axis(dim, c.rank(v))
+    part = c.along(v, axis, index % c.shape(v)[axis], 1)
+    return c.reshape(part, output_shape(node))
+
+
+def _parts(c: Context, v: Value, axis: int, sizes: Sequence[int]) -> tuple[Value | None, ...]:
+    found: list[Value | None] = []
+    at = 0
+    for n in sizes:
+        found.append(c.along(v, axis, at, n) if n else None)
+        at += n
+    return tuple(found)
+
+
+def _split_with_sizes(c: Context, node: Node, x: Any, sizes: Any, dim: int = 0) -> Any:
+    v = c.value(x)
+    return _parts(c, v, c.axis(dim, c.rank(v)), [int(n) for n in sizes])
+
+
+def _split(c: Context, node: Node, x: Any, size: int, dim: int = 0) -> Any:
+    v = c.value(x)
+    axis = c.axis(dim, c.rank(v))
+    extent = c.shape(v)[axis]
+    return _parts(c, v, axis, [min(size, extent - at) for at in range(0, extent, size)])
+
+
+def _unbind(c: Context, node: Node, x: Any, dim: int = 0) -> Any:
+    v = c.value(x)
+    axis = c.axis(dim, c.rank(v))
+    shape = c.shape(v)
+    one = (*shape[:axis], *shape[axis + 1 :])
+    return tuple(c.reshape(c.along(v, axis, i, 1), one) for i in range(shape[axis]))
+
+
+def _flip(c: Context, node: Node, x: Any, dims: Sequence[int]) -> Value:
+    v = c.value(x)
+    shape = c.shape(v)
+    axes = {d % len(shape) for d in dims} if shape else set()
+    axes = {d for d in axes if shape[d] > 1}
+    if not axes:
+        return v
+    begin = [n - 1 if d in axes else 0 for d, n in enumerate(shape)]
+    stride = [-1 if d in axes else 1 for d in range(len(shape))]
+    return c.op("slice", v, begin=tuple(begin), size=shape, stride=tuple(stride))
+
+
+def _pad(c: Context, node: Node, x: Any, pad: Sequence[int], value: Any = 0) -> Value:
+    """Padding names the innermost dimension first; negative numbers take some away."""
+    v = c.value(x)
+    before, after = _around(pad, c.rank(v))
+    v = _cropped(c, v, before, after)
+    more = {"before": tuple(max(n, 0) for n in before), "after": tuple(max(n, 0) for n in after)}
+    if not any((*more["before"], *more["after"])):
+        return v
+    number = float(value) if is_float(c.dtype(v)) else int(value)
+    return c.op("pad", v, **more, value=number)
+
+
+def _around(pad: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
+    if len(pad) > 2 * rank:
+        raise Unsupported("there is more padding than dimensions")
+    before, after = [0] * rank, [0] * rank
+    for i in range(len(pad) // 2):
+        before[rank - 1 - i], after[rank - 1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
+    return before, after
+
+
+def _cropped(c: Context, v: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+    shape = c.shape(v)
+    begin = [max(-n, 0) for n in before]
+    size = [n + min(b, 0) + min(a, 0) for n, b, a in zip(shape, before, after, strict=True)]
+    return c.slice(v, begin, size, [1] * len(shape))
+
+
+def _pad_self(mode: str) -> Converter:
+    def convert(c: Context, node: Node, x: Any, pad: Sequence[int]) -> Value:
+        v = c.value(x)
+        before, after = _around(pad, c.rank(v))
+        if min(*before, *after) < 0:
+            raise Unsupported("with negative padding")
+        return c.op("pad_self", v, before=tuple(before), after=tuple(after), mode=mode)
+
+    return convert
+
+
+def _triangle(*, upper: bool) -> Converter:
+    def convert(c: Context, node: Node, x: Any, diagonal: int = 0) -> Value:
+        return c.op("trilu", c.value(x), k=int(diagonal), upper=upper)
+
+    return convert
+
+
+CONVERTERS: dict[str, Converter] = {
+    "slice.Tensor": _slice,
+    "select.int": _select,
+    "split_with_sizes": _split_with_sizes,
+    "split.Tensor": _split,
+    "unbind": _unbind,
+    "flip": _flip,
+    "constant_pad_nd": _pad,
+    **{f"reflection_pad{n}d": _pad_self("reflect") for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": _pad_self("edge") for n in (1, 2, 3)},
+    "triu": _triangle(upper=True),
+    "tril": _triangle(upper=False),
+}

@@ -1,0 +1,105 @@
+"""Operators that rearrange elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilework.graph.aten.context import (
+    Context,
+    Converter,
+    Unsupported,
+    Value,
+    output_dtype,
+    output_shape,
+)
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _reshape(c: Context, node: Node, x: Any, *args: Any) -> Value:
+    """The shape of the result is what the node's example has."""
+    return c.reshape(c.value(x), output_shape(node))
+
+
+def _permute(c: Context, node: Node, x: Any, dims: Sequence[int]) -> Value:
+    v = c.value(x)
+    return c.transpose(v, [d % c.rank(v) for d in dims])
+
+
+def _transpose(c: Context, node: Node, x: Any, a: int, b: int) -> Value:
+    v = c.value(x)
+    rank = c.rank(v)
+    perm = list(range(rank))
+    if rank:
+        perm[a % rank], perm[b % rank] = perm[b % rank], perm[a % rank]
+    return c.transpose(v, perm)
+
+
+def _matrix_transpose(c: Context, node: Node, x: Any) -> Value:
+    v = c.value(x)
+    return c.transpose(v, range(c.rank(v))[::-1])
+
+
+def _expand(c: Context, node: Node, x: Any, shape: Any, **kwargs: Any) -> Value:
+    return c.expand(c.value(x), output_shape(node))
+
+
+def _concat(c: Context, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
+    dtype = output_dtype(node)
+    values = [c.value(x, dtype) for x in tensors if 0 not in c.shape(x)]
+    if not values:
+        raise Unsupported("all its inputs are empty")
+    if len(values) == 1:
+        return values[0]
+    return c.op("concat", *values, axis=c.axis(dim, c.rank(values[0])))
+
+
+def _stack(c: Context, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
+    dtype, result = output_dtype(node), output_shape(node)
+    axis = dim % len(result)
+    one = (*result[:axis], 1, *result[axis + 1 :])
+    values = [c.reshape(c.value(x, dtype), one) for x in tensors]
+    return values[0] if len(values) == 1 else c.op("concat", *values, axis=axis)
+
+
+def _repeat(c: Context, node: Node, x: Any, repeats: Sequence[int]) -> Value:
+    v = c.value(x)
+    own = (1,) * (len(repeats) - c.rank(v)) + c.shape(v)
+    v = c.reshape(v, own)
+    if min(repeats, default=1) < 1:
+        raise Unsupported("its result is empty")
+    if max(repeats, default=1) == 1:
+        return v
+    return c.op("tile", v, factors=tuple(int(r) for r in repeats))
+
+
+def _pixel_shuffle(op: str) -> Converter:
+    def convert(c: Context, node: Node, x: Any, block: int) -> Value:
+        v = c.value(x)
+        if c.rank(v) != 4:
+            raise Unsupported(f"of {c.rank(v)} dimensions")
+        mode = "CRD"
+        return c.op(op, v, block=int(block), mode=mode, layout="NCHW")
+
+    return convert
+
+
+CONVERTERS: dict[str, Converter] = {
+    **{
+        name: _reshape
+        for name in (
+            "view.default", "_unsafe_view", "reshape", "_reshape_copy", "squeeze", "unsqueeze",
+            "flatten", "view_copy.default",
+        )
+    },
+    "permute": _permute,
+    "transpose.int": _transpose,
+    "t": _matrix_transpose,
+    "expand": _expand,
+    "cat": _concat,
+    "stack": _stack,
+    "repeat": _repeat,
+    "pixel_shuffle": _pixel_shuffle("depth_to_space"),
+}  # fmt: skip

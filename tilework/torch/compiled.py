@@ -1,0 +1,167 @@
+"""A graph of core operators, and the forms of it that were compiled so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, is_, itemgetter
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from tilework.errors import TileworkError
+from tilework.graph.aten.decompositions import decompositions
+from tilework.locks import Lock
+from tilework.torch.form import Compile, Run, make
+from tilework.torch.notes import say
+
+_version = attrgetter("_version")
+
+
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """What runs the graph for one choice of sizes and parameters.
+
+    Attributes:
+        sizes: the numbers among the graph's inputs.
+        frozen: the parameters, whose values are part of the form.
+        versions: of those that count their changes.
+        run: what runs the graph.
+    """
+
+    sizes: tuple[Any, ...]
+    frozen: tuple[Tensor, ...]
+    versions: tuple[int, ...]
+    run: Run
+
+
+class CompiledGraph:
+    """Runs a graph by the form that fits its inputs, which is compiled where there is none yet.
+
+    A parameter is part of a form: one that was changed in place, or replaced, needs a new one.
+
+    Args:
+        graph: functional, of core operators.
+        is_frozen: whether an input is a parameter or a buffer that the graph does not change.
+        compile_network: compiles a network.
+        most: forms; what fits none of them is left to PyTorch from then on.
+        smallest: see `tilework.torch.Settings`.
+        name: of the networks.
+    """
+
+    _boxed_call = True  # inputs come in a list
+
+    def __init__(
+        self,
+        graph: GraphModule,
+        is_frozen: Callable[[Any], bool],
+        compile_network: Compile,
+        most: int,
+        smallest: int,
+        name: str,
+    ) -> None:
+        self.graph = graph
+        self.forms: list[_Form] = []
+        self._is_frozen = is_frozen
+        self._compile = compile_network
+        self._most, self._smallest, self._name = most, smallest, name
+        self._places: list[int] | None = None  # of parameters among the inputs
+        self._pick: Callable[[Any], Any] = _nothing
+        self._pick_counted: Callable[[Any], Any] = _nothing
+        self._pick_sizes: Callable[[Any], Any] = _nothing
+        self._lock = Lock()
+
+    def __call__(self, args: list[Any]) -> Any:
+        """The graph's outputs."""
+        sizes, frozen = self._pick_sizes(args), self._pick(args)
+        for form in self.forms:
+            if (
+                form.sizes == sizes
+                and all(map(is_, form.frozen, frozen))
+                and form.versions == tuple(map(_version, self._pick_counted(args)))
+            ):
+                return form.run(args)
+        return self._new(args)
+
+    def _new(self, args: list[Any]) -> Any:
+        with self._lock:
+            if self._places is None:
+                self._look_at(args)
+            sizes, frozen = self._pick_sizes(args), self._pick(args)
+            versions = tuple(map(_version, self._pick_counted(args)))
+            if len(self.forms) >= self._most:
+                say(
+                    f"{self._name} has {self._most} compiled forms, for other sizes or parameters; "
+                    "what fits none of them is left to PyTorch (option 'forms' allows more)"
+                )
+                return self.graph.forward(*args)
+            for form in self.forms:  # somebody else may have been here
+                if form.sizes == sizes and form.versions == versions:
+                    if all(map(is_, form.frozen, frozen)):
+                        return form.run(args)
+            run = self._made(args)
+            self.forms.insert(0, _Form(sizes, frozen, versions, run))
+        return run(args)
+
+    def _look_at(self, args: Sequence[Any]) -> None:
+        """Learn which inputs are parameters, which count their changes, which are sizes."""
+        self._places = [
+            i for i, x in enumerate(args) if isinstance(x, Tensor) and self._is_frozen(x)
+        ]
+        self._pick = _picker(self._places)
+        self._pick_counted = _picker([i for i in self._places if not args[i].is_inference()])
+        self._pick_sizes = _picker([i for i, x in enumerate(args) if not isinstance(x, Tensor)])
+
+    def _made(self, args: Sequence[Any]) -> Run:
+        def plain(args: Sequence[Any]) -> Any:
+            return self.graph.forward(*args)
+
+        assert self._places is not None
+        constants = {i: args[i].detach() for i in self._places}
+        try:
+            with torch.no_grad():
+                graph = _static(self.graph, args)
+                run = make(graph, constants, args, self._compile, self._smallest, self._name)
+        except TileworkError as e:
+            say(f"{self._name} is left to PyTorch: {e}")
+            return plain
+        except Exception as e:  # a gap of ours must not end a program that runs without us
+            say(f"{self._name} is left to PyTorch: {type(e).__name__}: {e}")
+            return plain
+        return plain if run is None else run
+
+
+def _nothing(args: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _picker(places: Sequence[int]) -> Callable[[Any], Any]:
+    """A function that takes the items at ``places``, in a tuple."""
+    if not places:
+        return _nothing
+    if len(places) == 1:
+        place = places[0]
+        return lambda args: (args[place],)
+    return itemgetter(*places)
+
+
+def _static(graph: GraphModule, args: Sequence[Any]) -> GraphModule:
+    """The graph for inputs of these sizes, with examples of every value."""
+    examples = [n.meta.get("val") for n in graph.graph.find_nodes(op="placeholder")]
+    if all(_is_static(e) for e in examples):
+        return graph
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes = [mode.from_tensor(a, static_shapes=True) if isinstance(a, Tensor) else a for a in args]
+    with mode:
+        return make_fx(graph.forward, decomposition_table=decompositions())(*fakes)
+
+
+def _is_static(example: Any) -> bool:
+    if isinstance(example, Tensor):
+        return all(type(n) is int for n in (*example.shape, *example.stride()))
+    return not isinstance(example, (torch.SymInt, torch.SymFloat, torch.SymBool))

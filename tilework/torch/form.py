@@ -1,0 +1,117 @@
+"""A graph with its sizes and constants fixed, ready to run."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from tilework.graph import Network
+from tilework.graph.aten import Stays, Translation, from_graph, memory_order
+from tilework.runtime import Module
+from tilework.torch.notes import say
+from tilework.torch.partition import PREFIX, freeze, split, worth
+from tilework.torch.segment import Segment
+
+Compile = Callable[[Network], Module]
+Run = Callable[[Sequence[Any]], Any]
+
+
+def make(
+    graph: GraphModule,
+    constants: Mapping[int, Tensor],
+    examples: Sequence[Any],
+    compile_network: Compile,
+    smallest: int,
+    name: str,
+) -> Run | None:
+    """What runs ``graph``; None if nothing of it is worth compiling.
+
+    Args:
+        graph: functional, of core operators, with static shapes in ``meta["val"]``.
+        constants: what some placeholders are, by number, as long as the form is used.
+        examples: what the placeholders are at the first run: the others have such layouts later.
+        compile_network: compiles a network.
+        smallest: see `tilework.torch.Settings`.
+        name: of the networks.
+    """
+    gm = GraphModule(graph, copy.deepcopy(graph.graph))
+    orders = {
+        i: memory_order(x)
+        for i, x in enumerate(examples)
+        if isinstance(x, Tensor) and i not in constants
+    }
+    whole = from_graph(gm, constants, name, orders)
+    if not whole.stays:
+        if not worth(gm.graph.nodes, smallest):
+            return None
+        return _segment(whole, compile_network).run
+    say(_staying(whole.stays))
+    freeze(gm, whole.constants)
+    parts = split(gm, [s.node for s in whole.stays], smallest)
+    if not _compile_parts(parts, constants, compile_network, name):
+        return None
+    parts.recompile()
+    run = parts.forward
+    return lambda args: run(*args)
+
+
+def _segment(found: Translation, compile_network: Compile) -> Segment:
+    module = None if found.network is None else compile_network(found.network)
+    return Segment(module, found)
+
+
+def _compile_parts(
+    parts: GraphModule, constants: Mapping[int, Tensor], compile_network: Compile, name: str
+) -> int:
+    """Put a segment in the place of every submodule; returns how many there are."""
+    places = {n: i for i, n in enumerate(parts.graph.find_nodes(op="placeholder"))}
+    count = 0
+    for node in list(parts.graph.nodes):
+        if node.op != "call_module" or not str(node.target).startswith(PREFIX):
+            continue
+        known: dict[int, Tensor] = {}
+        for i, arg in enumerate(node.args):
+            if arg in places and places[arg] in constants:
+                known[i] = constants[places[arg]]
+            elif isinstance(arg, torch.fx.Node) and arg.op == "get_attr":
+                known[i] = getattr(parts, str(arg.target))
+        inner = getattr(parts, str(node.target))
+        examples = [n.meta.get("val") for n in inner.graph.find_nodes(op="placeholder")]
+        orders = {i: memory_order(e) for i, e in enumerate(examples) if isinstance(e, Tensor)}
+        found = from_graph(inner, known, f"{name}_{count}", orders)
+        if found.stays:
+            raise RuntimeError(f"{found.stays[0].node}: {found.stays[0].reason}")
+        single = not isinstance(next(iter(inner.graph.find_nodes(op="output"))).args[0], tuple)
+        segment = _segment(found, compile_network)
+        setattr(parts, str(node.target), _Single(segment) if single else segment)
+        count += 1
+    return count
+
+
+class _Single(torch.nn.Module):
+    """A segment of one output, which is not in a tuple."""
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__()
+        self.segment = segment
+
+    def forward(self, *args: Any) -> Any:
+        return self.segment.run(args)[0]
+
+
+def _staying(stays: Sequence[Stays]) -> str:
+    """One line: which operators stay with PyTorch, how often, and why."""
+    reasons: dict[str, list[str]] = {}
+    for one in stays:
+        name = str(one.node.target).removesuffix(".default")
+        reasons.setdefault(name, []).append(one.reason.splitlines()[0][:120])
+    said = [
+        f"{name} ({f'{len(why)} times, ' if len(why) > 1 else ''}{why[0]})"
+        for name, why in sorted(reasons.items())
+    ]
+    return f"stays with PyTorch: {'; '.join(said)}"

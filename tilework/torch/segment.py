@@ -1,0 +1,109 @@
+"""A compiled network that takes and gives PyTorch's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tilework.graph.aten import Computed, Passed, Translation
+from tilework.runtime import Module
+from tilework.runtime.arrays import ALIGN
+
+_DTYPES = {
+    name: getattr(torch, name)
+    for name in (
+        "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64",
+        "float16", "bfloat16", "float32", "float64",
+    )
+}  # fmt: skip
+
+
+class Segment(torch.nn.Module):
+    """Runs a module on tensors.
+
+    Inputs are read where they lie if they are dense in the order of dimensions that the network
+    was compiled for and begin at an aligned address, which PyTorch's own memory does; others are
+    copied. Outputs are new tensors at every call.
+    """
+
+    def __init__(self, module: Module | None, translation: Translation) -> None:
+        super().__init__()
+        self.module = module
+        orders = [None if o == tuple(range(len(o))) else o for o in translation.orders]
+        self._results = [_Result(o) for o in translation.outputs]
+        self._feeds: list[tuple[int, int, tuple[int, ...] | None]] = []
+        self._made: list[tuple[int, tuple[int, ...], torch.dtype]] = []
+        if module is None:
+            return
+        image = module.image
+        inputs = zip(image.inputs, translation.feeds, orders, strict=True)
+        self._feeds = [(value.io, number, order) for value, number, order in inputs]
+        taken = {io for io, _, _ in self._feeds}
+        made = {v.io: (v.io, tuple(v.shape), _DTYPES[v.dtype]) for v in image.io_values}
+        self._made = [m for io, m in made.items() if io not in taken]
+        self._count = len(image.io_values)
+        self._outputs = [(v.io, tuple(v.shape)) for v in image.outputs]
+        self._cores = image.cores
+
+    def forward(self, *args: Any) -> Any:
+        """The graph's outputs, in a tuple."""
+        return tuple(self.run(args))
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        """The graph's outputs for the values of its placeholders."""
+        computed = self._computed(args) if self.module is not None else []
+        return [r.of(args, computed) for r in self._results]
+
+    def _computed(self, args: Sequence[Any]) -> list[Tensor]:
+        module = self.module
+        assert module is not None
+        tensors: list[Any] = [None] * self._count
+        for io, number, order in self._feeds:
+            tensors[io] = _ready(args[number], order)
+        for io, shape, dtype in self._made:
+            tensors[io] = torch.empty(shape, dtype=dtype)
+        threads = min(torch.get_num_threads(), self._cores)
+        module.run_on([_array(t) for t in tensors], threads)
+        return [
+            tensors[io] if tensors[io].shape == shape else tensors[io].view(shape)
+            for io, shape in self._outputs
+        ]
+
+
+def _ready(t: Tensor, order: Sequence[int] | None) -> Tensor:
+    """A tensor whose memory is dense and aligned, the dimensions in ``order``."""
+    if t.is_neg():
+        t = t.resolve_neg()
+    if order is not None:
+        t = t.permute(order)
+    if not t.is_contiguous():
+        t = t.contiguous()
+    return t if t.data_ptr() % ALIGN == 0 else t.clone()
+
+
+def _array(t: Tensor) -> Any:
+    """A tensor's memory as NumPy names it."""
+    t = t.detach()
+    return (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy()
+
+
+class _Result:
+    """Where an output of the graph comes from."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+        self._back: tuple[int, ...] | None = None
+        if isinstance(kind, Computed) and kind.order != tuple(range(len(kind.order))):
+            self._back = tuple(kind.order.index(d) for d in range(len(kind.order)))
+
+    def of(self, args: Sequence[Any], computed: Sequence[Tensor]) -> Any:
+        kind = self._kind
+        if isinstance(kind, Computed):
+            y = computed[kind.number]
+            return y if self._back is None else y.permute(self._back)
+        if isinstance(kind, Passed):
+            return args[kind.number]
+        return kind.clone() if isinstance(kind, Tensor) else kind
