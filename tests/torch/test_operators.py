@@ -36,7 +36,7 @@ FAMILIES = {
             torch.sin, torch.cos, torch.tan, torch.asin, torch.acos, torch.atan, torch.sinh,
             torch.cosh, torch.asinh, torch.atanh, torch.reciprocal, torch.log2, torch.log10,
             torch.floor, torch.ceil, torch.round, torch.trunc, torch.abs, torch.neg, torch.sign,
-            torch.isnan, torch.isinf, torch.isfinite, torch.square,
+            torch.expm1, torch.log1p, torch.isnan, torch.isinf, torch.isfinite, torch.square,
             lambda x: torch.acosh(x + 1), lambda x: torch.clamp(x, 0.2, 0.4),
             lambda x: torch.clamp(x, min=0.2), lambda x: x.clamp(max=0.3),
             lambda x: x ** 2 + x ** 3 + x ** 0.5 + x ** -0.5 + x ** -1 + 2 ** x + x ** x,
@@ -182,7 +182,6 @@ FAMILIES = {
             lambda x: F.embedding(torch.tensor([[1, 0], [0, 0]]), x[0, 0]),
             lambda x: F.embedding((x[0, 0] > 0).long(), x[0, 0]),
             lambda x: x[0][(x[0, :, 0, 0] > 0).long(), (x[0, :, 1, 1] > 0).long() - 2],
-            lambda x: F.grid_sample(x, torch.zeros(2, 4, 4, 2)) if False else x + 1,
         )
     ],
 }  # fmt: skip

@@ -15,7 +15,8 @@ PREFIX = "tilework_"
 
 _HEAVY = (
     "convolution", "mm", "addmm", "bmm", "baddbmm", "linear",
-    "_scaled_dot_product_flash_attention_for_cpu", "native_layer_norm", "native_group_norm",
+    "_scaled_dot_product_flash_attention_for_cpu", "_transformer_encoder_layer_fwd",
+    "_native_multi_head_attention", "native_layer_norm", "native_group_norm",
     "_native_batch_norm_legit_no_training", "_native_batch_norm_legit", "_softmax",
     "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "cumsum",
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -35,6 +35,7 @@ class Segment(torch.nn.Module):
         orders = [None if o == tuple(range(len(o))) else o for o in translation.orders]
         self._results = [_Result(o) for o in translation.outputs]
         self._feeds: list[tuple[int, int, tuple[int, ...] | None]] = []
+        self._idle: dict[int, list[Callable[[Sequence[int]], None]]] = {}  # by threads
         self._made: list[tuple[int, tuple[int, ...], torch.dtype]] = []
         if module is None:
             return
@@ -45,7 +46,11 @@ class Segment(torch.nn.Module):
         made = {v.io: (v.io, tuple(v.shape), _DTYPES[v.dtype]) for v in image.io_values}
         self._made = [m for io, m in made.items() if io not in taken]
         self._count = len(image.io_values)
-        self._outputs = [(v.io, tuple(v.shape)) for v in image.outputs]
+        shapes = {v.io: tuple(v.shape) for v in image.io_values}
+        self._outputs = [
+            (v.io, None if tuple(v.shape) == shapes[v.io] else tuple(v.shape))
+            for v in image.outputs
+        ]
         self._cores = image.cores
 
     def forward(self, *args: Any) -> Any:
@@ -58,36 +63,41 @@ class Segment(torch.nn.Module):
         return [r.of(args, computed) for r in self._results]
 
     def _computed(self, args: Sequence[Any]) -> list[Tensor]:
-        module = self.module
-        assert module is not None
         tensors: list[Any] = [None] * self._count
+        addresses = [0] * self._count
         for io, number, order in self._feeds:
-            tensors[io] = _ready(args[number], order)
+            t = args[number]
+            if order is not None:
+                t = t.permute(order)
+            if t.is_neg() or not t.is_contiguous():
+                t = t.resolve_neg().contiguous()
+            at = t.data_ptr()
+            if at % ALIGN:
+                t = t.clone()
+                at = t.data_ptr()
+            tensors[io], addresses[io] = t, at
         for io, shape, dtype in self._made:
-            tensors[io] = torch.empty(shape, dtype=dtype)
+            t = tensors[io] = torch.empty(shape, dtype=dtype)
+            addresses[io] = t.data_ptr()
         threads = min(torch.get_num_threads(), self._cores)
-        module.run_on([_array(t) for t in tensors], threads)
+        try:
+            call = self._idle[threads].pop()
+        except (KeyError, IndexError):
+            call = self._call(threads)
+        try:
+            call(addresses)
+        finally:
+            self._idle[threads].append(call)
         return [
-            tensors[io] if tensors[io].shape == shape else tensors[io].view(shape)
+            tensors[io] if shape is None else tensors[io].view(shape)
             for io, shape in self._outputs
         ]
 
-
-def _ready(t: Tensor, order: Sequence[int] | None) -> Tensor:
-    """A tensor whose memory is dense and aligned, the dimensions in ``order``."""
-    if t.is_neg():
-        t = t.resolve_neg()
-    if order is not None:
-        t = t.permute(order)
-    if not t.is_contiguous():
-        t = t.contiguous()
-    return t if t.data_ptr() % ALIGN == 0 else t.clone()
-
-
-def _array(t: Tensor) -> Any:
-    """A tensor's memory as NumPy names it."""
-    t = t.detach()
-    return (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy()
+    def _call(self, threads: int) -> Callable[[Sequence[int]], None]:
+        """A run with memory of its own for intermediate values, kept for later."""
+        assert self.module is not None
+        self._idle.setdefault(threads, [])
+        return self.module.by_address(threads)
 
 
 class _Result:

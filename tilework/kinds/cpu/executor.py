@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from ctypes import c_int32, c_void_p
+from ctypes import c_int32, c_uint64, c_void_p
 from typing import Any
 
 import numpy as np
@@ -139,6 +139,21 @@ class CpuContext:
     def bind(self, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
         """See `tilework.runtime.executor.Context`; a call costs under a microsecond."""
         return self._bound(self._loaded.run, 0, buffers, threads)
+
+    def bind_addresses(self, threads: int) -> Callable[[Sequence[int]], None]:
+        """A run whose io buffers are named by their addresses; for one caller at a time."""
+        nowhere = aligned_empty((0,), "uint8")
+        call = self._bound(self._loaded.run, 0, [nowhere] * len(self._image.io_values), threads)
+        filled: NDArray[np.uint64] = call.keep[1]  # type: ignore[attr-defined]
+        table = (c_uint64 * filled.size).from_buffer(filled)
+        places = [(at, number) for number, found in self._places.items() for at in found]
+
+        def run(addresses: Sequence[int]) -> None:
+            for at, number in places:
+                table[at] = addresses[number]
+            call()
+
+        return run
 
     def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
         """See `tilework.runtime.executor.Context`."""

@@ -6,6 +6,7 @@ from tilework.graph.aten.context import Converter
 from tilework.graph.aten.convert import (
     activations,
     arithmetic,
+    attention,
     indexing,
     matrices,
     normal,
@@ -16,7 +17,7 @@ from tilework.graph.aten.convert import (
 )
 
 _FAMILIES = (
-    activations, arithmetic, indexing, matrices, normal, reductions, slices, views, windows,
+    activations, arithmetic, attention, indexing, matrices, normal, reductions, slices, views, windows,
 )  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {k: v for f in _FAMILIES for k, v in f.CONVERTERS.items()}

@@ -68,6 +68,24 @@ def _logarithm(base: float) -> Converter:
     return convert
 
 
+def _exp_minus_one(c: Context, node: Node, x: Any) -> Value:
+    """``tanh(x / 2) * (exp(x) + 1)``, which loses nothing near 0."""
+    (v,) = operands(c, node, x, to_float=True)
+    dtype = c.dtype(v)
+    half = c.op("tanh", c.op("multiply", v, c.number(0.5, dtype)))
+    return c.op("multiply", half, c.op("add", c.op("exp", v), c.number(1, dtype)))
+
+
+def _log_of_more_than_one(c: Context, node: Node, x: Any) -> Value:
+    """``log(u) * x / (u - 1)`` with ``u = x + 1``: what rounding took off ``u`` cancels."""
+    (v,) = operands(c, node, x, to_float=True)
+    one = c.number(1, c.dtype(v))
+    u = c.op("add", v, one)
+    y = c.op("multiply", c.op("log", u), c.op("divide", v, c.op("subtract", u, one)))
+    itself = c.op("logical_or", c.op("equal", u, one), c.op("isinf", v, **_BOTH))
+    return c.op("where", itself, v, y)
+
+
 def _abs(c: Context, node: Node, x: Any) -> Value:
     return c.op("abs", c.value(x))
 
@@ -271,6 +289,8 @@ CONVERTERS: dict[str, Converter] = {
     **{n: _rounded(n) for n in ("floor", "ceil")},
     "round.default": _rounded("round"),
     "trunc": _trunc,
+    "expm1": _exp_minus_one,
+    "log1p": _log_of_more_than_one,
     "log2": _logarithm(2.0),
     "log10": _logarithm(10.0),
     "abs": _abs,

@@ -130,6 +130,18 @@ def _together(c: Context, v: Value, given: dict[int, Any]) -> Value:
     return c.op("take", folded, flat, axis=first, negative=False)
 
 
+def _unfold(c: Context, node: Node, x: Any, dim: int, size: int, step: int) -> Value:
+    """Windows along a dimension; their elements are the last dimension of the result."""
+    v = c.value(x)
+    if not c.rank(v):
+        raise Unsupported("of a scalar")
+    axis = c.axis(dim, c.rank(v))
+    starts = np.arange(0, c.shape(v)[axis] - size + 1, step)
+    y = taken(c, v, starts[:, None] + np.arange(size), axis)
+    order = [d for d in range(c.rank(y)) if d != axis + 1]
+    return c.transpose(y, [*order, axis + 1])
+
+
 def _top_k(
     c: Context, node: Node, x: Any, k: int, dim: int = -1, largest: bool = True, order: bool = True
 ) -> Any:
@@ -149,4 +161,5 @@ CONVERTERS: dict[str, Converter] = {
     "index.Tensor": _index,
     "_unsafe_index.Tensor": _index,
     "topk": _top_k,
+    "unfold": _unfold,
 }

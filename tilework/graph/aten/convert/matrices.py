@@ -1,4 +1,4 @@
-"""Products of matrices, and attention."""
+"""Products of matrices."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.dtypes import is_float
-from tilework.graph.aten.context import Context, Converter, Unsupported, Value, used
+from tilework.graph.aten.context import Context, Converter, Value
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -96,7 +95,12 @@ def _vector(c: Context, node: Node, a: Any, b: Any) -> Value:
 
 
 def _linear(c: Context, node: Node, x: Any, weight: Any, bias: Any = None) -> Value:
-    v, w = c.value(x), c.value(weight)
+    return linear(c, c.value(x), weight, bias)
+
+
+def linear(c: Context, v: Value, weight: Any, bias: Any = None) -> Value:
+    """Products of the last dimension with weights [out, in]; a bias."""
+    w = c.value(weight)
     lead = c.shape(v)[:-1]
     v = c.reshape(v, (math.prod(lead), c.shape(v)[-1]))
     if c.known(w) is not None:
@@ -108,47 +112,6 @@ def _linear(c: Context, node: Node, x: Any, weight: Any, bias: Any = None) -> Va
     return c.reshape(y, (*lead, c.shape(w)[0]))
 
 
-def _attention(
-    c: Context,
-    node: Node,
-    query: Any,
-    key: Any,
-    value: Any,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    attn_mask: Any = None,
-    scale: float | None = None,
-) -> tuple[Any, ...]:
-    """Scaled products of queries and keys, their softmax, its products with the values."""
-    if dropout_p:
-        raise Unsupported("with dropout")
-    if used(node, 1):
-        raise Unsupported("its second result is not offered")
-    q, k, v = c.value(query), c.value(key), c.value(value)
-    dtype = c.dtype(q)
-    if not is_float(dtype) or {c.dtype(k), c.dtype(v)} != {dtype}:
-        raise Unsupported("operands of different types")
-    (b, h, s, d), t = c.shape(q), c.shape(k)[2]
-    if c.shape(k)[:2] != (b, h) or c.shape(v)[:2] != (b, h):
-        raise Unsupported("fewer heads of keys than of queries")
-    scores = c.op("einsum", q, k, equation="bhsd,bhtd->bhst")
-    factor = 1.0 / math.sqrt(d) if scale is None else float(scale)
-    scores = c.op("multiply", scores, c.number(factor, dtype))
-    if is_causal:
-        later = np.triu(np.full((s, t), -np.inf, np.float32), 1)
-        mask = c.constant(later, "mask")
-        scores = c.op("add", scores, c.cast(mask, dtype))
-    if attn_mask is not None:
-        m = c.value(attn_mask)
-        if c.dtype(m) == "bool":
-            scores = c.op("where", m, scores, c.number(-math.inf, dtype))
-        else:
-            scores = c.op("add", scores, c.cast(m, dtype))
-    shares = c.op("softmax", scores, axis=3)
-    return c.op("einsum", shares, v, equation="bhst,bhtd->bhsd"), None
-
-
 CONVERTERS: dict[str, Converter] = {
     "mm": _mm,
     "addmm": _addmm,
@@ -157,5 +120,4 @@ CONVERTERS: dict[str, Converter] = {
     "mv": _vector,
     "dot": _vector,
     "linear": _linear,
-    "_scaled_dot_product_flash_attention_for_cpu": _attention,
 }
