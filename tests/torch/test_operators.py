@@ -164,8 +164,10 @@ FAMILIES = {
             lambda x: F.pad(x, (1, 2, 3, 1), mode="replicate"), lambda x: x.tril(1) + x.triu(),
             lambda x: F.pixel_shuffle(x[:, :1].repeat(1, 4, 1, 1), 2),
             lambda x: F.pixel_unshuffle(x, 2), lambda x: x[:, :1].expand(2, 5, 8, 8) + 0,
-            lambda x: F.channel_shuffle(x.repeat(1, 2, 1, 1), 3), lambda x: x.unfold(2, 3, 2) + 0,
-            lambda x: x.tile(2) + 0, lambda x: x.repeat_interleave(2, 1), lambda x: x.movedim(1, 3) + 0,
+            lambda x: F.channel_shuffle(x.repeat(1, 2, 1, 1), 3),
+            lambda x: x.unfold(2, 3, 2) + 0,
+            lambda x: x.tile(2) + 0, lambda x: x.repeat_interleave(2, 1),
+            lambda x: x.movedim(1, 3) + 0,
         )
     ],
     "indices": [

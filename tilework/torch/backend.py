@@ -45,7 +45,7 @@ def backend(
     """
     from torch._functorch.aot_autograd import aot_module_simplified
 
-    chosen = settings or Settings()
+    chosen, inputs = settings or Settings(), list(example_inputs)
     compile_one = compile_network or (lambda net: compile_for(net, chosen))
     frozen = _frozen(gm, example_inputs)
     refused = reason_to_refuse(gm, example_inputs, set(frozen))
@@ -53,11 +53,11 @@ def backend(
         return _refusing(refused)
     name = f"graph{next(_numbers)}"
 
-    def compiler(graph: GraphModule, inputs: Sequence[Any]) -> Any:
-        changed = _changed(example_inputs)
+    def compiler(gm: GraphModule, example_inputs: Sequence[Any]) -> Any:
+        changed = _changed(inputs)
         kept = {i: t for i, t in frozen.items() if i not in changed}
         return CompiledGraph(
-            graph,
+            gm,
             lambda x: id(x) in kept,
             compile_one,
             chosen.forms,
@@ -68,7 +68,7 @@ def backend(
     with torch.no_grad():  # what is compiled here is without gradients
         run: Callable[..., Any] = aot_module_simplified(
             gm,
-            list(example_inputs),
+            inputs,
             fw_compiler=compiler,
             inference_compiler=compiler,
             decompositions=dict(decompositions()),

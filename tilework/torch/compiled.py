@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from tilework.errors import TileworkError
+from tilework.errors import NetworkError, TileworkError
 from tilework.graph.aten.decompositions import decompositions
 from tilework.locks import Lock
 from tilework.torch.form import Compile, Run, make
@@ -93,14 +93,15 @@ class CompiledGraph:
             versions = tuple(map(_version, self._pick_counted(args)))
             if len(self.forms) >= self._most:
                 say(
-                    f"{self._name} has {self._most} compiled forms, for other sizes or parameters; "
-                    "what fits none of them is left to PyTorch (option 'forms' allows more)"
+                    f"{self._name} has {self._most} compiled forms, for other sizes or "
+                    "parameters; what fits none of them is left to PyTorch "
+                    "(option 'forms' allows more)"
                 )
                 return self.graph.forward(*args)
             for form in self.forms:  # somebody else may have been here
-                if form.sizes == sizes and form.versions == versions:
-                    if all(map(is_, form.frozen, frozen)):
-                        return form.run(args)
+                same = form.sizes == sizes and form.versions == versions
+                if same and all(map(is_, form.frozen, frozen)):
+                    return form.run(args)
             run = self._made(args)
             self.forms.insert(0, _Form(sizes, frozen, versions, run))
         return run(args)
@@ -124,9 +125,11 @@ class CompiledGraph:
             with torch.no_grad():
                 graph = _static(self.graph, args)
                 run = make(graph, constants, args, self._compile, self._smallest, self._name)
-        except TileworkError as e:
+        except NetworkError as e:
             say(f"{self._name} is left to PyTorch: {e}")
             return plain
+        except TileworkError:
+            raise  # a target or a store that the user named
         except Exception as e:  # a gap of ours must not end a program that runs without us
             say(f"{self._name} is left to PyTorch: {type(e).__name__}: {e}")
             return plain
@@ -158,7 +161,7 @@ def _static(graph: GraphModule, args: Sequence[Any]) -> GraphModule:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     fakes = [mode.from_tensor(a, static_shapes=True) if isinstance(a, Tensor) else a for a in args]
     with mode:
-        return make_fx(graph.forward, decomposition_table=decompositions())(*fakes)
+        return make_fx(lambda *a: graph.forward(*a), decomposition_table=decompositions())(*fakes)
 
 
 def _is_static(example: Any) -> bool:

@@ -40,6 +40,7 @@ def make(
         name: of the networks.
     """
     gm = GraphModule(graph, copy.deepcopy(graph.graph))
+    gm.graph.eliminate_dead_code()
     orders = {
         i: memory_order(x)
         for i, x in enumerate(examples)

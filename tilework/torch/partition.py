@@ -27,7 +27,7 @@ _FREE = (
 """Operators that PyTorch does without computing anything."""
 
 
-class _Support(OperatorSupportBase):  # type: ignore[misc]
+class _Support(OperatorSupportBase):
     def __init__(self, stays: Iterable[Node]) -> None:
         self._stays = frozenset(stays)
 

@@ -68,7 +68,8 @@ class Settings:
     def _check(self) -> None:
         if self.precision not in PRECISIONS:
             raise TileworkError(
-                f"option precision is '{self.precision}'; it must be one of {', '.join(PRECISIONS)}"
+                f"option precision is '{self.precision}'; it must be one of "
+                f"{', '.join(PRECISIONS)}"
             )
         for name, least in (("trials", 0), ("forms", 1), ("smallest", 1)):
             number = getattr(self, name)

@@ -67,7 +67,7 @@ def _in_training(gm: GraphModule) -> str | None:
 def _without_effect(name: str, node: torch.fx.Node) -> bool:
     if "dropout" in name:
         rate = node.args[1] if len(node.args) > 1 else node.kwargs.get("p", 0.5)
-        return rate == 0
+        return bool(rate == 0)
     return False
 
 

@@ -1,4 +1,4 @@
-"""The state of a translation: what the nodes of an FX graph mean so far, and helpers to read them."""
+"""The state of a translation: what the nodes of an FX graph mean so far."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tilework.graph.aten.convert import CONVERTERS
 
 @cache
 def decompositions() -> dict[Any, Any]:
-    """PyTorch's decompositions to core operators, without those of operators that have a converter."""
+    """PyTorch's decompositions to core operators, but for operators that have a converter."""
     import torch
 
     table = torch._decomp.core_aten_decompositions()

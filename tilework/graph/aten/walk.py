@@ -177,13 +177,14 @@ class _Walk:
         if node.op != "call_function":
             raise Unsupported(f"a {node.op}")
         if node.target is operator.getitem:
-            whole = self.env[node.args[0]]
+            (source,) = node.all_input_nodes
+            whole = self.env[source]
             if isinstance(whole, Unsupported):
                 raise whole
             found = whole[node.args[1]]
             if found is None:
                 raise Unsupported("this result of several is not offered")
-            if node.args[0] in self.constant:
+            if source in self.constant:
                 self.constant.add(node)
             return found
         sources = node.all_input_nodes

@@ -144,7 +144,7 @@ class CpuContext:
         """A run whose io buffers are named by their addresses; for one caller at a time."""
         nowhere = aligned_empty((0,), "uint8")
         call = self._bound(self._loaded.run, 0, [nowhere] * len(self._image.io_values), threads)
-        filled: NDArray[np.uint64] = call.keep[1]  # type: ignore[attr-defined]
+        filled: Any = call.keep[1]  # type: ignore[attr-defined]
         table = (c_uint64 * filled.size).from_buffer(filled)
         places = [(at, number) for number, found in self._places.items() for at in found]
 

@@ -17,7 +17,8 @@ from tilework.graph.aten.convert import (
 )
 
 _FAMILIES = (
-    activations, arithmetic, attention, indexing, matrices, normal, reductions, slices, views, windows,
+    activations, arithmetic, attention, indexing, matrices, normal, reductions, slices,
+    views, windows,
 )  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {k: v for f in _FAMILIES for k, v in f.CONVERTERS.items()}

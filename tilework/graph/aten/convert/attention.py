@@ -74,7 +74,12 @@ def _self_attention(
     mask_type: int | None,
 ) -> Value:
     b, s, width = c.shape(x)
-    weights = [linear(c, x, qkv_weight[i * width : (i + 1) * width], qkv_bias[i * width : (i + 1) * width]) for i in range(3)]
+    weights = [
+        linear(
+            c, x, qkv_weight[i * width : (i + 1) * width], qkv_bias[i * width : (i + 1) * width]
+        )
+        for i in range(3)
+    ]
     q, k, v = (_heads(c, y, heads) for y in weights)
     scores = c.op("einsum", q, k, equation="bhsd,bhtd->bhst")
     dtype = c.dtype(x)
@@ -125,9 +130,7 @@ def _encoder_layer(
         raise Unsupported("its weights are computed, or its input is no batch of float32")
 
     def attended(y: Value) -> Value:
-        return _self_attention(
-            c, y, heads, qkv_weight, qkv_bias, weight, bias, mask, mask_type
-        )
+        return _self_attention(c, y, heads, qkv_weight, qkv_bias, weight, bias, mask, mask_type)
 
     def widened(y: Value) -> Value:
         y = linear(c, y, weight1, bias1)

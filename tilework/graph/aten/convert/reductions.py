@@ -55,9 +55,7 @@ def _total(kind: str) -> Converter:
 def _truth(kind: str) -> Converter:
     """Whether any element is true, or all are: extrema of bool."""
 
-    def convert(
-        c: Context, node: Node, x: Any, dim: Any = None, keepdim: bool = False
-    ) -> Value:
+    def convert(c: Context, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Value:
         y = reduced(c, kind, c.value(x, "bool"), dim, keepdim)
         return c.cast(y, output_dtype(node))
 
@@ -81,9 +79,7 @@ def _extremum(kind: str) -> Converter:
 
 
 def _extrema(kind: str) -> Converter:
-    def convert(
-        c: Context, node: Node, x: Any, dim: Any = None, keepdim: bool = False
-    ) -> Value:
+    def convert(c: Context, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Value:
         return reduced(c, kind, c.value(x), dim, keepdim)
 
     return convert

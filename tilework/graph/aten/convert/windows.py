@@ -45,9 +45,7 @@ def _convolution(
     }
     if transposed:
         more = _each(output_padding, rank)
-        y = c.op(
-            f"conv_transpose{rank}d", v, w, output_padding=more, groups=int(groups), **attrs
-        )
+        y = c.op(f"conv_transpose{rank}d", v, w, output_padding=more, groups=int(groups), **attrs)
     else:
         some = {"groups": int(groups)} if groups != 1 else {}
         y = c.op(f"conv{rank}d", v, w, **attrs, **some)
