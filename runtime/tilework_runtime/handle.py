@@ -75,6 +75,7 @@ class _Functions(Structure):
         ("describe", CFUNCTYPE(POINTER(Description))),
         ("create_at", CFUNCTYPE(c_int, c_char_p, c_int, POINTER(c_void_p))),
         ("run", CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)),
+        ("run_tensors", CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)),
         ("level", CFUNCTYPE(c_char_p, c_void_p)),
         ("destroy", CFUNCTYPE(None, c_void_p)),
         ("last_error", CFUNCTYPE(c_char_p)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +32,8 @@ def modules():
 @pytest.fixture(scope="module")
 def library(modules, tmp_path_factory):
     place = tmp_path_factory.mktemp("levels") / "levels.so"
-    return tw.write_library(list(modules.values()), place, weights="beside")
+    header = place.with_suffix(".h")
+    return tw.write_library(list(modules.values()), place, header=header, weights="beside")
 
 
 def test_each_level_computes_what_its_module_does(modules, library, image):
@@ -76,6 +79,46 @@ def test_a_cpu_that_can_run_no_level_is_told_so(modules, tmp_path):
         "xop, which it lacks",
     ):
         tilework_runtime.load(tmp_path / "net.so")
+
+
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "levels.h"
+int main(void) {
+  tw_levels *network;
+  if (tw_levels_create(1, &network)) return puts(tw_levels_last_error()), 1;
+  const void *in[] = {calloc(1, 2 * 784 * 4)};
+  void *out[] = {calloc(1, 2 * 10 * 4)};
+  return puts(tw_levels_run(network, in, out) ? tw_levels_last_error()
+                                              : tw_levels_level(network)), 0;
+}
+"""
+
+
+@pytest.mark.skipif(
+    shutil.which("qemu-x86_64") is None, reason="there is no emulator of CPUs (qemu-x86_64)"
+)
+@pytest.mark.parametrize(
+    "cpu, said",
+    [
+        ("Haswell", "x86-64-v3"),
+        ("Opteron_G5", "x86-64-v2"),
+        ("Nehalem", "x86-64-v2"),
+        ("Penryn", "mlp: this CPU can run no level of the library: x86-64-v2, the least of them, "
+         "needs popcnt, sse4.2, which it lacks; compile the network for this CPU"),
+    ],
+)  # fmt: skip
+def test_emulated_cpus(library, cpu, said, tmp_path):
+    folder = library.path.parent
+    (tmp_path / "program.c").write_text(PROGRAM)
+    program = folder / "program"
+    words = ["cc", f"-I{folder}", "-o", program, tmp_path / "program.c", library.path]
+    subprocess.run([*words, "-Wl,-rpath,$ORIGIN"], check=True, timeout=60)
+    done = subprocess.run(
+        ["qemu-x86_64", "-cpu", cpu, program], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == said, done.stderr
 
 
 def test_every_feature_of_code_can_be_asked_for():

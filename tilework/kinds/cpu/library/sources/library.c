@@ -124,7 +124,8 @@ static uint32_t saved_states(void) {
   uint32_t words[4], low, high;
   __cpuid(1, words[0], words[1], words[2], words[3]);
   if (!(words[2] >> 27 & 1)) return 0;
-  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  /* volatile, or it is moved to where the processor has not said yet that it knows it */
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
 }
 
@@ -560,20 +561,17 @@ EXPORT int TW(run_tensors)(context *c, const tw_tensor *const *inputs,
 
 /* --- for whoever loads a library without knowing its name --------------------------------- */
 
-typedef struct {
-  int32_t abi, bytes;
-  const tw_description *(*describe)(void);
-  int (*create_at)(const char *, int, context **);
-  int (*run)(context *, const void *const *, void *const *);
-  const char *(*level)(const context *);
-  void (*destroy)(context *);
-  const char *(*last_error)(void);
-} functions;
-
-EXPORT const functions *tilework_library(void) {
-  static const functions all = {
-      TILEWORK_LIBRARY_ABI, sizeof(functions), TW(describe), TW(create_at), TW(run), TW(level),
-      TW(destroy), TW(last_error),
+EXPORT const tw_functions *tilework_library(void) {
+  static const tw_functions all = {
+      TILEWORK_LIBRARY_ABI,
+      sizeof(tw_functions),
+      TW(describe),
+      (int (*)(const char *, int, void **))TW(create_at),
+      (int (*)(void *, const void *const *, void *const *))TW(run),
+      (int (*)(void *, const tw_tensor *const *, const tw_tensor *const *))TW(run_tensors),
+      (const char *(*)(const void *))TW(level),
+      (void (*)(void *))TW(destroy),
+      TW(last_error),
   };
   return &all;
 }

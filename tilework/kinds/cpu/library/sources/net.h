@@ -63,6 +63,22 @@ typedef struct tw_tensor {
   uint64_t byte_offset;
 } tw_tensor;
 
+/* The functions below, for programs that open libraries whose headers they have not seen:
+ *
+ *   const tw_functions *(*library)(void) = dlsym(dlopen("net.so", RTLD_NOW), "tilework_library");
+ */
+typedef struct tw_functions {
+  int32_t abi, bytes; /* TILEWORK_LIBRARY_ABI, and of this structure */
+  const tw_description *(*describe)(void);
+  int (*create_at)(const char *level, int threads, void **out);
+  int (*run)(void *context, const void *const *inputs, void *const *outputs);
+  int (*run_tensors)(void *context, const tw_tensor *const *inputs,
+                     const tw_tensor *const *outputs);
+  const char *(*level)(const void *context);
+  void (*destroy)(void *context);
+  const char *(*last_error)(void);
+} tw_functions;
+
 #elif TILEWORK_LIBRARY_ABI != @ABI@
 #error "headers of two versions of Tilework's libraries in one file: make both with one version"
 #endif
