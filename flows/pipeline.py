@@ -82,6 +82,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
         extend=settings.extend,
         reproduce=f"tilework reproduce {{record_id}} --store {shlex.quote(settings.store)}",
         model=settings.model,
+        packages=settings.packages,
     )
     with hold_device(device, f"tune {spec.label}", tell=reporter.note):
         with measuring as measurer:

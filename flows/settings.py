@@ -96,6 +96,7 @@ class TuneSettings(BaseModel):
         pattern=r"^(champion|none|[a-z0-9_-]+)$",
         description="Cost model to begin with: the champion, none, or one's name",
     )
+    packages: bool = Field(True, description="Also try what installed and shipped packages hold")
 
     def resolved_target(self) -> Target:
         """The target with ``threads`` applied.

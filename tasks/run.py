@@ -40,6 +40,7 @@ class SearchPlan:
         reproduce: command line that measures a record again, for messages.
         model: what the search begins with: "champion", "none", or a model's name; see
             `tasks.starts`.
+        packages: whether what installed and shipped packages hold is tried, too.
     """
 
     tasks: Sequence[SearchTask]
@@ -51,6 +52,7 @@ class SearchPlan:
     extend: bool = False
     reproduce: str = ""
     model: str = starts.CHAMPION
+    packages: bool = True
 
 
 class TuningRun:
@@ -70,6 +72,7 @@ class TuningRun:
         Args:
             tell: gets a warning each time that something has to be tried again.
         """
+        from storage.packages import knowledge
         from tilework.measure.records import from_records
         from tilework.model import XGBModel
         from tilework.search import TuningSession
@@ -82,6 +85,7 @@ class TuningRun:
         self.tell = tell
         self.clock = SearchClock()
         self.start = starts.begin(store, plan, self.target)
+        guides = knowledge(packages=plan.packages)
         self.session: TuningSession = TuningSession(
             plan.tasks,
             plan.weights,
@@ -94,6 +98,7 @@ class TuningRun:
             clock=self.clock,
             build_factor=measurer.build_factor,
             reproduce=plan.reproduce,
+            guides=guides if guides.names else None,
         )
         for task in plan.tasks:
             records = store.of(task.workload_key, str(task.target), self.device)

@@ -48,6 +48,7 @@ def tune(
     block: options.Block = "",
     output: options.Output = None,
     model: options.Model = "champion",
+    packages: options.Packages = True,
     prefect: options.Prefect = None,
     json: options.Json = False,
 ) -> None:
@@ -95,6 +96,7 @@ def tune(
         block=block,
         output=f"{label}.tw" if output is None else output,
         model=model,
+        packages=packages,
     )
     resolved = settings.resolved_target()  # a bad target ends here, before anything is loaded
     given = network_options(

@@ -15,6 +15,7 @@ from tasks import device_lock
 from tasks.canary.drift import LEARN
 from tasks.canary.frozen import COUNT, freeze
 from tasks.canary.journal import KIND, Journal, keep_journal, read_journal
+from tasks.canary.remedy import fastest
 from tasks.canary.report import remedy_line, rows
 from tasks.canary.run import CanaryError, CanaryPlan, run_canary
 from tasks.network import NetworkSpec, extract
@@ -175,6 +176,11 @@ def test_a_program_that_became_slow_is_replaced_by_finals(days):
     days.run(LEARN)
     canary = next(c for c in days.journal().canaries if "dense" in c.workload)
     days.machine.programs[canary.sketch_id, canary.row] = 3.0
+    known = RecordStore(days.store).of(canary.workload_key, str(TARGET), DEVICE)
+    first, second, *_ = fastest(known, 3)
+    assert (first.sketch_id, first.decisions) == (canary.sketch_id, canary.row)
+    as_fast = first.latency_s / second.latency_s
+    days.machine.programs[second.sketch_id, second.decisions] = as_fast
     assert not days.run().kernels_alert
     report = days.run()
     assert "is as usual, but " in report.kernels_alert and "(+200 %)" in report.kernels_alert

@@ -30,6 +30,7 @@ from tilework.space.sketch import Sketch
 from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
 from tilework.travel.guests import guests
+from tilework.union import Union
 
 DRAFT_POOL = 1024
 """Best candidates by the draft model that are kept as seeds of later steps."""
@@ -64,6 +65,8 @@ class SketchPolicy:
         params: effort and composition of a proposal.
         space: the task's search space; that of its target if None.
         device: whose records count; those of others are hints. None: all count.
+        guides: asked for hints and guests beside the history, such as packages: what stands
+            there is tried, and is no measurement of this search.
     """
 
     def __init__(
@@ -75,9 +78,11 @@ class SketchPolicy:
         params: PolicyParams | None = None,
         space: PoolSpace | None = None,
         device: DeviceIdentity | None = None,
+        guides: History | None = None,
     ) -> None:
         self.task = task
         self.device = device
+        self.guides = guides
         self.model: CostModel = model or DraftModel()
         self.params = params or PolicyParams()
         self._engine_space = space is None
@@ -103,8 +108,12 @@ class SketchPolicy:
         parts = [self.space.empty()]
         if self.device is not None:
             key, target = self.task.workload_key, str(self.task.target)
-            for record in history.hints(key, target, self.device):
-                parts.append(self._program(record))
+            told = list(history.hints(key, target, self.device))
+            if self.guides is not None:
+                own = self.guides.best(key, target, self.device)
+                told += [own] if own is not None else []
+                told += self.guides.hints(key, target, self.device)
+            parts += [self._program(record) for record in told]
         return concatenate(parts).unique()
 
     def guests(self, history: History) -> Pool:
@@ -117,8 +126,9 @@ class SketchPolicy:
             return self.space.empty()
         if SearchSpace.of(task).sketches != self.space.sketches:
             return self.space.empty()
+        known = history if self.guides is None else Union([history, self.guides])
         found = guests(
-            task, history, device=self.device, most=most, each=GUESTS_EACH,
+            task, known, device=self.device, most=most, each=GUESTS_EACH,
             judge=self._learned_s if self.model.trained else None,
         )  # fmt: skip
         pools = [self.space.pool(guest.sketch_id, [guest.row]) for guest in found]

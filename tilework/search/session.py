@@ -25,7 +25,7 @@ from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.drift import drift, drifted
 from tilework.measure.records import to_records
 from tilework.model import CostModel, Observation, XGBModel
-from tilework.record import Purpose, Record, RecordLog, best_of, new_writer
+from tilework.record import History, Purpose, Record, RecordLog, best_of, new_writer
 from tilework.search.budget import Budget
 from tilework.search.corpus import keep_workloads, other_workloads
 from tilework.search.failures import TaskFailure, task_failure
@@ -68,6 +68,8 @@ class TuningSession:
             What was best on others is tried, and says nothing of latencies here.
         reproduce: command line that measures a record again, with `{record_id}` in it; for
             messages about failures.
+        guides: other histories whose best programs are tried, such as packages; what they say of
+            latencies counts for nothing.
 
     Raises:
         TuningError: no task, or weights that do not match the tasks.
@@ -90,6 +92,7 @@ class TuningSession:
         build_factor: int = 1,
         device: DeviceIdentity | None = None,
         reproduce: str = "",
+        guides: History | None = None,
     ) -> None:
         if not tasks:
             raise TuningError("there is no task to tune")
@@ -118,6 +121,7 @@ class TuningSession:
                 params=options.policy if warm else replace(options.policy, guests=0),
                 space=space,
                 device=device or identity_of(task.target),
+                guides=guides,
             )
             for task, space in zip(self.tasks, spaces, strict=True)
         ]
