@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from _live import Search
@@ -17,11 +17,11 @@ from _live import Search
 from tilework.measure import Measurer
 from tilework.record import Record
 from tilework.search.finals import as_candidates
-from tilework.task import SearchTask
 
 AT_ONCE = 24
-"""Programs that are timed in turns with each other; the yardstick's are among all of them."""
-YARDSTICK = 4
+"""Programs that are timed in turns with each other."""
+COMMON = 4
+"""Programs that are among all of these: what is told of the others is told relative to them."""
 
 
 def improvements(search: Search) -> list[tuple[int, Record]]:
@@ -35,52 +35,47 @@ def improvements(search: Search) -> list[tuple[int, Record]]:
     return found
 
 
-def prove(
-    task: SearchTask,
-    yardstick: Iterable[Search],
-    searches: Iterable[Search],
-    measurer: Measurer,
-    path: Path,
-) -> None:
-    """Time again what searches had found, and keep it.
+def prove(searches: Sequence[Search], measurer: Measurer, path: Path) -> None:
+    """Time again what searches of one space had found, and keep the seconds by program.
 
     Args:
-        task: the layer.
-        yardstick: searches whose best is what all are measured by.
-        searches: all of them.
-        measurer: of the target.
-        path: file of seconds by program, relative to the yardstick's best of the same turns.
+        searches: of one task.
+        measurer: of its target.
+        path: where to.
     """
-    records = [r for s in yardstick for r in s.trials() if r.usable and r.latency_s is not None]
+    task = searches[0].task
+    records = [r for s in searches for r in s.trials() if r.usable and r.latency_s is not None]
     records.sort(key=lambda r: r.latency_s or math.inf)
-    fixed = list({_program(r): r for r in reversed(records[:16])}.values())[::-1][:YARDSTICK]
-    known = {_program(r) for r in fixed}
+    common = list({_program(r): r for r in reversed(records[:16])}.values())[::-1][:COMMON]
+    known = {_program(r) for r in common}
     others = {_program(r): r for s in searches for _, r in improvements(s)}
     rest = [r for name, r in others.items() if name not in known]
-    step = AT_ONCE - len(fixed)
-    told: dict[str, list[float]] = {}
+    step = AT_ONCE - len(common)
+    ratios: dict[str, list[float]] = {}
+    scales = []
     for start in range(0, max(len(rest), 1), step):
-        group = [*fixed, *rest[start : start + step]]
+        group = [*common, *rest[start : start + step]]
         got = measurer.finals(task, as_candidates(group))
         seconds = [m.latency_s if m.latency_s is not None else math.inf for m in got]
-        best = min(seconds[: len(fixed)])
+        scales.append(min(seconds[: len(common)]))
         for record, each in zip(group, seconds, strict=True):
-            told.setdefault(_program(record), []).append(each / best)
-    mean = {name: sum(values) / len(values) for name, values in told.items()}
+            ratios.setdefault(_program(record), []).append(each / scales[-1])
+    scale = sum(scales) / len(scales)
+    told = {name: scale * sum(values) / len(values) for name, values in ratios.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(mean, indent=1))
+    part.write_text(json.dumps(told, indent=1))
     part.replace(path)
 
 
 def proved_course(search: Search, told: Mapping[str, float]) -> list[tuple[int, float]]:
-    """Trials after which a search had another best, and how much slower than the yardstick."""
+    """Trials after which a search had another best, and its seconds."""
     return [(n, told[_program(r)]) for n, r in improvements(search) if _program(r) in told]
 
 
-def trials_within(course: Sequence[tuple[int, float]], near: float) -> int | None:
-    """Trials after which the best so far took at most ``near`` times the yardstick's time."""
-    return next((number for number, ratio in course if ratio <= near), None)
+def trials_within(course: Sequence[tuple[int, float]], seconds: float) -> int | None:
+    """Trials after which the best so far took at most so many seconds; None: never."""
+    return next((number for number, found in course if found <= seconds), None)
 
 
 def _program(record: Record) -> str:

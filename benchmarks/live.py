@@ -1,20 +1,20 @@
 """Real searches side by side: ours and Ansor's, and with knowledge of another target and without.
 
-    taskset -c 1 python benchmarks/live.py baseline --work DIR [--known STORE ...]
+    taskset -c 1 python benchmarks/live.py baseline --work DIR
     python benchmarks/live.py teach --work DIR --source STORE ... [--to TARGET]
     taskset -c 1 python benchmarks/live.py transfer --work DIR --source STORE ... [--to TARGET]
     python benchmarks/live.py report --work DIR
 
-``baseline``: eight layers that set no constant of the search, a few seeds each. Every arm searches
-until it is within 5 % of the best known (of all arms, seeds and of the stores given with
-``--known``), or has spent its trials. A layer's searches take turns, round by round.
+``baseline``: eight layers that set no constant of the search, a few seeds each. A layer's searches
+take turns, round by round. In the end all programs that were the best so far of a search are timed
+again, in turns (`_proved.py`), and trials count until the best so far takes at most 1.05 times as
+long as the best of all.
 
 ``transfer``: a search from scratch of 1,000 trials for ``--to``, and one whose store begins with
 the records of ``--target`` of the stores given with ``--source``, and with a model. The model is
 what ``teach`` has made before of all targets of these stores but ``--to``; of the layers that are
-searched here it has seen what the searches are given: the records of ``--target``. In the end all
-programs that were the best so far of a search are timed again, in turns (`_proved.py`), and trials
-count until the best so far takes at most 1.05 times as long as the best from scratch.
+searched here it has seen what the searches are given: the records of ``--target``. Trials count
+until the best so far takes at most 1.05 times as long as the best from scratch.
 
 All of it is kept in the folder ``--work``: killed and started again, it goes on.
 """
@@ -32,7 +32,7 @@ from functools import cached_property
 from pathlib import Path
 
 from _dataset import tasks_of
-from _live import Search, ansor, file_name, ours, take_turns, trials_to
+from _live import Search, ansor, file_name, ours, take_turns
 from _proved import prove, proved_course, trials_within
 
 from storage import RecordStore
@@ -77,17 +77,6 @@ def layers(target: str, names: Iterable[str]) -> dict[str, SearchTask]:
     return found
 
 
-def best_known(searches: Sequence[Search], known: Sequence[RecordStore]) -> float:
-    """Seconds of the fastest program of one layer, of all searches and stores."""
-    found = [s for search in searches for s in search.course()]
-    for store in known:
-        for search in searches[:1]:
-            best = store.best(search.task.compute_dag.workload_key, str(search.task.target))
-            if best is not None and best.latency_s is not None:
-                found.append(best.latency_s)
-    return min(found, default=math.inf)
-
-
 # --- ours and the original ---------------------------------------------------------------------
 
 
@@ -101,18 +90,17 @@ def baseline_searches(args: argparse.Namespace, name: str, task: SearchTask) -> 
 
 
 def baseline(args: argparse.Namespace, until: float) -> None:
-    """Search, layer by layer."""
-    known = [RecordStore(path, must_exist=True) for path in args.known]
+    """Search, layer by layer; time again what was found."""
     target = Target(args.target)
     for name, task in layers(args.target, args.layers).items():
         searches = baseline_searches(args, name, task)
         began = time.monotonic()
-
-        def goal(_: Search, searches: Sequence[Search] = searches) -> float:
-            return NEAR * best_known(searches, known)
-
         with Measurer(target) as measurer:
-            done = take_turns(searches, measurer, goal, until)
+            done = take_turns(searches, measurer, lambda _: 0.0, until)
+            if done:
+                for arm in args.arms:
+                    own = [s for s in searches if s.arm == arm]
+                    prove(own, measurer, _proved_file(args.work / arm, name))
         spent = time.monotonic() - began
         print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
         if not done:
@@ -120,40 +108,50 @@ def baseline(args: argparse.Namespace, until: float) -> None:
 
 
 def report_baseline(args: argparse.Namespace) -> dict[str, object]:
-    """Trials of every arm; a search that did not get there counts as its limit."""
-    known = [RecordStore(path, must_exist=True) for path in args.known]
+    """Trials of every arm; a search that did not get there counts as all of its trials."""
     print(
-        f"trials until within 5 % of the best known, {args.target}; "
-        f"median (least-most) of {args.seeds} seeds, at most {args.limit}"
+        f"trials until within 5 % of the best of all arms and seeds, {args.target}; "
+        f"median (least-most) of {args.seeds} seeds"
     )
     head = f"{'layer':24s} {'best us':>8s}" + "".join(f"{a + ':':>28s}" for a in args.arms)
     print(head + f" {'to reach what ansor ends at':>28s}")
     table: dict[str, object] = {}
     for name, task in layers(args.target, args.layers).items():
-        searches = [s for s in baseline_searches(args, name, task) if s.course()]
-        if not searches:
+        found = baseline_searches(args, name, task)
+        told = {arm: _told(args.work / arm, name) for arm in args.arms}
+        if not all(told.values()):
             continue
-        best = best_known(searches, known)
+        courses = {
+            arm: [proved_course(s, told[arm]) for s in found if s.arm == arm and s.course()]
+            for arm in args.arms
+        }
+        best = min(s for each in courses.values() for c in each for _, s in c)
         row: dict[str, object] = {"best_us": 1e6 * best}
         line = f"{name:24s} {1e6 * best:8.1f}"
         for arm in args.arms:
-            courses = [s.course() for s in searches if s.arm == arm]
-            needed = [trials_to(c, NEAR * best) or args.limit for c in courses]
-            short = sum(trials_to(c, NEAR * best) is None for c in courses)
-            ends = sorted(min(c) for c in courses)
-            row[arm] = {"needed": needed, "not_reached": short, "best_us": [1e6 * e for e in ends]}
-            line += f"{_spread(needed, short):>28s}"
-        theirs = [min(s.course()) for s in searches if s.arm == "ansor"]
-        own = [s.course() for s in searches if s.arm == "tilework"]
-        if theirs and own:
-            end = max(statistics.median(theirs), NEAR * best)  # ours stop when they are near
-            equal = [trials_to(c, end) for c in own]
+            lengths = [len(s.course()) for s in found if s.arm == arm and s.course()]
+            needed = [trials_within(c, NEAR * best) for c in courses[arm]]
+            counted = [n or most for n, most in zip(needed, lengths, strict=True)]
+            ends = [min(s for _, s in c) for c in courses[arm]]
+            row[arm] = {
+                "needed": counted, "not_reached": needed.count(None),
+                "best_us": [1e6 * end for end in ends],
+            }  # fmt: skip
+            line += f"{_spread(counted, needed.count(None)):>28s}"
+        if {"ansor", "tilework"} <= set(args.arms):
+            theirs = statistics.median(min(s for _, s in c) for c in courses["ansor"])
+            equal = [trials_within(c, theirs) for c in courses["tilework"]]
             row["to_their_end"] = equal
             text = _spread([e or args.limit for e in equal], equal.count(None))
-            line += f" {text:>16s} ({1e6 * statistics.median(theirs):.1f} us)"
+            line += f" {text:>16s} ({1e6 * theirs:.1f} us)"
         table[name] = row
         print(line)
     return table
+
+
+def _told(folder: Path, name: str) -> dict[str, float]:
+    path = _proved_file(folder, name)
+    return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 def _spread(values: Sequence[float], short: int) -> str:
@@ -190,15 +188,15 @@ def transfer(args: argparse.Namespace, until: float) -> None:
                         knowledge.give(search.store)
                 done = take_turns(others, measurer, lambda _: 0.0, until)
             if done:
-                prove(task, own, searches, measurer, _proved_file(args, name, task))
+                prove(searches, measurer, _proved_file(args.work / _folder(target), name))
         spent = time.monotonic() - began
         print(f"{name}: {spent:.0f} s{'' if done else ', not at its end'}", flush=True)
         if not done:
             return
 
 
-def _proved_file(args: argparse.Namespace, name: str, task: SearchTask) -> Path:
-    return Path(args.work / _folder(task.target) / "proved" / f"{file_name(name)}.json")
+def _proved_file(folder: Path, name: str) -> Path:
+    return folder / "proved" / f"{file_name(name)}.json"
 
 
 def _folder(target: Target) -> str:
@@ -280,24 +278,28 @@ def report_transfer(args: argparse.Namespace) -> dict[str, object]:
     )
     table: dict[str, object] = {}
     shares: list[float] = []
+    spent = 0.0, 0.0
     for name, task in layers(args.to, args.layers).items():
-        path = _proved_file(args, name, task)
-        if not path.exists():
+        told = _told(args.work / _folder(task.target), name)
+        if not told:
             continue
-        told = json.loads(path.read_text())
         searches = [s for s in transfer_searches(args, name, task) if s.course()]
         courses = {
             arm: [proved_course(s, told) for s in searches if s.arm == arm]
             for arm in (SCRATCH, WITH)
         }
-        needed = {a: [trials_within(c, NEAR) for c in found] for a, found in courses.items()}
+        best = min(seconds for course in courses[SCRATCH] for _, seconds in course)
+        needed = {
+            a: [trials_within(c, NEAR * best) for c in found] for a, found in courses.items()
+        }
         without = [n or args.scratch for n in needed[SCRATCH]]
         trials = [n or args.trials for n in needed[WITH]]
         missed = needed[WITH].count(None)
         share = [n / statistics.median(without) for n in trials]
         shares += share
+        spent = spent[0] + statistics.median(trials), spent[1] + statistics.median(without)
         ends = [
-            (min(r for n, r in c if n <= 16), c[-1][1])
+            (min(s for n, s in c if n <= 16) / best, c[-1][1] / best)
             for found in courses.values()
             for c in found
         ]
@@ -310,7 +312,10 @@ def report_transfer(args: argparse.Namespace) -> dict[str, object]:
             f"  {' '.join(f'{first:.2f}/{last:.2f}' for first, last in ends)}"
         )
     if shares:
-        print(f"share: median {statistics.median(shares):.3f}, worst {max(shares):.3f}")
+        print(
+            f"share: median {statistics.median(shares):.3f}, worst {max(shares):.3f}; "
+            f"of the sum of all layers' medians {spent[0] / spent[1]:.3f}"
+        )
         table["share"] = {"median": statistics.median(shares), "worst": max(shares)}
     return table
 
@@ -325,9 +330,6 @@ def main() -> None:
     parser.add_argument("--arms", default=",".join(ARMS))
     parser.add_argument("--target", default=TARGET, help="searched, or known")
     parser.add_argument("--limit", type=int, default=400, help="trials of each search of these")
-    parser.add_argument(
-        "--known", nargs="*", type=Path, default=[], help="stores of good programs"
-    )
     parser.add_argument("--to", default="llvm -mcpu=x86-64-v3 -num-cores=1")
     parser.add_argument("--source", nargs="*", type=Path, default=[], help="stores to learn from")
     parser.add_argument(
