@@ -133,7 +133,7 @@ def test_another_abi_version(saved, abi):
 
 def test_a_file_from_before_the_abi_had_a_version(saved):
     rewrite(saved, lambda m: (m.pop("abi_version"), m.update(format_version=2)))
-    with pytest.raises(ModuleError, match="ABI version before 3"):
+    with pytest.raises(ModuleError, match="ABI version before 4"):
         load_module(saved)
 
 

@@ -141,27 +141,3 @@ def faults_of(run):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     run()
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-
-def test_modules_with_several_threads_take_turns(mlp, target, mlp_module, monkeypatch):
-    """One run at a time has several threads; runs with a single thread go on beside it."""
-    from tilework.kinds.cpu.team import TEAM
-
-    turn = threading.Lock()
-    monkeypatch.setattr(TEAM.lock, "now", turn)
-    other = compile_network(mlp, target)
-    single, several = mlp_module.bind(threads=1), other.bind(threads=2)
-    done = threading.Event()
-
-    def work():
-        several()
-        done.set()
-
-    worker = threading.Thread(target=work)
-    with turn:  # as if a third module were running
-        worker.start()
-        assert not done.wait(0.05)
-        single()
-        assert not done.is_set()
-    worker.join(10)
-    assert done.is_set()

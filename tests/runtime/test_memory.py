@@ -27,7 +27,7 @@ def test_loading_takes_the_memory_of_the_weights(tmp_path):
     script = f"""
         import resource
         import numpy, tilework, tilework.runtime, tilework.kinds.cpu.executor
-        from tilework.kinds.cpu.object_code import llvm
+        from tilework.kinds.cpu.jit import llvm
 
         def peak():
             return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 """Of images, and of how their code is called. A module runs under every version of Tilework that
 has the same number here; raise it when a field of an image, or what code expects of its caller,
 changes its meaning."""

@@ -41,9 +41,9 @@ class Module:
     """A compiled network: NumPy arrays in, NumPy arrays out.
 
     Several Python threads may run one module at once: each run has memory of its own for
-    intermediate values (a context, kept for later runs), and all share weights and code. Runs on
-    one thread each go on side by side; on a CPU, runs on several threads take turns in the whole
-    process, so that there are never more threads than cores.
+    intermediate values (a context, kept for later runs), and all share weights and code. On a CPU
+    all runs of a process share its cores: a run of several threads has those that no other run
+    keeps busy, and its caller's own in any case.
 
     Attributes:
         name: of the network.

@@ -18,8 +18,8 @@ from tilework.errors import TargetError
 from tilework.kinds.cpu import cpus
 from tilework.kinds.cpu.build import generate
 from tilework.kinds.cpu.code_features import lacking_features, used_features
+from tilework.kinds.cpu.jit import llvm
 from tilework.kinds.cpu.llvm import assembler
-from tilework.kinds.cpu.object_code import llvm
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.space import SearchSpace
 from tilework.target import HOST_PLATFORM, Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from ctypes import c_int32, c_uint64, c_void_p
 from typing import Any
 
@@ -17,7 +17,6 @@ from tilework.kinds.cpu.code_features import lacking_features
 from tilework.kinds.cpu.object_code import ObjectCode, check_objects
 from tilework.kinds.cpu.roofline import CpuRoofline, measure_roofline
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.kinds.cpu.team import TEAM
 from tilework.locks import Lock
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import Image
@@ -78,8 +77,8 @@ class LoadedNetwork:
         return CpuContext(self)
 
     def turn(self, threads: int) -> AbstractContextManager[object]:
-        """Runs with several threads take turns in the whole process: `tilework.kinds.cpu.team`."""
-        return TEAM.turn(threads)
+        """Runs go on side by side: `tilework.kinds.cpu.llvm.pool` shares the cores among them."""
+        return nullcontext()
 
     def device_array(self, what: str, given: Any) -> None:
         """A CPU has no memory of its own."""
@@ -119,12 +118,12 @@ class CpuContext:
 
     def run(self, buffers: Sequence[Array], threads: int) -> None:
         """See `tilework.runtime.executor.Context`."""
-        threads = self._ready(buffers, threads)
+        self._fill(buffers, threads)
         self._loaded.run(self._table.ctypes.data, self._workspace.ctypes.data, threads)
 
     def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
         """See `tilework.runtime.executor.Context`."""
-        threads = self._ready(buffers, threads)
+        self._fill(buffers, threads)
         stamps = np.zeros((len(self._image.steps) + 1, 2), np.int64)
         self._loaded.profile(
             self._table.ctypes.data,
@@ -180,28 +179,15 @@ class CpuContext:
             table[entry] = array.ctypes.data
         a = c_void_p(table.ctypes.data + first * table.itemsize)
         b = c_void_p(workspace.ctypes.data)
-        count, team, turn = c_int32(threads), TEAM, TEAM.lock
+        count = c_int32(threads)
 
-        def alone() -> None:
+        def call() -> None:
             with lock.now:
                 run(a, b, count)
 
-        def together() -> None:
-            with lock.now, turn.now:
-                team.used = True
-                run(a, b, count if not team.lost else c_int32(team.threads(threads)))
-
-        call = alone if threads == 1 else together
         # what the pointers point to lives as long as the call
         call.keep = (self, table, workspace, *buffers, *(changed or {}).values())  # type: ignore[attr-defined]
         return call
-
-    def _ready(self, buffers: Sequence[Array], threads: int) -> int:
-        """Make ready for a run; returns how many threads there are for it."""
-        threads = TEAM.threads(threads)
-        TEAM.used |= threads > 1
-        self._fill(buffers, threads)
-        return threads
 
     def _fill(self, buffers: Sequence[Array], threads: int) -> None:
         """Put the io buffers into the table, and have workspace for so many threads."""

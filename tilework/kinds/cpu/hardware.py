@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from tilework.errors import ModuleError
 from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
 from tilework.kinds.cpu.calibrate.core_to_core import core_to_core_ns
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.calibrate.throughput import measure_parameters
 from tilework.kinds.cpu.identity import look_again
 from tilework.kinds.cpu.machine import Machine
-from tilework.kinds.cpu.object_code import openmp_runtime
 from tilework.kinds.cpu.parameters import default_path, measured, save
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.model.drafted import forget_choices
@@ -28,14 +26,13 @@ class CpuHardware:
     """Cores, caches and memory of this machine, measured with generated code."""
 
     def describe(self, target: CpuTarget) -> dict[str, str]:
-        """Its name in records, registers, features, caches, OpenMP's runtime, a core's peak."""
+        """Its name in records, registers, features, caches, a core's peak."""
         return {
             "in records": identity_of(target).id,
             "vector registers": f"{target.num_vector_registers} of {target.vector_bits} bits",
             "features": " ".join(f for f in _TOLD if f in target.features),
             "caches": f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB, "
             f"L3 {target.l3_bytes >> 10} KiB",
-            "OpenMP runtime": _openmp(),
             "FMA peak, 1 thread": f"{fma_peak_gflops(target):.0f} GFLOPS, measured now",
         }
 
@@ -99,13 +96,6 @@ class CpuHardware:
         threads = target.num_cores
         peak = fma_peak_gflops(target, threads=threads)
         return Reach(peak, read_bandwidth(target, threads, repeats=3).of(nbytes, target, threads))
-
-
-def _openmp() -> str:
-    try:
-        return openmp_runtime()
-    except ModuleError as error:
-        return f"missing: {error}"
 
 
 HARDWARE = CpuHardware()

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from tilework.errors import ModuleError
 from tilework.kinds.cpu.calls import RUN
 from tilework.kinds.cpu.object_code import ObjectCode
-from tilework.kinds.cpu.team import TEAM
 from tilework.lower.kernel import Kernel
 from tilework.runtime.arrays import check_ready
 
@@ -37,15 +36,14 @@ class LoadedKernel:
         """The call with its arguments fixed, for timing.
 
         Raises:
-            ModuleError: an array has another size or type than the kernel expects, the workspace
-                is too small, or this is a forked child that cannot have so many threads.
+            ModuleError: an array has another size or type than the kernel expects, or the
+                workspace is too small.
         """
         for a, arg in zip(arrays, self.kernel.args, strict=True):
             check_ready(f"argument {arg.name}", a, arg.shape, arg.dtype)
         need = self.kernel.workspace_bytes(threads)
         if need and (workspace is None or workspace.nbytes < need):
             raise ModuleError(f"the kernel needs {need} bytes of workspace")
-        TEAM.require(threads)
         return BoundKernel(self, list(arrays), workspace, threads)
 
 
@@ -68,9 +66,6 @@ class BoundKernel:
 
     def __call__(self) -> None:
         """Run once."""
-        if self._threads > 1:
-            TEAM.require(self._threads)
-            TEAM.used = True
         self._call(self._args, self._workspace, self._threads)
 
 

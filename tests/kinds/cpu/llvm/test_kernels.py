@@ -161,13 +161,13 @@ def test_more_threads_than_parallel_iterations(sketch_id, threads):
 
 
 def test_one_thread_asks_for_no_team():
-    """With one thread, and without parallel loops, the OpenMP runtime is not entered."""
+    """With one thread, and without parallel loops, the runtime of threads is not entered."""
     text = generate(TASK, SKETCH, ROW).text
-    assert len(re.findall(r"call void @GOMP_parallel", text)) == 1
+    assert len(re.findall(r"call void @tw_parallel", text)) == 1
     assert "icmp sle i32 %threads, 1" in text
     serial = list(ROW)
     serial[-2] = 0
-    assert "call void @GOMP_parallel" not in generate(TASK, SKETCH, serial).text
+    assert "call void @tw_parallel" not in generate(TASK, SKETCH, serial).text
 
 
 def region_assembly(source, task) -> str:

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from tilework.kinds.cpu.calibrate.bandwidth import read_bandwidth
 from tilework.kinds.cpu.calibrate.code import function, loaded, zeros
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
-from tilework.kinds.cpu.object_code import openmp_runtime
+from tilework.kinds.cpu.llvm.pool import PARALLEL
 from tilework.kinds.cpu.parameters import Parameters, Shared
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.kinds.cpu.team import TEAM
+from tilework.kinds.cpu.team import load_team
 from tilework.runtime.samples import time_calls
 
 _TURNS = 20_000
@@ -72,25 +72,17 @@ class _Code:
 
 
 def _fork_seconds(code: _Code, threads: int) -> float:
-    """Least time of an empty parallel region.
-
-    Raises:
-        ModuleError: this is a forked child that cannot have so many threads.
-    """
+    """Least time of an empty parallel region."""
     if threads == 1:
         return 1e-9
-    fork = ctypes.CDLL(openmp_runtime()).GOMP_parallel
-    fork.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-    fork.restype = None
+    parameters = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
+    parallel = ctypes.CFUNCTYPE(None, *parameters)(load_team()[PARALLEL])
 
     def regions() -> None:
         for _ in range(100):
-            fork(code.nothing(), None, threads, 0)
+            parallel(code.nothing(), None, threads, threads)
 
-    TEAM.require(threads)
-    with TEAM.turn(threads):
-        TEAM.used = True
-        return _least(regions) / 100
+    return _least(regions) / 100
 
 
 def _least(call: Callable[[], object]) -> float:

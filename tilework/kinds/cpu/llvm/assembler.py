@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from tilework.kinds.cpu.object_code import llvm
+from tilework.kinds.cpu.jit import llvm
 from tilework.kinds.cpu.target import CpuTarget
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilework.kinds.cpu.calls import PROFILE_SYMBOL, RUN_SYMBOL
 from tilework.kinds.cpu.llvm.assembler import emit_object
+from tilework.kinds.cpu.llvm.pool import ENTER, LEAVE
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.image import Step
 
@@ -13,8 +14,10 @@ from tilework.runtime.image import Step
 def driver_object(steps: Sequence[Step], target: CpuTarget) -> bytes:
     """Object code of the run function and the profiled run function (`tilework.kinds.cpu.calls`).
 
+    For several cores, a run tells the runtime of threads that it begins and that it ends.
     Nothing unwinds through them, as through no kernel: objects have no tables for it.
     """
+    count = "team" if target.num_cores > 1 else "threads"
     declarations = [f"declare void @{s}(ptr, ptr, i32)" for s in sorted({s.symbol for s in steps})]
     run: list[str] = []
     profiled: list[str] = [_stamp(0)]
@@ -22,13 +25,16 @@ def driver_object(steps: Sequence[Step], target: CpuTarget) -> bytes:
     for i, step in enumerate(steps):
         call = (
             f"  %a{i} = getelementptr ptr, ptr %table, i64 {at}\n"
-            f"  call void @{step.symbol}(ptr %a{i}, ptr %ws, i32 %threads)"
+            f"  call void @{step.symbol}(ptr %a{i}, ptr %ws, i32 %{count})"
         )
         at += len(step.args)
         run.append(call)
         profiled += [call, _stamp(i + 1)]
-    text = _MODULE.format(
+    several = target.num_cores > 1
+    text = (_COUNTED if several else _MODULE).format(
         declarations="\n".join(declarations),
+        enter=ENTER,
+        leave=LEAVE,
         run=RUN_SYMBOL,
         run_body="\n".join(run),
         profile=PROFILE_SYMBOL,
@@ -53,6 +59,24 @@ define void @{run}(ptr %table, ptr %ws, i32 %threads) nounwind {{
 }}
 define void @{profile}(ptr %table, ptr %ws, i32 %threads, i32 %clock, ptr %stamps) nounwind {{
 {profile_body}
+  ret void
+}}
+"""
+_COUNTED = """\
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @{enter}(i32)
+declare void @{leave}()
+{declarations}
+define void @{run}(ptr %table, ptr %ws, i32 %threads) nounwind {{
+  %team = call i32 @{enter}(i32 %threads)
+{run_body}
+  call void @{leave}()
+  ret void
+}}
+define void @{profile}(ptr %table, ptr %ws, i32 %threads, i32 %clock, ptr %stamps) nounwind {{
+  %team = call i32 @{enter}(i32 %threads)
+{profile_body}
+  call void @{leave}()
   ret void
 }}
 """

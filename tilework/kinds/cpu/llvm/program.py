@@ -7,12 +7,14 @@ array of base pointers. So candidates that differ in one region share the code o
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.declarations import Declarations
+from tilework.kinds.cpu.llvm.pool import PARALLEL
 from tilework.kinds.cpu.llvm.region import RegionCode
 from tilework.kinds.cpu.llvm.ssa import BYTES
 from tilework.kinds.cpu.llvm.used import used_buffers
@@ -104,10 +106,11 @@ def generate_program(
     digest = hashlib.sha256(calls.encode()).hexdigest()[:16]
     symbol = f"tw_{digest}"
     declared = sorted({m.symbol for m in regions})
-    declarations = [f"declare void @{s}(ptr, i64, i64)" for s in declared]
-    if target.num_cores > 1:
-        declarations += ["declare void @GOMP_parallel(ptr, ptr, i32, i32)"]
-        declarations += [f"declare void @{s}.omp(ptr)" for s in declared]
+    several = target.num_cores > 1
+    given = "ptr, i64, i64, i64" if several else "ptr, i64, i64"
+    declarations = [f"declare void @{s}({given})" for s in declared]
+    if several:
+        declarations += [f"declare void @{PARALLEL}(ptr, ptr, i64, i32)"]
     text = _MAIN.format(symbol=symbol, declarations="\n".join(declarations), calls=calls)
     unique = {m.symbol: m for m in regions}
     modules = (IrModule(symbol, text), *unique.values())
@@ -117,8 +120,8 @@ def generate_program(
 def _region_module(region: Region, target: CpuTarget, key: RegionKey | None) -> IrModule:
     def made() -> IrModule:
         declarations = Declarations(target.features)
-        code = RegionCode(region, target.vector_bits, declarations).text()
-        text = (_REGION + _TEAM if target.num_cores > 1 else _REGION).format(
+        code = RegionCode(region, target.vector_bits, declarations, target.num_cores > 1).text()
+        text = _REGION.format(
             bits=target.vector_bits,
             declarations=declarations.text(),
             code=code,
@@ -166,8 +169,8 @@ def _call(
 ) -> list[str]:
     """Collect a region's base pointers and run it, on all threads if it has parallel loops.
 
-    With one thread this is a plain call; else one OpenMP fork and join. Code for a target with a
-    single core (not ``several``) knows no runtime at all.
+    With one thread this is a plain call; else one of `tilework.kinds.cpu.llvm.pool`. Code for a
+    target with a single core (not ``several``) knows no runtime at all.
     """
     buffers = used_buffers(region.body)
     lines = [f"  %ptrs{i} = alloca [{len(buffers) + 1} x ptr]"]
@@ -182,8 +185,11 @@ def _call(
         lines.append(f"  store ptr %b{i}.{n}, ptr %d{i}.{n}")
     lines.append(f"  %d{i} = getelementptr ptr, ptr %ptrs{i}, i64 {len(buffers)}")
     lines.append(f"  store i64 {per_thread}, ptr %d{i}")
-    alone = f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 1)"
-    if not region.parallel or not several:
+    if not several:
+        return [*lines, f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 1)"]
+    extent = math.prod(v.extent for v in region.parallel)
+    alone = f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 {extent}, i64 0)"
+    if not region.parallel:
         return [*lines, alone]
     return [
         *lines,
@@ -192,7 +198,7 @@ def _call(
         alone,
         f"  br label %next{i}",
         f"many{i}:",
-        f"  call void @GOMP_parallel(ptr @{symbol}.omp, ptr %ptrs{i}, i32 %threads, i32 0)",
+        f"  call void @{PARALLEL}(ptr @{symbol}, ptr %ptrs{i}, i64 {extent}, i32 %threads)",
         f"  br label %next{i}",
         f"next{i}:",
     ]
@@ -212,18 +218,4 @@ _REGION = """\
 {declarations}
 {code}
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}
-"""
-
-_TEAM = """\
-declare i32 @omp_get_thread_num()
-declare i32 @omp_get_num_threads()
-define void @SYMBOL.omp(ptr %ptrs) #0 {{
-entry:
-  %t = call i32 @omp_get_thread_num()
-  %n = call i32 @omp_get_num_threads()
-  %tid = sext i32 %t to i64
-  %nt = sext i32 %n to i64
-  call void @SYMBOL(ptr %ptrs, i64 %tid, i64 %nt)
-  ret void
-}}
 """

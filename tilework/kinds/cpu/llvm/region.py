@@ -36,16 +36,27 @@ from tilework.te.expr import Expr, walk
 
 
 class RegionCode:
-    """Generates ``void SYMBOL(bases, tid, threads)`` for one region.
+    """Generates the function SYMBOL of one region.
 
-    ``bases`` holds the base pointers of `used_buffers`, in order, and then the distance in bytes
-    between the thread-local buffers of neighbouring threads.
+    For one core ``void SYMBOL(bases, tid, threads)``, which runs a thread's share of the parallel
+    iterations; for several ``void SYMBOL(bases, start, stop, tid)``, which runs those from
+    ``start`` up to ``stop``: the signature that `tilework.kinds.cpu.llvm.pool` calls. ``bases``
+    holds the base pointers of `used_buffers`, in order, and then the distance in bytes between the
+    thread-local buffers of neighbouring threads.
     """
 
-    def __init__(self, region: Region, vector_bits: int, declarations: Declarations) -> None:
+    def __init__(
+        self,
+        region: Region,
+        vector_bits: int,
+        declarations: Declarations,
+        several: bool,
+    ) -> None:
         self.region = region
+        self.several = several
         self.vector_bits = vector_bits
-        self.fn = Function("define void @SYMBOL(ptr %bases, i64 %tid, i64 %nt) #0")
+        given = "i64 %start, i64 %stop, i64 %tid" if several else "i64 %tid, i64 %nt"
+        self.fn = Function(f"define void @SYMBOL(ptr %bases, {given}) #0")
         self.bindings = Bindings()
         self.addresses = Addresses(Integers(self.fn, self.bindings))
         self.integers = self.addresses.integers
@@ -90,13 +101,9 @@ class RegionCode:
             self.bindings.base[buffer] = name
 
     def _parallel(self) -> None:
-        """Loop over this thread's contiguous chunk of the fused parallel loops."""
+        """Loop over the iterations of the fused parallel loops that are this call's."""
         fn, loops = self.fn, self.region.parallel
-        total = math.prod(v.extent for v in loops)
-        low = fn.emit(f"mul i64 %tid, {total}")
-        start = fn.emit(f"udiv i64 {low}, %nt")
-        high = fn.emit(f"add i64 {low}, {total}")
-        stop = fn.emit(f"udiv i64 {high}, %nt")
+        start, stop = ("%start", "%stop") if self.several else self._share()
         some = fn.emit(f"icmp ult i64 {start}, {stop}")
         head, done = fn.label("par"), fn.label("done")
         before = fn.block.label
@@ -121,6 +128,14 @@ class RegionCode:
         block.phis.append(f"  {i} = phi i64 [{start}, %{before}], [{following}, %{latch}]")
         fn.close_loop()
         fn.begin(done)
+
+    def _share(self) -> tuple[str, str]:
+        """A thread's contiguous share of the iterations."""
+        total = math.prod(v.extent for v in self.region.parallel)
+        low = self.fn.emit(f"mul i64 %tid, {total}")
+        start = self.fn.emit(f"udiv i64 {low}, %nt")
+        high = self.fn.emit(f"add i64 {low}, {total}")
+        return start, self.fn.emit(f"udiv i64 {high}, %nt")
 
     # -- statements -------------------------------------------------------------------------
 
