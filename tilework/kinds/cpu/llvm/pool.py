@@ -15,9 +15,9 @@ empty, it takes what is left at the back of others'. So on idle cores everybody 
 static division would give it, and a thread that does not come leaves nothing behind.
 
 **Helpers** are made when they are first wanted, and belong to nobody: a region hires those that
-are free, hands them its job and takes it back from whom it finds not to have begun. The caller waits
-for chunks under way only; it spins a little, then sleeps. Helpers spin for some time after a job,
-then sleep. One that wakes up on the caller's core leaves the work to it.
+are free, hands them its job and takes it back from whom it finds not to have begun. The caller
+waits for chunks under way only; it spins a little, then sleeps. Helpers spin for some time after a
+job, then sleep. One that wakes up on the caller's core leaves the work to it.
 
 **Budget.** There are as many threads at work as the process may use cores: those of its affinity
 mask, or ``TILEWORK_CORES``. Runs under way count one each, then helpers. A run takes what is free.
