@@ -17,6 +17,8 @@ from tilework.kinds.cpu.library.objects import hidden_objects
 from tilework.kinds.cpu.library.tables import Level, WeightsFile, symbol_prefix, tables_text
 from tilework.kinds.cpu.library.trial import try_level
 from tilework.kinds.cpu.library.weights import PAGE, Weights, join_weights
+from tilework.kinds.cpu.llvm.pool import pool_object
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.image import Image
 from tilework.runtime.library import Library, LibraryLevel, WeightsPlace
 from tilework.target import Target
@@ -110,8 +112,12 @@ class _Made:
             for name, data in hidden_objects(level.image.code, prefix).items():
                 files.append(work / f"{prefix}{name}")
                 files[-1].write_bytes(data)
+        if first.cores > 1:
+            plainest = CpuTarget(self._levels[-1].image.target)
+            files.append(work / "pool.o")
+            files[-1].write_bytes(hidden_objects({"": pool_object(plainest)}, "")[""])
         out = work / "linked.so"
-        linker.link(out, files, ["-lm", "-lpthread", "-ldl", "-lgomp"], self._path.name)
+        linker.link(out, files, ["-lm", "-lpthread", "-ldl"], self._path.name)
         out.replace(self._library)
         shutil.rmtree(work)
 
