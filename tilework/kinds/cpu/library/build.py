@@ -17,8 +17,7 @@ from tilework.kinds.cpu.library.objects import hidden_objects
 from tilework.kinds.cpu.library.tables import Level, WeightsFile, symbol_prefix, tables_text
 from tilework.kinds.cpu.library.trial import try_level
 from tilework.kinds.cpu.library.weights import PAGE, Weights, join_weights
-from tilework.kinds.cpu.llvm.pool import pool_object
-from tilework.kinds.cpu.target import CpuTarget
+from tilework.kinds.cpu.llvm.pool import plainest_target, pool_object
 from tilework.runtime.image import Image
 from tilework.runtime.library import Library, LibraryLevel, WeightsPlace
 from tilework.target import Target
@@ -113,9 +112,9 @@ class _Made:
                 files.append(work / f"{prefix}{name}")
                 files[-1].write_bytes(data)
         if first.cores > 1:
-            plainest = CpuTarget(self._levels[-1].image.target)
+            pool = pool_object(plainest_target(first.platform))
             files.append(work / "pool.o")
-            files[-1].write_bytes(hidden_objects({"": pool_object(plainest)}, "")[""])
+            files[-1].write_bytes(hidden_objects({"": pool}, "")[""])
         out = work / "linked.so"
         linker.link(out, files, ["-lm", "-lpthread", "-ldl"], self._path.name)
         out.replace(self._library)

@@ -65,6 +65,13 @@ def pool_object(target: CpuTarget) -> bytes:
     return emit_object(pool_text(target.platform), target)
 
 
+def plainest_target(platform: str) -> CpuTarget:
+    """What the runtime is made for where any machine of a platform may run it."""
+    system, arch = platform.split()
+    name = "x86-64" if arch == "x86_64" else "generic"
+    return CpuTarget(f"llvm -mcpu={name} -mtriple={arch}-{system} -num-cores=1")
+
+
 def pool_text(platform: str) -> str:
     """LLVM IR of the runtime; on other systems than Linux, regions run on their caller alone.
 
