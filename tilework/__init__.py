@@ -33,6 +33,7 @@ _HOMES = {
     "write_library": "tilework.runtime.library:write_library",
     "load_best": "tilework.compiler:load_best",
     "ApplyHistoryBest": "tilework.compiler:ApplyHistoryBest",
+    "Session": "tilework.session:Session",
     "TileworkError": "tilework.errors:TileworkError",
 }
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tilework.runtime.library import write_library
     from tilework.search import SketchPolicy, TaskScheduler, TuningOptions
     from tilework.search.tune import tune
+    from tilework.session import Session
     from tilework.target import Target
     from tilework.task import SearchTask, create_task
     from tilework.te import ComputeDAG
@@ -68,8 +70,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "ApplyHistoryBest", "ComputeDAG", "Measurer", "SearchTask", "SketchPolicy", "Target",
-    "TaskScheduler", "TileworkError", "TuningOptions", "XGBModel", "compile", "compile_task",
-    "create_task", "extract_tasks", "from_onnx", "from_torch", "load_best", "load_module",
-    "sparsify", "te", "tune", "write_library", "zoo",
+    "ApplyHistoryBest", "ComputeDAG", "Measurer", "SearchTask", "Session", "SketchPolicy",
+    "Target", "TaskScheduler", "TileworkError", "TuningOptions", "XGBModel", "compile",
+    "compile_task", "create_task", "extract_tasks", "from_onnx", "from_torch", "load_best",
+    "load_module", "sparsify", "te", "tune", "write_library", "zoo",
 ]  # fmt: skip

@@ -62,7 +62,8 @@ def pairs(source: Sketch, target: Sketch) -> list[Pair]:
     out = []
     for name, decision, block in _named(target):
         found, where = known.get(name, (None, None))
-        if found is not None and len(found.columns) != len(decision.columns) and not decision.axis:
+        others = found is not None and len(found.columns) != len(decision.columns)
+        if others and decision.axis is None:
             found, where = None, None
         out.append(Pair(decision, found, block, where))
     return out

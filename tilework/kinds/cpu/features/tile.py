@@ -192,7 +192,7 @@ def step_cycles(
                 n = np.where(fits, n, shape.pixels)
         if access.lane_stride == 1:
             n = n * shape.vectors
-        elif access.lane_stride:
+        elif access.lane_stride and shape.sizes:  # a single element has no lanes
             n = n * shape.sizes[-1] * 2.0
             scattered = scattered + n / machine.broadcast_ports
         loads = loads + n

@@ -1,0 +1,216 @@
+"""What a model's file says of itself: its content's digest, its inputs and outputs.
+
+Reading these takes ``onnx``, which is slow to import, and the digest takes all bytes of the file.
+So both are kept in the cache: the facts by the digest, and the digest by the files' sizes and
+times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilework.errors import NetworkError
+from tilework.session.cache import ModuleCache
+
+if TYPE_CHECKING:
+    import onnx
+
+_VERSION = "facts 1"
+_SETTLED_NS = 2_000_000_000
+"""A file that was written this long ago has another time when it is written again."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An input or output as the file declares it: an extent is a number, a symbol, or None."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...]
+
+    @property
+    def static(self) -> bool:
+        """Whether all extents are numbers."""
+        return all(isinstance(n, int) for n in self.shape)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is to be known of a model before it is compiled.
+
+    Attributes:
+        digest: of its content, weights in other files included.
+        inputs: what a run takes; constants that are listed as inputs are none.
+        outputs: what it returns.
+        overridable: constants that are listed as inputs.
+        files: other files with weights, relative to the model's.
+        about: names, versions and descriptions of the file.
+    """
+
+    digest: str
+    inputs: tuple[Declared, ...]
+    outputs: tuple[Declared, ...]
+    overridable: tuple[Declared, ...]
+    files: tuple[str, ...]
+    about: dict[str, Any]
+
+
+def facts_of(source: Path | bytes, cache: ModuleCache | None) -> Facts:
+    """The facts of a model in a file, or of its serialized bytes.
+
+    Raises:
+        NetworkError: there is no such file, or it is no ONNX model.
+    """
+    if isinstance(source, bytes):
+        return _facts(source, hashlib.sha256(source).hexdigest(), cache)
+    main = _digest_of(source, cache)
+    facts = _facts(source, main, cache)
+    if not facts.files:
+        return facts
+    each = [_digest_of(source.parent / name, cache) for name in facts.files]
+    return Facts(ModuleCache.key(main, *each), *list(_fields(facts))[1:])
+
+
+def _fields(facts: Facts) -> Iterator[Any]:
+    return (getattr(facts, name) for name in facts.__dataclass_fields__)
+
+
+def _facts(source: Path | bytes, digest: str, cache: ModuleCache | None) -> Facts:
+    key = ModuleCache.key(_VERSION, digest)
+    kept = None if cache is None else _from_json(cache.note(key))
+    if kept is None:
+        kept = _read(source, digest)
+        if cache is not None:
+            cache.put_note(key, asdict(kept))
+    return kept
+
+
+def _from_json(data: Any) -> Facts | None:
+    try:
+        lists = {
+            name: tuple(Declared(d["name"], d["dtype"], tuple(d["shape"])) for d in data[name])
+            for name in ("inputs", "outputs", "overridable")
+        }
+        return Facts(data["digest"], **lists, files=tuple(data["files"]), about=data["about"])
+    except (KeyError, TypeError):
+        return None
+
+
+def _digest_of(path: Path, cache: ModuleCache | None) -> str:
+    """SHA-256 of a file's content, from the cache if the file looks as it did."""
+    try:
+        with open(path, "rb") as file:
+            stamp = _stamp(os.fstat(file.fileno()))
+            key = ModuleCache.key(_VERSION, str(path.absolute()))
+            kept = None if cache is None else cache.note(key)
+            if isinstance(kept, dict) and kept.get("stamp") == stamp:
+                return str(kept["digest"])
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            after = _stamp(os.fstat(file.fileno()))
+    except FileNotFoundError:
+        raise NetworkError(f"the ONNX file '{path}' does not exist") from None
+    except OSError as e:
+        raise NetworkError(f"cannot read the ONNX file '{path}': {e.strerror or e}") from e
+    settled = time.time_ns() - max(stamp[1:3]) > _SETTLED_NS
+    if cache is not None and stamp == after and settled:
+        cache.put_note(key, {"stamp": stamp, "digest": digest})
+    return digest
+
+
+def _stamp(about: os.stat_result) -> list[int]:
+    return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino, about.st_dev]
+
+
+def _read(source: Path | bytes, digest: str) -> Facts:
+    """What the file says, by the ``onnx`` package."""
+    from tilework.graph.onnx.files import read
+
+    model = parsed(source) if isinstance(source, bytes) else read(source)
+    graph = model.graph
+    constants = {t.name for t in graph.initializer}
+    constants |= {t.values.name for t in graph.sparse_initializer}
+    tensors = [*graph.initializer]
+    tensors += [a.t for n in graph.node for a in n.attribute if a.HasField("t")]
+    files = {e.value: None for t in tensors for e in t.external_data if e.key == "location"}
+    inputs = [i for i in graph.input if i.name not in constants]
+    return Facts(
+        digest=digest,
+        inputs=tuple(map(_declared, inputs)),
+        outputs=_outputs(model),
+        overridable=tuple(_declared(i) for i in graph.input if i.name in constants),
+        files=tuple(files),
+        about={
+            "producer_name": model.producer_name,
+            "graph_name": graph.name,
+            "domain": model.domain,
+            "description": model.doc_string,
+            "graph_description": graph.doc_string,
+            "version": model.model_version,
+            "custom_metadata_map": {p.key: p.value for p in model.metadata_props},
+        },
+    )
+
+
+def parsed(data: bytes) -> onnx.ModelProto:
+    """A model from its serialized bytes.
+
+    Raises:
+        NetworkError: it is none.
+    """
+    import onnx
+
+    try:
+        model = onnx.load_from_string(data)
+    except Exception as e:  # the parser raises types of its own
+        raise NetworkError(f"these {len(data)} bytes are no ONNX model: {str(e)[:200]}") from e
+    if not model.graph.node and not model.graph.output:
+        raise NetworkError(f"these {len(data)} bytes are no ONNX model: they hold no network")
+    return model
+
+
+def _declared(value: onnx.ValueInfoProto) -> Declared:
+    from tilework.graph.onnx.inputs import element_type
+
+    dims = value.type.tensor_type.shape.dim
+    each = (d.dim_value if d.dim_value > 0 else d.dim_param or None for d in dims)
+    return Declared(value.name, element_type(value), tuple(each))
+
+
+def _outputs(model: onnx.ModelProto) -> tuple[Declared, ...]:
+    """The outputs, with what the file does not declare of them inferred."""
+    import onnx
+
+    outputs = [_loosely(o) for o in model.graph.output]
+    if all(o.static and o.dtype and o.shape for o in outputs):
+        return tuple(outputs)
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    for value in bare.graph.output:
+        value.ClearField("type")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph.output
+    except Exception:  # of a model that the importer will have something to say about
+        return tuple(outputs)
+    return tuple(map(_merged, outputs, map(_loosely, inferred)))
+
+
+def _merged(declared: Declared, inferred: Declared) -> Declared:
+    """What is declared, with numbers in the place of symbols where they are known."""
+    shape = declared.shape or inferred.shape
+    if len(shape) == len(inferred.shape):
+        both = zip(shape, inferred.shape, strict=True)
+        shape = tuple(i if isinstance(i, int) else d for d, i in both)
+    return Declared(declared.name, declared.dtype or inferred.dtype, shape)
+
+
+def _loosely(value: onnx.ValueInfoProto) -> Declared:
+    """An output, whose type need not be known."""
+    if value.type.HasField("tensor_type") and value.type.tensor_type.elem_type:
+        return _declared(value)
+    return Declared(value.name, "", ())

@@ -1,0 +1,201 @@
+"""The compiled forms of one model: one for each combination of shapes it is run with.
+
+A compiled network is static. A form follows from the model's content, the shapes of the inputs,
+the values of inputs that decide shapes, the target, the precision, the records, and from what
+Tilework itself is; all of it is in the key under which the form is kept. In memory the last few
+forms stay, on disk what the cache has room for.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework import version
+from tilework.cache import BoundedCache
+from tilework.runtime.image import ABI_VERSION
+from tilework.runtime.module import Module
+from tilework.session.cache import ModuleCache
+from tilework.session.facts import Facts, parsed
+from tilework.session.records import Source, unchanged
+
+if TYPE_CHECKING:
+    from tilework.graph import Network
+    from tilework.graph.precision import Precision
+
+KEPT = 8
+"""Forms of a session that stay in memory."""
+
+Array = NDArray[Any]
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class How:
+    """What forms are compiled for and with.
+
+    Attributes:
+        target: its text, complete.
+        precision: see `tilework.compile`.
+        threads: of a run; None: the target's cores.
+        records: measured schedules.
+    """
+
+    target: str
+    precision: Precision
+    threads: int | None
+    records: Source
+
+
+class Forms:
+    """The forms of a model, compiled when they are first asked for.
+
+    Args:
+        source: the model's file, or its serialized bytes.
+        cache: where forms are kept on disk; None: nowhere.
+    """
+
+    def __init__(
+        self, source: Path | bytes, facts: Facts, how: How, cache: ModuleCache | None
+    ) -> None:
+        self._source, self._facts, self._how, self._cache = source, facts, how, cache
+        self._modules: BoundedCache[object, Module] = BoundedCache(KEPT)
+        self._valued: tuple[str, ...] = ()
+
+    def get(self, shapes: Shapes, arrays: Mapping[str, Array] | None = None) -> Module | None:
+        """The form for some shapes.
+
+        Args:
+            shapes: of all inputs.
+            arrays: their values, from which those are taken that decide shapes.
+
+        Returns:
+            None only without ``arrays``: the values of some inputs decide shapes.
+
+        Raises:
+            TileworkError: the model cannot be compiled; the store of records cannot be read.
+        """
+        if self._cache is not None and not self._valued:
+            kept = self._cache.note(self._base("valued"))
+            self._valued = tuple(kept) if isinstance(kept, list) else ()
+        while True:
+            if self._valued and arrays is None:
+                return None
+            values = {n: (arrays or {})[n] for n in self._valued}
+            rest = {n: s for n, s in shapes.items() if n not in values}
+            told = [(n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())]
+            key = (tuple(sorted(rest.items())), tuple(told))
+            found = self._modules.get(key)
+            if found is not None:
+                return found
+            needed = self._form(key, rest, values)
+            if needed is None:
+                return self._modules.get(key)
+            if not set(needed) - set(self._valued):
+                raise RuntimeError(f"the values of {needed} were given and are asked for again")
+            self._valued = tuple(dict.fromkeys((*self._valued, *needed)))
+            if self._cache is not None:
+                self._cache.put_note(self._base("valued"), list(self._valued))
+
+    def _form(
+        self, key: object, shapes: Shapes, values: Mapping[str, Array]
+    ) -> tuple[str, ...] | None:
+        """Put a form into memory; returns the inputs whose values are needed, if there are any."""
+        text = self._base(
+            json.dumps(sorted(shapes.items())), hashlib.sha256(repr(key).encode()).digest()
+        )
+        module = self._kept(text)
+        if module is None:
+            from tilework.graph.onnx import ValuesNeeded
+
+            try:
+                module = self._compiled(text, shapes, values)
+            except ValuesNeeded as e:
+                return e.inputs
+        if self._how.threads is not None:
+            module.set_threads(self._how.threads)
+        self._modules.put(key, module)
+        return None
+
+    def _base(self, *more: str | bytes) -> str:
+        how = self._how
+        return ModuleCache.key(
+            "form 1",
+            engine(),
+            self._facts.digest,
+            how.target,
+            how.precision,
+            how.records.name,
+            *more,
+        )
+
+    def _kept(self, form: str) -> Module | None:
+        """The form on disk, if its records are what they were."""
+        if self._cache is None:
+            return None
+        note = self._cache.note(form)
+        if not isinstance(note, dict) or not isinstance(note.get("module"), str):
+            return None
+        if unchanged(note.get("folders")):
+            return self._cache.get(note["module"])
+        module = self._cache.get(note["module"])
+        if module is None:
+            return None
+        source = self._how.records
+        if source.deciding(module.report, self._how.target) != note.get("records"):
+            return None
+        self._cache.put_note(form, {**note, "folders": source.folders()})
+        return module
+
+    def _compiled(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Module:
+        from tilework.compiler import compile
+
+        source = self._how.records
+        folders = source.folders()  # before they are read
+        module = compile(
+            self._network(shapes, values),
+            self._how.target,
+            records=source.history(),
+            precision=self._how.precision,
+        )
+        if self._cache is not None:
+            deciding = source.deciding(module.report, self._how.target)
+            key = ModuleCache.key("module", form, deciding)
+            self._cache.put(key, module)
+            note = {"module": key, "records": deciding, "folders": folders}
+            self._cache.put_note(form, note)
+        return module
+
+    def _network(self, shapes: Shapes, values: Mapping[str, Array]) -> Network:
+        from tilework.graph import from_onnx
+
+        given = parsed(self._source) if isinstance(self._source, bytes) else self._source
+        return from_onnx(given, shapes, {n: np.asarray(a) for n, a in values.items()})
+
+
+@functools.lru_cache(maxsize=1)
+def engine() -> str:
+    """What Tilework is here: version, ABI, and the names, sizes and times of its own files.
+
+    So a form never outlives a change of the code that made it.
+    """
+    found = hashlib.sha256()
+    root = os.path.dirname(os.path.abspath(version.__file__))
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(f for f in folders if f != "__pycache__")
+        for name in sorted(files):
+            if not name.endswith((".pyc", ".part")):
+                about = os.stat(os.path.join(folder, name))
+                found.update(f"{name} {about.st_size} {about.st_mtime_ns}\n".encode())
+    versions = [version.__version__, str(ABI_VERSION), platform.python_version(), np.__version__]
+    return ModuleCache.key(*versions, found.digest())

@@ -1,0 +1,335 @@
+"""`Session`: a compiled network behind the calls of ``onnxruntime.InferenceSession``."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.dtypes import numpy_dtype
+from tilework.errors import ModuleError, TileworkError
+from tilework.runtime.module import Module
+from tilework.session.binding import IOBinding
+from tilework.session.cache import ModuleCache
+from tilework.session.facts import Declared, facts_of
+from tilework.session.forms import Forms, How
+from tilework.session.options import SessionOptions, threads_of
+from tilework.session.records import Source
+from tilework.session.values import ModelMetadata, NodeArg, metadata, node_arg, type_text
+from tilework.target import Target
+
+if TYPE_CHECKING:
+    from tilework.graph.precision import Precision
+    from tilework.record import History
+
+Array = NDArray[Any]
+
+PROVIDERS = ("TileworkExecutionProvider", "CPUExecutionProvider")
+"""What a session says that it runs on. The second name is there for programs that look for it."""
+
+
+class Session:
+    """An ONNX model, ready to run.
+
+    ```
+    session = tw.Session("model.onnx")
+    (y,) = session.run(None, {session.get_inputs()[0].name: x})
+    ```
+
+    A model whose shapes are fixed is compiled when the session is made; one with symbolic extents
+    at its first run, and again for each other combination of shapes (the last eight stay in
+    memory). What was compiled is kept on disk, so that the next session starts at once. Several
+    threads may run one session.
+
+    Args:
+        model: path of an ONNX file, or the bytes of one, or an ``onnx.ModelProto``.
+        sess_options: `tilework.session.SessionOptions`, or those of ONNX Runtime.
+        providers: accepted, and of no effect: ``target`` says what the model runs on. Names that
+            are unknown are warned of.
+        provider_options: accepted, of no effect.
+        store: measured schedules to compile with: a store of records (path, URI, or a
+            `tilework.record.History`). Installed packages and those that come with Tilework are
+            looked at in any case.
+        target: what to compile for; by default this CPU, with as many cores as
+            ``intra_op_num_threads`` says.
+        precision: of weights and intermediate values, see `tilework.compile`.
+        cache: where compiled forms are kept: a folder, a `ModuleCache`; None: the default folder
+            (`tilework.session.cache.default_folder`); False: nowhere.
+
+    Raises:
+        NetworkError: the model is missing, corrupt, or uses something unsupported.
+        TargetError: the target text makes no sense.
+        TileworkError: an option is not supported.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | Any,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        store: str | os.PathLike[str] | History | None = None,
+        target: str | Target | None = None,
+        precision: Precision = "f32",
+        cache: ModuleCache | str | os.PathLike[str] | bool | None = None,
+    ) -> None:
+        self._options = SessionOptions() if sess_options is None else sess_options
+        threads = threads_of(self._options)
+        _check_providers(providers)
+        source = _source(model)
+        kept = _cache(cache)
+        cores = "" if threads is None else f" -num-cores={threads}"
+        text = str(Target(f"llvm -mcpu=native{cores}") if target is None else Target(str(target)))
+        how = How(text, precision, threads if target is not None else None, Source(store))
+        self._facts = facts_of(source, kept)
+        self._forms = Forms(source, self._facts, how, kept)
+        self._names = [o.name for o in self._facts.outputs]
+        self._inputs = {i.name: i for i in self._facts.inputs}
+        self._fixed = self._static_shapes()
+        self._module: Module | None = None
+        if self._fixed is not None:
+            self._module = self._forms.get(self._fixed)
+
+    # --- what ONNX Runtime's sessions say ------------------------------------------------------
+
+    def get_inputs(self) -> list[NodeArg]:
+        """What `run` takes: names, shapes, and types such as ``tensor(float)``."""
+        return [node_arg(i) for i in self._facts.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """What `run` returns, in order."""
+        if self._module is not None:
+            found = self._module.outputs
+            return [
+                NodeArg(o.name, list(v.shape), type_text(v.dtype))
+                for o, v in zip(self._facts.outputs, found, strict=True)
+            ]
+        return [node_arg(o) for o in self._facts.outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Constants that the file lists as inputs. They stay what they are in the file."""
+        return [node_arg(i) for i in self._facts.overridable]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the file says of itself."""
+        return metadata(self._facts.about)
+
+    def get_providers(self) -> list[str]:
+        """See `PROVIDERS`."""
+        return list(PROVIDERS)
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """There are none."""
+        return {name: {} for name in PROVIDERS}
+
+    def set_providers(
+        self, providers: Sequence[Any] | None = None, provider_options: Any = None
+    ) -> None:
+        """Accepted, of no effect."""
+        _check_providers(providers)
+
+    def get_session_options(self) -> Any:
+        """The options that the session was made with."""
+        return self._options
+
+    def enable_fallback(self) -> None:
+        """Accepted, of no effect."""
+
+    def disable_fallback(self) -> None:
+        """Accepted, of no effect."""
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
+    ) -> list[Array]:
+        """Run the model once.
+
+        Args:
+            output_names: which outputs to return, in this order; None (or none): all.
+            input_feed: an array per input, by name.
+            run_options: accepted, of no effect.
+
+        Raises:
+            ModuleError: a name is unknown, or an array is missing or of another shape or type.
+            NetworkError: the model cannot be compiled for these shapes.
+        """
+        places = self._places(output_names)
+        arrays = self._arrays(input_feed)
+        module = self._module or self._for(arrays)
+        outputs = module.run({name: arrays[name] for name in module.inputs})
+        return outputs if places is None else [outputs[i] for i in places]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Array], Any, str], None],
+        user_data: Any = None,
+        run_options: Any = None,
+    ) -> None:
+        """Run in a thread; ``callback(outputs, user_data, error)``: no error is an empty text."""
+
+        def work() -> None:
+            try:
+                outputs, error = self.run(output_names, input_feed, run_options), ""
+            except TileworkError as e:
+                outputs, error = [], str(e)
+            callback(outputs, user_data, error)
+
+        threading.Thread(target=work, name="tilework run_async").start()
+
+    def io_binding(self) -> IOBinding:
+        """Inputs and outputs that are bound before a run; see `run_with_iobinding`."""
+        return IOBinding(self._inputs, self._names)
+
+    def run_with_iobinding(self, binding: IOBinding, run_options: Any = None) -> None:
+        """Run on the inputs of a binding; its outputs hold the results."""
+        binding.keep(self.run(binding.output_names, binding.inputs, run_options))
+
+    # --- ours ----------------------------------------------------------------------------------
+
+    @property
+    def module(self) -> Module:
+        """The compiled network.
+
+        Raises:
+            ModuleError: there is none yet: shapes are symbolic, or values of inputs decide some.
+        """
+        if self._module is None:
+            raise ModuleError(
+                "the session has no compiled network of its own: shapes are symbolic, or follow "
+                "from the values of inputs; session.module_for(feeds) has the one for some feeds"
+            )
+        return self._module
+
+    def module_for(self, input_feed: Mapping[str, Any]) -> Module:
+        """The compiled network that runs these inputs."""
+        return self._module or self._for(self._arrays(input_feed))
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _static_shapes(self) -> dict[str, tuple[int, ...]] | None:
+        """Shapes of all inputs, if they are known before a run."""
+        given = getattr(self._options, "free_dimensions", {})
+        unknown = set(given) - {
+            n for i in self._facts.inputs for n in i.shape if isinstance(n, str)
+        }
+        if unknown:
+            raise TileworkError(f"the model has no symbolic extent {', '.join(sorted(unknown))}")
+        shapes = {}
+        for i in self._facts.inputs:
+            shape = [given.get(n, n) if isinstance(n, str) else n for n in i.shape]
+            if not all(isinstance(n, int) for n in shape):
+                return None
+            shapes[i.name] = tuple(int(n) for n in shape if n is not None)
+        return shapes
+
+    def _for(self, arrays: Mapping[str, Array]) -> Module:
+        shapes = {name: arrays[name].shape for name in self._inputs}
+        found = self._forms.get(shapes, arrays)
+        assert found is not None  # the values were given
+        return found
+
+    def _places(self, names: Sequence[str] | None) -> list[int] | None:
+        if not names:
+            return None
+        unknown = [str(n) for n in names if n not in self._names]
+        if unknown:
+            raise ModuleError(
+                f"the model has no output {', '.join(unknown)}; "
+                f"its outputs: {', '.join(self._names)}"
+            )
+        return [self._names.index(n) for n in names]
+
+    def _arrays(self, feed: Mapping[str, Any]) -> dict[str, Array]:
+        """The feeds as arrays, each checked against its declaration."""
+        if not isinstance(feed, Mapping):
+            raise ModuleError(
+                f"inputs are given by name, {{'{next(iter(self._inputs), 'x')}': array}}, "
+                f"not as {type(feed).__name__}"
+            )
+        missing = [n for n in self._inputs if n not in feed]
+        unknown = [str(n) for n in feed if n not in self._inputs]
+        if missing or unknown:
+            told = [f"missing {', '.join(missing)}"] if missing else []
+            told += [f"unknown {', '.join(unknown)}"] if unknown else []
+            wanted = ", ".join(map(_told, self._facts.inputs)) or "none"
+            raise ModuleError(f"the model takes the inputs {wanted}; {' and '.join(told)}")
+        return {name: _array(value, feed[name]) for name, value in self._inputs.items()}
+
+
+def _array(declared: Declared, given: Any) -> Array:
+    """A feed, checked.
+
+    Raises:
+        ModuleError: it is of another type or shape than its input.
+    """
+    try:
+        array = given.numpy() if hasattr(given, "numpy") else np.asarray(given)
+    except Exception as e:  # whatever a foreign array says
+        raise ModuleError(f"input {declared.name}: no array can be made of it: {e}") from e
+    if array.dtype != numpy_dtype(declared.dtype):
+        raise ModuleError(
+            f"input {declared.name}: expected {type_text(declared.dtype)}, got an array of "
+            f"{array.dtype}; convert it with .astype(numpy.{declared.dtype})"
+        )
+    fits = array.ndim == len(declared.shape) and all(
+        not isinstance(wanted, int) or wanted == n
+        for wanted, n in zip(declared.shape, array.shape, strict=False)
+    )
+    if not fits:
+        raise ModuleError(
+            f"input {declared.name}: expected the shape {_shape(declared)}, "
+            f"got {list(array.shape)}"
+        )
+    return array
+
+
+def _told(value: Declared) -> str:
+    return f"{value.name} {type_text(value.dtype)}{_shape(value)}"
+
+
+def _shape(value: Declared) -> str:
+    return f"[{', '.join('?' if n is None else str(n) for n in value.shape)}]"
+
+
+def _source(model: Any) -> Path | bytes:
+    if isinstance(model, bytes | bytearray | memoryview):
+        return bytes(model)
+    if isinstance(model, str | os.PathLike):
+        return Path(model)
+    if hasattr(model, "SerializeToString"):
+        return bytes(model.SerializeToString())
+    raise TileworkError(
+        f"a session takes the path or the bytes of an ONNX model, not {type(model).__name__}"
+    )
+
+
+def _cache(given: ModuleCache | str | os.PathLike[str] | bool | None) -> ModuleCache | None:
+    if given is False:
+        return None
+    if isinstance(given, ModuleCache):
+        return given
+    return ModuleCache(None if given is None or given is True else given)
+
+
+def _check_providers(providers: Sequence[Any] | None) -> None:
+    names = [p[0] if isinstance(p, tuple | list) and p else p for p in providers or ()]
+    if not all(isinstance(n, str) for n in names):
+        raise TileworkError("providers are names, or pairs of a name and a dictionary of options")
+    unknown = [n for n in names if n not in PROVIDERS]
+    if unknown:
+        warnings.warn(
+            f"a Tilework session does not run on {', '.join(unknown)}: "
+            "target= says what it runs on",
+            stacklevel=3,
+        )
