@@ -20,7 +20,7 @@ from _judge import Verdict
 from _paths import Path, path_of
 
 _DEADLY = ("crash", "hang")
-_SECONDS = 60
+_SECONDS = 300
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import select
 import subprocess
@@ -41,6 +42,7 @@ class Worker:
         self.left = _BATCH
         self.seed, self.made, self.since = first, "", time.monotonic()
         self._errors = errors
+        self._busy_since: float | None = None  # its seconds when it was first found late
         command = [sys.executable, str(HERE / "_worker.py"), path, "run"]
         command += [str(first), str(step), str(_BATCH)]
         with open(errors, "w") as stderr:
@@ -55,7 +57,7 @@ class Worker:
         if not line:
             return None
         said: dict[str, Any] = json.loads(line)
-        self.since = time.monotonic()
+        self.since, self._busy_since = time.monotonic(), None
         if "begin" in said:
             self.seed, self.made = said["begin"], ""
             return {}
@@ -65,6 +67,21 @@ class Worker:
         self.next = self.seed + self.step
         self.left -= 1
         return said
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the process waits, or has had the time of a processor that it may have.
+
+        One that only gets no processor on a busy machine is not stuck.
+        """
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return True
+        used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        if fields[0] == "R" and self._busy_since is None:
+            self._busy_since = used
+        return fields[0] != "R" or used - (self._busy_since or 0) > 30
 
     def death(self, kind: str) -> dict[str, Any]:
         """The result of the model that the process died of."""
@@ -118,7 +135,7 @@ def fuzz(given: argparse.Namespace, log: Path, first: int) -> None:
                         ended = worker.process.wait() == 0 and not worker.left
                         result = {} if ended else worker.death("crash")
                         workers[i] = Worker(given.path, worker.next, step, errors[i])
-                elif time.monotonic() - worker.since > given.timeout:
+                elif time.monotonic() - worker.since > given.timeout and worker.stuck:
                     result = worker.death("hang")
                     workers[i] = Worker(given.path, worker.next, step, errors[i])
                 if result:
