@@ -60,22 +60,22 @@ def lacking(module, name):
 
 
 def test_levels_that_this_cpu_lacks_are_passed_over(modules, tmp_path, image):
-    better = lacking(modules["x86-64-v2"], "bdver9")
+    better = lacking(modules["x86-64-v2"], "znver1")
     tw.write_library([better, modules["x86-64-v2"]], tmp_path / "net.so")
     library = tilework_runtime.load(tmp_path / "net.so")
-    assert [level.name for level in library.levels] == ["bdver9", "x86-64-v2"]
+    assert [level.name for level in library.levels] == ["znver1", "x86-64-v2"]
     assert library.level == "x86-64-v2"
     assert np.array_equal(library.run(image)[0], modules["x86-64-v2"].run(image)[0])
-    with pytest.raises(tilework_runtime.LibraryError, match="level bdver9 needs fma4, xop, which"):
-        tilework_runtime.load(tmp_path / "net.so", level="bdver9")
+    with pytest.raises(tilework_runtime.LibraryError, match="level znver1 needs fma4, xop, which"):
+        tilework_runtime.load(tmp_path / "net.so", level="znver1")
 
 
 def test_a_cpu_that_can_run_no_level_is_told_so(modules, tmp_path):
-    written = tw.write_library(lacking(modules["x86-64-v3"], "bdver9"), tmp_path / "net.so")
+    written = tw.write_library(lacking(modules["x86-64-v3"], "znver1"), tmp_path / "net.so")
     assert not written.levels[0].checked
     with pytest.raises(
         tilework_runtime.LibraryError,
-        match="this CPU can run no level of the library: bdver9, the least of them, needs fma4, "
+        match="this CPU can run no level of the library: znver1, the least of them, needs fma4, "
         "xop, which it lacks",
     ):
         tilework_runtime.load(tmp_path / "net.so")
