@@ -13,7 +13,7 @@ import pytest
 import tilework as tw
 
 ROOT = Path(__file__).parents[2]
-MODELS = sorted((ROOT / "tests" / "data" / "models").glob("*.onnx"))
+MODELS = ROOT / "tests" / "data" / "models"
 TARGET = "llvm -mcpu=native -num-cores=2"
 
 BLOCK = """
