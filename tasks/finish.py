@@ -110,14 +110,22 @@ class Compiled:
             self._draft = None
 
 
-def check_place(output: str) -> None:
+def check_place(output: str, *, library: bool = False) -> None:
     """Fail before a search, not after it, if a module cannot be written.
+
+    Args:
+        library: whether it is a shared library, or belongs to one, and no module.
 
     Raises:
         ModuleError: ``output`` is no place for a file; empty, for no file, is fine.
     """
     if not output:
         return
+    if output.endswith(".so") and not library:
+        raise ModuleError(
+            f"cannot write the module {output!r}: that is the name of a shared library, which "
+            "'tilework compile NET --output NAME.so' makes; name a module NAME.tw"
+        )
     path = Path(output)
     if not output.strip() or path.is_dir() or not os.access(path.parent, os.W_OK):
         raise ModuleError(

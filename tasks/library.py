@@ -56,8 +56,8 @@ def library_request(
                     f"{option} belongs to a shared library: name one with --output NAME{SUFFIX}"
                 )
         return None
-    finish.check_place(path)
-    finish.check_place(header)
+    finish.check_place(path, library=True)
+    finish.check_place(header, library=True)
     words = tuple(word.strip() for word in levels.split(",") if word.strip())
     return LibraryRequest(path, header, words, weights)
 

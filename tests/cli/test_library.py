@@ -54,6 +54,12 @@ def test_what_cannot_be(cli, words, told):
     assert not list(Path().iterdir())
 
 
+def test_tuning_writes_modules(cli):
+    told = cli.error("tune", "mlp", "--output", "net.so")
+    assert "tilework compile NET --output NAME.so" in told
+    assert not list(Path().iterdir())
+
+
 def test_without_a_linker(cli, monkeypatch):
     monkeypatch.setattr(linker.shutil, "which", lambda name: None)
     monkeypatch.setattr(linker.importlib.util, "find_spec", lambda name: None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import tilework as tw
-from tests.library.conftest import ROOT
+from tests.library.conftest import ROOT, run_without_tilework
 
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-parentheses")
 
@@ -114,3 +114,26 @@ def test_contexts_in_threads(mlp_library, mlp, image):
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def test_after_a_fork(mlp_library, mlp, image, tmp_path):
+    np.save(tmp_path / "in.npy", image)
+    code = """
+    import os
+    import numpy as np
+    import tilework_runtime
+
+    image = np.load(sys.argv[2])
+    library = tilework_runtime.load(sys.argv[1], threads=2)
+    expected = library.run(image)[0]
+    for _ in range(3):
+        child = os.fork()
+        if not child:
+            good = np.array_equal(library.run(image)[0], expected)
+            good &= np.array_equal(library.bind().inputs["data"].shape, image.shape)
+            os._exit(not good)
+        assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(library.run(image)[0], expected)
+    print("well")
+    """
+    assert run_without_tilework(code, mlp_library.path, tmp_path / "in.npy") == "well\n"

@@ -337,6 +337,11 @@ typedef struct TW_CONTEXT context;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t contexts;
 
+/* A child that is forked while another thread holds the lock would wait for it for ever. */
+static void hold(void) { pthread_mutex_lock(&lock); }
+static void let_go(void) { pthread_mutex_unlock(&lock); }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(hold, let_go, let_go); }
+
 static int usable_cores(void) {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
