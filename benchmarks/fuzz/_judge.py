@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ Run = Callable[[Case], Sequence[Array]]
 BAD = ("wrong", "undecided", "raw", "crash", "hang")
 """What a run is looked through for; the first two by hand where the judges do not agree."""
 
+_TRIALS = 10
 _RELATIVE = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64": 1e-8}
 _OF_LARGEST = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-9}
 
@@ -30,7 +31,7 @@ class Verdict:
 
     Attributes:
         kind: ``same``: as ONNX Runtime. ``sensitive``: another result than its, which it has too
-            when its inputs are moved by a few units of the last place. ``peer wrong``: as in
+            when all values are moved by a few units of the last place. ``peer wrong``: as in
             double precision, other than ONNX Runtime. ``undefined``: there are NaN or infinities,
             or more, where results are free. ``refused``: one error line of ours. ``peer``: ONNX
             Runtime does not run it. ``wrong``; ``undecided``: nobody agrees; ``raw``: an error
@@ -82,15 +83,15 @@ def compare(case: Case, got: Sequence[Array], want: Sequence[Array]) -> Verdict:
     if all(close(a, b).all() for a, b in zip(got, want, strict=True)):
         return Verdict("same")
     values = _within(case)
-    grain = max((a.dtype.name for a in values), key=_coarseness, default="float64")
+    grain = max((a.dtype.name for a in values.values()), key=_coarseness, default="float64")
     differing = [
         i for i, (a, b) in enumerate(zip(got, want, strict=True)) if not close(a, b, grain).all()
     ]
     if not differing:
         return Verdict("same")
-    if any(map(_odd, values)):
+    if any(map(_odd, values.values())):
         return Verdict("undefined", _told(differing[0], got, want))
-    return _whose(case, got, want, differing, grain)
+    return _whose(case, got, want, differing, grain, values)
 
 
 def _inferred(case: Case, i: int) -> list[int] | None:
@@ -126,20 +127,22 @@ def close(got: Array, want: Array, grain: str = "float64") -> NDArray[np.bool_]:
     return np.asarray(equal)
 
 
-def _within(case: Case) -> list[Array]:
+def _within(case: Case) -> dict[str, Array]:
     """All values within the model, as ONNX Runtime computes them, and its inputs.
 
     Where one is NaN, infinite or beyond 1e15, results are free.
     """
-    names = [n for node in case.model.graph.node for n in node.output if n]
+    made = [n for node in case.model.graph.node for n in node.output if n]
+    names = list(dict.fromkeys(made))
     every = onnx.ModelProto()
     every.CopyFrom(case.model)
     del every.graph.output[:]
-    every.graph.output.extend(onnx.ValueInfoProto(name=n) for n in dict.fromkeys(names))
+    every.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
     try:
-        return [*case.inputs.values(), *run_peer(every, case.inputs)]
+        values = zip(names, run_peer(every, case.inputs), strict=True)
     except PeerError:
-        return list(case.inputs.values())
+        return dict(case.inputs)
+    return {**case.inputs, **dict(values)}
 
 
 def _odd(array: Array) -> bool:
@@ -156,11 +159,14 @@ def _whose(
     want: Sequence[Array],
     differing: Sequence[int],
     grain: str,
+    within: Mapping[str, Array],
 ) -> Verdict:
     told = _told(differing[0], got, want)
     try:
         exact = run_double(case.model, case.inputs)
-        moved = [run_double(*perturbed(case.model, case.inputs, s)) for s in range(6)]
+        moved = [
+            run_double(*perturbed(case.model, case.inputs, within, s)) for s in range(_TRIALS)
+        ]
     except Exception as e:  # the evaluator has gaps of its own
         exact, moved = [], []
         told += f"; no third opinion ({type(e).__name__}: {str(e).splitlines()[0][:80]})"
@@ -170,7 +176,7 @@ def _whose(
         bad = ~close(a, b, grain)
         known = i < len(exact) and exact[i].shape == b.shape
         if not known:
-            kinds.add(_by_the_peer(case, i, a, b, bad))
+            kinds.add(_by_the_peer(case, within, i, a, b, bad))
             continue
         truth = exact[i].astype(b.dtype)
         ours, theirs = close(a, truth, grain), close(b, truth, grain)
@@ -190,12 +196,15 @@ def _whose(
     return Verdict("sensitive", told)
 
 
-def _by_the_peer(case: Case, i: int, a: Array, b: Array, bad: NDArray[np.bool_]) -> str:
+def _by_the_peer(
+    case: Case, within: Mapping[str, Array], i: int, a: Array, b: Array, bad: NDArray[np.bool_]
+) -> str:
     """The verdict where there is no evaluation in double precision."""
     each = [b.astype(np.float64)]
-    for seed in range(8):
+    for seed in range(_TRIALS):
         try:
-            each.append(run_peer(*perturbed(case.model, case.inputs, seed))[i].astype(np.float64))
+            moved = run_peer(*perturbed(case.model, case.inputs, within, seed))
+            each.append(moved[i].astype(np.float64))
         except (PeerError, IndexError):
             return "undecided"
     low, high = np.min(each, axis=0), np.max(each, axis=0)

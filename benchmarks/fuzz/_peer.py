@@ -77,21 +77,43 @@ def run_double(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Arra
         return [np.asarray(o) for o in ReferenceEvaluator(in_double(model)).run(None, wide)]
 
 
+NOISE = {"float32": 5e-7, "float16": 1e-3, "bfloat16": 8e-3}
+"""Relative errors that a value of such a type may have from rounding, a few of its last places."""
+
+
 def perturbed(
-    model: onnx.ModelProto, inputs: Mapping[str, Array], seed: int, by: float = 3e-6
+    model: onnx.ModelProto, inputs: Mapping[str, Array], within: Mapping[str, Array], seed: int
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """The model and its inputs with every float32 number moved a little, as rounding does."""
+    """The model with a little noise on every value, as rounding leaves it; and its inputs.
+
+    Args:
+        within: all values of the model by name, for their types and shapes.
+    """
     rng = np.random.default_rng(seed)
 
-    def moved(array: Array) -> Array:
-        if array.dtype != np.float32:
-            return array
-        return (array * (1 + by * rng.uniform(-1, 1, array.shape))).astype(np.float32)
+    def noise(array: Array) -> Array:
+        by = NOISE[array.dtype.name]
+        return np.asarray(1 + by * rng.uniform(-1, 1, array.shape), array.dtype)
 
     other = onnx.ModelProto()
     other.CopyFrom(model)
-    for tensor in other.graph.initializer:
-        if tensor.data_type == _FLOAT:
-            array = moved(numpy_helper.to_array(tensor))
-            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    return other, {n: moved(a) for n, a in inputs.items()}
+    graph = other.graph
+    for tensor in graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype.name in NOISE:
+            tensor.CopyFrom(numpy_helper.from_array(array * noise(array), tensor.name))
+    nodes = list(graph.node)
+    del graph.node[:]
+    for node in nodes:
+        graph.node.append(node)
+        mine = graph.node[-1]
+        for i, name in enumerate(node.output):
+            if name in within and within[name].dtype.name in NOISE and node.op_type != "Constant":
+                mine.output[i] = f"{name}/exact"
+                factor = numpy_helper.from_array(noise(within[name]), f"{name}/noise")
+                graph.initializer.append(factor)
+                graph.node.append(
+                    onnx.helper.make_node("Mul", [f"{name}/exact", f"{name}/noise"], [name])
+                )
+    moved = {n: a * noise(a) if a.dtype.name in NOISE else a for n, a in inputs.items()}
+    return other, moved

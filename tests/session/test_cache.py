@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -163,6 +164,38 @@ def test_notes(cache):
     assert cache.note(key) is None
     cache.clear()
     assert not list(cache.folder.iterdir())
+
+
+def test_one_makes_what_several_want(cache):
+    made, order = [], []
+
+    def work():
+        with cache.making(cache.key("a")) as waited:
+            if not waited:
+                time.sleep(0.2)
+                made.append(1)
+            order.append(waited)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert made == [1] and order == [False, True, True, True]
+
+
+def test_the_lock_of_a_dead_process_is_free(cache):
+    code = f"""
+        import os
+        from tilework.session import ModuleCache
+
+        cache = ModuleCache({str(cache.folder)!r})
+        with cache.making(cache.key("a")):
+            os._exit(1)
+        """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=60)
+    with cache.making(cache.key("a")) as waited:
+        assert not waited
 
 
 def test_settings_of_the_environment(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +25,11 @@ from typing import IO, Any
 from tilework.errors import ModuleError, TileworkError
 from tilework.runtime.module import Module
 from tilework.session.entry import read_entry, write_entry
+
+try:
+    import fcntl
+except ImportError:  # no such locks on this system
+    fcntl = None  # type: ignore[assignment]
 
 FOLDER_VARIABLE = "TILEWORK_CACHE"
 BYTES_VARIABLE = "TILEWORK_CACHE_BYTES"
@@ -34,6 +39,8 @@ LIMIT_BYTES = 8 << 30
 _ENDING = ".entry"
 _NOTE = ".note"
 _PART = ".part"
+_LOCK = ".lock-"
+_PATIENCE_S = 600.0
 _STALE_S = 3600.0
 """Temporary files this old belong to no writer that is still at work."""
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -128,6 +135,28 @@ class ModuleCache:
         whole = hashlib.sha256(text).hexdigest().encode() + b"\n" + text
         self._write(self._path(key, _NOTE), lambda out: out.write(whole))
 
+    @contextlib.contextmanager
+    def making(self, key: str) -> Iterator[bool]:
+        """While one process makes what belongs under a key, others that want to make it wait.
+
+        The system frees the lock when its holder ends, however it ends; who waited for very long
+        goes on without it. Other keys rarely wait: there are sixteen locks.
+
+        Yields:
+            Whether this one waited, so that it may be there now.
+        """
+        path = self.folder / f"{_LOCK}{key[:1]}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            yield False
+            return
+        try:
+            yield _waited(handle)
+        finally:
+            os.close(handle)
+
     def clear(self) -> None:
         """Remove everything that was kept."""
         for path, _, _ in self._kept():
@@ -195,6 +224,22 @@ class ModuleCache:
                         about = one.stat(follow_symlinks=False)
                         found.append((Path(one.path), about.st_mtime_ns, about.st_size))
         return found
+
+
+def _waited(handle: int) -> bool:
+    """Take a lock; returns whether another process had it at first."""
+    until = time.monotonic() + _PATIENCE_S
+    waited = False
+    while fcntl is not None and time.monotonic() < until:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            waited = True
+            time.sleep(0.02)
+        except OSError:  # a filesystem without locks
+            break
+    return waited
 
 
 def _touch(path: Path) -> None:

@@ -119,13 +119,21 @@ class Forms:
             from tilework.graph.onnx import ValuesNeeded
 
             try:
-                module = self._compiled(text, shapes, values)
+                module = self._made(text, shapes, values)
             except ValuesNeeded as e:
                 return e.inputs
         if self._how.threads is not None:
             module.set_threads(self._how.threads)
         self._modules.put(key, module)
         return None
+
+    def _made(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Module:
+        """The form compiled, by one process if several ask for it at once."""
+        if self._cache is None:
+            return self._compiled(form, shapes, values)
+        with self._cache.making(form) as waited:
+            kept = self._kept(form) if waited else None
+            return kept or self._compiled(form, shapes, values)
 
     def _base(self, *more: str | bytes) -> str:
         how = self._how
