@@ -30,7 +30,7 @@ def from_onnx(
 
 def from_torch(
     module: Any,
-    example_inputs: Any,
+    example_inputs: Any = None,
     input_names: Sequence[str] | None = None,
     opset: int = 18,
 ) -> Network:

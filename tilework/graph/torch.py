@@ -1,4 +1,4 @@
-"""Networks from PyTorch modules, through PyTorch's own ONNX exporter."""
+"""Networks from PyTorch: modules through its own ONNX exporter, exported programs directly."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from tilework.graph.ir import Network
 
 def from_torch(
     module: Any,
-    example_inputs: Any,
+    example_inputs: Any = None,
     input_names: Sequence[str] | None = None,
     opset: int = 18,
 ) -> Network:
-    """Export a PyTorch module to ONNX and read it.
+    """Export a PyTorch module to ONNX and read it, or translate an exported program.
 
     Args:
-        module: a `torch.nn.Module`; it is exported in evaluation mode, and left as it was.
+        module: a `torch.nn.Module`; it is exported in evaluation mode, and left as it was. Or a
+            `torch.export.ExportedProgram` of static shapes, which needs no other argument, and
+            no exporter.
         example_inputs: a tensor, or a tuple of them; the network has their shapes and types.
         input_names: of the network's inputs; by default those of ``module.forward``.
         opset: of the ONNX model in between.
@@ -32,8 +34,13 @@ def from_torch(
             it uses an operator that is not supported.
     """
     try:
-        import onnxscript  # noqa: F401
         import torch
+
+        if isinstance(module, torch.export.ExportedProgram):
+            from tilework.graph.aten.exported import from_exported
+
+            return from_exported(module, input_names)
+        import onnxscript  # noqa: F401
     except ImportError as e:
         raise NetworkError(
             f"from_torch needs the package {e.name}: pip install 'tilework[torch]', or export the "
