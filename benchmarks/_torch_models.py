@@ -72,7 +72,14 @@ class ResNet(nn.Module):
         return torch.softmax(self.out(y.mean(tuple(range(2, y.ndim)))), 1)
 
 
-def _normal(ins: int, out: int, kernel: int | tuple[int, int], stride: int = 1, pad: int | None = None, groups: int = 1) -> nn.Sequential:  # noqa: E501
+def _normal(
+    ins: int,
+    out: int,
+    kernel: int | tuple[int, int],
+    stride: int = 1,
+    pad: int | None = None,
+    groups: int = 1,
+) -> nn.Sequential:
     taps = (kernel, kernel) if isinstance(kernel, int) else kernel
     pads = tuple(k // 2 for k in taps) if pad is None else pad
     conv = nn.Conv2d(ins, out, taps, stride, pads, groups=groups, bias=False)
@@ -139,7 +146,9 @@ class _Branches(nn.Module):
         return torch.cat([branch(x) for branch in self.branches], 1)
 
 
-def _tower(ins: int, *steps: tuple[int, int | tuple[int, int]] | tuple[int, int, int, int]) -> nn.Sequential:  # noqa: E501
+def _tower(
+    ins: int, *steps: tuple[int, int | tuple[int, int]] | tuple[int, int, int, int]
+) -> nn.Sequential:
     layers = []
     for out, kernel, *rest in steps:
         layers.append(_normal(ins, out, kernel, *rest))
@@ -237,7 +246,7 @@ class _EncoderLayer(nn.Module):
         self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        batch, length, width = x.shape
+        batch, length, _ = x.shape
         qkv = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, -1)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape)
@@ -316,7 +325,9 @@ class Detector(nn.Module):
             x = stage(x)
             levels.append(x)
         found, above = [], None
-        for level, side, head in reversed(list(zip(levels[2:], self.side, self.heads, strict=True))):
+        for level, side, head in reversed(
+            list(zip(levels[2:], self.side, self.heads, strict=True))
+        ):
             y = side(level)
             if above is not None:
                 y = y + F.interpolate(above, scale_factor=2)

@@ -3,10 +3,10 @@
     python benchmarks/torch_compile.py [--threads 1] [--models resnet-18 unet] [--rounds 7]
                                        [--store records] [--no-inductor] [--json FILE]
 
-Each model runs at batch 1 under `torch.no_grad`. Results are compared with eager before anything is
-timed. A round times each of the three for a while; the ratio of a model is the median over rounds
-of ratios within a round, the last line their geometric means. Inductor freezes parameters too
-(`torch._inductor.config.freezing`).
+Each model runs at batch 1 under `torch.no_grad`. Results are compared with eager before anything
+is timed. A round times each of the three for a while; the ratio of a model is the median over the
+rounds of ratios within a round, the last line their geometric means. Inductor freezes parameters
+too (`torch._inductor.config.freezing`).
 """
 
 from __future__ import annotations
@@ -102,9 +102,7 @@ def _time(run: Callable[[], Any], seconds: float) -> float:
 def _error(found: Any, want: Any) -> float:
     """The largest difference over the largest element, of all results."""
     a, b = ([x] if isinstance(x, torch.Tensor) else list(x) for x in (found, want))
-    return max(
-        ((p - q).abs().max() / q.abs().max()).item() for p, q in zip(a, b, strict=True)
-    )
+    return max(((p - q).abs().max() / q.abs().max()).item() for p, q in zip(a, b, strict=True))
 
 
 def _text(row: dict[str, Any]) -> str:
