@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.te import workloads
 from tilework import extract_tasks, te, zoo
+from tilework.graph import Builder
 from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
@@ -103,3 +104,20 @@ def test_sketches_with_nothing_in_common_give_no_rows():
     rows = conv.sample(np.random.default_rng(0), 4)
     assert not len(mapped(conv, pool, rows))
     assert not len(mapped(conv, conv, rows[:0]))
+
+
+def test_tiles_with_other_numbers_of_levels_meet():
+    """An extent of 1 has one level, and what stands in its place elsewhere has three."""
+    b = Builder("two")
+    x, y = b.input("x", (1, 10)), b.input("y", (8,))
+    net = b.finish([b.op("softmax", x, axis=1), b.op("top_k", y, axis=0, k=6, largest=True)])
+    one, other = (
+        SearchSpace.of(task).sketches[0] for task in extract_tasks(net, Target(TARGETS[-2]))[0]
+    )
+    counts = {
+        (len(p.target.columns), len(p.source.columns)) for p in pairs(one, other) if p.source
+    }
+    assert any(a != b for a, b in counts)
+    for source, target in ((one, other), (other, one)):
+        rows = source.sample(np.random.default_rng(0), 4)
+        assert target.valid(mapped(source, target, rows)).all()
