@@ -181,15 +181,11 @@ def _whose(
         truth = exact[i].astype(b.dtype)
         ours, theirs = close(a, truth, grain), close(b, truth, grain)
         each = [m[i].astype(np.float64) for m in (*moved, exact) if m[i].shape == b.shape]
-        low, high = np.min(each, axis=0), np.max(each, axis=0)
-        room = 2 * (high - low) + 1e-3 * np.maximum(np.abs(low), np.abs(high)) * (high > low)
-        wide = a.astype(np.float64)
-        free = (wide >= low - room) & (wide <= high + room) & (high > low)
-        if (ours | free)[bad].all():
-            kinds.add("peer wrong" if (ours & ~theirs & ~free)[bad].any() else "sensitive")
+        ours, theirs = ours | _reached(a, each), theirs | _reached(b, each)
+        if ours[bad].all():
+            kinds.add("sensitive" if theirs[bad].all() else "peer wrong")
         else:
-            lost = bad & ~ours & ~free
-            kinds.add("wrong" if theirs[lost].any() else "undecided")
+            kinds.add("wrong" if theirs[bad & ~ours].any() else "undecided")
     for kind in ("wrong", "undecided", "peer wrong"):
         if kind in kinds:
             return Verdict(kind, told)
@@ -207,11 +203,15 @@ def _by_the_peer(
             each.append(moved[i].astype(np.float64))
         except (PeerError, IndexError):
             return "undecided"
+    return "sensitive" if _reached(a, each)[bad].all() else "undecided"
+
+
+def _reached(array: Array, each: Sequence[Array]) -> NDArray[np.bool_]:
+    """Which elements rounding may have made of what they should be: within twice its range."""
     low, high = np.min(each, axis=0), np.max(each, axis=0)
     room = 2 * (high - low)
-    wide = a.astype(np.float64)
-    free = (wide >= low - room) & (wide <= high + room) & (high > low)
-    return "sensitive" if free[bad].all() else "undecided"
+    wide = array.astype(np.float64)
+    return np.asarray((wide >= low - room) & (wide <= high + room) & (high > low))
 
 
 def _told(i: int, got: Sequence[Array], want: Sequence[Array]) -> str:

@@ -53,8 +53,10 @@ def in_double(model: onnx.ModelProto) -> onnx.ModelProto:
     for value in (*graph.input, *graph.output, *graph.value_info):
         if value.type.tensor_type.elem_type == _FLOAT:
             value.type.tensor_type.elem_type = _DOUBLE
+    kept = _scales(model)
     for tensor in graph.initializer:
-        _widen(tensor)
+        if tensor.name not in kept:
+            _widen(tensor)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.name in _TYPES and attribute.i == _FLOAT:
@@ -62,6 +64,12 @@ def in_double(model: onnx.ModelProto) -> onnx.ModelProto:
             if attribute.type == onnx.AttributeProto.TENSOR:
                 _widen(attribute.t)
     return wide
+
+
+def _scales(model: onnx.ModelProto) -> set[str]:
+    """Constants that decide shapes: always float32, and exact."""
+    nodes = [n for n in model.graph.node if n.op_type in ("Resize", "Upsample")]
+    return {name for n in nodes for name in n.input[1:]}
 
 
 def _widen(tensor: onnx.TensorProto) -> None:
@@ -98,9 +106,10 @@ def perturbed(
     other = onnx.ModelProto()
     other.CopyFrom(model)
     graph = other.graph
+    kept = _scales(model)
     for tensor in graph.initializer:
         array = numpy_helper.to_array(tensor)
-        if array.dtype.name in NOISE:
+        if array.dtype.name in NOISE and tensor.name not in kept:
             tensor.CopyFrom(numpy_helper.from_array(array * noise(array), tensor.name))
     nodes = list(graph.node)
     del graph.node[:]
