@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 from _case import Case
-from _peer import PeerError, perturbed, run_double, run_peer
+from _peer import PeerError, perturbed, run_double, run_evaluator, run_peer
 from numpy.typing import NDArray
 
 from tilework.errors import TileworkError
@@ -34,8 +34,9 @@ class Verdict:
             when all values are moved by a few units of the last place. ``peer wrong``: as in
             double precision, other than ONNX Runtime. ``undefined``: there are NaN or infinities,
             or more, where results are free. ``refused``: one error line of ours. ``peer``: ONNX
-            Runtime does not run it. ``wrong``; ``undecided``: nobody agrees; ``raw``: an error
-            that is no `TileworkError`, or is many lines; ``crash``, ``hang``.
+            Runtime does not run it, nor does the evaluator say the same. ``wrong``. ``undecided``:
+            no two agree. ``raw``: an error that is no `TileworkError`, or is many lines;
+            ``crash``, ``hang``.
         text: more of it, in a line.
     """
 
@@ -59,8 +60,20 @@ def judge(case: Case, run: Run) -> Verdict:
         except Exception as e:
             return Verdict("raw", f"{type(e).__name__}: {e}")
         if refused:
-            return Verdict("peer", refused)
+            return _by_the_evaluator(case, got, refused)
         return compare(case, got, want)
+
+
+def _by_the_evaluator(case: Case, got: Sequence[Array], refused: str) -> Verdict:
+    """The verdict where ONNX Runtime lacks an operator for some type."""
+    try:
+        want = run_evaluator(case.model, case.inputs)
+    except PeerError as e:
+        return Verdict("peer", f"{refused}; nor the evaluator: {e}")
+    alike = len(got) == len(want) and all(
+        a.shape == b.shape and close(a, b, "float32").all() for a, b in zip(got, want, strict=True)
+    )
+    return Verdict("same" if alike else "peer", f"by the evaluator; {refused}")
 
 
 def _kind(error: str) -> str:

@@ -706,6 +706,45 @@ def written_out(m: Maker) -> None:
         m.node("Mul", a, x)
 
 
+def rare(m: Maker) -> None:
+    """Operators that few networks have."""
+    kind = m.int(0, 9)
+    if kind == 0:
+        m.node("Size", m.any(*ALL))
+    elif kind == 1:
+        m.node("CastLike", m.any("float32", "int32"), m.any("float64", "int64", "float32"))
+    elif kind == 2:
+        m.node("Dropout", m.any("float32"))
+    elif kind == 3:
+        m.node("GlobalLpPool", _maps(m), p=m.int(1, 2))
+    elif kind == 4:
+        a = m.other(m.shape(1, 3), m.pick(["uint8", "uint32", "uint64"]))
+        shifts = m.constant(np.asarray(m.r.integers(0, 5, a.array.shape), a.kind))
+        m.node("BitShift", a, shifts, direction=m.pick(["LEFT", "RIGHT"]))
+    elif kind == 5:
+        (c,) = m.node(m.pick(["IsNaN", "IsInf"]), m.any("float32"))
+        m.node("Not", c)
+    elif kind == 6:
+        n = m.int(1, 20)
+        a = m.other([m.int(1, 9), n], m.pick(["uint8", "int8"]))
+        b = m.other([n, m.int(1, 17)], m.pick(["uint8", "int8"]))
+        zeros = [m.constant(np.array(m.int(0, 5), v.kind)) for v in (a, b)]
+        m.node("MatMulInteger", a, b, *(zeros if m.chance(0.6) else []))
+    elif kind == 7:
+        k, space = [m.int(1, 3), m.int(1, 3)], [m.int(3, 8), m.int(3, 8)]
+        blocks = (space[0] - k[0] + 1) * (space[1] - k[1] + 1)
+        a = m.other([1, m.int(1, 3) * k[0] * k[1], blocks], "float32", 0)
+        m.node("Col2Im", a, m.ints(*space), m.ints(*k))
+    elif kind == 8:
+        a = m.any("float32", "int32", ranks=(2, 3))
+        m.node("CenterCropPad", a, m.ints(*(m.int(1, n + 3) for n in a.array.shape)))
+    else:
+        a = m.any("float32", ranks=(1, 2, 3, 4))
+        for _ in range(m.int(2, 12)):  # a long chain of elementwise operators
+            op = m.pick(["Tanh", "Neg", "Abs", "Sigmoid", "Relu", "Sin"])
+            (a,) = m.node(op, a)
+
+
 HEAVY: tuple[Callable[[Maker], None], ...] = (conv, pool, matmul, gemm, reduce, normal, attention)
 """Drawn more often: what tasks of the search come from."""
 
@@ -716,5 +755,5 @@ OPERATORS: tuple[Callable[[Maker], None], ...] = (
     transpose,
     transpose, reshape, reshape, flatten, squeeze, slices, slices, concat, concat, split, pad,
     expand, gather, scatter, one_hot, trilu, einsum, resize, blocks, reverse, shapes, filled,
-    written_out,
+    written_out, rare, rare,
 )  # fmt: skip

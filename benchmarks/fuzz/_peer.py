@@ -45,6 +45,19 @@ def run_peer(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]
     return list(outputs)
 
 
+def run_evaluator(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
+    """Outputs by the evaluator of the ``onnx`` package, in the model's own types.
+
+    Raises:
+        PeerError: it does not run the model.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return [np.asarray(o) for o in ReferenceEvaluator(model).run(None, dict(inputs))]
+    except Exception as e:
+        raise PeerError(str(e).splitlines()[0][:300] if str(e) else type(e).__name__) from e
+
+
 def in_double(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with float64 in the place of float32."""
     wide = onnx.ModelProto()
