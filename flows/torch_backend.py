@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from tilework.graph import Network
     from tilework.record import RecordLog
     from tilework.runtime import Module
+    from tilework.session import ModuleCache
     from tilework.task import SearchTask
     from tilework.torch import Settings
 
@@ -44,6 +48,9 @@ def tilework(
 def compile_network(net: Network, settings: Settings) -> Module:
     """Compile a network with all records that there are, after tuning if that was asked for.
 
+    Without records that live in this process alone, a network that was compiled like this before
+    comes from the cache.
+
     Raises:
         TileworkError: the store cannot be used, or the network cannot be compiled.
     """
@@ -56,12 +63,43 @@ def compile_network(net: Network, settings: Settings) -> Module:
     store = None
     if settings.store is not None:
         store = open_store(settings.store, must_exist=settings.trials == 0)
-    known = knowledge(store, packages=settings.packages)
-    if not settings.trials:
-        return compile_for(net, settings, known)
     log: RecordLog = MemoryHistory() if store is None else store  # what one process learns
-    _tune(net, settings, log)
-    return compile_for(net, settings, Union([log, known]) if store is None else known)
+    if settings.trials:
+        _tune(net, settings, log)
+    cache, key = _place(net, settings)
+    kept = None if cache is None else cache.get(key)
+    if kept is not None:
+        return kept
+    known = knowledge(store, packages=settings.packages)
+    records = Union([log, known]) if settings.trials and store is None else known
+    module = compile_for(net, settings, records)
+    if cache is not None:
+        cache.put(key, module)
+    return module
+
+
+def _place(net: Network, settings: Settings) -> tuple[ModuleCache | None, str]:
+    """Where the compiled network is kept, and under which key; None where it is not."""
+    from tilework.session import ModuleCache
+    from tilework.session.forms import engine
+    from tilework.session.records import Source
+    from tilework.torch.backend import target_of
+
+    if not settings.cache or (settings.trials and settings.store is None):
+        return None, ""
+    source = Source(settings.store)
+    folders = source.folders()
+    if folders is None:  # an object store: nobody knows what is new there
+        return None, ""
+    found = hashlib.sha256("\n".join(str(net).splitlines()[1:]).encode())
+    for name, kind in net.inputs.items():
+        found.update(f"{name} {kind.dtype}".encode())
+    for name, array in net.constants.items():
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    how = [target_of(settings), settings.precision, str(settings.packages)]
+    where = [source.name, json.dumps(folders)]
+    return ModuleCache(), ModuleCache.key("torch", engine(), *how, *where, found.digest())
 
 
 def _tune(net: Network, settings: Settings, log: RecordLog) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+import tilework.compiler as tilework_compiler
 from flows.torch_backend import compile_network, tilework
 from tilework.errors import StoreError, TileworkError
 from tilework.graph import Builder
@@ -42,10 +43,14 @@ def test_options_are_checked_before_anything_is_compiled():
         tilework(None, [], options={"speed": 11})
 
 
-def test_tuning_fills_the_store_which_the_next_compilation_uses(tmp_path):
+def test_tuning_fills_the_store_which_the_next_compilation_uses(tmp_path, monkeypatch):
     store = str(tmp_path / "records")
     tuned = compile_network(_network(), Settings(target="reference", store=store, trials=4))
-    again = compile_network(_network(), Settings(target="reference", store=store))
+    used = Settings(target="reference", store=store)
+    again = compile_network(_network(), used)
+    monkeypatch.setattr(tilework_compiler, "compile", None)  # the cache has it
+    assert compile_network(_network(), used).report == tuned.report
+    monkeypatch.undo()
     plain = compile_network(_network(), Settings(target="reference"))
     assert all(r.tuned for r in (*tuned.report, *again.report))
     assert not any(r.tuned for r in plain.report)

@@ -25,6 +25,8 @@ class Settings:
         precision: of weights and intermediate values: see `tilework.compile`.
         store: a store of records: schedules are looked up there, and what is tuned goes there.
         packages: whether records of installed packages are looked up, too.
+        cache: whether compiled networks are kept in the folder of `tilework.session.ModuleCache`,
+            and taken from there.
         trials: measurements to tune with before anything is compiled; 0: none.
         forms: how many forms of a graph are compiled, for other sizes or changed parameters;
             what comes after them is left to PyTorch.
@@ -36,6 +38,7 @@ class Settings:
     precision: Precision = "f32"
     store: str | None = None
     packages: bool = True
+    cache: bool = True
     trials: int = 0
     forms: int = 8
     smallest: int = 3
@@ -77,6 +80,9 @@ class Settings:
                 raise TileworkError(
                     f"option {name} is {number!r}; it must be a number from {least} on"
                 )
+        for name in ("packages", "cache"):
+            if not isinstance(getattr(self, name), bool):
+                raise TileworkError(f"option {name} must be True or False")
         for name in ("target", "store"):
             if not isinstance(getattr(self, name), (str, type(None))):
                 raise TileworkError(f"option {name} must be a text")
