@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilework.kinds.cpu.calls import PROFILE_SYMBOL, RUN_SYMBOL
 from tilework.kinds.cpu.llvm.assembler import emit_object
-from tilework.kinds.cpu.llvm.pool import ENTER, LEAVE
+from tilework.kinds.cpu.llvm.pool import ENTER, LEAVE, RUN_WORDS, SITE_WORDS
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.image import Step
 
@@ -35,6 +35,8 @@ def driver_object(steps: Sequence[Step], target: CpuTarget) -> bytes:
         declarations="\n".join(declarations),
         enter=ENTER,
         leave=LEAVE,
+        site=SITE_WORDS,
+        record=RUN_WORDS,
         run=RUN_SYMBOL,
         run_body="\n".join(run),
         profile=PROFILE_SYMBOL,
@@ -64,19 +66,22 @@ define void @{profile}(ptr %table, ptr %ws, i32 %threads, i32 %clock, ptr %stamp
 """
 _COUNTED = """\
 declare i32 @clock_gettime(i32, ptr)
-declare i32 @{enter}(i32)
-declare void @{leave}()
+declare i32 @{enter}(ptr, ptr, i32)
+declare void @{leave}(ptr, ptr)
 {declarations}
+@site = internal global [{site} x i64] zeroinitializer, align 64
 define void @{run}(ptr %table, ptr %ws, i32 %threads) nounwind {{
-  %team = call i32 @{enter}(i32 %threads)
+  %run = alloca [{record} x i64], align 8
+  %team = call i32 @{enter}(ptr @site, ptr %run, i32 %threads)
 {run_body}
-  call void @{leave}()
+  call void @{leave}(ptr @site, ptr %run)
   ret void
 }}
 define void @{profile}(ptr %table, ptr %ws, i32 %threads, i32 %clock, ptr %stamps) nounwind {{
-  %team = call i32 @{enter}(i32 %threads)
+  %run = alloca [{record} x i64], align 8
+  %team = call i32 @{enter}(ptr null, ptr %run, i32 %threads)
 {profile_body}
-  call void @{leave}()
+  call void @{leave}(ptr null, ptr %run)
   ret void
 }}
 """

@@ -1,9 +1,9 @@
 """The runtime that parallel regions call, as LLVM IR: a process's threads and how they share work.
 
     void tw_parallel(region, void **bases, int64_t extent, int32_t threads)
-    int32_t tw_enter(int32_t threads)    before a network's calls
-    void tw_leave(void)                  after them
-    void tw_pool_stop(void)              ends the threads, when no run is under way
+    int32_t tw_enter(site, run, int32_t threads)   before a network's calls: threads to use
+    void tw_leave(site, run)                       after them
+    void tw_pool_stop(void)                        ends the threads; no run may be under way
 
 ``tw_parallel`` runs ``region(bases, start, stop, thread)`` for pieces that make up ``0..extent``,
 on the caller and on at most ``threads - 1`` helpers, and returns when all are done. Each of these
@@ -21,6 +21,14 @@ job, then sleep. One that wakes up on the caller's core leaves the work to it.
 
 **Budget.** There are as many threads at work as the process may use cores: those of its affinity
 mask, or ``TILEWORK_CORES``. Runs under way count one each, then helpers. A run takes what is free.
+
+**Threads that do not pay.** ``tw_enter`` and ``tw_leave`` time a network's runs on the wanted threads
+and, now and then, on the caller alone, and use what is faster: some networks are too small to be
+shared, and beside a busy program two threads can be slower than one. `SITE_WORDS` 64-bit numbers
+of each network hold what was seen; ``run`` is `RUN_WORDS` on the caller's stack. Trials take half a
+percent of the time, and are made at once where runs become a quarter slower than when the choice
+was made. Runs beside other runs of the process are not judged. Who computes an element does not
+change its bits.
 
 **Forks.** The state lies in memory that the system clears in a forked child (where it cannot, the
 process's number tells), which therefore begins with no helper, no run and nothing hired.
@@ -48,6 +56,14 @@ _AWAKE_NS = 100_000
 it takes longer than most of them."""
 _WAIT_NS = 10_000
 """A caller spins so long for a chunk under way before it leaves its core to others."""
+
+SITE_WORDS, RUN_WORDS = 8, 2
+_FIRST, _TRIAL = 5, 3
+"""Runs together at the beginning, and of a trial; the first one of each is not counted."""
+_SOONEST = 24
+"""Runs between two trials, at least."""
+_PATIENCE = 200 * _TRIAL
+"""Runs between two trials, for a loss of all of the faster way's time by each run of a trial."""
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _PAUSE = {
@@ -91,6 +107,10 @@ def pool_text(platform: str) -> str:
         .replace("$CHUNKS", str(_CHUNKS))
         .replace("$AWAKE", str(_AWAKE_NS))
         .replace("$WAIT", str(_WAIT_NS))
+        .replace("$FIRST", str(_FIRST))
+        .replace("$TRIAL", str(_TRIAL))
+        .replace("$SOONEST", str(_SOONEST))
+        .replace("$PATIENCE", str(_PATIENCE))
         .replace("$BYTES", str(_WORKERS + MOST_HELPERS * _WORKER))
         .replace("$WORKERS", str(_WORKERS))
         .replace("$WORKER", str(_WORKER))
@@ -106,16 +126,19 @@ _WORKERS, _WORKER = 256, 128
 # A helper: 0 state, 4 asleep, 8 job, 16 its number in the job, 24 its thread.
 # A job: 0 region, 8 bases, 16 extent, 24 chunks, 32 threads, 40 the caller's core; then the
 # shares, 64 bytes apart: the first chunk in the lower half, the end in the upper one.
+# A site: mean nanoseconds of a run together, alone, runs left in this state, state, the mean when
+# it was chosen. States: 0 together at first, 1 alone at first, 2 together, 3 alone, 4 (from 2) alone
+# on trial, 5 (from 3) together on trial. A run: when it began (0: it is not judged), its state.
 
 _ALONE = """\
 define void @tw_parallel(ptr %region, ptr %bases, i64 %extent, i32 %threads) nounwind {
   call void %region(ptr %bases, i64 0, i64 %extent, i64 0)
   ret void
 }
-define i32 @tw_enter(i32 %threads) nounwind {
+define i32 @tw_enter(ptr %site, ptr %run, i32 %threads) nounwind {
   ret i32 1
 }
-define void @tw_leave() nounwind {
+define void @tw_leave(ptr %site, ptr %run) nounwind {
   ret void
 }
 define void @tw_pool_stop() nounwind {
@@ -147,6 +170,7 @@ declare i64 @llvm.ctpop.i64(i64)
 declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.smax.i32(i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 
 ; nanoseconds of the monotonic clock
 define internal i64 @now() nounwind {
@@ -595,30 +619,151 @@ alone:
   ret void
 }
 
-define i32 @tw_enter(i32 %threads) nounwind {
+define i32 @tw_enter(ptr %site, ptr %run, i32 %threads) nounwind {
 entry:
+  store i64 0, ptr %run
   %p = call ptr @pool_here()
   %none = icmp eq ptr %p, null
-  br i1 %none, label %end, label %count
+  br i1 %none, label %all, label %count
 count:
   %runs.at = getelementptr i8, ptr %p, i64 64
-  %x = atomicrmw add ptr %runs.at, i32 1 monotonic
-  br label %end
-end:
+  %others = atomicrmw add ptr %runs.at, i32 1 monotonic
+  %cores = load atomic i32, ptr %p monotonic, align 4
+  %beside = icmp ne i32 %others, 0
+  %several = call i32 @llvm.smin.i32(i32 %threads, i32 %cores)
+  %one = icmp slt i32 %several, 2
+  %nowhere = icmp eq ptr %site, null
+  %x = or i1 %beside, %one
+  %unjudged = or i1 %x, %nowhere
+  br i1 %unjudged, label %all, label %judged
+judged:
+  %state.at = getelementptr i64, ptr %site, i64 3
+  %state = load i64, ptr %state.at
+  %taken.at = getelementptr i64, ptr %run, i64 1
+  store i64 %state, ptr %taken.at
+  %began = call i64 @now()
+  store i64 %began, ptr %run
+  %alone = call i1 @alone(i64 %state)
+  %number = select i1 %alone, i32 1, i32 %threads
+  ret i32 %number
+all:
   ret i32 %threads
 }
-define void @tw_leave() nounwind {
+
+; whether runs in a state are on one thread
+define internal i1 @alone(i64 %state) nounwind {
+  %bits = lshr i64 26, %state            ; states 1, 3 and 4
+  %alone = trunc i64 %bits to i1
+  ret i1 %alone
+}
+
+define void @tw_leave(ptr %site, ptr %run) nounwind {
 entry:
   %p = load atomic ptr, ptr @pool acquire, align 8
   %none = icmp eq ptr %p, null
   br i1 %none, label %end, label %count
 count:
   %runs.at = getelementptr i8, ptr %p, i64 64
-  %x = atomicrmw sub ptr %runs.at, i32 1 monotonic
-  br label %end
+  %runs = atomicrmw sub ptr %runs.at, i32 1 monotonic
+  %began = load i64, ptr %run
+  %unjudged = icmp eq i64 %began, 0
+  %beside = icmp ne i32 %runs, 1
+  %skip = or i1 %unjudged, %beside
+  br i1 %skip, label %end, label %judge
+judge:
+  %here = call i64 @now()
+  %spent = sub i64 %here, %began
+  %left.at = getelementptr i64, ptr %site, i64 2
+  %state.at = getelementptr i64, ptr %site, i64 3
+  %chosen.at = getelementptr i64, ptr %site, i64 4
+  %taken.at = getelementptr i64, ptr %run, i64 1
+  %taken = load i64, ptr %taken.at
+  %state = load i64, ptr %state.at
+  %stale = icmp ne i64 %taken, %state
+  br i1 %stale, label %end, label %sample
+sample:
+  %left.now = load i64, ptr %left.at
+  %fresh = icmp eq i64 %left.now, 0      ; the first run of all
+  %left = select i1 %fresh, i64 $FIRST, i64 %left.now
+  %alone = call i1 @alone(i64 %state)
+  %which = zext i1 %alone to i64
+  %mean.at = getelementptr i64, ptr %site, i64 %which
+  %mean = load i64, ptr %mean.at
+  %steady.bits = lshr i64 12, %state     ; states 2 and 3
+  %steady = trunc i64 %steady.bits to i1
+  %start.first = icmp eq i64 %state, 0
+  %length = select i1 %start.first, i64 $FIRST, i64 $TRIAL
+  %begins = icmp eq i64 %left, %length
+  %not.steady = xor i1 %steady, true
+  %cold = and i1 %begins, %not.steady    ; a trial's first run warms up
+  br i1 %cold, label %next, label %update
+update:
+  %unknown = icmp eq i64 %mean, 0
+  %most = shl i64 %mean, 2
+  %clipped = call i64 @llvm.umin.i64(i64 %spent, i64 %most)
+  %change = sub i64 %clipped, %mean
+  %slow = ashr i64 %change, 2
+  %quick = ashr i64 %change, 1
+  %step = select i1 %steady, i64 %slow, i64 %quick
+  %moved = add i64 %mean, %step
+  %mean.new = select i1 %unknown, i64 %spent, i64 %moved
+  store i64 %mean.new, ptr %mean.at
+  %chosen = load i64, ptr %chosen.at
+  %quarter = lshr i64 %chosen, 2
+  %limit = add i64 %chosen, %quarter
+  %slower = icmp ugt i64 %mean.new, %limit
+  %changed = and i1 %slower, %steady     ; no longer what it was when it was chosen
+  br i1 %changed, label %over, label %next
+next:
+  %left.next = sub i64 %left, 1
+  store i64 %left.next, ptr %left.at
+  %more = icmp ne i64 %left.next, 0
+  br i1 %more, label %end, label %over
+over:
+  switch i64 %state, label %choose [ i64 0, label %to.1
+                                     i64 2, label %to.4
+                                     i64 3, label %to.5 ]
+to.1:
+  br label %trial
+to.4:
+  br label %trial
+to.5:
+  br label %trial
+trial:
+  %new = phi i64 [ 1, %to.1 ], [ 4, %to.4 ], [ 5, %to.5 ]
+  store i64 $TRIAL, ptr %left.at
+  store i64 %new, ptr %state.at
+  ret void
+choose:
+  %together.mean = load i64, ptr %site
+  %alone.at = getelementptr i64, ptr %site, i64 1
+  %alone.mean = load i64, ptr %alone.at
+  %t.more = mul i64 %together.mean, 33
+  %t.less = mul i64 %together.mean, 32
+  %a.more = mul i64 %alone.mean, 33
+  %a.less = mul i64 %alone.mean, 32
+  %leave.team = icmp ult i64 %a.more, %t.less
+  %stay.alone = icmp uge i64 %t.more, %a.less
+  %was.alone = icmp eq i64 %state, 5
+  %to.alone = select i1 %was.alone, i1 %stay.alone, i1 %leave.team
+  %best = select i1 %to.alone, i64 %alone.mean, i64 %together.mean
+  %worst = select i1 %to.alone, i64 %together.mean, i64 %alone.mean
+  %loss = sub i64 %worst, %best
+  %lost = call i64 @llvm.smax.i64(i64 %loss, i64 0)
+  %scaled = mul i64 %lost, $PATIENCE
+  %best.some = call i64 @llvm.smax.i64(i64 %best, i64 1)
+  %runs.wanted = udiv i64 %scaled, %best.some
+  %runs.most = call i64 @llvm.umin.i64(i64 %runs.wanted, i64 1000)
+  %runs.next = call i64 @llvm.smax.i64(i64 %runs.most, i64 $SOONEST)
+  store i64 %runs.next, ptr %left.at
+  store i64 %best, ptr %chosen.at
+  %steady.state = select i1 %to.alone, i64 3, i64 2
+  store i64 %steady.state, ptr %state.at
+  ret void
 end:
   ret void
 }
+
 define void @tw_pool_stop() nounwind {
 entry:
   %known = load atomic ptr, ptr @pool acquire, align 8
