@@ -22,13 +22,13 @@ job, then sleep. One that wakes up on the caller's core leaves the work to it.
 **Budget.** There are as many threads at work as the process may use cores: those of its affinity
 mask, or ``TILEWORK_CORES``. Runs under way count one each, then helpers. A run takes what is free.
 
-**Threads that do not pay.** ``tw_enter`` and ``tw_leave`` time a network's runs on the wanted threads
-and, now and then, on the caller alone, and use what is faster: some networks are too small to be
-shared, and beside a busy program two threads can be slower than one. `SITE_WORDS` 64-bit numbers
-of each network hold what was seen; ``run`` is `RUN_WORDS` on the caller's stack. Trials take half a
-percent of the time, and are made at once where runs become a quarter slower than when the choice
-was made. Runs beside other runs of the process are not judged. Who computes an element does not
-change its bits.
+**Threads that do not pay.** ``tw_enter`` and ``tw_leave`` time a network's runs on the wanted
+threads and, now and then, on the caller alone, and use what is faster: some networks are too small
+to be shared, and beside a busy program two threads can be slower than one. `SITE_WORDS` 64-bit
+numbers of each network hold what was seen; ``run`` is `RUN_WORDS` on the caller's stack. Trials
+take half a percent of the time, and are made at once where runs become a quarter slower than when
+the choice was made. Runs beside other runs of the process are not judged. Who computes an element
+does not change its bits.
 
 **Forks.** The state lies in memory that the system clears in a forked child (where it cannot, the
 process's number tells), which therefore begins with no helper, no run and nothing hired.
@@ -126,9 +126,9 @@ _WORKERS, _WORKER = 256, 128
 # A helper: 0 state, 4 asleep, 8 job, 16 its number in the job, 24 its thread.
 # A job: 0 region, 8 bases, 16 extent, 24 chunks, 32 threads, 40 the caller's core; then the
 # shares, 64 bytes apart: the first chunk in the lower half, the end in the upper one.
-# A site: mean nanoseconds of a run together, alone, runs left in this state, state, the mean when
-# it was chosen. States: 0 together at first, 1 alone at first, 2 together, 3 alone, 4 (from 2) alone
-# on trial, 5 (from 3) together on trial. A run: when it began (0: it is not judged), its state.
+# A site: mean nanoseconds of a run together, alone, runs left in this state, state, the mean
+# when it was chosen. States: 0 together at first, 1 alone at first, 2 together, 3 alone, 4 (from 2)
+# alone on trial, 5 (from 3) together on trial. A run: when it began (0: it is not judged), its state.
 
 _ALONE = """\
 define void @tw_parallel(ptr %region, ptr %bases, i64 %extent, i32 %threads) nounwind {
