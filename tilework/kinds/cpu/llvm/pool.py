@@ -54,8 +54,9 @@ _CHUNKS = 8
 _AWAKE_NS = 100_000
 """A helper spins so long after its last job: the calls between two regions take less, and waking
 it takes longer than most of them."""
-_WAIT_NS = 10_000
-"""A caller spins so long for a chunk under way before it leaves its core to others."""
+_WAIT_NS = 100_000
+"""A caller spins so long for a chunk under way before it leaves its core to others: being woken
+takes tens of microseconds itself."""
 
 SITE_WORDS, RUN_WORDS = 8, 2
 _FIRST, _TRIAL = 5, 3
