@@ -128,8 +128,9 @@ _WORKERS, _WORKER = 256, 128
 # A job: 0 region, 8 bases, 16 extent, 24 chunks, 32 threads, 40 the caller's core; then the
 # shares, 64 bytes apart: the first chunk in the lower half, the end in the upper one.
 # A site: mean nanoseconds of a run together, alone, runs left in this state, state, the mean
-# when it was chosen. States: 0 together at first, 1 alone at first, 2 together, 3 alone, 4 (from 2)
-# alone on trial, 5 (from 3) together on trial. A run: when it began (0: it is not judged), its state.
+# when it was chosen. States: 0 together at first, 1 alone at first, 2 together, 3 alone,
+# 4 (from 2) alone on trial, 5 (from 3) together on trial.
+# A run: when it began (0: it is not judged), its state.
 
 _ALONE = """\
 define void @tw_parallel(ptr %region, ptr %bases, i64 %extent, i32 %threads) nounwind {
