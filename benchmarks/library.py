@@ -1,7 +1,7 @@
 """Networks as shared libraries, run from C, beside the modules that they were made of.
 
     python benchmarks/library.py [NET ...] [--threads 1,2] [--folder DIR] [--build]
-                                 [--rounds N] [--sample-ms MS] [--json FILE]
+                                 [--seconds S] [--sample-ms MS] [--json FILE]
 
 NET is a name of the zoo or an ONNX file; by default the whole zoo. Each is compiled once, to
 DIR/NET.tw and DIR/NET.so (``--build`` stops there, so that a later call only measures). Then a C
@@ -118,7 +118,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--folder", default="", help="where libraries are kept for another call")
     parser.add_argument("--build", action="store_true", help="measure nothing")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=6, help="measured for each row")
     parser.add_argument("--sample-ms", type=float, default=50)
     parser.add_argument("--json", default="")
     return parser.parse_args()
@@ -190,9 +190,10 @@ def _in_turns(
         return driver.ask("run", count)[0] / count * 1e-6
 
     module_ms(2), library_ms(2)
-    count = max(1, round(args.sample_ms / module_ms(2)))
+    each = module_ms(2)
+    count = max(1, round(args.sample_ms / each))
     pairs = []
-    for i in range(args.rounds):
+    for i in range(max(6, round(args.seconds / (2e-3 * count * each)))):
         if i % 2:
             theirs, mine = library_ms(count), module_ms(count)
         else:

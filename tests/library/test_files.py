@@ -66,9 +66,11 @@ def test_weights_beside_a_library(tmp_path, mlp, image):
     assert "cannot open the weights in" in told and "keep that file beside the library" in told
     weights = (tmp_path / "net.weights").read_bytes()
     (moved / "net.weights").write_bytes(weights[:-64])
-    assert "it has" in refusal(moved / "net.so")
-    (moved / "net.weights").write_bytes(weights[100:])
     assert "has not the weights of this library" in refusal(moved / "net.so")
+    (moved / "net.weights").write_bytes(b"")
+    assert "has not the weights of this library" in refusal(moved / "net.so")
+    (moved / "net.weights").write_bytes(weights[64:])
+    assert "it has" in refusal(moved / "net.so")
     (moved / "net.weights").write_bytes(weights)
     assert tilework_runtime.load(moved / "net.so").run(image)[0].tobytes() == expected.tobytes()
 

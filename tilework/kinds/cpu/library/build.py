@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from io import RawIOBase
 from pathlib import Path
 
 from tilework.errors import ModuleError
@@ -14,7 +15,13 @@ from tilework.kinds.cpu.library.header import SOURCES, header_text, identifier
 from tilework.kinds.cpu.library.levels import in_order, level_name, level_target
 from tilework.kinds.cpu.library.linker import Linker, find_linker
 from tilework.kinds.cpu.library.objects import hidden_objects
-from tilework.kinds.cpu.library.tables import Level, WeightsFile, symbol_prefix, tables_text
+from tilework.kinds.cpu.library.tables import (
+    Level,
+    WeightsFile,
+    WeightsInside,
+    symbol_prefix,
+    tables_text,
+)
 from tilework.kinds.cpu.library.trial import try_level
 from tilework.kinds.cpu.library.weights import PAGE, Weights, join_weights
 from tilework.kinds.cpu.llvm.pool import plainest_target, pool_object
@@ -27,6 +34,10 @@ from tilework.version import __version__
 MADE_BY = f"Tilework {__version__}"
 _MOST_INSIDE = 3 << 29
 """Code finds its data within 2 GiB: larger weights have to lie beside the library."""
+_HUGE_PAGE = 1 << 21
+_LARGE = 4 * _HUGE_PAGE
+"""Weights from this size begin at a multiple of a huge page, so that they can lie on some."""
+_CHUNK = 16 << 20
 
 
 class CpuLibraries:
@@ -117,19 +128,21 @@ class _Made:
             files[-1].write_bytes(hidden_objects({"": pool}, "")[""])
         out = work / "linked.so"
         linker.link(out, files, ["-lm", "-lpthread", "-ldl"], self._path.name)
-        out.replace(self._library)
+        with out.open("rb") as linked:
+            _write(self._library, iter(lambda: linked.read(_CHUNK), b""))
+        self._library.chmod(0o755)
         shutil.rmtree(work)
 
-    def _put_weights(self, work: Path) -> str | WeightsFile:
+    def _put_weights(self, work: Path) -> WeightsInside | WeightsFile:
         """Write the weights; what the tables have to say of them."""
         if not self._beside:
             path = work / "weights.bin"
             _write(path, self._weights.chunks())
-            return path.name
+            large = self._weights.nbytes >= _LARGE
+            return WeightsInside(path.name, _HUGE_PAGE if large else PAGE)
         line = f"Tilework weights 1 {self._weights.digest()} {self._weights.nbytes}\n"
-        head = line.encode().ljust(PAGE, b"\0")
-        _write(self._folder / self.weights_name, [head, *self._weights.chunks()])
-        return WeightsFile(self.weights_name, line, self._weights.nbytes)
+        _write(self._folder / self.weights_name, [*self._weights.chunks(), line.encode()])
+        return WeightsFile(self.weights_name, self._weights.nbytes, line)
 
     def check(self) -> set[str]:
         """Try the levels that this machine can run; returns their names.
@@ -162,9 +175,23 @@ def _stem(path: Path) -> str:
 
 
 def _write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
-    with path.open("wb") as file:
+    """Write a file in large pieces: the system's cache then holds it in huge pages.
+
+    Kernels that stream weights take up to 4 % longer with small ones.
+    """
+    with path.open("wb", buffering=0) as file:
+        waiting = bytearray()
         for chunk in chunks:
-            file.write(chunk)
+            waiting += chunk
+            if len(waiting) >= _CHUNK:
+                _write_all(file, memoryview(waiting)[: len(waiting) // _HUGE_PAGE * _HUGE_PAGE])
+                del waiting[: len(waiting) // _HUGE_PAGE * _HUGE_PAGE]
+        _write_all(file, memoryview(waiting))
+
+
+def _write_all(file: RawIOBase, data: memoryview) -> None:
+    while len(data):
+        data = data[file.write(data) or 0 :]
 
 
 LIBRARIES = CpuLibraries()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
 from tilework.kinds.cpu.calls import RUN_SYMBOL
-from tilework.kinds.cpu.library.weights import PAGE, Placed
+from tilework.kinds.cpu.library.weights import Placed
 from tilework.runtime.image import Image, Value
 
 ABI = 1
@@ -40,13 +40,26 @@ class WeightsFile:
 
     Attributes:
         name: of the file.
-        line: its first bytes, which say whose weights they are.
-        nbytes: of the weights, which follow after a page.
+        nbytes: of the weights, with which it begins.
+        line: what follows them, and says whose they are.
     """
 
     name: str
-    line: str
     nbytes: int
+    line: str
+
+
+@dataclass(frozen=True)
+class WeightsInside:
+    """Weights inside the library.
+
+    Attributes:
+        name: of the file that they come from.
+        align: at whose multiples of bytes they begin.
+    """
+
+    name: str
+    align: int
 
 
 def symbol_prefix(number: int) -> str:
@@ -55,7 +68,7 @@ def symbol_prefix(number: int) -> str:
 
 
 def tables_text(
-    title: str, made_by: str, levels: Sequence[Level], weights: str | WeightsFile
+    title: str, made_by: str, levels: Sequence[Level], weights: WeightsInside | WeightsFile
 ) -> str:
     """The whole file.
 
@@ -63,7 +76,7 @@ def tables_text(
         title: name of the network.
         made_by: name and version of the program.
         levels: best first.
-        weights: a file to put into the library, or what to look for beside it.
+        weights: where they are.
     """
     first = levels[0].image
     lines = [
@@ -100,14 +113,16 @@ def tables_text(
     return "\n".join(lines) + "\n"
 
 
-def _weights(weights: str | WeightsFile) -> list[str]:
-    if isinstance(weights, str):
-        return [f"#define WEIGHTS_INSIDE {_text(weights)}"]
+def _weights(weights: WeightsInside | WeightsFile) -> list[str]:
+    if isinstance(weights, WeightsInside):
+        return [
+            f"#define WEIGHTS_INSIDE {_text(weights.name)}",
+            f'#define WEIGHTS_ALIGN "{weights.align}"',
+        ]
     return [
         f"#define WEIGHTS_FILE {_text(weights.name)}",
         f"#define WEIGHTS_LINE {_text(weights.line)}",
         f"#define WEIGHTS_BYTES {weights.nbytes}ull",
-        f"#define WEIGHTS_HEAD {PAGE}",
     ]
 
 

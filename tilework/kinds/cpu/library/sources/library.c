@@ -233,7 +233,7 @@ static void release(block *b) {
 #ifdef WEIGHTS_INSIDE
 
 __asm__(".section .tw_weights,\"a\",%progbits\n"
-        ".balign 4096\n"
+        ".balign " WEIGHTS_ALIGN "\n"
         ".hidden tw_weights\n"
         ".globl tw_weights\n"
         "tw_weights:\n"
@@ -260,31 +260,45 @@ __attribute__((constructor)) static void find_library(void) {
   free(whole);
 }
 
+/* Mapped where huge pages of the file can be huge pages of memory. */
+static void *map_file(int file, size_t bytes) {
+  unsigned char *room = mmap(NULL, bytes + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return NULL;
+  size_t before = -(uintptr_t)room % HUGE_PAGE;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
+  void *data = mmap(room + before, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0);
+  if (data == MAP_FAILED) {
+    munmap(room, bytes + HUGE_PAGE);
+    return NULL;
+  }
+  if (before) munmap(room, before);
+  if (HUGE_PAGE - before) munmap((unsigned char *)data + whole, HUGE_PAGE - before);
+  return data;
+}
+
 static const unsigned char *map_weights(const char *path) {
-  unsigned char head[WEIGHTS_HEAD];
+  char line[sizeof WEIGHTS_LINE];
   struct stat about;
+  size_t length = sizeof line - 1, bytes = (size_t)WEIGHTS_BYTES + length;
   int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) {
     fail("cannot open the weights in %s: %s; keep that file beside the library", path,
          strerror(errno));
     return NULL;
   }
-  void *memory = NULL;
-  if (fstat(file, &about) || pread(file, head, sizeof head, 0) != (ssize_t)sizeof head ||
-      memcmp(head, WEIGHTS_LINE, sizeof WEIGHTS_LINE - 1))
-    fail("%s has not the weights of this library: keep the two files together", path);
-  else if ((uint64_t)about.st_size != WEIGHTS_HEAD + (uint64_t)WEIGHTS_BYTES)
+  void *data = NULL;
+  if (fstat(file, &about) ||
+      pread(file, line, length, about.st_size - (off_t)length) != (ssize_t)length ||
+      memcmp(line, WEIGHTS_LINE, length))
+    fail("%s has not the weights of this library, or is damaged: keep the two files together",
+         path);
+  else if ((uint64_t)about.st_size != bytes)
     fail("%s is damaged: it has %lld bytes instead of %lld", path, (long long)about.st_size,
-         (long long)(WEIGHTS_HEAD + (uint64_t)WEIGHTS_BYTES));
-  else {
-    memory = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, file, 0);
-    if (memory == MAP_FAILED) {
-      fail("cannot map %s: %s", path, strerror(errno));
-      memory = NULL;
-    }
-  }
+         (long long)bytes);
+  else if (!(data = map_file(file, bytes)))
+    fail("cannot map %s: %s", path, strerror(errno));
   close(file);
-  return memory ? (const unsigned char *)memory + WEIGHTS_HEAD : NULL;
+  return data;
 }
 
 static const unsigned char *weights_here(void) {
@@ -301,18 +315,20 @@ static const unsigned char *weights_here(void) {
 }
 
 static void forget_weights(void) {
-  if (weights) munmap((void *)(weights - WEIGHTS_HEAD), WEIGHTS_HEAD + (size_t)WEIGHTS_BYTES);
+  if (weights) munmap((void *)weights, (size_t)WEIGHTS_BYTES + sizeof WEIGHTS_LINE - 1);
   weights = NULL;
 }
 
 #endif
 
-/* Bring a level's weights into the page tables at once, not page by page in the first run. */
+/* Bring a level's weights into the page tables at once, not page by page in the first run; and
+ * those that the system has to read, as huge pages. */
 static void populate(const unsigned char *base, const code *c) {
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   for (uint32_t i = 0; i < c->num_ranges; i++) {
     uintptr_t begin = ((uintptr_t)base + c->ranges[i].first) / page * page;
     uintptr_t end = ((uintptr_t)base + c->ranges[i].second + page - 1) / page * page;
+    if (end - begin >= HUGE_PAGE) madvise((void *)begin, end - begin, MADV_HUGEPAGE);
     if (madvise((void *)begin, end - begin, MADV_POPULATE_READ)) /* Linux 5.14 */
       madvise((void *)begin, end - begin, MADV_WILLNEED);
   }
