@@ -7,9 +7,10 @@ NET is a name of the zoo or an ONNX file; by default the whole zoo. Each is comp
 DIR/NET.tw and DIR/NET.so (``--build`` stops there, so that a later call only measures). Then a C
 program opens the library and runs it, in turns with the module's bound call in this process, on
 the same input and with the same number of threads; the ratio is the median over pairs of samples.
-Outputs are compared bit for bit. Load is the time of ``dlopen`` and of making a context, in a
-fresh process whose files lie in the system's cache; memory is what is resident after a run, less
-what the process had before; so is what a second context adds. At last one library is loaded and
+Outputs are compared bit for bit. The library's file is first taken out of the system's cache and
+opened by a process that ends (cold: ``dlopen`` and making a context); load and create are those of
+a second process. Memory is what is resident after a run, less what the process had before; so is
+what a second context adds. At last one library is loaded and
 unloaded a thousand times.
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -47,6 +49,7 @@ class Row:
     module_ms: float
     library_ms: float
     ratio: float
+    cold_ms: float
     load_ms: float
     create_ms: float
     first_run_ms: float
@@ -92,8 +95,10 @@ def main() -> None:
     if args.build:
         return
     rows = []
-    print(f"{'network':18} threads  equal  module ms  from C ms  ratio   load  create   first   "
-          "weights  resident  2nd context")  # fmt: skip
+    print(
+        f"{'network':18} threads  equal  module ms  from C ms  ratio    cold   load  create   first"
+        "   weights  resident  2nd context"
+    )
     for name in names:
         for threads in map(int, args.threads.split(",")):
             row = _measure(folder, network_label(name), program, threads, args)
@@ -155,6 +160,7 @@ def _measure(
     given.write_bytes(b"".join(a.tobytes() for a in call.inputs.values()))
     wanted = b"".join(a.tobytes() for a in call())
 
+    cold = _cold_ms(folder / f"{label}.so", program, threads, given)
     driver = Driver(program)
     before = sum(driver.ask("memory"))
     load, create, first = driver.ask("open", folder / f"{label}.so", threads, given)
@@ -168,10 +174,21 @@ def _measure(
     driver.close()
     image = module.image
     return Row(
-        label, threads, equal, mine, theirs, ratio, load, create, first,
+        label, threads, equal, mine, theirs, ratio, cold, load, create, first,
         image.constants.nbytes, int(after - before), int(second),
         image.arena_bytes + image.workspace_bytes(threads),
     )  # fmt: skip
+
+
+def _cold_ms(library: Path, program: Path, threads: int, inputs: Path) -> float:
+    """Milliseconds to load a library that has to be read from the disk, and to make a context."""
+    with library.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    driver = Driver(program)
+    load, create, _ = driver.ask("open", library, threads, inputs)
+    driver.close()
+    return load + create
 
 
 def _in_turns(
@@ -207,7 +224,8 @@ def _line(row: Row) -> str:
     mib = 2.0**-20
     return (
         f"{row.name:18} {row.threads:7}  {'yes' if row.equal else 'NO':5}  {row.module_ms:9.3f}  "
-        f"{row.library_ms:9.3f}  {row.ratio:.3f}  {row.load_ms:5.1f}  {row.create_ms:6.1f}  "
+        f"{row.library_ms:9.3f}  {row.ratio:.3f}  {row.cold_ms:6.1f}  {row.load_ms:5.1f}  "
+        f"{row.create_ms:6.1f}  "
         f"{row.first_run_ms:6.1f}  {row.weights * mib:8.1f}  {row.resident * mib:8.1f}  "
         f"{row.second_context * mib:6.1f} of {row.activations * mib:.1f}"
     )
