@@ -96,8 +96,8 @@ def main() -> None:
         return
     rows = []
     print(
-        f"{'network':18} threads  equal  module ms  from C ms  ratio    cold   load  create   first"
-        "   weights  resident  2nd context"
+        f"{'network':18} threads  equal  module ms  from C ms  ratio    cold   load  create   "
+        "first   weights  resident  2nd context"
     )
     for name in names:
         for threads in map(int, args.threads.split(",")):
