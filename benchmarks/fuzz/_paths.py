@@ -13,6 +13,7 @@ PATHS = {
     "onnx": "_onnx_path:OURS",
     "nnsmith": "_onnx_path:NNSMITH",
     "torch": "_torch_path:PATH",
+    "nnsmith-torch": "_torch_path:SMITH",
 }
 
 

@@ -231,6 +231,19 @@ def output_shape(node: Node) -> tuple[int, ...]:
     return tuple(int(n) for n in first.shape)
 
 
+_MOST_IN_ORDER = 512
+
+
+def few_enough(extent: int) -> None:
+    """Refuse what takes a network the square of ``extent`` steps where PyTorch sorts or scans.
+
+    Raises:
+        Unsupported: there are more elements than a network is faster for.
+    """
+    if extent > _MOST_IN_ORDER:
+        raise Unsupported(f"over {extent} elements it is faster there")
+
+
 def used(node: Node, number: int) -> bool:
     """Whether anybody reads result ``number`` of a node with several."""
     readers = (n for n in node.users if n.args[1:2] == (number,))

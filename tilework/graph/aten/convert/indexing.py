@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.graph.aten.context import Context, Converter, Unsupported, Value, used
+from tilework.graph.aten.context import (
+    Context,
+    Converter,
+    Unsupported,
+    Value,
+    few_enough,
+    used,
+)
 from tilework.graph.aten.dtypes import array_of
 
 if TYPE_CHECKING:
@@ -149,6 +156,7 @@ def _top_k(
     if not c.rank(v):
         raise Unsupported("of a scalar")
     axis = c.axis(dim, c.rank(v))
+    few_enough(c.shape(v)[axis])
     places = c.op("top_k", v, axis=axis, k=int(k), largest=bool(largest))
     values = c.op("take_along", v, places, axis=axis) if used(node, 0) else None
     return values, places

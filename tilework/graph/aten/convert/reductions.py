@@ -10,6 +10,7 @@ from tilework.graph.aten.context import (
     Converter,
     Unsupported,
     Value,
+    few_enough,
     output_dtype,
     used,
 )
@@ -150,6 +151,7 @@ def _cumulative(kind: str) -> Converter:
         if not c.rank(v):
             return v
         axis = c.axis(dim, c.rank(v))
+        few_enough(c.shape(v)[axis])
         return c.op("cumulative", v, axis=axis, kind=kind, exclusive=False, reverse=False)
 
     return convert
