@@ -433,8 +433,6 @@ def conv(m: Maker) -> None:
     if m.chance(0.05):
         w = m.input(w.array)
     bias = [m.constant(m.numbers([out], a.kind))] if m.chance(0.5) else []
-    if back and "auto_pad" in more:
-        more.pop("strides", None)  # ONNX Runtime differs where they exceed the window
     if back and m.chance(0.3) and "strides" in more:
         more["output_padding"] = [m.int(0, s - 1) for s in more["strides"]]
     if group > 1:

@@ -97,7 +97,8 @@ def _conv_transpose(c: Context, node: onnx.NodeProto) -> str:
     for d, n in enumerate(shape[-rank:] if shape is not None else ()):
         whole = strides[d] * (x[2 + d] - 1) + more[d] + (w[2 + d] - 1) * dilation[d] + 1
         total = max(whole - n, 0)
-        more[d] += max(n - whole, 0)
+        if "output_shape" in a:  # SAME only takes away, as in the standard's inference of shapes
+            more[d] += max(n - whole, 0)
         small, large = total // 2, total - total // 2
         pads[d], pads[d + rank] = (small, large) if mode == "SAME_UPPER" else (large, small)
     if min(pads, default=0) < 0:
