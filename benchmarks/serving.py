@@ -61,7 +61,13 @@ def _compare(
     single: dict[tuple[str, int], list[float]] = {e: [] for e in engines}
     with tempfile.TemporaryDirectory() as folder:
         paths = _models(name, Path(folder))
-        served = {e: _Served(*e, name, args.threads, paths, args.turn) for e in engines}
+        served = {}
+        for engine in engines:
+            try:
+                served[engine] = _Served(*engine, name, args.threads, paths, args.turn)
+            except _Ended:
+                print(f"{name:24} {engine[0]:>12} {engine[1]:7} cannot run it", flush=True)
+        engines = list(served)
         busy = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(args.busy)]
         try:
             for turn in range(args.rounds + 1):
@@ -112,6 +118,10 @@ def _models(name: str, folder: Path) -> list[str]:
     return out
 
 
+class _Ended(Exception):
+    """The process of an engine ended."""
+
+
 class _Served:
     """A process that runs a network by one engine."""
 
@@ -138,7 +148,7 @@ class _Served:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("the process of an engine ended")
+            raise _Ended
         return json.loads(line)
 
     def close(self) -> None:

@@ -1,0 +1,172 @@
+"""The runtime of threads: results, budget, concurrency, and what comes and goes.
+
+Everything runs in processes of their own, since a process has one budget of cores for good.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tilework.kinds.cpu.llvm.assembler import emit_assembly
+from tilework.kinds.cpu.llvm.pool import SYMBOLS, plainest_target, pool_object, pool_text
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads of Linux")
+
+BEGIN = """
+    import gc, os, threading
+    import numpy as np
+    import tilework as tw
+
+    def helpers(others=1):
+        return len(os.listdir("/proc/self/task")) - others
+
+    def made(threads=4, name="mlp", batch=64):
+        return tw.compile(tw.zoo.get(name, batch=batch), f"llvm -num-cores={threads}")
+
+    def given(module):
+        value = module.inputs["data"]
+        return np.random.default_rng(0).standard_normal(value.shape).astype("float32")
+"""
+
+
+def run(script, cores=4, beside=0):
+    """Lines that a script prints in a process that may use so many cores."""
+    text = textwrap.dedent(BEGIN) + textwrap.dedent(script)
+    variables = {**os.environ, "TILEWORK_CORES": str(cores), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "error", "-c", text]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables)
+        for _ in range(1 + beside)
+    ]
+    outs = [process.communicate(timeout=120)[0] for process in started]
+    assert [process.returncode for process in started] == [0] * len(started)
+    assert len(set(outs)) == 1
+    return outs[0].split("\n")
+
+
+@linux
+@pytest.mark.parametrize("cores", [1, 7])
+def test_any_number_of_threads_computes_the_same_bits(cores):
+    out = run(
+        """
+        module = made(8)
+        x = given(module)
+        module.set_threads(1)
+        right = module.run(x)[0]
+        for threads in (2, 3, 8):
+            module.set_threads(threads)
+            print(all(np.array_equal(module.run(x)[0], right) for _ in range(50)))
+        print(helpers())
+        """,
+        cores,
+    )
+    assert out[:4] == ["True"] * 3 + [str(cores - 1)]  # never more than there are cores
+
+
+@linux
+def test_runs_at_once_share_the_cores():
+    """Six callers on four cores: nobody waits for ever, and there are never more helpers."""
+    out = run("""
+        modules = [made(4), made(4, batch=32), made(4, batch=8)]
+        expected = [m.run(given(m))[0] for m in modules]
+        found = []
+
+        def work(k):
+            m, right = modules[k % 3], expected[k % 3]
+            call = m.bind()
+            call.inputs["data"][...] = given(m)
+            found.append(all(np.array_equal(call()[0], right) for _ in range(100)))
+
+        callers = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+        for c in callers: c.start()
+        for c in callers: c.join()
+        comm = [open(f"/proc/self/task/{t}/comm").read() for t in os.listdir("/proc/self/task")]
+        print(found, comm.count("tilework\\n"))
+    """)
+    assert out[0] == f"{[True] * 6} 3"
+
+
+@linux
+def test_ten_processes_at_once():
+    out = run(
+        """
+        module = made(2)
+        x, right = given(module), None
+        for _ in range(100):
+            found = module.run(x)[0]
+            assert right is None or np.array_equal(found, right)
+            right = found
+        print(right.shape)
+        """,
+        cores=2,
+        beside=9,
+    )
+    assert out[0] == "(64, 10)"
+
+
+@linux
+def test_loads_and_unloads_leave_nothing(tmp_path):
+    """1,000 of them: code, constants, contexts and threads."""
+    path = tmp_path / "net.tw"
+    out = run(f"""
+        made(2, batch=2).save({str(path)!r})
+        x = np.ones((2, *made(2, batch=2).inputs["data"].shape[1:]), np.float32)
+
+        def resident():
+            gc.collect()
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+        def maps():
+            with open("/proc/self/maps") as file:
+                return len(file.readlines())
+
+        def load():
+            module = tw.load_module({str(path)!r})
+            module.run(x)
+            module.bind()()
+
+        for _ in range(100):
+            load()
+        gc.collect()
+        before, held = resident(), maps()
+        for _ in range(1000):
+            load()
+        print(resident() - before < 8, maps() - held < 20, helpers())
+    """)
+    assert out[0] == "True True 1"
+
+
+@linux
+def test_a_stopped_pool_starts_again():
+    out = run("""
+        from ctypes import CFUNCTYPE
+        from tilework.kinds.cpu.team import load_team
+
+        module = made(4)
+        x = given(module)
+        right = module.run(x)[0]
+        stop = CFUNCTYPE(None)(load_team()["tw_pool_stop"])
+        stop(), stop()
+        print(helpers())
+        print(np.array_equal(module.run(x)[0], right), helpers())
+    """)
+    assert out[:2] == ["0", "True 3"]
+
+
+@pytest.mark.parametrize("platform", ["linux x86_64", "linux aarch64"])
+def test_every_machine_of_a_platform_can_run_the_object(platform):
+    target = plainest_target(platform)
+    assert pool_object(target)[:4] == b"\x7fELF"
+    text = emit_assembly(pool_text(platform), target)
+    assert all(f"\n{symbol}:" in text for symbol in SYMBOLS)
+
+
+def test_other_systems_run_regions_on_their_caller():
+    assert "@pthread_create" not in pool_text("darwin aarch64")
+    assert all(f"@{symbol}(" in pool_text("win32 x86_64") for symbol in SYMBOLS)
