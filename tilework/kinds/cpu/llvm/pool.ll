@@ -634,7 +634,10 @@ choose:
   %cap.most = call i64 @llvm.umin.i64(i64 %cap.twice, i64 1024)
   %cap = select i1 %stayed, i64 %cap.most, i64 $SOONEST
   store i64 %cap, ptr %cap.at
-  %runs.most = call i64 @llvm.umin.i64(i64 %runs.wanted, i64 %cap)
+  %in.time = udiv i64 $RECHECK, %best.some
+  %cap.time = select i1 %to.alone, i64 %in.time, i64 %cap
+  %cap.both = call i64 @llvm.umin.i64(i64 %cap, i64 %cap.time)
+  %runs.most = call i64 @llvm.umin.i64(i64 %runs.wanted, i64 %cap.both)
   %runs.next = call i64 @llvm.smax.i64(i64 %runs.most, i64 $SOONEST)
   store i64 %runs.next, ptr %left.at
   store i64 %best, ptr %chosen.at

@@ -68,6 +68,10 @@ _SOONEST = 24
 _PATIENCE = 200 * _TRIAL
 """Runs between two trials, for a loss of all of the faster way's time by each run of a trial."""
 
+_RECHECK = 4_000_000_000
+"""Ticks after which a network that runs alone tries its threads again, if `_SOONEST` runs are
+over: a second or two. Who kept the cores busy may be gone."""
+
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _PAUSE = {
     "x86_64": ("llvm.x86.sse2.pause()", "llvm.x86.sse2.pause()"),
@@ -116,6 +120,7 @@ def pool_text(platform: str) -> str:
         .replace("$TRIAL", str(_TRIAL))
         .replace("$SOONEST", str(_SOONEST))
         .replace("$PATIENCE", str(_PATIENCE))
+        .replace("$RECHECK", str(_RECHECK))
         .replace("$BYTES", str(_WORKERS + MOST_HELPERS * _WORKER))
         .replace("$WORKERS", str(_WORKERS))
         .replace("$WORKER", str(_WORKER))
