@@ -11,7 +11,8 @@ import os
 import re
 import sys
 import tempfile
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,19 @@ PIPELINE = ("cli", "flows", "storage", "tasks")
 BLOCKED = ("prefect", "pandas", "pyarrow")
 
 
-class _Block(MetaPathFinder):
+class _Block(MetaPathFinder, Loader):
+    """Refuses imports. Who only asks where such a module is, as PyTorch does, gets an answer."""
+
     def find_spec(self, fullname, path=None, target=None):
-        if fullname.partition(".")[0] in BLOCKED:
-            raise ModuleNotFoundError(f"{fullname} is blocked: the engine runs without it")
-        return None
+        return ModuleSpec(fullname, self) if fullname.partition(".")[0] in BLOCKED else None
+
+    def create_module(self, spec):
+        raise ModuleNotFoundError(
+            f"{spec.name} is blocked: the engine runs without it", name=spec.name
+        )
+
+    def exec_module(self, module):
+        """Never called: there is no module."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
