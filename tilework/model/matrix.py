@@ -65,7 +65,7 @@ def training_set(
     Returns:
         None if nothing was observed.
     """
-    quota = _quota([len(task) for task in tasks.values()], most)
+    quota = even_quota([len(task) for task in tasks.values()], most)
     parts: list[tuple[Group, float, list[Programs]]] = []
     for group in sorted(tasks):
         task = tasks[group]
@@ -98,12 +98,12 @@ def _drafted_best(found: Sequence[Programs]) -> float:
     return float(2.0 ** min(float(p.columns[:, :, -2].min()) for p in found))
 
 
-def _quota(sizes: Iterable[int], room: int) -> int:
-    """Largest number of records per task such that all of them fit into the room."""
-    counts = sorted(sizes)
-    for position, count in enumerate(counts):
-        share = room // (len(counts) - position)
+def even_quota(counts: Iterable[int], room: int) -> int:
+    """Largest share of each such that all together, none larger than it is, fit into ``room``."""
+    ordered = sorted(counts)
+    for position, count in enumerate(ordered):
+        share = room // (len(ordered) - position)
         if count > share:
             return max(1, share)
         room -= count
-    return counts[-1] if counts else 1
+    return ordered[-1] if ordered else 1

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tilework.errors import ScheduleError, TileworkError
 from tilework.model import Batch, Observation
 from tilework.model.draft import draft_of
+from tilework.model.matrix import even_quota
 from tilework.record import History, WorkloadLog
 from tilework.search.protocol import Task
 from tilework.space import SearchSpace, space_of
@@ -200,17 +201,6 @@ def _observations(one: _Found, flops: float, space: SearchSpace) -> tuple[Observ
         batch = Batch(trials.workload_key, flops, sketch, rows, draft, device=one.device)
         out.append(Observation(batch, one.latency_s[here], one.where[here]))
     return tuple(out)
-
-
-def even_quota(counts: Sequence[int], room: int) -> int:
-    """Largest share of each such that all together, none larger than it is, fit into ``room``."""
-    ordered = sorted(counts)
-    for position, count in enumerate(ordered):
-        share = room // (len(ordered) - position)
-        if count > share:
-            return max(1, share)
-        room -= count
-    return ordered[-1] if ordered else 1
 
 
 def choose(latency_s: NDArray[np.float64], count: int) -> NDArray[np.intp]:
