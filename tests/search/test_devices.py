@@ -316,3 +316,16 @@ def test_goals_are_absolute_and_may_be_raised():
     _drive(session, FakeMeasurer())
     assert session.budget.trials == 48
     assert Goal.of(_options(seconds=None)).beyond(5, 1.0) == Goal(101, None)
+
+
+def test_what_guides_hold_is_tried_and_is_no_measurement():
+    task = TASKS[0]
+    one = Measured(Candidate(0, (1,) * 8, 0.5, "draft"), Status.ok, latency_s=1e-9)
+    for device in (HERE, OTHER):
+        guides = MemoryHistory(to_records(task, [one], run_id="r", round=0, device=device))
+        policy = SketchPolicy(task, space=space_of(task), device=HERE, guides=guides)
+        alone = SketchPolicy(task, space=space_of(task), device=HERE)
+        program = (0, (1,) * 8)
+        assert program in {(c.sketch_id, c.row) for c in policy.propose(MemoryHistory(), 8)}
+        assert program not in {(c.sketch_id, c.row) for c in alone.propose(MemoryHistory(), 8)}
+        assert len(policy.known(MemoryHistory())) == 0
