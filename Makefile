@@ -1,5 +1,6 @@
 # The two commands a newcomer types: `make tune` and `make test`.
-# Each target's environment is keyed on pyproject.toml, so that a second call starts at once.
+# Each target's environment is keyed on pyproject.toml and on its extras, so that a second call
+# starts at once.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,53 +9,67 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 JOBS ?= 2
 # extras of the test environment; dev,torch also exports from PyTorch
 EXTRAS ?= dev
+comma := ,
+INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
 NETWORK ?= resnet-18
 EFFORT ?= draft
 
-.PHONY: help tune test test-engine test-pipeline test-cuda test-gpu lint format clean
+.PHONY: help tune test test-engine test-pipeline test-extras test-cuda test-gpu lint format docs clean
 
 help:
 	@echo "make tune    install, then tune $(NETWORK) for this CPU at effort '$(EFFORT)' (NETWORK=, EFFORT=)"
 	@echo "make test    install with the development extras, then run the whole test suite"
+	@echo "make test-extras EXTRAS=dev,torch,cuda13,clib    what needs PyTorch, NVRTC, a linker"
 	@echo "make test-cuda, make test-gpu    long tests of CUDA code without a device; tests on one"
 	@echo "make lint    ruff, mypy and the import contracts"
 	@echo "make format  let ruff rewrite the sources"
+	@echo "make docs    the documentation as a site, in build/site"
 
 tune: $(VENV)/.installed
 	$(BIN)/tilework tune $(NETWORK) --effort $(EFFORT)
 
 test: test-engine test-pipeline
 
-# The engine's tests run as on a machine that has neither Prefect nor pandas nor pyarrow; those that
-# measure time have it for themselves.
-TIMING := tests/measure
-test-engine: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -q -n $(JOBS) --engine-only --ignore=$(TIMING) tests
-	$(BIN)/python -m pytest -q --engine-only $(TIMING)
+# The engine's tests run as on a machine that has neither Prefect nor pandas nor pyarrow. A worker that
+# has nothing left takes tests of the other one.
+test-engine: $(INSTALLED)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --engine-only tests
 
-test-pipeline: $(VENV)/.installed-dev
+test-pipeline: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --pipeline-only tests
 
+# What is skipped without PyTorch, NVRTC, or a linker for AArch64
+EXTRA := -m "extras and not gpu and not cuda_full"
+test-extras: $(INSTALLED)
+	$(BIN)/python -m pytest -q -n $(JOBS) --engine-only $(EXTRA) \
+		tests/conformance tests/kinds/cuda tests/library/test_aarch64.py tests/torch
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --pipeline-only $(EXTRA) tests
+
 # CUDA code at length, without a device; and on one
-test-cuda: $(VENV)/.installed-dev
+test-cuda: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "cuda_full and not gpu" tests
 
-test-gpu: $(VENV)/.installed-dev
+test-gpu: $(INSTALLED)
 	$(BIN)/python -m pytest -q -m gpu tests
 
-lint: $(VENV)/.installed-dev
+lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.installed-dev
+format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# warnings are errors: a link that leads nowhere is one
+docs: $(VENV)/.installed-docs
+	@$(BIN)/python docs/site.py build/pages
+	@$(BIN)/zensical build --strict --clean
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tilework needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -65,7 +80,12 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@$(PIP) install -e .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	@echo "installing Tilework and its development extras into $(VENV) (a minute or two, once)"
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	@echo "installing Tilework with the extras $(EXTRAS) into $(VENV) (a minute or two, once)"
 	@$(PIP) install -e '.[$(EXTRAS)]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	@echo "installing Tilework and the site's generator into $(VENV) (a minute or two, once)"
+	@$(PIP) install -e '.[docs]'
 	@touch $@ $(VENV)/.installed

@@ -1,12 +1,15 @@
 """Three weeks of schedules in seven minutes, on a real Prefect server, with faults; nobody helps.
 
-    python benchmarks/three_weeks.py [--days 21] [--day 20] [--folder DIR]
+    python benchmarks/three_weeks.py [--days 21] [--day 20] [--calm] [--folder DIR]
 
-A day takes 20 s. Every third night a small network is tuned a little further, twice a day the
-canary looks, and every day the store is looked after: the real flows, deployed to a real server,
-run by a real worker, with the automations that come with Tilework (a silence of 70 s instead of
-200). What an operating system's supervisor does, starting a server or a worker again, this program
-does. The faults, each on its day:
+A day takes 20 s. Each night one of three small networks, whose records are in two stores, is tuned
+a little further, twice a day the canary looks, and every day the stores are looked after: the real
+flows, deployed to a real server, run by a real worker, with the automations that come with
+Tilework (a silence of 70 s instead of 200). Each store has a release, which waits for changed
+bests as in `prefect.yaml`, and one `retrain` waits for stores that grow; nothing else starts
+these, so that in the end each event must have started what it names, and nothing more. What an
+operating system's supervisor does, starting a server or a worker again, this program does. The
+faults, each on its day of three weeks (of fewer `--days`, as much earlier; with `--calm`, none):
 
     day 4    a file of the store is cut in half
     day 4.5  the machine is slower by half, till day 9: calibration loop and kernels
@@ -43,6 +46,7 @@ from _weeks import History, Machine, Story
 from prefect import flow
 
 from flows.canary import watched
+from flows.events import BEST_CHANGED, STORE_GROWN
 from flows.upkeep_settings import CanarySettings
 from tasks.canary.drift import LEARN
 from tasks.canary.report import CanaryReport
@@ -52,6 +56,7 @@ from tilework.target import Target
 TARGET = "llvm -mcpu=native -num-cores=1"
 SILENCE_S = 70
 LEAD_S = 310
+DAYS = 21
 
 
 @dataclass(frozen=True)
@@ -130,41 +135,109 @@ def canary(settings: CanarySettings, world: str) -> CanaryReport:
     return watched(settings, plan, open_measurer)
 
 
-def deployments(folder: Path, began: float, day_s: float) -> list[dict[str, Any]]:
-    """What runs when; as in `prefect.yaml`, with days that are short."""
-    store = str(folder / "records")
+def networks(folder: Path) -> dict[str, list[str]]:
+    """Networks by store, in the order of nights: a built-in one, and two that are made here."""
+    made = [str(small_network(folder / f"{name}.onnx", size))
+            for name, size in (("narrow", 24), ("wide", 96))]  # fmt: skip
+    return {"records": ["mlp", made[0]], "more": [made[1]]}
 
-    def one(
-        name: str, entrypoint: str, queue: str, hour: float, every: float = 1, **parameters: Any
-    ) -> dict[str, Any]:
-        first = datetime.fromtimestamp(began + hour / 24 * day_s, UTC)
+
+def small_network(path: Path, size: int) -> Path:
+    """Write two dense layers of so many neurons as an ONNX file."""
+    import numpy as np
+    import onnx
+    from onnx import helper, numpy_helper
+
+    random = np.random.default_rng(size)
+    shapes = {"first": (64, size), "second": (size, 10)}
+    weights = [
+        numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["hidden"]),
+        helper.make_node("Relu", ["hidden"], ["cut"]),
+        helper.make_node("MatMul", ["cut", "second"], ["y"]),
+    ]
+    ends = [
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, count])]
+        for name, count in (("x", 64), ("y", 10))
+    ]
+    graph = helper.make_graph(nodes, path.stem, *ends, initializer=weights)
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def tunings(folder: Path) -> list[dict[str, Any]]:
+    """Settings of the tuning runs, one for each network."""
+    return [
+        {
+            "network": network, "target": TARGET, "effort": "draft", "trials": 8, "extend": True,
+            "store": str(folder / store), "output": str(folder / f"{Path(network).stem}.tw"),
+        }
+        for store, found in networks(folder).items() for network in found
+    ]  # fmt: skip
+
+
+def deployments(folder: Path, began: float, day_s: float) -> list[dict[str, Any]]:
+    """What runs when; as in `prefect.yaml`, with days that are short and two stores."""
+    named = ("store", "network", "target")
+    handed = {
+        name: {"__prefect_kind": "jinja", "template": f"{{{{ event.payload.{name} }}}}"}
+        for name in named
+    }
+
+    def one(name: str, entrypoint: str, queue: str, **parameters: Any) -> dict[str, Any]:
         return {
             "name": name,
             "entrypoint": entrypoint,
             "tags": ["tilework"],
             "work_pool": {"name": "tilework", "work_queue_name": queue},
-            "schedules": [
-                {"interval": every * day_s, "anchor_date": first.isoformat(), "active": True}
-            ],
             "parameters": parameters,
         }
 
-    tuning = {
-        "network": "mlp", "target": TARGET, "effort": "draft", "trials": 8, "extend": True,
-        "store": store, "output": str(folder / "mlp.tw"),
-    }  # fmt: skip
-    watching = {"target": TARGET, "store": store, "seconds": 0.5, "trials": 8, "host": "machine"}
-    return [
-        one("nightly", "flows.tune_network:tune_network", "measure", 2, 3, settings=tuning),
-        one(
-            "hourly", "benchmarks/three_weeks.py:canary", "watch", 10, 0.5, settings=watching,
-            world=str(folder / "world.json"),
-        ),
-        one(
-            "daily", "flows.maintain_store:maintain_store", "upkeep", 20,
-            settings={"store": store, "repair": True},
-        ),
+    def at(hour: float, every: float, deployment: dict[str, Any]) -> dict[str, Any]:
+        first = datetime.fromtimestamp(began + hour / 24 * day_s, UTC).isoformat()
+        timed = {"interval": every * day_s, "anchor_date": first, "active": True}
+        return {**deployment, "schedules": [timed]}
+
+    def after(event: str, deployment: dict[str, Any]) -> dict[str, Any]:
+        trigger = {
+            "type": "event", "name": deployment["name"], "enabled": True, "expect": [event],
+            "posture": "Reactive", "threshold": 1, "within": 0, "parameters": {"event": handed},
+        }  # fmt: skip
+        return {**deployment, "triggers": [trigger]}
+
+    stores = {name: str(folder / name) for name in networks(folder)}
+    nights = [
+        at(2 + 24 * night, 3, one(f"nightly-{Path(tuning['network']).stem}",
+           "flows.tune_network:tune_network", "measure", settings=tuning))
+        for night, tuning in enumerate(tunings(folder))
     ]  # fmt: skip
+    watching = {
+        "target": TARGET, "store": stores["records"], "seconds": 0.5, "trials": 8,
+        "host": "machine",
+    }  # fmt: skip
+    canary = one(
+        "hourly", "benchmarks/three_weeks.py:canary", "watch", settings=watching,
+        world=str(folder / "world.json"),
+    )  # fmt: skip
+    upkeep = [
+        at(20 + number, 1, one(f"daily-{name}", "flows.maintain_store:maintain_store", "upkeep",
+           settings={"store": store, "repair": True}))
+        for number, (name, store) in enumerate(stores.items())
+    ]  # fmt: skip
+    releases = [
+        after(BEST_CHANGED, one(f"release-{name}", "flows.compile_release:compile_release",
+              "measure", settings={
+                  "networks": [{"network": one, "target": TARGET} for one in found],
+                  "store": stores[name], "folder": str(folder / f"release-{name}")}))
+        for name, found in networks(folder).items()
+    ]  # fmt: skip
+    learning = one("learning", "flows.retrain:retrain", "upkeep",
+                   settings={"stores": [stores["records"]]})  # fmt: skip
+    return [*nights, at(10, 0.5, canary), *upkeep, *releases, after(STORE_GROWN, learning)]
 
 
 def cut_a_file(folder: Path) -> str:
@@ -174,7 +247,7 @@ def cut_a_file(folder: Path) -> str:
     return path.name
 
 
-def faults(machine: Machine, world: Path, story: Story) -> dict[float, Any]:
+def faults(machine: Machine, world: Path, story: Story, days: float) -> dict[float, Any]:
     """What goes wrong, by day."""
 
     def becomes(**changes: float) -> None:
@@ -206,17 +279,19 @@ def faults(machine: Machine, world: Path, story: Story) -> dict[float, Any]:
         machine.start_server()
         story.tell("the supervisor has started the server again")
 
-    return {
+    found = {
         4: cut, 4.5: slow_machine, 9: usual_machine, 9.1: kill_worker, 13: slow_kernels,
         18: kill_server,
     }  # fmt: skip
+    return {day * min(1.0, days / DAYS): fault for day, fault in found.items()}
 
 
 def main() -> int:
     """Run; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--days", type=float, default=21)
+    parser.add_argument("--days", type=float, default=DAYS)
     parser.add_argument("--day", type=float, default=20, help="seconds that a day takes")
+    parser.add_argument("--calm", action="store_true", help="nothing goes wrong")
     parser.add_argument("--folder", type=Path, help="kept afterwards; default: a temporary one")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
@@ -232,22 +307,25 @@ def main() -> int:
         story.begin(began, options.day)
         there = deployments(machine.folder, began, options.day)
         machine.deploy(there)
-        machine.tune_once(there[0]["parameters"]["settings"])
+        for tuning in tunings(machine.folder):
+            machine.tune_once(tuning)
         World(began, options.day).write(world)
-        machine.watch_once(there[1]["parameters"]["settings"], LEARN)
-        story.tell("the schedules are made, the network was tuned once, the canary has learnt")
+        watching = next(one for one in there if one["name"] == "hourly")
+        machine.watch_once(watching["parameters"]["settings"], LEARN)
+        story.tell("the schedules are made, the networks were tuned once, the canary has learnt")
         time.sleep(max(0.0, began - time.time()))
         machine.forget_before(began)
         machine.start_worker()
         story.tell("the worker begins")
-        coming = sorted(faults(machine, world, story).items())
+        ahead = {} if options.calm else faults(machine, world, story, options.days)
+        coming = sorted(ahead.items())
         while World.read(world).day < options.days:
             if coming and World.read(world).day >= coming[0][0]:
                 coming.pop(0)[1]()
             time.sleep(0.2)
         story.tell("schedules are paused; what runs may end")
         machine.pause_and_settle()
-        history = History(machine, story)
+        history = History(machine, story, options.calm)
         return history.report()
     finally:
         machine.stop()

@@ -45,6 +45,7 @@ class AutomationsFile(BaseModel):
 
     pool: str = Field(description="The work pool of all deployments")
     queues: dict[str, int] = Field({}, description="How many runs at a time each queue allows")
+    variables: dict[str, str] = Field({}, description="Variables, and what they are at first")
     ours: dict[str, Any] = Field({}, description="What runs of ours are told by; for `*ours`")
     automations: tuple[dict[str, Any], ...] = ()
 
@@ -53,7 +54,7 @@ class AutomationsFile(BaseModel):
 class Applied:
     """What became of one queue or automation."""
 
-    kind: Literal["pool", "queue", "automation"]
+    kind: Literal["pool", "queue", "variable", "automation"]
     name: str
     change: Change
 
@@ -114,7 +115,7 @@ def with_alerts(automations: AutomationsFile, block_id: str = "") -> tuple[Autom
 def apply_automations(
     client: SyncPrefectClient, automations: AutomationsFile, notify: str = ""
 ) -> list[Applied]:
-    """Create or update the pool, its queues' limits and all automations.
+    """Create or update the pool, its queues' limits and all automations; make missing variables.
 
     Args:
         client: of the server.
@@ -129,6 +130,7 @@ def apply_automations(
     done = [_apply_pool(client, automations.pool)]
     for name, limit in automations.queues.items():
         done.append(_apply_queue(client, automations.pool, name, limit))
+    done += [_apply_variable(client, name, value) for name, value in automations.variables.items()]
     return [*done, *(_apply_automation(client, one) for one in wanted)]
 
 
@@ -186,6 +188,11 @@ def _first(error: ValidationError) -> str:
     return f"{'.'.join(str(part) for part in what['loc'])}: {what['msg']}"
 
 
+def is_alert(document: Mapping[str, Any]) -> bool:
+    """Whether an automation of a file tells somebody something."""
+    return any(action.get("type") == "alert" for action in document.get("actions", ()))
+
+
 def _action(action: dict[str, Any], block_id: str) -> dict[str, Any]:
     if action.get("type") != "alert":
         return action
@@ -231,6 +238,16 @@ def _apply_queue(client: SyncPrefectClient, pool: str, name: str, limit: int) ->
         return Applied("queue", name, "unchanged")
     client.update_work_queue(queue.id, concurrency_limit=limit)
     return Applied("queue", name, "updated")
+
+
+def _apply_variable(client: SyncPrefectClient, name: str, value: str) -> Applied:
+    """Makes a variable that is missing; what a team has set stays."""
+    from prefect.client.schemas.actions import VariableCreate
+
+    if client.read_variable_by_name(name) is not None:
+        return Applied("variable", name, "unchanged")
+    client.create_variable(VariableCreate(name=name, value=value))
+    return Applied("variable", name, "created")
 
 
 def _apply_automation(client: SyncPrefectClient, wanted: AutomationCore) -> Applied:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from prefect import flow
 
 from flows.canary_page import canary_page
-from flows.shell import PublishedRun, published
+from flows.events import BEST_CHANGED, place_of
+from flows.shell import PublishedRun, nothing_yet, published
 from flows.shell.names import artifact_key, device_words, run_tags, target_words
 from flows.upkeep_settings import CanarySettings
 from tasks.canary.report import CanaryReport, remedy_line
 from tasks.canary.run import CanaryPlan, OpenMeasurer, run_canary
 from tasks.stores import open_store
 
+NOTHING = "nothing to watch yet"
 MACHINE_EVENT = "tilework.canary.machine"
 """The calibration loop has become slower; see `flows/automations.yaml`."""
 KERNELS_EVENT = "tilework.canary.kernels"
 """Kernels have become slower, and the machine has not."""
-BEST_EVENT = "tilework.best.changed"
-"""What was compiled before is stale: compile-release compiles it again."""
 
 
 @flow(name="canary", flow_run_name="canary", persist_result=False, validate_parameters=True)
@@ -43,9 +43,10 @@ def watched(
     """
     with published() as run:
         target = settings.resolved_target()
-        run.describe(
-            f"canary · {target_words(target)} · {device_words(target)}", run_tags((), target)
-        )
+        name = f"canary · {target_words(target)} · {device_words(target)}"
+        run.describe(name, run_tags((), target))
+        if nothing_yet(run, name, [settings.store], NOTHING):
+            return CanaryReport("", "", str(target), skipped=NOTHING)
         store = open_store(settings.store, must_exist=True)
         report = run_canary(target, store, plan or settings.plan(), run.info, open_measurer)
         tell(run, report, settings.store)
@@ -70,7 +71,7 @@ def tell(run: PublishedRun, report: CanaryReport, store: str) -> None:
     for remedy in report.remedies:
         run.warning(remedy_line(remedy))
     if any(remedy.other for remedy in report.remedies):
-        run.event(BEST_EVENT, resource, {"target": report.target, "store": store})
+        run.event(BEST_CHANGED, resource, {"target": report.target, "store": place_of(store)})
     (run.info if report.healthy else run.warning)(report.verdict)
     if report.watch is not None:
         run.page(artifact_key("canary", report.device_id), canary_page(report))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from prefect import flow
 
+from flows.events import Event
 from flows.release_pipeline import ReleaseFailed, ReleaseReport, release_pipeline
 from flows.reporting import current_reporter, reporting
-from flows.shell import PublishedRun, published
+from flows.shell import PublishedRun, nothing_yet, published
 from flows.shell.here import run_here
 from flows.shell.names import artifact_key
 from flows.shell.reporter import RunReporter
@@ -21,10 +22,12 @@ from flows.zoo_stages import PREFECT
     persist_result=False,
     validate_parameters=True,
 )
-def compile_release(settings: ReleaseSettings) -> ReleaseReport:
+def compile_release(settings: ReleaseSettings, event: Event | None = None) -> ReleaseReport:
     """Compile, check, compare and keep the networks whose best records have changed.
 
-    Where nothing has changed, nothing is done, so that it may be started at every event.
+    Where nothing has changed, nothing is done, so that it may be started at every event. Of an
+    event only what is this release's is made: of its store, and those of its networks that the
+    event names.
 
     Raises:
         ReleaseFailed: some networks could not be made, or were refused; the run is Failed, the
@@ -35,6 +38,11 @@ def compile_release(settings: ReleaseSettings) -> ReleaseReport:
         title = Title("compile", settings)
         run.describe(title.name, title.tags)
         key = artifact_key("compile-release", title.words)
+        if line := settings.not_about(event):
+            return _nothing(run, title, settings, line)
+        if nothing_yet(run, title.name, [settings.store], "nothing to compile yet"):
+            return ReleaseReport(settings.store, settings.folder, ())
+        settings = settings.about(event)
         reporter = RunReporter(run, key, title.words, inner)
         try:
             with reporting(reporter):
@@ -47,6 +55,14 @@ def compile_release(settings: ReleaseSettings) -> ReleaseReport:
             raise
         _publish(run, reporter, title, report)
     return report
+
+
+def _nothing(
+    run: PublishedRun, title: Title, settings: ReleaseSettings, line: str
+) -> ReleaseReport:
+    run.info(f"nothing to do: {line}")
+    run.describe(f"{title.name} · nothing to do")
+    return ReleaseReport(settings.store, settings.folder, ())
 
 
 def _publish(

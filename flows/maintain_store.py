@@ -6,17 +6,13 @@ from pathlib import PurePosixPath
 
 from prefect import flow
 
-from flows.shell import PublishedRun, published
+from flows.events import NEW_TARGET, STORE_GROWN, place_of
+from flows.shell import PublishedRun, nothing_yet, published
 from flows.shell.names import artifact_key
 from flows.upkeep_settings import MaintainSettings
 from tasks.learning.growth import ENOUGH, look_for_growth
 from tasks.upkeep import Upkeep, look_after
 from tilework.errors import RunFailed
-
-GROWN_EVENT = "tilework.store.grown"
-"""A store has grown by a fifth since its last model, or has none: `retrain` follows."""
-NEW_TARGET_EVENT = "tilework.store.new-target"
-"""There are records of a target that the last model has not seen: `evaluate-transfer` follows."""
 
 
 @flow(
@@ -31,7 +27,10 @@ def maintain_store(settings: MaintainSettings) -> Upkeep:
     Raises:
         RunFailed: something is wrong that nobody but a person can mend.
     """
-    with published(f"maintain {settings.store}") as run:
+    name = f"maintain {settings.store}"
+    with published(name) as run:
+        if nothing_yet(run, name, [settings.store], "nothing to look after yet"):
+            return Upkeep(settings.store, skipped="nothing to look after yet")
         done = look_after(settings.store, settings.repair, run.info)
         _tell(run, done)
         if not done.skipped:
@@ -53,6 +52,7 @@ def _tell(run: PublishedRun, done: Upkeep) -> None:
 
 def _tell_of_growth(run: PublishedRun, store: str) -> None:
     """Emit what starts `retrain` and `evaluate-transfer`: much is new, or a target is."""
+    where = place_of(store)
     for found in look_for_growth(store, run.info):
         resource = {
             "prefect.resource.id": f"tilework.model.{found.kind}",
@@ -60,11 +60,11 @@ def _tell_of_growth(run: PublishedRun, store: str) -> None:
         }
         if found.share >= ENOUGH:
             run.info(f"worth learning from: {found.text}")
-            run.event(GROWN_EVENT, resource, {"store": store, "message": found.text})
+            run.event(STORE_GROWN, resource, {"store": where, "message": found.text})
         elif found.new_targets:
             names = ", ".join(found.new_targets)
             run.info(f"new since {found.name}: {names}")
-            run.event(NEW_TARGET_EVENT, resource, {"store": store, "message": names})
+            run.event(NEW_TARGET, resource, {"store": where, "message": names})
 
 
 def _page(done: Upkeep) -> str:

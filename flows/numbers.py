@@ -10,8 +10,8 @@ from datetime import datetime
 from tilework.latency import digits, latency, milliseconds, show_ms, unit_of
 
 __all__ = [
-    "change", "digits", "gflops", "latency", "milliseconds", "number", "operations", "percent",
-    "plural", "show_ms", "size", "speed", "unit_of", "when",
+    "change", "digits", "duration", "gflops", "latency", "milliseconds", "number", "operations",
+    "percent", "plural", "show_ms", "size", "speed", "unit_of", "when",
 ]  # fmt: skip
 
 
@@ -72,6 +72,15 @@ def size(nbytes: float) -> str:
 def when(moment: datetime) -> str:
     """A time of day to the minute, in this machine's zone."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"
+
+
+def duration(seconds: float) -> str:
+    """A time that is only estimated, such as ``0.6 s``, ``52 s`` or ``13 min``."""
+    if seconds < 9.5:
+        return f"{seconds:.1f} s"
+    if seconds < 89.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"
 
 
 def plural(count: int) -> str:

@@ -15,20 +15,22 @@ from tasks.patience import patiently
 from tasks.report import Finished, TuneReport
 from tasks.run import SearchPlan, conclude
 from tasks.stages import PLAIN, Stages
-from tasks.stores import open_store, unused
-from tilework.errors import RunFailed
+from tasks.stores import open_store, other_uses
+from tilework.errors import NetworkError, RunFailed
 from tilework.target.identity import identity_of
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from flows.settings import TuneSettings
+    from storage import RecordStore
     from tasks.network import Extracted
     from tasks.report import CheckResult, Progress, Standing
     from tasks.run import TuningRun
     from tilework.record import History, Record
     from tilework.target import Target
+    from tilework.task import SearchTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,10 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     check_place(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
     found = stages.extract(spec, target)
+    if found.left:
+        reporter.note(found.left)
+        if not found.tasks:
+            raise NetworkError(f"{settings.network}: there is nothing to tune; {found.left}")
     measuring = settings.measurer()  # which refuses a machine that is not this one
     patiently(store.check_writable, reporter.warn)  # what was refused so far leaves no store
     device = identity_of(target)
@@ -87,8 +93,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     with hold_device(device, f"tune {spec.label}", tell=reporter.note):
         with measuring as measurer:
             run = stages.prepare(plan, store, measurer, reporter.warn)
-            for line in patiently(lambda: unused(store, found.tasks), reporter.warn):
-                reporter.warn(line)
+            tell_of_rows(store, found.tasks)
             stopped = search(run, stages)
             progress = run.progress()  # now: what follows is no search
         stages.distill(run)
@@ -102,6 +107,18 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     if finished.failed:
         raise TuneFailed(tuned)
     return tuned
+
+
+def tell_of_rows(store: RecordStore, tasks: Sequence[SearchTask]) -> None:
+    """Note what rows of other targets serve for, and warn of what cannot be used.
+
+    Ask it after the tasks' records were read.
+    """
+    reporter = current_reporter()
+    for line in patiently(lambda: other_uses(store, tasks), reporter.warn):
+        reporter.note(line)
+    for line in patiently(lambda: store.problems, reporter.warn):
+        reporter.warn(line)
 
 
 def search(run: TuningRun, stages: Stages = PLAIN) -> str:
@@ -196,6 +213,7 @@ def _tuned(
         gap=finished.gap,
         weights={task.workload_key: float(weight) for task, weight in weights},
         model=run.start.text,
+        left=found.left,
     )
     return Tuned(report, records)
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.pipeline import finish
+from flows.pipeline import finish, tell_of_rows
 from flows.reporting import current_reporter
 from storage.packages import knowledge
 from tasks.device_lock import hold_device
@@ -16,7 +16,7 @@ from tasks.network import spec_fingerprint
 from tasks.patience import patiently
 from tasks.release import Entry, Made, Manifest, Outcome, failure, sha256_of
 from tasks.stages import PLAIN, Stages
-from tasks.stores import open_store, unused
+from tasks.stores import open_store
 from tilework.errors import NetworkError, RunFailed, StoreError, TileworkError
 from tilework.target.identity import device_here
 from tilework.target.runs import caveat
@@ -167,8 +167,7 @@ class _Maker:
         reporter.stage(f"{about.network} for {target}: {about.reason}")
         found = self._stages.extract(member.spec(), target)
         if self._known.store is not None:
-            for line in unused(self._known.store, found.tasks):
-                reporter.warn(line)
+            tell_of_rows(self._known.store, found.tasks)
         keys = [task.workload_key for task in found.tasks]
         # looked up before it is compiled: what is measured meanwhile has changed the next time
         made = self._made(found.fingerprint, target, keys)

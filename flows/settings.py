@@ -90,6 +90,7 @@ class TuneSettings(BaseModel):
     precision: Precision = Field("f32", description="Weights and values between kernels")
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
     block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
+    strict: bool = Field(False, description="Refuse what ONNX Runtime would have to run")
     output: str = Field("", description="File for the compiled module; empty: not kept")
     model: str = Field(
         "champion",
@@ -117,7 +118,13 @@ class TuneSettings(BaseModel):
 
         sparse = parse_sparse(self.sparse, self.block)
         return NetworkSpec(
-            self.network, self.batch, self.layout, self.precision, self.shapes, sparse
+            self.network,
+            self.batch,
+            self.layout,
+            self.precision,
+            self.shapes,
+            sparse,
+            self.strict,
         )
 
     def tuning_options(self) -> TuningOptions:

@@ -81,6 +81,17 @@ def total_text(progress: Progress) -> str:
     return text
 
 
+def disturbed_text(progress: Progress) -> str:
+    """Which finals were far off from their tasks' own records, and what that means; or nothing."""
+    if not progress.disturbed:
+        return ""
+    tasks = ", ".join(f"task {index} {ratio:.1f}x" for index, ratio in progress.disturbed)
+    return (
+        f"; far from their own earlier records ({tasks}): something else ran beside them, "
+        "and sums of latencies are off by as much"
+    )
+
+
 def drift_text(drift: float) -> str:
     """A word on the machine's speed, if its calibration is noticeably off; else nothing."""
     from tilework.measure.drift import LIMIT

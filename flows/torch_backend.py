@@ -81,7 +81,7 @@ def compile_network(net: Network, settings: Settings) -> Module:
 def _place(net: Network, settings: Settings) -> tuple[ModuleCache | None, str]:
     """Where the compiled network is kept, and under which key; None where it is not."""
     from tilework.session import ModuleCache
-    from tilework.session.forms import engine
+    from tilework.session.forms import code_version
     from tilework.session.records import Source
     from tilework.torch.backend import target_of
 
@@ -99,7 +99,7 @@ def _place(net: Network, settings: Settings) -> tuple[ModuleCache | None, str]:
         found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     how = [target_of(settings), settings.precision, str(settings.packages)]
     where = [source.name, json.dumps(folders)]
-    return ModuleCache(), ModuleCache.key("torch", engine(), *how, *where, found.digest())
+    return ModuleCache(), ModuleCache.key("torch", code_version(), *how, *where, found.digest())
 
 
 def _tune(net: Network, settings: Settings, log: RecordLog) -> None:

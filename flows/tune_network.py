@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from prefect import flow
 
 from flows.convergence import convergence, task_curves
+from flows.events import BEST_CHANGED, place_of
 from flows.pipeline import Tuned, TuneFailed, tune_pipeline
 from flows.plots import plot_png
 from flows.reporting import current_reporter, reporting
@@ -91,7 +92,7 @@ def _tell_of_bests(
     faster = [row.desc for row in report.progress.rows if row.latency_ms != was.get(row.id)]
     if faster:
         run.event(
-            "tilework.best.changed",
+            BEST_CHANGED,
             {
                 "prefect.resource.id": f"tilework.best.{artifact_key(*words)}",
                 "prefect.resource.name": " · ".join(words),
@@ -99,7 +100,13 @@ def _tell_of_bests(
                 "tilework.target": report.target,
                 "tilework.store": report.store,
             },
-            {"tasks": faster, "estimated_total_s": report.progress.estimated_total_s},
+            {
+                "network": report.network,
+                "target": report.target,
+                "store": place_of(report.store),
+                "tasks": faster,
+                "estimated_total_s": report.progress.estimated_total_s,
+            },
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
+from flows.events import BEST_CHANGED, place_of
 from flows.reporting import current_reporter, reporting
 from flows.shell import PublishedRun, published
 from flows.shell.here import run_here
@@ -13,9 +14,6 @@ from flows.zoo_pages import Title, verdict, zoo_page
 from flows.zoo_pipeline import ZooFailed, ZooReport, zoo_pipeline
 from flows.zoo_settings import ZooSettings
 from flows.zoo_stages import PREFECT
-
-BEST_EVENT = "tilework.best.changed"
-"""What was compiled before from the store is stale."""
 
 
 @flow(name="tune-zoo", flow_run_name="tune-zoo", persist_result=False, validate_parameters=True)
@@ -60,7 +58,12 @@ def _publish(run: PublishedRun, reporter: RunReporter, title: Title, report: Zoo
                 "tilework.target": search.target,
                 "tilework.store": report.store,
             }
-            run.event(BEST_EVENT, resource, {"changed": search.changed})
+            said = {
+                "store": place_of(report.store),
+                "target": search.target,
+                "changed": search.changed,
+            }
+            run.event(BEST_CHANGED, resource, said)
 
 
 def run_as_flow(settings: ZooSettings) -> ZooReport:

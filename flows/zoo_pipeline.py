@@ -19,7 +19,7 @@ from tasks.patience import patiently
 from tasks.release import Outcome, failure
 from tasks.run import SearchPlan
 from tasks.stages import PLAIN, Stages
-from tasks.stores import open_store, unused
+from tasks.stores import open_store, other_uses
 from tasks.zoo import Lane, Merged, Share, Zoo, merge
 from tilework.errors import RunFailed, StoreError, TargetError, TileworkError
 from tilework.space import space_of
@@ -198,8 +198,10 @@ def _open(
         except TileworkError as error:
             failed[merged.target] = str(error)
             reporter.warn(f"networks for {merged.target} are left out: {error}")
-    lines = [line for run in runs for line in unused(store, run.plan.tasks)]
-    for line in dict.fromkeys(lines):
+    for run in runs:
+        for line in other_uses(store, run.plan.tasks):
+            reporter.note(line)
+    for line in store.problems:
         reporter.warn(line)
     return Zoo(runs, options, failed)
 

@@ -11,6 +11,7 @@ A zoo file is YAML or JSON:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,6 +28,7 @@ from pydantic import (
     model_validator,
 )
 
+from flows.events import Event
 from flows.settings import Effort, Layout, StoreText
 from flows.texts import target_words
 from tasks.network import NetworkSpec, is_onnx, parse_sparse
@@ -105,6 +107,15 @@ class ZooNetwork(BaseModel):
         target = Target(self.target)
         return target if self.threads is None else target.with_cores(self.threads)
 
+    def is_named_by(self, event: Event) -> bool:
+        """Whether an event is about this network on this target.
+
+        Raises:
+            TargetError: as `resolved_target`.
+        """
+        same = not event.network or _model(event.network) == _model(self.network)
+        return same and event.target in ("", str(self.resolved_target()))
+
     def spec(self) -> NetworkSpec:
         """Which network, and in which form.
 
@@ -113,8 +124,19 @@ class ZooNetwork(BaseModel):
         """
         sparse = parse_sparse(self.sparse, self.block)
         return NetworkSpec(
-            self.network, self.batch, self.layout, self.precision, self.shapes, sparse
+            self.network,
+            self.batch,
+            self.layout,
+            self.precision,
+            self.shapes,
+            sparse,
+            strict=True,  # releases are files that run without another engine
         )
+
+
+def _model(network: str) -> str:
+    """A network as an event is compared by: files are the same by whatever path."""
+    return os.path.realpath(network) if is_onnx(network) else network
 
 
 class _ManyNetworks(BaseModel):
@@ -180,6 +202,32 @@ class ReleaseSettings(_ManyNetworks):
 
     force: bool = Field(False, description="Compile all, whether anything changed or not")
     packages: bool = Field(True, description="Also use installed and shipped packages")
+
+    def about(self, event: Event | None) -> ReleaseSettings:
+        """This release of those networks alone that an event is about.
+
+        Raises:
+            SettingsError, TargetError: see `members`, `ZooNetwork.resolved_target`.
+        """
+        if event is None or not (event.network or event.target):
+            return self
+        members = tuple(one for one in self.members() if one.is_named_by(event))
+        return self.model_copy(update={"file": "", "networks": members})
+
+    def not_about(self, event: Event | None) -> str:
+        """Why an event is no concern of this release, in a line; empty if it is.
+
+        Raises:
+            SettingsError, TargetError: as `about`.
+        """
+        if event is None:
+            return ""
+        if not event.is_of(self.store):
+            return f"the event is of store {event.store}, this release of {self.store}"
+        if self.about(event).members():
+            return ""
+        named = " for ".join(filter(None, (event.network or "networks", event.target)))
+        return f"the event is of {named}, which is not in this release"
 
 
 Many = TypeVar("Many", ZooSettings, ReleaseSettings)

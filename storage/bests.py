@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from storage.compacts import sort_rows, split_keys
 from storage.documents import Documents
+from storage.plausible import believable
 from storage.schema import SCHEMA, conform, from_table
 from tilework.record import Purpose, Record, Status, writer_in
 
@@ -118,11 +119,12 @@ def deciding(rows: pa.Table) -> pa.Table:
 
 
 def _usable(rows: pa.Table) -> pa.ChunkedArray:
-    """`Record.usable` and not a canary, for each row."""
+    """`Record.usable`, believable and not a canary, for each row."""
     latency = pc.fill_null(rows.column("latency_s"), 0.0)
     timed = pc.and_(pc.greater(latency, 0.0), pc.is_finite(latency))
     counts = pc.not_equal(rows.column("purpose"), Purpose.canary.value)
-    return pc.and_(pc.and_(timed, counts), pc.equal(rows.column("status"), Status.ok.value))
+    fine = pc.and_(pc.equal(rows.column("status"), Status.ok.value), pa.array(believable(rows)))
+    return pc.and_(pc.and_(timed, counts), fine)
 
 
 def _groups(rows: pa.Table) -> np.ndarray:

@@ -113,6 +113,10 @@ class Card:
     seconds: float = 0.0
 
 
+BY_HAND = "tilework model promote"
+"""How `Move.by` ends for a promotion that a person made."""
+
+
 @dataclass(frozen=True)
 class Move:
     """One step in the history of a kind's champion.
@@ -136,6 +140,11 @@ class Move:
     at: datetime
     by: str
     reason: str = ""
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person promoted the model, whatever it was judged to be."""
+        return self.action == "promote" and self.by.endswith(BY_HAND)
 
 
 def champions(moves: Sequence[Move]) -> list[str]:

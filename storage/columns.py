@@ -62,7 +62,8 @@ _MEANINGS = {
     "device": "Name of the device, as its maker writes it.",
     "host": "Name of the host. It decides nothing.",
     "num_cores": "Threads that ran the kernel.",
-    "engine_version": "Version of the package that measured. It decides nothing.",
+    "engine_version": "Version of the package that measured, and its commit or build: "
+    "`0.1.0+g1a2b3c4d5e`. It decides nothing.",
     "sketch_id": "Which structure of loops: `tilework explain` shows it.",
     "rules_version": "Version of the rules that made the sketches. `decisions` mean something "
     "only under it; a compile uses the present rules' records.",

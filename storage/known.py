@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from storage.bests import Best, Bests, key_name, shard_of
 from storage.compacts import Key
 from storage.documents import Documents
 from storage.index import Index, Piece, of_keys
+from storage.plausible import doubt
 from storage.schema import from_table
 from storage.tables import Unusable, in_parallel
 from tilework.record import Record
@@ -19,19 +20,26 @@ _MOST_ROWS = 250_000
 
 @dataclass(frozen=True)
 class Rules:
-    """Which version of the rules a record must be of, see `RecordStore`."""
+    """Which records are used.
+
+    Attributes:
+        version: of the sketch rules that a record must be of, see `RecordStore`.
+        operations: of a workload, by key, as far as they are known.
+    """
 
     version: int | Callable[[str], int | None] | None
+    operations: Callable[[str], float | None]
 
-    def refuse(self, record: Record) -> str:
-        """Why a record is not used; empty if it is."""
+    def refuse(self, record: Record, flops: float | None) -> str:
+        """Why a record, of a workload of so many operations, is not used; empty if it is."""
         asked = self.version
         version = asked(record.target) if callable(asked) else asked
         if version is None and asked is not None:
             return f"not used: of target {record.target}, which this Tilework does not know"
         if version is not None and record.rules_version != version:
             return f"not used: rules version {record.rules_version}, not {version}"
-        return ""
+        why = doubt(record, flops)
+        return f"not used: {why}" if why else ""
 
 
 @dataclass
@@ -43,12 +51,16 @@ class _Known:
         files: the files that are accounted for.
         records: those that may be used, by id.
         refused: how many others there are, by reason.
+        flops: operations of the workload; None if the store does not say.
+        counted: whether it was asked for them.
     """
 
     whole: bool
     files: frozenset[str] = frozenset()
     records: dict[str, Record] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    flops: float | None = None
+    counted: bool = False
 
 
 class KnownKeys:
@@ -139,9 +151,12 @@ class KnownKeys:
             return str(error)
         return from_table(of_keys(table, [key]))
 
-    def _add(self, known: _Known, records: Iterable[Record]) -> None:
+    def _add(self, known: _Known, records: Sequence[Record]) -> None:
+        """Records of one key."""
+        if records and not known.counted:  # once: a missing document costs requests, too
+            known.flops, known.counted = self.rules.operations(records[0].workload_key), True
         for record in records:
-            reason = self.rules.refuse(record)
+            reason = self.rules.refuse(record, known.flops)
             if reason:
                 known.refused[record.record_id] = reason
             else:

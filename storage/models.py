@@ -239,13 +239,18 @@ class Models:
         return moves[-1].name if moves else ""
 
     def champion(self, kind: str, target: str | None = None) -> str | None:
-        """See `tilework.record.ModelLog.champion`.
+        """See `tilework.record.ModelLog.champion`. One promoted by hand serves every target.
 
         Raises:
             ModelError: it is there and cannot be read.
         """
-        name = self.champion_name(kind)
-        if not name or (target is not None and not serves(self.card(name), target)):
+        moves = self.history(kind)
+        name = moves[-1].name if moves else ""
+        if not name:
+            return None
+        promoted = [move for move in moves if move.action == "promote" and move.name == name]
+        by_hand = bool(promoted) and promoted[-1].by_hand
+        if target is not None and not by_hand and not serves(self.card(name), target):
             return None
         return self.document(name)
 

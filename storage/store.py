@@ -22,6 +22,8 @@ from storage.known import KnownKeys, Rules
 from storage.listing import Listing
 from storage.models import Models
 from storage.names import RoundName, text_name
+from storage.operations import KIND as WORKLOADS
+from storage.operations import Operations
 from storage.scan import Scan
 from storage.schema import from_table, to_table
 from storage.tables import Tables, Unusable, encode
@@ -50,6 +52,8 @@ class RecordStore:
     number of processes may write, read and compact at the same time. A record counts once,
     whatever files it stands in. `pd.read_parquet` of the directory, or of the store itself, gives
     one row per measurement. Reading a store executes nothing that it contains, and writes nothing.
+
+    Rows that no measurement can give (`storage.plausible`) are told by `problems`, never chosen.
 
     Every question raises `StoreBusy` if the store cannot be read now, and `StoreError` if somebody
     has to mend something first. A store object may be shared by threads.
@@ -80,15 +84,16 @@ class RecordStore:
         self.location = Location.of(path, filesystem)
         if must_exist and not self.location.is_there():
             raise StoreError(
-                f"there is no record store at {self.path!r}; name one with --store, or make one "
-                "with `tilework tune`"
+                f"there is no record store at {self.path!r}: name another, or tune into it, which "
+                "makes it"
             )
         self._lock = threading.RLock()
         self._tables = Tables(self.location)
         self._listing = Listing(self.location)
         self._index = Index(self._tables)
-        self._known = KnownKeys(self._index, Rules(rules_version))
         self._documents: dict[str, Documents] = {}
+        self._operations = Operations(self.documents(WORKLOADS))
+        self._known = KnownKeys(self._index, Rules(rules_version, self._operations.of))
         self._upgraded = False
         self._unusable = ""
 
@@ -186,15 +191,20 @@ class RecordStore:
         """
         with self._lock:
             if self.workload(workload_key) is None:
-                self.documents("workloads").keep(text_name(workload_key), document)
+                self.documents(WORKLOADS).keep(text_name(workload_key), document)
 
     def workload(self, workload_key: str) -> str | None:
         """See `tilework.record.WorkloadLog.workload`."""
-        return self._text("workloads", workload_key)
+        return self._text(WORKLOADS, workload_key)
 
     def workload_keys(self, target: str) -> list[str]:
         """See `tilework.record.WorkloadLog.workload_keys`."""
         return [workload_key for where, workload_key in self.keys() if where == target]
+
+    def operations(self, workload_key: str) -> float | None:
+        """Operations of a workload; None if the store does not know what it computes."""
+        with self._lock:
+            return self._operations.of(workload_key)
 
     @property
     def models(self) -> Models:

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage.plausible import believable
 from tilework.record import Status
 from tilework.trials import TEACHING, Trials
 
 COLUMNS = (
     "target", "workload_key", "rules_version", "sketch_id", "decisions", "latency_s", "status",
     "purpose", "device_id", "device", "device_calibration_s", "calibration_s", "created_at",
-    "record_id",
+    "record_id", "flops", "workload",
 )  # fmt: skip
 """Columns of which `split` makes trials."""
 
@@ -28,6 +29,7 @@ def split(table: pa.Table) -> Iterator[Trials]:
         pc.not_equal(table.column("status"), Status.worker_lost.value),
     )
     order = ("target", "workload_key", "created_at", "record_id")
+    taught = pc.and_(taught, pa.array(believable(table)))
     table = table.filter(taught).sort_by([(name, "ascending") for name in order])
     table = table.combine_chunks()
     keys = [table.column(name).to_numpy(zero_copy_only=False) for name in order[:2]]

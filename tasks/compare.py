@@ -13,12 +13,13 @@ import numpy as np
 from tasks.check import check_output
 from tasks.engines import max_rel_error, random_inputs, time_engines, timing_of
 from tasks.finish import gap_lines
+from tasks.network import left_of, write_onnx
 from tasks.peers import load_peer
 from tasks.report import CheckResult, Timing
 
 if TYPE_CHECKING:
     from tasks.peers import Engine
-    from tilework.graph import Network
+    from tilework.graph import Network, Parts
     from tilework.graph.precision import Precision
     from tilework.record import History
     from tilework.runtime import KernelTime
@@ -44,7 +45,8 @@ class Comparison:
 
     ``schedules`` says how many of the tasks were tuned; ``profile`` has a row per kernel call, if
     it was asked for, and ``gap`` what adds to the tasks' records, if much does. ``accuracy`` is
-    how far the network is from float32, where it is compiled in another precision.
+    how far the network is from float32, where it is compiled in another precision. ``left`` says
+    what of Tilework's network another engine runs; empty if nothing.
     """
 
     network: str
@@ -58,10 +60,11 @@ class Comparison:
     gap: tuple[str, ...] = ()
     precision: str = "f32"
     accuracy: CheckResult | None = None
+    left: str = ""
 
 
 def compare_engines(
-    net: Network,
+    net: Network | Parts,
     target: Target,
     records: History | None,
     peers: Sequence[str],
@@ -93,7 +96,7 @@ def compare_engines(
     with tempfile.TemporaryDirectory() as folder:
         if peers:
             path = str(Path(folder) / "network.onnx")
-            net.to_onnx(path)
+            write_onnx(net, path)
             for peer in peers:
                 loaded = load_peer(peer, path, target.num_cores, precision)
                 engines[loaded.name] = loaded
@@ -125,4 +128,5 @@ def compare_engines(
         gap_lines(module, 1e3 * ours.median) if profile else (),
         precision,
         None if precision == "f32" else check_output(module, net, precision),
+        left_of(net),
     )

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import comb
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tasks.report import Timing
+from tilework.errors import NetworkError
 
 if TYPE_CHECKING:
     from tasks.peers import Engine
-    from tilework.graph import Network
+    from tilework.graph import Network, Parts
     from tilework.runtime.samples import Samples
 
 
-def random_inputs(net: Network, seed: int = 0) -> dict[str, np.ndarray]:
+def random_inputs(net: Network | Parts, seed: int = 0) -> dict[str, np.ndarray]:
     """Inputs for a network, aligned so that no engine copies them.
 
     Standard normal where the input is of floating point; integers are 0 or 1, which are valid
     token ids and indices everywhere, and truth values either.
+
+    Raises:
+        NetworkError: an input is no tensor of numbers, or has no fixed shape.
     """
     from tilework.dtypes import numpy_dtype
     from tilework.runtime.arrays import aligned_copy
 
     rng = np.random.default_rng(seed)
     out = {}
-    for name, (shape, dtype) in net.inputs.items():
+    for name, value in net.inputs.items():
+        dtype = value.dtype
+        shape = [n for n in value.shape or () if n is not None]
+        if value.shape is None or len(shape) < len(value.shape) or "(" in dtype:
+            raise NetworkError(
+                f"{net.name}: no random values can be made for input {name} {dtype}"
+            )
         kind = numpy_dtype(dtype)
         if "float" in dtype:
             out[name] = aligned_copy(rng.standard_normal(shape, dtype=np.float32).astype(kind))
@@ -38,37 +47,35 @@ def random_inputs(net: Network, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def max_rel_error(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """Largest absolute difference over all outputs, divided by the largest expected magnitude."""
-    errors = [
-        float(np.max(np.abs(a - b)) / max(float(np.max(np.abs(b))), 1e-30))
-        for a, b in zip(outputs, expected, strict=True)
-    ]
-    return float(np.max(errors))  # NaN stays NaN
+    """Largest absolute difference over all outputs, divided by the largest expected magnitude.
+
+    Outputs of another shape than expected are wrong by an infinite amount. What is no tensor is
+    compared item by item, and a text is right or wrong.
+    """
+    errors = [_rel_error(a, b) for a, b in zip(outputs, expected, strict=True)]
+    return float(np.max(errors, initial=0.0))  # NaN stays NaN
+
+
+def _rel_error(found: Any, expected: Any) -> float:
+    if isinstance(expected, list):
+        same = isinstance(found, list) and len(found) == len(expected)
+        return max_rel_error(found, expected) if same else np.inf
+    a, b = np.asarray(found), np.asarray(expected)
+    if a.shape != b.shape:
+        return np.inf
+    if not a.size:
+        return 0.0
+    if b.dtype.kind not in "biufcV":
+        return 0.0 if bool(np.all(a == b)) else np.inf
+    if b.dtype.kind in "biu":  # differences of integers without sign, and of truth values
+        a, b = a.astype(np.float64), b.astype(np.float64)
+    return float(np.max(np.abs(a - b)) / max(float(np.max(np.abs(b))), 1e-30))
 
 
 def timing_of(samples: Samples) -> Timing:
     """Statistics of samples, in milliseconds."""
     values = [1e3 * s for s in samples.seconds]
     return Timing(1e3 * samples.median, fmean(values), min(values), max(values), pstdev(values))
-
-
-MARGIN = 1.03
-"""What is slower by less is not called slower: two loads of one module differ by as much, because
-their weights lie elsewhere."""
-
-_DOUBT = 0.005
-"""Chance that a module which is no slower than `MARGIN` allows is called slower."""
-
-
-def slower(new: Samples, old: Samples) -> bool:
-    """Whether ``new`` takes more than `MARGIN` times as long as ``old`` beyond doubt.
-
-    By the sign test on pairs of samples taken in turns: it asks nothing of how they are
-    distributed, and a few that were disturbed decide nothing.
-    """
-    ratios = [a / b for a, b in zip(new.seconds, old.seconds, strict=True)]
-    count, above = len(ratios), sum(ratio > MARGIN for ratio in ratios)
-    return sum(comb(count, k) for k in range(above, count + 1)) <= _DOUBT * 2**count
 
 
 def joined(looks: Sequence[Mapping[str, Samples]]) -> dict[str, Samples]:

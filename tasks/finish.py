@@ -16,17 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.check import check_output
-from tasks.engines import MARGIN, joined, random_inputs, slower, time_engines, timing_of
+from tasks.engines import joined, random_inputs, time_engines, timing_of
 from tasks.patience import Tell, patiently
 from tasks.peers import Engine
 from tasks.report import CheckResult, Standing, Timing
+from tasks.slower import looks_slower, slower
 from tilework.errors import ModuleError, RunFailed
+from tilework.runtime.folder import is_folder_module, remove, take_place
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
     from tasks.network import Extracted
     from tilework.record import History
-    from tilework.runtime import Module
+    from tilework.runtime.parts import AnyModule
     from tilework.runtime.samples import Samples
     from tilework.target import Target
 
@@ -57,10 +59,10 @@ class Compiled:
         self,
         found: Extracted,
         target: Target,
-        tuned: Module,
-        untuned: Module | None,
+        tuned: AnyModule,
+        untuned: AnyModule | None,
         tell: Tell,
-        old: Module | None = None,
+        old: AnyModule | None = None,
         output: str = "",
         draft: Path | None = None,
         notes: tuple[str, ...] = (),
@@ -106,7 +108,7 @@ class Compiled:
     def discard(self) -> None:
         """Remove the temporary file, unless it was kept."""
         if self._draft is not None:
-            self._draft.unlink(missing_ok=True)
+            remove(self._draft)
             self._draft = None
 
 
@@ -127,7 +129,8 @@ def check_place(output: str, *, library: bool = False) -> None:
             "'tilework compile NET --output NAME.so' makes; name a module NAME.tw"
         )
     path = Path(output)
-    if not output.strip() or path.is_dir() or not os.access(path.parent, os.W_OK):
+    taken = path.is_dir() and not is_folder_module(path)
+    if not output.strip() or taken or not os.access(path.parent, os.W_OK):
         raise ModuleError(
             f"cannot write the module {output!r}: name a file in a folder that exists and that "
             "you may write to, or '' for none"
@@ -170,41 +173,36 @@ def compile_network(
         old, notes = _replaced(opened, output)
         return Compiled(found, target, opened, other, tell, old, output, draft, notes)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        remove(draft)
         raise
 
 
-def _draft_of(module: Module, output: str) -> Path:
+def _draft_of(module: AnyModule, output: str) -> Path:
     """Save a module beside its place, under a name that is its own."""
     place = Path(output)
     for left in place.parent.glob(f".*{place.name}.*.new*"):  # of runs that were killed
         with contextlib.suppress(OSError):
             if time.time() - left.stat().st_mtime > _STALE_S:
-                left.unlink()
+                remove(left)
     draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}.new")
     try:
         module.save(draft)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        remove(draft)
         raise
     return draft
 
 
 def _rename(draft: Path, output: str) -> None:
-    """Put a file, which is on the disk, in the place of another; durably."""
+    """Put a module, which is on the disk, in the place of another; durably."""
     try:
-        os.replace(draft, output)
-        folder = os.open(Path(output).parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        take_place(draft, Path(output))
     except OSError as error:
         reason = error.strerror or error
         raise ModuleError(f"cannot write the module to {output}: {reason}") from error
 
 
-def _replaced(new: Module, output: str) -> tuple[Module | None, tuple[str, ...]]:
+def _replaced(new: AnyModule, output: str) -> tuple[AnyModule | None, tuple[str, ...]]:
     """The module that ``new`` would replace, if the two can be compared; else why not."""
     import tilework as tw
 
@@ -215,7 +213,7 @@ def _replaced(new: Module, output: str) -> tuple[Module | None, tuple[str, ...]]
     except ModuleError as error:
         return None, (f"the old module is replaced unseen: {error}",)
     for word in ("name", "target", "inputs", "outputs"):
-        ours, theirs = getattr(new.image, word), getattr(old.image, word)
+        ours, theirs = getattr(new, word), getattr(old, word)
         if ours != theirs:
             what = f"{word} {theirs}" if word in ("name", "target") else word
             return None, (f"the old module {output} is replaced unseen: it has other {what}",)
@@ -278,9 +276,7 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
 
 
 def _looks_slower(samples: Mapping[str, Samples], than: str) -> bool:
-    from tilework.runtime.samples import paired_ratio
-
-    return than in samples and paired_ratio(samples["tuned"], samples[than]) > MARGIN
+    return than in samples and looks_slower(samples["tuned"], samples[than])
 
 
 def _times_count(target: Target) -> bool:
@@ -325,13 +321,15 @@ def _slower_text(what: str, over: float | None, other: Timing) -> str:
     return f"the tuned network takes {times}{what} ({other.median_ms:.4g} ms)"
 
 
-def gap_lines(module: Module, end_to_end_ms: float | None = None) -> tuple[str, ...]:
+def gap_lines(module: AnyModule, end_to_end_ms: float | None = None) -> tuple[str, ...]:
     """Where the network loses time against its tasks' records; nothing if it loses little.
 
     Args:
         end_to_end_ms: the network's time; measured here if it is not given.
     """
-    from tilework.runtime import explain_gap
+    from tilework.runtime import Module, explain_gap
 
+    if not isinstance(module, Module):  # what another engine takes is in no record
+        return ()
     gap = explain_gap(module, end_to_end_ms)
     return tuple(gap.lines()) if gap is not None and gap.large else ()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tasks.patience import Tell
     from tasks.report import CheckResult
     from tilework.record import History
-    from tilework.runtime import Module
     from tilework.runtime.library import Library, WeightsPlace
+    from tilework.runtime.parts import AnyModule
     from tilework.target import Target
 
 SUFFIX = ".so"
@@ -89,7 +89,7 @@ def level_targets(request: LibraryRequest, target: Target) -> list[Target]:
 
 def compile_levels(
     spec: NetworkSpec, targets: Sequence[Target], records: History, tell: Tell
-) -> list[tuple[Extracted, Module, CheckResult | None]]:
+) -> list[tuple[Extracted, AnyModule, CheckResult | None]]:
     """Compile and check the network for each target; the check is None where it cannot run here.
 
     Raises:
@@ -98,6 +98,11 @@ def compile_levels(
     out = []
     for target in targets:
         found = extract(spec, target)
+        if found.left:
+            raise ModuleError(
+                f"{spec.network} cannot become a shared library, which another engine has no part "
+                f"in: {found.left}"
+            )
         compiled = finish.compile_network(found, target, records, "", tell, untuned=False)
         check = finish.check(compiled)
         if check is not None and not check.passed:
@@ -110,7 +115,7 @@ def compile_levels(
     return out
 
 
-def link(request: LibraryRequest, modules: Sequence[Module]) -> Library:
+def link(request: LibraryRequest, modules: Sequence[AnyModule]) -> Library:
     """Write the library and its header."""
     from tilework.runtime.library import write_library
 

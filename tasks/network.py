@@ -12,7 +12,7 @@ from tilework.errors import NetworkError
 
 if TYPE_CHECKING:
     from tilework.dtypes import Precision
-    from tilework.graph import Network
+    from tilework.graph import Network, Parts
     from tilework.target import Target
     from tilework.task import SearchTask
 
@@ -27,6 +27,7 @@ class NetworkSpec:
         precision: of weights and of values between kernels.
         shapes: texts such as ``"input=1,3,224,224"`` or ``"batch=4"`` for an ONNX file.
         sparse: give it block-sparse weights.
+        strict: refuse an ONNX file of which another engine would have to run a part.
     """
 
     network: str
@@ -35,6 +36,7 @@ class NetworkSpec:
     precision: Precision = "f32"
     shapes: tuple[str, ...] = ()
     sparse: Sparse | None = None
+    strict: bool = False
 
     @property
     def label(self) -> str:
@@ -51,10 +53,15 @@ class Extracted:
     """
 
     spec: NetworkSpec
-    network: Network
+    network: Network | Parts
     fingerprint: str
     tasks: list[SearchTask]
     weights: list[int]
+
+    @property
+    def left(self) -> str:
+        """What another engine runs of it, in one line; empty if nothing."""
+        return left_of(self.network)
 
 
 def is_onnx(network: str) -> bool:
@@ -113,23 +120,30 @@ def load_network(
     layout: str = "NHWC",
     shapes: Sequence[str] = (),
     sparse: Sparse | None = None,
-) -> Network:
-    """Load a built-in network or an ONNX file.
+    strict: bool = False,
+) -> Network | Parts:
+    """Load a built-in network or an ONNX file; one that cannot be compiled whole comes in parts.
 
     Args:
         network: a name or a path.
         batch, layout: of a built-in network.
         shapes: texts such as ``"input=1,3,224,224"`` or ``"batch=4"`` for an ONNX file.
         sparse: give it block-sparse weights.
+        strict: refuse an ONNX file of which another engine would have to run a part.
 
     Raises:
         NetworkError: the name is unknown, or the file is missing, corrupt or unsupported; or no
             layer can be sparse.
     """
     import tilework as tw
+    from tilework.graph import Parts
 
     if sparse is not None:
-        dense = load_network(network, batch, layout, shapes)
+        dense = load_network(network, batch, layout, shapes, strict=strict)
+        if isinstance(dense, Parts):
+            raise NetworkError(
+                f"{network}: --sparse is for networks that run whole; {left_of(dense)}"
+            )
         return tw.sparsify(dense, sparse.sparsity, sparse.block)
 
     if not is_onnx(network):
@@ -143,7 +157,32 @@ def load_network(
             f"{network}: --batch is for built-in networks; an ONNX file brings its own batch "
             "size, or takes --shape"
         )
-    return tw.from_onnx(network, parse_shapes(shapes))
+    return tw.from_onnx(network, parse_shapes(shapes), strict=strict)
+
+
+def left_of(net: Network | Parts) -> str:
+    """What another engine runs of a network, in one line; empty if nothing."""
+    from tilework.graph import Parts
+
+    return net.left.text if isinstance(net, Parts) else ""
+
+
+def write_onnx(net: Network | Parts, path: str) -> None:
+    """Write a network as an ONNX file; the large constants of one in parts lie beside it.
+
+    Raises:
+        NetworkError: it cannot be written, or an operator has no ONNX form.
+    """
+    from tilework.graph import Parts
+    from tilework.runtime.folder import write_model
+
+    if not isinstance(net, Parts):
+        net.to_onnx(path)
+        return
+    try:
+        write_model(net.whole(()), Path(path))
+    except OSError as e:
+        raise NetworkError(f"cannot write the ONNX file '{path}': {e.strerror or e}") from e
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -183,7 +222,9 @@ def extract(spec: NetworkSpec, target: Target) -> Extracted:
     """
     import tilework as tw
 
-    net = load_network(spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse)
+    net = load_network(
+        spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse, spec.strict
+    )
     tasks, weights = tw.extract_tasks(net, target, precision=spec.precision)
     return Extracted(spec, net, spec_fingerprint(spec), tasks, weights)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from storage.files import Location
     from storage.packages import Knowledge
     from storage.packages.package import Package
-    from tilework.graph import Network
+    from tilework.graph import Network, Parts
     from tilework.runtime import TaskReport
     from tilework.task import SearchTask
 
@@ -95,7 +95,7 @@ def _of_zoo(network: str, target: str) -> Sequence[SearchTask]:
     return _tasks(tw.zoo.outline(network), target)
 
 
-def _tasks(net: Network, target: str) -> Sequence[SearchTask]:
+def _tasks(net: Network | Parts, target: str) -> Sequence[SearchTask]:
     import tilework as tw
 
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tasks.slower import excuse
 from tilework.search.report import TaskRow
 
 
@@ -26,6 +27,8 @@ class Progress:
         drift: how much slower than usual the machine was in that round; 0.1 is 10 %.
         finals: tasks whose best schedule was chosen by finals.
         drifted_rounds: rounds of the run in which the machine was noticeably off its usual speed.
+        disturbed: IDs of tasks whose finals were far off from their own earlier records,
+            and by which factor.
     """
 
     target: str
@@ -45,6 +48,7 @@ class Progress:
     drift: float = 0.0
     finals: int = 0
     drifted_rounds: int = 0
+    disturbed: tuple[tuple[int, float], ...] = ()
 
     @property
     def measured_tasks(self) -> int:
@@ -111,6 +115,19 @@ class Standing:
     slower_than: str = ""
     note: str = ""
 
+    def words(self) -> list[str]:
+        """How fast the tuned network is beside each of the others, for the verdict."""
+        found = [_beside("untuned", self.over_untuned, self.tuned, self.untuned)]
+        if self.old is not None and self.over_old is not None:
+            found.append(_beside("the module before", self.over_old, self.tuned, self.old))
+        return found
+
+
+def _beside(what: str, over: float, new: Timing, old: Timing) -> str:
+    words = f"{1 / over:.2f} times as fast as {what}"
+    excused = excuse(over, 1e-3 * new.median_ms, 1e-3 * old.median_ms)
+    return f"{words} ({excused})" if excused else words
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -141,7 +158,8 @@ class TuneReport:
     workload. ``stopped`` says why the search ended; ``resumed_rounds`` were
     found in the store and not measured again; ``failures`` counts measurements by status. ``gap``
     says, where the network takes over a tenth longer than its tasks on record, which kernels do.
-    ``model`` says which cost model the search began with.
+    ``model`` says which cost model the search began with, ``left`` what of the network another
+    engine runs.
     For a simulated target there is no module, no check and no timing.
     """
 
@@ -160,6 +178,7 @@ class TuneReport:
     gap: tuple[str, ...] = ()
     weights: dict[str, float] = field(default_factory=dict)
     model: str = ""
+    left: str = ""
 
     @property
     def verdict(self) -> str:
@@ -172,10 +191,8 @@ class TuneReport:
                 f"output right (maximum relative error {self.check.max_rel_error:.1e} against "
                 f"{self.check.reference})"
             )
-        if self.speedup is not None:
-            words.append(f"{self.speedup:.2f} times as fast as untuned")
-        if self.standing is not None and self.standing.over_old is not None:
-            words.append(f"{1 / self.standing.over_old:.2f} times as fast as the module before")
+        if self.standing is not None:
+            words += self.standing.words()
         if not words:
             return "no module: nothing was compiled"
         return ("kept: " if self.module else "good, not kept: ") + ", ".join(words)

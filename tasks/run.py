@@ -139,6 +139,7 @@ class TuningRun:
             seconds_budget=session.budget.goal.seconds,
             finals=result.finals,
             drifted_rounds=result.drifted_rounds,
+            disturbed=result.disturbed,
         )
         if last is None:
             return progress

@@ -1,4 +1,4 @@
-"""Record stores as a run uses them: what of them is used, and what is distilled."""
+"""Record stores as a run uses them: what of them is used, for what, and what is distilled."""
 
 from __future__ import annotations
 
@@ -30,18 +30,30 @@ def open_store(path: str, *, must_exist: bool = False) -> RecordStore:
     return RecordStore(path, rules_version=present_rules, must_exist=must_exist)
 
 
-def unused(store: RecordStore, tasks: Sequence[SearchTask]) -> list[str]:
-    """A line for each kind of row that the store has of these tasks and that is not used, and why.
+def is_there(path: str) -> bool:
+    """Whether there is a record store at a path or URI.
 
-    Ask it after the tasks' records were read. Rows of other targets are looked for only where
-    there is none of the tasks' own: that is when somebody wonders.
+    Raises:
+        StoreError: the URI cannot be opened, or its server cannot be asked.
     """
-    lines = list(store.problems)
-    if not any(store.of(task.workload_key, str(task.target)) for task in tasks):
-        lines += [
-            f"{store.path}: {count} rows not used: they are of target {other}"
-            for other, count in sorted(other_targets(store, tasks).items())
-        ]
+    from storage.files import Location
+
+    return Location.of(path).is_there()
+
+
+def other_uses(store: RecordStore, tasks: Sequence[SearchTask]) -> list[str]:
+    """What rows of these tasks serve for that are of other targets, a line for each target.
+
+    Looked for only where there is none of the tasks' own: that is when somebody wonders.
+    """
+    if any(store.of(task.workload_key, str(task.target)) for task in tasks):
+        return []
+    kind = tasks[0].target.kind
+    lines = []
+    for other, count in sorted(other_targets(store, tasks).items()):
+        alike = other.partition(" ")[0] == kind
+        use = "their schedules are tried as guests" if alike else "they serve other machines"
+        lines.append(f"{store.path}: {count} rows of these tasks are of target {other}: {use}")
     return lines
 
 

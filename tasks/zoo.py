@@ -282,10 +282,12 @@ class Zoo:
         rows: list[TaskRow] = []
         parts = []
         current = None
+        disturbed: list[tuple[int, float]] = []
         for one in self.lanes:
             part = one.run.progress(last if one is lane else None)
             if part.current is not None:
                 current = part.current + len(rows)
+            disturbed += [(len(rows) + index, ratio) for index, ratio in part.disturbed]
             mark = f" ({part.target})" if len(self.lanes) > 1 else ""
             rows += [
                 replace(row, id=len(rows) + row.id, desc=row.desc + mark) for row in part.rows
@@ -300,6 +302,7 @@ class Zoo:
             estimated_total_s=math.fsum(part.estimated_total_s for part in parts),
             finals=sum(part.finals for part in parts),
             drifted_rounds=sum(part.drifted_rounds for part in parts),
+            disturbed=tuple(disturbed),
             current=current,
         )
 

@@ -11,6 +11,8 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -39,6 +41,16 @@ class _Block(MetaPathFinder, Loader):
 
     def exec_module(self, module):
         """Never called: there is no module."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def strict() -> Iterator[None]:
+    """What would only make a network slower fails here: passes and foldings."""
+    from tilework.graph import failures
+
+    failures.strict = True
+    yield
+    failures.strict = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,6 +88,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("--pipeline-only") and not pipeline:
         return True
     return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is skipped where NVRTC or PyTorch is not there."""
+    for item in items:
+        if "needs_nvrtc" in getattr(item, "fixturenames", ()) or _skips_without_torch(item.path):
+            item.add_marker(pytest.mark.extras)
+
+
+@cache
+def _skips_without_torch(path: Path) -> bool:
+    return 'pytest.importorskip("torch")' in path.read_text()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tilework.systems import require_system
 from tilework.version import __version__ as __version__
 
 _HOMES = {
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'tilework' has no attribute {name!r}")
+    require_system()
     module, _, attribute = _HOMES[name].partition(":")
     loaded = importlib.import_module(module)
     value = getattr(loaded, attribute) if attribute else loaded

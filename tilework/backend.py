@@ -13,7 +13,8 @@ values of the run. The last few compiled networks are kept.
 
 Options, as keyword arguments of `prepare`, `run_model` and `run_node`: ``target`` (text or
 `tilework.Target`; by default this CPU), ``records`` (where measured schedules are looked up),
-``num_threads``, ``precision``.
+``num_threads``, ``precision``, ``strict`` (refuse what cannot be compiled, which ONNX Runtime runs
+otherwise, if it is installed).
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from tilework.cache import BoundedCache
 from tilework.compiler import compile
 from tilework.errors import ModuleError
-from tilework.graph import Network, from_onnx
+from tilework.graph import Network, Parts, from_onnx
 from tilework.graph.onnx import ValuesNeeded
+from tilework.graph.onnx.cut import cut
 from tilework.runtime import Module
 from tilework.runtime.names import in_order
+from tilework.runtime.parts import PartedModule
 
 _KEPT = 8
-_OPTIONS = ("target", "records", "num_threads", "precision")
+_OPTIONS = ("target", "records", "num_threads", "precision", "strict")
 
 Array = NDArray[Any]
 
@@ -56,11 +59,11 @@ class TileworkRep(BackendRep):
         self.outputs = [o.name for o in model.graph.output]
         self._results = namedtupledict("Outputs", self.outputs)
         self._bound: tuple[str, ...] = ()  # inputs whose values decide shapes
-        self._modules: BoundedCache[object, Module] = BoundedCache(_KEPT)
+        self._modules: BoundedCache[object, Module | PartedModule] = BoundedCache(_KEPT)
         given = [i for i in model.graph.input if i.name not in constants]
-        if all(map(_static, given)) or not all(i.type.HasField("tensor_type") for i in given):
+        if all(_static(i) or not i.type.HasField("tensor_type") for i in given):
             try:
-                self._modules.put(self._key({}), self._compile(from_onnx(model)))
+                self._modules.put(self._key({}), self._compile(self._read({}, {})))
             except ValuesNeeded as e:
                 self._bound = e.inputs
 
@@ -89,25 +92,33 @@ class TileworkRep(BackendRep):
                 self._bound = tuple(dict.fromkeys((*self._bound, *e.inputs)))
         return self._results(*module.run({n: arrays[n] for n in module.inputs}))
 
-    def _module(self, arrays: Mapping[str, Array]) -> Module:
+    def _module(self, arrays: Mapping[str, Array]) -> Module | PartedModule:
         """The network compiled for the shapes of ``arrays`` and the values that decide shapes."""
+        tensors = {n: a for n, a in arrays.items() if isinstance(a, np.ndarray)}
 
-        def made() -> Module:
+        def made() -> Module | PartedModule:
             values = {n: arrays[n] for n in self._bound}
-            shapes = {n: a.shape for n, a in arrays.items() if n not in values}
-            return self._compile(from_onnx(self._model, shapes, values))
+            shapes = {n: a.shape for n, a in tensors.items() if n not in values}
+            return self._compile(self._read(shapes, values))
 
         return self._modules.get_or_make(self._key(arrays), made)
 
     def _key(self, arrays: Mapping[str, Array]) -> object:
         """What a compiled network depends on; nothing where the model itself says all of it."""
         symbolic = [i.name for i in self._model.graph.input if not _static(i)]
-        shapes = [(n, arrays[n].shape) for n in symbolic if n in arrays]
+        shapes = [
+            (n, np.shape(arrays[n])) for n in symbolic if isinstance(arrays.get(n), np.ndarray)
+        ]
         values = [(n, arrays[n].shape, arrays[n].tobytes()) for n in self._bound]
         return (*shapes, *values)
 
-    def _compile(self, net: Network) -> Module:
-        options = dict(self._options)
+    def _read(self, shapes: Mapping[str, Any], values: Mapping[str, Array]) -> Network | Parts:
+        if self._options.get("strict", False):
+            return from_onnx(self._model, shapes, values)
+        return cut(self._model, shapes, values, ask=True)
+
+    def _compile(self, net: Network | Parts) -> Module | PartedModule:
+        options = {k: v for k, v in self._options.items() if k != "strict"}
         target = options.pop("target", None) or "llvm -mcpu=native"
         return compile(net, target, **options)
 
@@ -115,7 +126,7 @@ class TileworkRep(BackendRep):
         given = [inputs] if isinstance(inputs, np.ndarray) else inputs
         names = ", ".join(self.inputs)
         arrays = in_order(self.inputs, given, lambda: f"the model takes the inputs {names}")
-        return {n: np.asarray(a) for n, a in zip(self.inputs, arrays, strict=True)}
+        return {n: _value(a) for n, a in zip(self.inputs, arrays, strict=True)}
 
 
 class TileworkBackend(Backend):
@@ -199,6 +210,11 @@ supports_device = TileworkBackend.supports_device
 __all__ = [
     "TileworkBackend", "TileworkRep", "prepare", "run_model", "run_node", "supports_device",
 ]  # fmt: skip
+
+
+def _value(given: Any) -> Any:
+    """An array; sequences, and optional values that are not there, as they are."""
+    return given if given is None or isinstance(given, list) else np.asarray(given)
 
 
 def _info(name: str, array: Array) -> onnx.ValueInfoProto:

@@ -1,5 +1,5 @@
 """``python -m flows.cli``: the command line without its console script."""
 
-from flows.cli import main
+from tilework.__main__ import main
 
 main()

@@ -25,6 +25,7 @@ from flows.cli import (
     zoo,
 )
 from tilework.errors import TileworkError
+from tilework.systems import require_system
 
 
 class TileworkGroup(TyperGroup):
@@ -33,6 +34,7 @@ class TileworkGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a `TileworkError` is printed, not traced."""
         try:
+            require_system()
             return super().invoke(ctx)
         except TileworkError as error:
             typer.secho(f"error: {error}", fg="red", err=True)

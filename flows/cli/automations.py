@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,14 +38,33 @@ def apply(
             "one they are events in the server's feed.",
         ),
     ] = "",
+    pool: Annotated[
+        str,
+        typer.Option("--pool", help="Another pool than that of the file: one for each device."),
+    ] = "",
 ) -> None:
     """Create or update pool, queues and automations on the configured server; safe to repeat."""
     from flows import automations
+    from flows.shell.coming import name_coming
 
     found = automations.read_file(file or automations.FILE)
+    if pool:
+        found = found.model_copy(update={"pool": pool})
     with _client() as client:
         for one in automations.apply_automations(client, found, notify):
             typer.echo(f"{one.change:<10} {one.kind} {one.name}")
+
+        def ask(method: Any, path: Any, body: Any) -> Any:
+            return client.request(method, path, json=body)
+
+        if named := name_coming(ask):
+            typer.echo(f"{'named':<10} {named} run{plural(named)} that are to come")
+    alerts = sum(automations.is_alert(document) for document in found.automations)
+    if alerts and not notify:
+        typer.echo(
+            f"nobody is told: {alerts} automations alert, and without --notify TYPE/NAME their "
+            "alerts are events in the server's feed only"
+        )
 
 
 @app.command("show")

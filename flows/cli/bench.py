@@ -40,6 +40,7 @@ def bench(
     precision: options.Precision = "f32",
     sparse: options.Sparse = "",
     block: options.Block = "",
+    strict: options.Strict = False,
     seconds: Annotated[
         float,
         typer.Option("--seconds", min=0.1, help="Measured time per engine and thread count."),
@@ -48,6 +49,7 @@ def bench(
         bool, typer.Option("--profile", help="Also a table of the kernel calls.")
     ] = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Time NET end to end, compiled with the best records of the store.
 
@@ -78,7 +80,8 @@ def bench(
     engines = [name.strip() for name in compare.split(",") if name.strip()]
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
-    net = load_network(network, batch, layout, tuple(shape or ()), parse_sparse(sparse, block))
+    pruned = parse_sparse(sparse, block)
+    net = load_network(network, batch, layout, tuple(shape or ()), pruned, strict)
     records = used_by(store, packages=packages)
     found = []
     for where in targets:
@@ -124,6 +127,8 @@ def _print(comparison: Comparison) -> None:
             title=f"{comparison.network}, {precision}{where}, {comparison.schedules}",
         )
     )
+    if comparison.left:
+        out.print(comparison.left, markup=False)
     if said := caveat(comparison.target):
         out.print(said)
     if comparison.accuracy is not None:

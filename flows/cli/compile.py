@@ -34,6 +34,7 @@ def compile_network(
     precision: options.Precision = "f32",
     sparse: options.Sparse = "",
     block: options.Block = "",
+    strict: options.Strict = False,
     output: options.Output = None,
     header: Annotated[
         str, typer.Option("--header", metavar="FILE", help="Also write the library's C header.")
@@ -52,6 +53,7 @@ def compile_network(
         typer.Option("--weights", help="A library's weights: in it, or in NAME.weights beside."),
     ] = "inside",
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Compile NET with the best measured schedules, check its output, and save the module.
 
@@ -77,7 +79,7 @@ def compile_network(
 
     where = target_of(target, threads)
     pruned = parse_sparse(sparse, block)
-    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), pruned)
+    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), pruned, strict)
     place = f"{spec.label}.tw" if output is None else output
     request = library_request(place, header, levels, weights)
     if request is not None:
@@ -100,11 +102,13 @@ def compile_network(
     packages_used = origins(records, report, str(where))
     if json:
         document = {"module": path, "check": check, "failed": failed, "tasks": list(report)}
-        print_json({**document, "packages": packages_used})
+        print_json({**document, "packages": packages_used, "left": found.left})
     else:
         print_task_reports(report, str(where))
         for origin, count in sorted(packages_used.items()):
             console().print(f"{count} of {len(report)} tasks: best schedule of {origin}")
+        if found.left:
+            console().print(found.left, markup=False)
         console().print(f"{_check_text(check, where)}\nModule: {path or 'not kept'}")
     if failed:
         typer.secho(f"failed: {failed}", fg="red", err=True)

@@ -33,10 +33,12 @@ def explain(
     precision: options.Precision = "f32",
     sparse: options.Sparse = "",
     block: options.Block = "",
+    strict: options.Strict = False,
     measure: Annotated[
         bool, typer.Option("--measure", help="Time the schedules shown in turns, now.")
     ] = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Show what TASK computes, and its best, second and default schedule side by side.
 
@@ -63,7 +65,7 @@ def explain(
     if not network or not number.isdigit():
         raise NetworkError(f"'{task}' names no task: write NET:ID, for instance resnet-18:3")
     weights = parse_sparse(sparse, block)
-    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights)
+    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights, strict)
     found = extract_network(spec, target_of(target, threads))
     if int(number) >= len(found.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")

@@ -147,12 +147,14 @@ def compare(
 def promote(name: Name, reason: Reason = "", store: options.Store = options.DEFAULT_STORE) -> None:
     """Make a model the champion, whatever it was judged to be: searches begin with it.
 
-    It serves the targets that its card says. `tilework model rollback` takes it back.
+    It then serves every target of its kind of machine. `tilework model rollback` takes it back.
     """
+    from storage.cards import BY_HAND
+
     models = _models(store)
     found = models.find(name)
     _check(models, found)
-    _tell(models.promote(found, by=_who("promote"), reason=reason))
+    _tell(models.promote(found, by=_who(BY_HAND), reason=reason))
 
 
 @app.command("rollback")
@@ -177,7 +179,7 @@ def rollback(
             some = f"name one of {', '.join(moved)}" if moved else "there is no champion"
             raise ModelError(f"{models.place}: nothing is taken back: {some}")
         (kind,) = moved
-    _tell(models.rollback(kind, by=_who("rollback"), reason=reason))
+    _tell(models.rollback(kind, by=_who("tilework model rollback"), reason=reason))
 
 
 def _models(path: str) -> Models:
@@ -210,9 +212,9 @@ def _who(command: str) -> str:
     import getpass
 
     try:
-        return f"{getpass.getuser()}, tilework model {command}"
+        return f"{getpass.getuser()}, {command}"
     except (OSError, KeyError, ImportError):  # a user without a name
-        return f"tilework model {command}"
+        return command
 
 
 def _now(champions: dict[str, str], name: str) -> bool:

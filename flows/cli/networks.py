@@ -8,9 +8,10 @@ import typer
 
 from flows.cli import options
 from flows.cli.output import console, print_json, table
-from flows.numbers import digits, operations
+from flows.numbers import digits, duration, number, operations
 
 if TYPE_CHECKING:
+    from tasks.network import Extracted
     from tilework.target import Target
     from tilework.task import SearchTask
 
@@ -66,12 +67,16 @@ def extract(
     precision: options.Precision = "f32",
     sparse: options.Sparse = "",
     block: options.Block = "",
+    strict: options.Strict = False,
     show: Annotated[
         bool, typer.Option("--show", help="Print what each task computes, not only its name.")
     ] = False,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """List the search tasks of NET: the distinct subgraphs that tuning schedules one by one.
+
+    Below the table: how long compiling and tuning them will take, by an estimate.
 
     [bold]Examples[/]
 
@@ -83,7 +88,7 @@ def extract(
     from tasks.network import extract as extract_network
 
     weights = parse_sparse(sparse, block)
-    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights)
+    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights, strict)
     found = extract_network(spec, target_of(target, threads))
     if json:
         print_json(
@@ -108,12 +113,41 @@ def extract(
     ]
     out = console()
     out.print(table([">ID", "Description", ">Weight", ".MFLOP", "Output"], rows))
+    if found.left:
+        out.print(found.left, markup=False)
     total = sum(t.flops * w for t, w in zip(found.tasks, found.weights, strict=True))
     real = sum(t.real_flops * w for t, w in zip(found.tasks, found.weights, strict=True))
     made = f" counted as dense, {operations(real)} made" if real < total else ""
     out.print(
         f"{len(found.tasks)} distinct tasks, {sum(found.weights)} calls, {operations(total)}{made}"
     )
+    for line in _estimates(found):
+        out.print(line, highlight=False)
+
+
+def _estimates(found: Extracted) -> list[str]:
+    """How long compiling and tuning will take; nothing for machines without figures."""
+    from tasks.estimate import compile_time, tuning_time
+    from tilework.graph.parts import networks_of
+    from tilework.search import EFFORTS
+
+    parts = networks_of(found.network)
+    weights = sum(array.nbytes for part in parts for array in part.constants.values())
+    compiling = compile_time(found.tasks, weights)
+    if compiling is None or not found.tasks:
+        return []
+    efforts = []
+    for name, effort in EFFORTS.items():
+        tuning = tuning_time(effort, len(found.tasks), compiling)
+        efforts.append(
+            f"{name} about {duration(tuning.span.likely)} ({number(tuning.trials_per_task, 0)} "
+            "trials a task)"
+        )
+    return [
+        f"Compiling: about {duration(compiling.likely)} ({duration(compiling.least)} to "
+        f"{duration(compiling.most)})",
+        f"Tuning: {', '.join(efforts)}; less where nothing improves any more",
+    ]
 
 
 def target_of(text: str, threads: int | None) -> Target:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from flows.cli.verbosity import show_log
 from tilework import dtypes
 
 Network = Annotated[
@@ -47,6 +48,14 @@ Shapes = Annotated[
         "--shape",
         metavar="NAME=1,3,224,224",
         help="Shape of an ONNX file's input, or the extent of a symbol (batch=4); repeatable.",
+    ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict/--no-strict",
+        help="Refuse an ONNX file with operators that cannot be compiled, which ONNX Runtime runs "
+        "otherwise, if it is installed.",
     ),
 ]
 Precision = Annotated[
@@ -99,6 +108,14 @@ Prefect = Annotated[
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")
+]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        callback=show_log,
+        help="Show the engine's log, such as a rewriting that failed and was left out.",
+    ),
 ]
 Output = Annotated[
     str | None,

@@ -83,7 +83,10 @@ def _run(settings: ReleaseSettings, reporter: Reporter, prefect: bool | None) ->
         with reporting(reporter):
             if use_flow:
                 from flows.compile_release import run_as_flow
+                from tasks.stores import open_store
 
+                # to a schedule it is "nothing yet", to whoever names it at a terminal a mistake
+                open_store(settings.store, must_exist=True)
                 return run_as_flow(settings)
             return release_pipeline(settings)
     except ReleaseFailed as error:

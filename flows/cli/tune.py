@@ -46,11 +46,13 @@ def tune(
     precision: options.Precision = "f32",
     sparse: options.Sparse = "",
     block: options.Block = "",
+    strict: options.Strict = False,
     output: options.Output = None,
     model: options.Model = "champion",
     packages: options.Packages = True,
     prefect: options.Prefect = None,
     json: options.Json = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Tune NET for this machine, compile it, check it and time it.
 
@@ -94,6 +96,7 @@ def tune(
         precision=precision,
         sparse=sparse,
         block=block,
+        strict=strict,
         output=f"{label}.tw" if output is None else output,
         model=model,
         packages=packages,
@@ -167,11 +170,13 @@ def _document(report: TuneReport) -> dict[str, Any]:
         "failed": report.failed,
         "tasks_with_finals": progress.finals,
         "drifted_rounds": progress.drifted_rounds,
+        "disturbed_finals": {str(index): ratio for index, ratio in progress.disturbed},
         "before": report.before,
         "after": report.after,
         "standing": report.standing,
         "speedup": report.speedup,
         "gap": list(report.gap),
+        "left": report.left,
         "check": report.check,
         "tasks": list(progress.rows),
     }
@@ -183,7 +188,7 @@ def print_report(report: TuneReport, options: str = "") -> None:
     ``options`` belong to the commands that are proposed.
     """
     from flows.cli.progress import task_table
-    from flows.texts import budget_text
+    from flows.texts import budget_text, disturbed_text
 
     out = console()
     progress = report.progress
@@ -194,7 +199,7 @@ def print_report(report: TuneReport, options: str = "") -> None:
     if progress.finals:
         out.print(
             f"Best schedules chosen by finals, timed in turns: {progress.finals} of "
-            f"{len(progress.rows)} tasks"
+            f"{len(progress.rows)} tasks{disturbed_text(progress)}"
         )
     if progress.drifted_rounds:
         out.print(
@@ -208,6 +213,8 @@ def print_report(report: TuneReport, options: str = "") -> None:
         out.print(f"Failed measurements, kept as records: {kinds}")
     if unfit := report.failures.get("unfit", 0):
         out.print(f"Built and refused without a measurement, kept as records: {unfit}")
+    if report.left:
+        out.print(report.left, markup=False)
     _print_latency(report)
     if report.check is not None:
         verdict = "ok" if report.check.passed else "[red]WRONG[/]"

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Kind = Literal["log", "event", "run", "page", "state"]
+Kind = Literal["log", "event", "run", "page", "coming", "state"]
 """``log``: a log line. ``event``: an event of Prefect's; a task run's states are events. ``run``:
-name and tags of a flow run. ``page``: an artifact that is updated in place. ``state``: the final
-state of a flow run."""
+name and tags of a flow run. ``page``: an artifact that is updated in place. ``coming``: runs that
+are to come want names. ``state``: the final state of a flow run."""
 
 ORDER: tuple[Kind, ...] = get_args(Kind)  # a run is over when all the rest of it is published
 

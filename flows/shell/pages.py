@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from flows.numbers import change, latency, percent, plural, show_ms, speed
-from flows.texts import budget_share, budget_text, total_text
+from flows.texts import budget_share, budget_text, disturbed_text, total_text
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 TOP = 5  # tasks that the live page shows
 BAR = 24  # letters of its bar
 
+FAR = 1.25
+"""How far the sum of tasks may lie above the network's time without a word on the page."""
 BEFORE = "@the run before@"
 """Where a page links to the run before of the same key; the sender, which can ask, fills it in."""
 
@@ -65,6 +67,7 @@ def summary_page(
         lines += [f"Latencies are not measured: {said}.", ""]
     if standing is not None:
         lines += [*_times(standing, report.speedup), ""]
+        lines += _doubted(progress, standing)
     lines += _state_table(progress, first)
     failures = ", ".join(f"{n} {kind}" for kind, n in sorted(report.failures.items()))
     facts = [
@@ -72,7 +75,7 @@ def summary_page(
         ("rounds", f"{progress.rounds}, {report.resumed_rounds} of them found in the store"),
         ("failures", failures or "none"),
         ("drift", _drift(progress)),
-        ("finals", f"{progress.finals} of {len(progress.rows)} tasks"),
+        ("finals", f"{progress.finals} of {len(progress.rows)} tasks{disturbed_text(progress)}"),
         ("module", f"`{report.module}`" if report.module else "not kept"),
         ("target", f"`{report.target}`"),
         ("began with", report.model or "-"),
@@ -114,6 +117,19 @@ def _times(standing: Standing, speedup: float | None) -> list[str]:
     return [*lines, f"| **the new one** | **{show_ms(tuned)}** | |"]
 
 
+def _doubted(progress: Progress, standing: Standing) -> list[str]:
+    """What to think of a sum of tasks that is far above the network's own time."""
+    total, network = progress.estimated_total_s * 1e3, standing.tuned.median_ms
+    if total <= FAR * network or progress.measured_tasks < len(progress.rows):
+        return []
+    return [
+        f"The tasks' latencies add up to {show_ms(total)} ms, {total / network:.2f} times the "
+        "network's own time: they were measured while the machine was slower or busy. The table "
+        "above is what the network takes.",
+        "",
+    ]
+
+
 def _tasks(progress: Progress, most: int) -> list[str]:
     rows = sorted(progress.rows, key=_cost, reverse=True)[:most]
     total = sum(_cost(row) for row in progress.rows) or 1.0
@@ -140,7 +156,8 @@ def _cost(row: TaskRow) -> float:
 
 def _drift(progress: Progress) -> str:
     if not progress.drifted_rounds:
-        return "none: the machine kept its speed"
+        kept = "none: the machine kept its speed"
+        return kept if not progress.disturbed else "none by its calibration; see finals"
     rounds = f"{progress.drifted_rounds} of {progress.rounds} round{plural(progress.rounds)}"
     return f"in {rounds} the machine was more than 5 % off its usual speed"
 

@@ -96,6 +96,7 @@ def published(
     end_anyway(client, publisher)
     run = PublishedRun(context.flow_run, publisher)
     run.describe(name, tags)
+    publisher.put(Item("coming", {}, fleeting=True))  # the next run does it, too
     publisher.tell = _both(run.warning, tell)
     with TagsContext(current_tags=set()):
         yield run

@@ -14,6 +14,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.utilities.urls import url_for
 
+from flows.shell.coming import name_coming
 from flows.shell.items import Item
 from flows.shell.lacking import lacks
 from flows.shell.pages import BEFORE
@@ -74,6 +75,8 @@ class Sender:
                     self._for_each(group, "PATCH", "/flow_runs/{flow_run_id}")
                 case "state":
                     self._for_each(group, "POST", "/flow_runs/{flow_run_id}/set_state")
+                case "coming":
+                    name_coming(self._ask)
                 case "page":
                     for item in group:
                         self._page(item.body)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage.packages.manifest import Manifest, NotPackage, is_plain
+from storage.plausible import NO_LATENCY, faults, numbers
 from storage.schema import (
     SCHEMA,
     SCHEMA_VERSION,
@@ -49,9 +49,6 @@ _MOST_BYTES = 512 << 20
 _MOST_VALUES = 20_000_000
 _MOST_DECISIONS = 1_000
 _LARGEST_TEXT = 256 << 20
-_SHORTEST_S, _LONGEST_S = 1e-9, 86_400.0
-_FASTEST = 1e17
-"""Operations per second that no device reaches."""
 
 _MANIFEST = b"tilework.package"
 _WORKLOADS = b"tilework.workloads"
@@ -232,23 +229,18 @@ def _faults(rows: pa.Table) -> Iterable[tuple[str, np.ndarray]]:
     yield "are no measurements that went well", _where(rows, "status", lambda s: s != Status.ok)
     bests = (Purpose.search, Purpose.final)
     yield "were not measured to be the best", _where(rows, "purpose", lambda p: p not in bests)
-    latency, flops = (_numbers(rows, name) for name in ("latency_s", "flops"))
-    with np.errstate(all="ignore"):
-        timed = (latency >= _SHORTEST_S) & (latency <= _LONGEST_S)
-        yield "have a latency that no measurement gives", ~timed
-        yield "count operations that cannot be", ~(np.isfinite(flops) & (flops >= 0))
-        yield "are faster than any machine", flops / latency > _FASTEST
+    yield f"are impossible: {NO_LATENCY}", np.isnan(numbers(rows, "latency_s"))
+    for why, bad in faults(rows):
+        yield f"are impossible: {why}", bad
     least = {"round": 0, "sketch_id": 0, "rules_version": 0, "num_cores": 1}
     for name, lowest in least.items():
-        yield f"have an impossible {name}", _numbers(rows, name) < lowest
+        yield f"have an impossible {name}", numbers(rows, name) < lowest
     lengths = pc.list_value_length(rows.column("decisions")).to_numpy()
     yield "have more decisions than any schedule", lengths > _MOST_DECISIONS
     for name in ("calibration_s", "device_calibration_s"):
-        value = _numbers(rows, name)
+        value = numbers(rows, name)
         wrong = ~np.isnan(value) & ~((value > 0) & np.isfinite(value))
         yield f"have an impossible {name}", wrong
-    made = rows.column("created_at").cast(pa.int64()).to_numpy()
-    yield "are from the future", made > (time.time() + 86_400) * 1e6
 
 
 def _where(rows: pa.Table, column: str, wrong: Callable[[str], bool]) -> np.ndarray:
@@ -261,12 +253,6 @@ def _where(rows: pa.Table, column: str, wrong: Callable[[str], bool]) -> np.ndar
 
 def _unprintable(text: str) -> bool:
     return not is_plain(text)
-
-
-def _numbers(rows: pa.Table, column: str) -> np.ndarray:
-    """A column of numbers; empty ones are NaN."""
-    found: np.ndarray = rows.column(column).cast(pa.float64()).to_numpy()
-    return found
 
 
 def _packed(texts: Mapping[str, str]) -> str:

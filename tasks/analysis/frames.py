@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from storage import plausible
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -18,7 +20,7 @@ _APART = (*sorted(_DISTINCT), "decisions")
 
 NEEDED_BY_BEST = (
     "record_id", "run_id", "round", "created_at", "workload_key", "target", "device", "device_id",
-    "host", "status", "purpose", "latency_s",
+    "host", "status", "purpose", "latency_s", "flops", "workload",
 )  # fmt: skip
 """Columns that `best_rows` needs."""
 
@@ -28,6 +30,9 @@ class Tables(Protocol):
 
     def scan(self, columns: Sequence[str] | None = None) -> Iterable[Any]:
         """These columns of all records as Arrow tables of bounded size, each record once."""
+
+    def operations(self, workload_key: str) -> float | None:
+        """Operations of a workload, if they are known."""
 
 
 def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
@@ -49,6 +54,7 @@ def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
     parts = [_part(to_table([]).select(wanted)), *map(_part, store.scan(wanted))]
     names = [name for name in wanted if name != "decisions"]
     names += ["program"] if "decisions" in wanted else []
+    names += ["believable"] if set(wanted) >= set(plausible.COLUMNS) else []
     frame = pd.DataFrame(
         {name: _joined([part.pop(name) for part in parts]) for name in names}, copy=False
     )
@@ -57,6 +63,8 @@ def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
     if {"status", "latency_s"} <= set(names):
         latency = frame["latency_s"]
         frame["usable"] = (frame["status"] == "ok") & (latency > 0) & np.isfinite(latency)
+        if "believable" in frame:
+            frame["usable"] &= frame.pop("believable") & ~_miscounted(frame, store)
     return frame
 
 
@@ -69,9 +77,21 @@ def _part(table: Any) -> dict[str, Any]:
     columns: dict[str, Any] = {name: frame[name] for name in frame.columns}
     for name in _DISTINCT & apart.keys():  # no two are equal: as categories they would be slow
         columns[name] = pd.Series(apart[name], dtype="string[pyarrow]")
+    if set(table.column_names) >= set(plausible.COLUMNS):
+        columns["believable"] = pd.Series(plausible.believable(table))
     if "decisions" in apart:
         columns["program"] = pd.Series(_numbers(apart["decisions"]))
     return columns
+
+
+def _miscounted(frame: pd.DataFrame, store: Tables) -> Any:
+    """Of which rows the operations are not the workload's; asked only where rows disagree."""
+    found = frame["flops"].groupby(frame["workload_key"], observed=True).agg(["min", "max"])
+    odd = found.index[found["max"] > plausible.OTHER_COUNT * found["min"]]
+    known = {key: count for key in odd if (count := store.operations(str(key))) is not None}
+    right = frame["workload_key"].astype(object).map(known)
+    low, high = np.minimum(right, frame["flops"]), np.maximum(right, frame["flops"])
+    return high > plausible.OTHER_COUNT * low
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -34,8 +34,8 @@ def moment_of(text: str, frame: pd.DataFrame, now: datetime) -> Moment:
 
     Args:
         text: a date such as ``2026-11-20`` or ``2026-11-20 18:00`` (local time), an age such as
-            ``12h`` or ``3d``, a version of the engine (the time of its first record), or how a
-            run's id begins (six characters or more: the time of its first record).
+            ``12h`` or ``3d``, a version of the engine or how its commit begins (the time of its
+            first record), or how a run's id begins (six characters or more: the same).
         frame: records, with ``created_at``, ``run_id`` and ``engine_version``.
         now: an aware time, which ages count from.
 
@@ -54,8 +54,9 @@ def moment_of(text: str, frame: pd.DataFrame, now: datetime) -> Moment:
 
 
 def _of_records(text: str, frame: pd.DataFrame) -> Moment:
-    rows = frame[frame["engine_version"] == text]
-    if len(rows):
+    versions = [one for one in map(str, frame["engine_version"].unique()) if _names(text, one)]
+    if versions:
+        rows = frame[frame["engine_version"].isin(versions)]
         return Moment(_first(rows), f"version {text}")
     runs = [str(run) for run in frame["run_id"].unique()]
     runs = [text] if text in runs else [run for run in runs if run.startswith(text)]
@@ -66,10 +67,18 @@ def _of_records(text: str, frame: pd.DataFrame) -> Moment:
     if runs:
         raise TileworkError(f"--since {text}: {len(runs)} runs begin with it; give more of its id")
     raise TileworkError(
-        f"--since {text}: write a date (2026-11-20), an age (12h, 3d), a version of the engine "
-        "that has records, or a run's id, six characters of it or more (`tilework records show` "
-        "lists them)"
+        f"--since {text}: write a date (2026-11-20), an age (12h, 3d), a version or a commit of "
+        "the engine that has records, or a run's id, six characters of it or more "
+        "(`tilework records show` lists them)"
     )
+
+
+def _names(text: str, version: str) -> bool:
+    """Whether ``text`` means a version: it is all of it, or how its commit begins."""
+    number, _, revision = version.partition("+")
+    if text in (version, number):
+        return True
+    return len(text) >= SHORTEST_RUN and revision[1:].startswith(text.removeprefix("g"))
 
 
 def start_of(run_id: str, frame: pd.DataFrame) -> Moment:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tasks.analysis.moments import Moment
 
 COLUMNS = (
-    *dict.fromkeys((*NEEDED_BY_BEST, *_runs.COLUMNS)), "workload", "engine_version", "error",
+    *dict.fromkeys((*NEEDED_BY_BEST, *_runs.COLUMNS)), "engine_version", "error",
 )  # fmt: skip
 
 Calls = Callable[[str, str, frozenset[str]], Mapping[str, float] | None]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tasks.analysis.moments import Moment
 
 COLUMNS = (
-    *NEEDED_BY_BEST, "workload", "network", "engine_version", "sketch_id", "rules_version",
+    *NEEDED_BY_BEST, "network", "engine_version", "sketch_id", "rules_version",
     "decisions", "code_hash", "calibration_s",
 )  # fmt: skip
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +21,7 @@ from tasks.learning.verdict import verdict
 from tasks.patience import patiently
 from tasks.stores import open_store
 from tilework.errors import StoreError
+from tilework.revision import code_digest, full_version
 
 if TYPE_CHECKING:
     from storage import RecordStore
@@ -148,7 +147,7 @@ def _retrain(
     card = Card(
         kind=kind,
         created=datetime.now(UTC),
-        engine_version=_version(),
+        engine_version=full_version(),
         code=code,
         rules_version=_rules(material),
         model_id=model.model_id,
@@ -205,21 +204,3 @@ def _rules(material: Material) -> int:
     from tilework.space import space_of
 
     return int(space_of(material.taught[0].lesson.target).version)
-
-
-def _version() -> str:
-    import tilework
-
-    return str(tilework.__version__)
-
-
-def code_digest() -> str:
-    """12 hexadecimal digits of the engine's sources: equal ones train equal models."""
-    import tilework
-
-    root = Path(str(tilework.__file__)).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]

@@ -9,11 +9,11 @@ from functools import cache
 
 import pytest
 
-from tests.backend.exclusions import EXCLUDED, FAILING
+from tests.backend.exclusions import EXCLUDED, FAILING, OTHERWISE
 from tilework.errors import TileworkError
 
 Case = Callable[[object], None]
-_OPTIONS: dict[str, str] = {}
+_OPTIONS: dict[str, object] = {}
 """What the backend is asked for while a test runs: the package does not pass options on."""
 
 
@@ -56,10 +56,62 @@ def excluded() -> dict[str, str]:
 
 def included() -> list[str]:
     """Names of the tests that must pass."""
-    return sorted(set(cases()) - set(excluded()) - set(FAILING))
+    others = (name for names in OTHERWISE.values() for name in names)
+    return sorted(set(cases()) - set(excluded()) - set(FAILING) - set(others))
 
 
-def run(name: str, **options: str) -> None:
+@cache
+def other_cases() -> dict[str, Case]:
+    """The same tests for ONNX Runtime alone."""
+    import onnxruntime as ort
+    from onnx.backend.base import Backend, BackendRep
+    from onnx.backend.test import BackendTest
+
+    class _Rep(BackendRep):
+        def __init__(self, model):
+            options = ort.SessionOptions()
+            options.log_severity_level = 4
+            options.intra_op_num_threads = 1
+            self._session = ort.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+
+        def run(self, inputs, **_):
+            names = [i.name for i in self._session.get_inputs()]
+            return self._session.run(None, dict(zip(names, inputs, strict=False)))
+
+    class _Other(Backend):
+        @classmethod
+        def prepare(cls, model, device="CPU", **_):
+            return _Rep(model)
+
+        @classmethod
+        def supports_device(cls, device):
+            return device == "CPU"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        classes = BackendTest(_Other, __name__).test_cases
+    return {
+        name.removeprefix("test_").removesuffix("_cpu"): test
+        for group in classes.values()
+        for name, test in vars(group).items()
+        if name.startswith("test_") and name.endswith("_cpu")
+    }
+
+
+def passes_elsewhere(name: str) -> bool:
+    """Whether ONNX Runtime passes a test."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            other_cases()[name](None)
+        except Exception:
+            return False
+    return True
+
+
+def run(name: str, **options: object) -> None:
     """Run a test of the package.
 
     Args:
@@ -81,7 +133,7 @@ def run(name: str, **options: str) -> None:
 def refused(name: str) -> str:
     """The error that an excluded test ends with; it must be one of Tilework's own."""
     try:
-        run(name)
+        run(name, strict=True)
     except TileworkError as e:
         return str(e)
     pytest.fail(f"'{name}' passes: take it off the list of excluded tests")

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
+from tests.flows.still import still_times  # noqa: F401 (fixture)
 from tests.kinds.cuda.conftest import needs_compiler, needs_nvrtc  # noqa: F401 (fixtures)
 
 

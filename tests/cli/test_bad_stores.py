@@ -35,7 +35,7 @@ def records():
     ("change", "said"),
     [
         ({"rules_version": 0}, "4 rows not used: rules version 0, not"),
-        ({"target": "llvm -mcpu=other -num-cores=1"}, "4 rows not used: they are of target llvm"),
+        ({"target": "llvm -mcpu=other -num-cores=1"}, "4 rows of these tasks are of target llvm"),
     ],
     ids=["rules", "target"],
 )

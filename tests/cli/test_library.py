@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosts import runs_x86
 from tilework.kinds.cpu.library import linker
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler (cc)")
@@ -14,6 +15,7 @@ NET = ("compile", "mlp", "--output", "net.so")
 
 
 @needs_cc
+@runs_x86
 def test_compile_writes_a_library_and_its_header(cli):
     result = cli(
         *NET, "--threads", "1", "--header", "net.h", "--levels", "v2,native", "--weights", "beside"

@@ -6,6 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.graph.cut_models import TWICE, model
+from tilework.graph import failures, passes
+
 COMMANDS = ("networks", "extract", "tune", "compile", "bench", "records", "explain", "doctor")
 
 
@@ -51,7 +54,21 @@ def test_extract_shows_the_tasks_of_resnet_18(cli):
     assert len(tasks) == 24
     assert {t["id"] for t in tasks} == set(range(24))
     assert all(t["flops"] > 0 and t["weight"] >= 1 for t in tasks)
-    assert "24 distinct tasks" in cli("extract", "resnet-18").stdout
+    told = cli("extract", "resnet-18").stdout
+    assert "24 distinct tasks" in told and "Compiling: about" in told and "draft about" in told
+
+
+def test_verbose_shows_what_was_left_out(cli, monkeypatch):
+    def fails(net):
+        raise ValueError("of such a network it has not thought")
+
+    monkeypatch.setattr(failures, "strict", False)
+    monkeypatch.setattr(passes, "PASSES", (fails, *passes.PASSES))
+    quiet, said = cli("extract", "mlp"), cli("extract", "mlp", "--verbose")
+    assert quiet.exit_code == said.exit_code == 0 and not quiet.stderr
+    (line,) = said.stderr.splitlines()
+    assert "the pass fails on the network 'mlp'" in line and "has not thought" in line
+    assert quiet.stdout == said.stdout
 
 
 def test_extract_show_prints_compute_definitions(cli):
@@ -102,3 +119,15 @@ def test_doctor_describes_the_machine(cli):
     assert found["Machine"]["target"].startswith("llvm -mcpu=")
     assert found["Libraries"]["prefect"].startswith("3.")
     assert "server" in found["Prefect"]
+
+
+def test_what_another_engine_runs_is_said_in_a_line(cli, tmp_path):
+    path = tmp_path / "twice.onnx"
+    onnx.save(model(TWICE), path)
+    given = [str(path), "--shape", "N=3", "--target", "llvm -mcpu=native -num-cores=1"]
+    assert "left to ONNX Runtime" in cli("extract", *given).stdout
+    output = tmp_path / "net.tw"
+    made = cli("compile", *given, "--no-packages", "--output", str(output)).stdout
+    assert "ai.onnx.ml.Binarizer (2 of 8 nodes" in " ".join(made.split())
+    assert (output / "parts.json").is_file()
+    assert "unsupported: ai.onnx.ml.Binarizer" in cli.error("extract", *given, "--strict")

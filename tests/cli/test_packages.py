@@ -9,6 +9,7 @@ import pytest
 
 from storage.packages.places import shipped_folder
 from tests.cli.test_records import STORE, store  # noqa: F401 (a fixture)
+from tests.hosts import x86_records
 from tilework.kinds.cpu.target import CpuTarget
 
 ZEN4 = shipped_folder() / "zoo-znver4.parquet"
@@ -78,6 +79,7 @@ def test_differences(cli, package, store):  # noqa: F811
     assert "there is no record store" in cli.error("records", "diff", package, "nowhere")
 
 
+@x86_records
 def test_a_network_of_the_zoo_needs_no_search(cli, monkeypatch):
     """Without options, store or search; the CPU is said to be here, and its code is not run."""
     zen4 = ("--target", "llvm -mcpu=znver4 -num-cores=2", "-o", "")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.hosts import x86
 from tilework.target import Target
 
 needs_bf16 = pytest.mark.skipif(
     "avx512bf16" not in Target("llvm").features, reason="this CPU lacks avx512bf16"
 )
-ZEN4 = ("--precision", "bf16", "--target", "llvm -mcpu=znver4 -num-cores=1")
+ZEN4 = ("--precision", "bf16", "--target", x86("znver4", 1))
 
 
 def test_extract_lists_the_tasks_of_a_precision(cli):
@@ -21,9 +22,7 @@ def test_extract_lists_the_tasks_of_a_precision(cli):
 
 @pytest.mark.parametrize("command", ["extract", "compile", "bench", "tune"])
 def test_a_cpu_without_the_instructions_is_refused(cli, command):
-    told = cli.error(
-        command, "mlp", "--precision", "bf16", "--target", "llvm -mcpu=core-avx2 -num-cores=1"
-    )
+    told = cli.error(command, "mlp", "--precision", "bf16", "--target", x86("core-avx2", 1))
     assert "avx512bf16" in told
 
 

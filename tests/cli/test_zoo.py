@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from tasks import device_lock, finish
-from tasks.engines import time_engines
+from tasks import device_lock
 
 ZOO = """
 defaults: {threads: 1}
@@ -19,9 +18,7 @@ networks:
 
 @pytest.fixture(autouse=True)
 def hurried(tmp_path_factory, monkeypatch):
-    """Networks are timed for a moment, and other runs of this machine are not waited for."""
-    monkeypatch.setattr(finish, "time_engines", lambda *given: time_engines(*given[:2], 0.01))
-    monkeypatch.setattr(finish, "slower", lambda *_: False)
+    """Other runs of this machine are not waited for."""
     monkeypatch.setattr(device_lock, "FOLDER", tmp_path_factory.mktemp("locks"))
 
 

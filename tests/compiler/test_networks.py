@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.graph import onnx_models
+from tests.hosts import runs_x86
 from tilework import Target, from_onnx, zoo
 from tilework import compile as compile_network
 
@@ -37,31 +38,28 @@ def check_exported(net, folder, target):
     return check(net, path, target)
 
 
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_small_resnet_18(layout, tmp_path, target):
-    shape = (32, 32, 3) if layout == "NHWC" else (3, 32, 32)
+@pytest.mark.parametrize(
+    ("layout", "shape"), [("NHWC", (45, 37, 3)), ("NCHW", (3, 32, 32))], ids=["NHWC", "NCHW"]
+)
+def test_small_resnet_18(layout, shape, tmp_path, target):
     net = zoo.get("resnet-18", batch=2, layout=layout, image_shape=shape)
     check_exported(net, tmp_path, target)
-
-
-def test_odd_image(tmp_path, target):
-    check_exported(zoo.get("resnet-18", image_shape=(45, 37, 3)), tmp_path, target)
 
 
 def test_mlp(mlp, tmp_path, target):
     check_exported(mlp, tmp_path, target)
 
 
-@pytest.mark.parametrize("depth", [18, 50])
-def test_onnx_resnet(depth, tmp_path, target):
-    model = onnx_models.resnet(depth, image=64, classes=10, width=16)
+def test_onnx_resnet(tmp_path, target):
+    model = onnx_models.resnet(50, image=64, classes=10, width=16)
     path = onnx_models.save(model, tmp_path / "resnet.onnx")
     check(from_onnx(path), path, target)
 
 
-@pytest.mark.parametrize("mcpu", ["core-avx2", "x86-64"])
-def test_narrower_vectors(mcpu, tmp_path):
-    target = Target(f"llvm -mcpu={mcpu} -num-cores=2")
+@runs_x86
+def test_narrower_vectors(tmp_path):
+    """The plainest CPU; kernels of those between are in `test_targets`."""
+    target = Target("llvm -mcpu=x86-64 -num-cores=2")
     if target.missing_on_host():
         pytest.skip(f"this CPU lacks {target.missing_on_host()}")
     model = onnx_models.resnet(18, image=64, classes=10, width=16)
@@ -69,13 +67,8 @@ def test_narrower_vectors(mcpu, tmp_path):
     check(from_onnx(path), path, target)
 
 
-@pytest.mark.parametrize("name, layout", [("resnet-18", "NCHW"), ("resnet-50", "NHWC")])
-def test_full_size(name, layout, tmp_path, target):
-    module = check_exported(zoo.get(name, layout=layout), tmp_path, target)
+def test_full_size(tmp_path, target):
+    """Channels last; the standard ONNX tests have networks of full size with channels first."""
+    module = check_exported(zoo.get("resnet-18"), tmp_path, target)
     assert sum(row.weight for row in module.report) <= len(module.image.steps)
     assert not any(row.tuned for row in module.report)
-
-
-def test_full_size_onnx_resnet_18(tmp_path, target):
-    path = onnx_models.save(onnx_models.resnet(18), tmp_path / "resnet.onnx")
-    check(from_onnx(path), path, target)

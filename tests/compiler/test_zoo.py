@@ -13,7 +13,6 @@ from tilework import zoo
     [
         ("mobilenet", 4, "NHWC", (64, 48, 3)),
         ("mobilenet", 1, "NCHW", (3, 33, 33)),
-        ("squeezenet_v1.1", 1, "NCHW", (3, 64, 64)),
         ("inception_v3", 1, "NHWC", (75, 75, 3)),
         ("resnet3d-18", 1, "NCDHW", (3, 4, 40, 40)),
     ],

@@ -3,6 +3,9 @@ from __future__ import annotations
 import pytest
 
 from flows.settings import TuneSettings
+from tests.flows.still import still_times
+
+__all__ = ["still_times"]
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +33,7 @@ def prefect_server(tmp_path_factory):
 
 @pytest.fixture
 def bare_server(prefect_server):
-    """The server without automations, deployments and pools, before a test and after it.
+    """The server without automations, deployments, pools and variables, before and after a test.
 
     What one test leaves there acts on the runs of the next: a schedule that is due, an
     automation that a run's event sets off.
@@ -50,6 +53,8 @@ def _clear():
             client.delete_deployment(deployment.id)
         for pool in client.read_work_pools():
             client.delete_work_pool(pool.name)
+        for variable in client._client.post("/variables/filter", json={}).json():
+            client.delete_variable_by_name(variable["name"])
 
 
 @pytest.fixture

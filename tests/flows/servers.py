@@ -95,7 +95,7 @@ class Server:
 
     def settled_tasks(self, run: dict, wanted: set[str]) -> list[dict]:
         """The task runs of a run; the server records them some seconds after it got them."""
-        for _ in range(200):
+        for _ in range(3000):
             found = self.of_run("task_runs", run)
             names = {one["name"] for one in found if one["state_name"] == "Completed"}
             if len(found) == len(names) and wanted <= names:

@@ -174,3 +174,26 @@ def test_without_a_server_the_command_says_what_to_do(monkeypatch):
     done = CliRunner().invoke(app, ["automations", "apply"])
     assert done.exit_code == 2
     assert "no Prefect server is configured" in done.output
+
+
+def test_the_command_says_that_nobody_is_told_unless_somebody_is_named(monkeypatch):
+    from contextlib import nullcontext
+
+    from flows.cli import automations as command
+    from flows.cli.app import app
+    from flows.shell import coming
+
+    applied = []
+    monkeypatch.setattr(command, "_client", lambda: nullcontext(None))
+    monkeypatch.setattr(
+        automations,
+        "apply_automations",
+        lambda client, found, notify: applied.append(found.pool) or [],
+    )
+    monkeypatch.setattr(coming, "name_coming", lambda ask: 2)
+    done = CliRunner().invoke(app, ["automations", "apply", "--pool", "tilework-b"])
+    assert done.exit_code == 0 and "nobody is told: 6 automations alert" in done.output
+    assert "2 runs that are to come" in done.output
+    done = CliRunner().invoke(app, ["automations", "apply", "--notify", "slack-webhook/on-call"])
+    assert done.exit_code == 0 and "nobody" not in done.output
+    assert applied == ["tilework-b", "tilework"]

@@ -27,7 +27,7 @@ def days(tuned, tmp_path):  # noqa: F811
     return Days(tmp_path / "records", Machine())
 
 
-def events(client, name, patience_s=20):
+def events(client, name, patience_s=300):
     """Events of this name, waited for: they come from the side."""
     body = {"filter": {"event": {"name": [name]}}, "limit": 50}
     for _ in range(int(patience_s * 5)):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from typer.testing import CliRunner
 
+from flows.texts import target_words
 from storage import RecordStore
 from storage.cards import Card, Judged, Taught
 from tests.flows.test_canary import events
@@ -50,9 +51,10 @@ def test_a_promotion_is_a_page_and_an_event(prefect_server, store, believed):
     from prefect.client.orchestration import get_client
 
     from flows.evaluate_transfer import evaluate_transfer
+    from flows.events import MODEL_PROMOTED, STORE_GROWN
     from flows.learning_settings import RetrainSettings, TransferSettings
-    from flows.maintain_store import GROWN_EVENT, maintain_store
-    from flows.retrain import PROMOTED_EVENT, retrain
+    from flows.maintain_store import maintain_store
+    from flows.retrain import retrain
     from flows.shell.published import close_publishers
     from flows.upkeep_settings import MaintainSettings
 
@@ -63,16 +65,17 @@ def test_a_promotion_is_a_page_and_an_event(prefect_server, store, believed):
     close_publishers()
     with get_client(sync_client=True) as client:
         pages = {a.key: a.data for a in client.read_artifacts()}
-        (promoted,) = events(client, PROMOTED_EVENT)
-        grown = events(client, GROWN_EVENT)
+        (promoted,) = events(client, MODEL_PROMOTED)
+        grown = events(client, STORE_GROWN)
     card = pages["model-llvm"]
     assert card.startswith(f"# Cost model for llvm\n\n**{done.name[:1].upper()}{done.name[1:]} is")
-    assert f"The champion is `{done.name}`." in card and "| llvm x86-64-v3 x1 | 3 |" in card
+    assert f"The champion is `{done.name}`." in card
+    assert f"| {target_words(TARGETS[0])} | 3 |" in card
     assert "## Champions" in card and "not judged: 3 workloads, 8 needed" in card
     assert promoted["resource"]["prefect.resource.id"] == "tilework.model.llvm"
     assert promoted["payload"]["model"] == done.name
     assert any(one["payload"]["store"] == str(store) for one in grown)
-    assert "| llvm x86-64-v4 x1 | 3 |" in pages["transfer-llvm"]
+    assert f"| {target_words(TARGETS[1])} | 3 |" in pages["transfer-llvm"]
 
 
 def test_settings_take_no_credentials_and_no_empty_list():

@@ -74,7 +74,7 @@ def server(tmp_path_factory):
 
 
 def _ended(process: subprocess.Popen) -> str:
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=600)
     assert process.returncode == 0, said
     assert " ERROR " not in said and "Error logging" not in said and "Traceback" not in said, said
     return said

@@ -109,7 +109,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-KINDS = st.sampled_from(["log", "event", "run", "page", "state"])
+KINDS = st.sampled_from(["log", "event", "run", "page", "coming", "state"])
 
 
 @settings(deadline=None)

@@ -92,7 +92,7 @@ def changed(release, tmp_path, other=True):
         others = [one for one in same if one.decisions != best.decisions]
         if others:
             break
-    better = {"record_id": "better", "run_id": "later", "latency_s": 1e-9}
+    better = {"record_id": "better", "run_id": "later", "latency_s": best.latency_s / 2}
     record = replace(others[0] if other else best, created_at=datetime.now(UTC), **better)
     store.append([record])
     return release.model_copy(update={"store": str(tmp_path / "store")})

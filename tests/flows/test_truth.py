@@ -19,8 +19,8 @@ from storage import RecordStore
 from tasks import check, device_lock, finish
 from tasks.patience import SearchClock, patiently
 from tasks.stages import PLAIN, Stages
+from tests.flows.still import GOOD, samples
 from tilework.errors import RunFailed, StoreBusy
-from tilework.runtime.samples import Samples
 from tilework.target.identity import DeviceIdentity
 
 
@@ -35,10 +35,6 @@ class Listener(Reporter):
         self.warnings.append(text)
 
 
-def samples(seconds):
-    return Samples(tuple(seconds * (1 + 0.001 * (i % 3)) for i in range(20)))
-
-
 def timed(monkeypatch, *looks):
     """Engines seem to take these seconds, one dictionary for each look."""
     left = list(looks)
@@ -50,9 +46,6 @@ def timed(monkeypatch, *looks):
     monkeypatch.setattr(finish, "time_engines", time_engines)
     monkeypatch.setattr("flows.pipeline.gap_lines", lambda *_: ())
     return left
-
-
-GOOD = {"untuned": 2e-3, "tuned": 1e-3, "old": 1.01e-3}
 
 
 @pytest.fixture(scope="module")

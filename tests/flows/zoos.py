@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import platform
-
 from flows.release_pipeline import ReleaseFailed
 from flows.reporting import Reporter, reporting
 from flows.zoo_pipeline import ZooFailed
 from flows.zoo_settings import ZooNetwork, ZooSettings
 from tasks.stages import PLAIN, Stages
+from tests.hosts import HOST_ARCH
 
 ONE, TWO = "llvm -mcpu=native -num-cores=1", "llvm -mcpu=native -num-cores=2"
 ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -num-cores=1"
 X86 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver4 -num-cores=1"
-ELSEWHERE = ARM if platform.machine() == "x86_64" else X86
+ELSEWHERE = X86 if HOST_ARCH == "aarch64" else ARM
 MLP = ZooNetwork(network="mlp", target=ONE, use=3)
 BATCH = ZooNetwork(network="mlp", target=ONE, batch=2)
 WIDE = ZooNetwork(network="mlp", target=TWO)

@@ -16,8 +16,8 @@ from tilework.graph.fuse import MAX_TERMS, fuse
 from tilework.graph.passes import split_joins
 from tilework.ops.activations import ACTIVATIONS
 
-LONG = 10_000
-WIDE = 5_000
+LONG = 5_000
+WIDE = 2_000
 SHAPE = (2, 4)
 
 

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import tilework as tw
-from tests.graph.operator_cases import Cases, run
+from tests.graph.operator_cases import TARGET, Cases, run
 from tilework.graph import from_onnx
 
 Rng = np.random.Generator
@@ -302,3 +302,52 @@ def test_shapes_that_only_depend_on_constants(tmp_path: Path) -> None:
     c.node("Gather", x, where, axis=1)
     c.node("Mul", c.node("Slice", x, *(c.constant([v], "int64") for v in (0, 2, 1))), kept)
     c.check(tmp_path, export=False)
+
+
+def test_caches_are_written_from_a_place_on(tmp_path: Path) -> None:
+    """Each sample from its own; what would stand outside is left out."""
+    r = np.random.default_rng(0)
+    c = Cases(24)
+    past, update = c.input(floats(r, 4, 3, 6, 2)), c.input(floats(r, 4, 3, 2, 2))
+    start = np.array([0, 4, 5, -1])
+    c.node("TensorScatter", past, update, c.input(start))
+    c.node("TensorScatter", past, update, c.input(start), mode="circular")
+    c.node("TensorScatter", past, update)
+    onnx.save(c.model(), tmp_path / "m.onnx")
+    found = tw.compile(from_onnx(tmp_path / "m.onnx"), TARGET).run(c.inputs)
+    for got, circular, places in zip(found, (0, 1, 0), (start, start, 0 * start), strict=True):
+        want = c.inputs[past].copy()
+        for n, first in enumerate(places):
+            for k in range(2):
+                at = (first + k) % 6 if circular else first + k
+                if 0 <= at < 6:
+                    want[n, :, at] = c.inputs[update][n, :, k]
+        np.testing.assert_array_equal(got, want)
+
+
+def test_what_undoes_a_max_pool(tmp_path: Path) -> None:
+    """At any places; and at those of windows that tile the map, or leave a border of it."""
+    r = np.random.default_rng(0)
+    c = Cases(11)
+    overlapping = {"kernel_shape": [2, 3], "strides": [2, 2], "pads": [0, 1, 0, 1]}
+    tiles = {"kernel_shape": [2, 3], "strides": [2, 3]}
+    for size, given, a in (
+        ((6, 7), True, overlapping), ((5, 7), True, tiles), ((4, 6), False, tiles),
+    ):  # fmt: skip
+        y = c.node("MaxPool", c.input(floats(r, 2, 2, *size)), outputs=2, **a)
+        shape = [c.constant([2, 2, *size], "int64")] if given else []
+        c.node("MaxUnpool", y, c.outputs[-1], *shape, **a)
+    c.check(tmp_path, export=False, reference=False)
+
+
+def test_bits_of_integers_and_of_constants(tmp_path: Path) -> None:
+    c = Cases(26)
+    x = np.array([0, 1, 127, 128, 255], np.uint8)
+    c.node("BitCast", c.input(x), to=onnx.TensorProto.INT8)
+    bits = c.node("BitCast", c.constant([1.5, -0.0, np.nan]), to=onnx.TensorProto.INT32)
+    c.node("Add", bits, c.input(np.zeros(3, np.int32)))
+    onnx.save(c.model(), tmp_path / "m.onnx")
+    net = from_onnx(tmp_path / "m.onnx")
+    first, _, last = tw.compile(net, TARGET).run(c.inputs)
+    np.testing.assert_array_equal(first, x.view(np.int8))
+    np.testing.assert_array_equal(last, np.array([1.5, -0.0, np.nan], np.float32).view(np.int32))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilework as tw
+from tests.hosts import x86
 from tilework import ops, te
 from tilework.dtypes import round_tf32
 from tilework.errors import NetworkError, TargetError
@@ -14,7 +15,7 @@ from tilework.graph.precision import require_precision
 from tilework.target import Target
 from tilework.te.serial import dag_from_json, dag_to_json
 
-ZEN4 = Target("llvm -mcpu=znver4 -num-cores=1")
+ZEN4 = Target(x86("znver4", 1))
 
 
 def small_network():
@@ -69,7 +70,7 @@ def test_a_sum_of_one_operand_is_no_product(precision):
 
 def test_targets_without_the_instructions_are_refused():
     net = small_network()
-    old = "llvm -mcpu=core-avx2 -num-cores=1"
+    old = x86("core-avx2", 1)
     for call in (
         lambda: tw.extract_tasks(net, old, precision="bf16"),
         lambda: tw.compile(net, old, precision="bf16"),
@@ -104,7 +105,7 @@ def test_a_network_is_as_accurate_as_documented():
 
 @pytest.mark.parametrize("precision", ["f16", "tf32"])
 def test_cpus_refuse_precisions_of_tensor_cores_in_one_line(precision):
-    for target in (ZEN4, Target("llvm -mcpu=core-avx2 -num-cores=1")):
+    for target in (ZEN4, Target(x86("core-avx2", 1))):
         with pytest.raises(TargetError, match=f"{precision} needs a GPU") as told:
             tw.extract_tasks(small_network(), target, precision=precision)
         assert "\n" not in str(told.value)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.graph.run_plan import relative_error, run_nodes, run_plan
-from tilework.graph import Builder, Network
+from tilework.graph import Builder, Network, failures, passes
 
 _UNARY = ("relu", "tanh", "identity", "abs")
 _BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
@@ -84,4 +86,19 @@ def test_passes_keep_the_meaning(net: Network) -> None:
     inputs = [rng.standard_normal(t.shape, dtype=np.float32) for t in net.inputs.values()]
     got, want = run_plan(net, *inputs), run_nodes(net, *inputs)
     for a, b in zip(got, want, strict=True):
+        assert relative_error(a, b) < 1e-4
+
+
+@settings(max_examples=40, deadline=None)
+@given(networks(), st.sampled_from(sorted({p.__name__ for p in passes.PASSES})))
+def test_any_pass_may_be_left_out(net: Network, name: str) -> None:
+    def fails(net: Network) -> Network:
+        raise AssertionError("it has not thought of this")
+
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(t.shape, dtype=np.float32) for t in net.inputs.values()]
+    run = tuple(fails if p.__name__ == name else p for p in passes.PASSES)
+    with mock.patch.object(passes, "PASSES", run), mock.patch.object(failures, "strict", False):
+        got = run_plan(net, *inputs)
+    for a, b in zip(got, run_nodes(net, *inputs), strict=True):
         assert relative_error(a, b) < 1e-4

@@ -64,13 +64,13 @@ def test_elementwise_operators(dtype: str) -> None:
 def test_other_operators() -> None:
     compared = []
 
-    @examples(1500)
+    @examples(800)
     @given(st.sampled_from(sorted(STRUCTURED)), st.sampled_from(TYPES), SEEDS)
     def each(op: str, dtype: str, seed: int) -> None:
         compared.append(compare(STRUCTURED[op](np.random.default_rng(seed), op, dtype)))
 
     each()
-    assert sum(compared) >= 500
+    assert sum(compared) >= 250
 
 
 @pytest.mark.parametrize("dtype", TYPES)

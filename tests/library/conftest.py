@@ -60,7 +60,7 @@ def run_without_tilework(code: str, *arguments: object) -> str:
         [sys.executable, "-P", "-c", BLOCK + textwrap.dedent(code), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         env={**os.environ, "PYTHONPATH": str(ROOT / "runtime")},
         cwd="/",
     )

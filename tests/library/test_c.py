@@ -17,7 +17,7 @@ FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-parentheses")
 def compiled(folder: Path, source: Path, library: str) -> Path:
     program = folder / "program"
     words = ["cc", *FLAGS, f"-I{folder}", "-o", program, source, folder / library]
-    subprocess.run([*words, "-ldl", "-Wl,-rpath,$ORIGIN"], check=True, timeout=60)
+    subprocess.run([*words, "-ldl", "-Wl,-rpath,$ORIGIN"], check=True, timeout=600)
     return program
 
 
@@ -29,7 +29,7 @@ def test_a_c_program_gets_what_the_module_returns(mlp, mlp_library, image, tmp_p
         env={},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     expected = mlp.run(image)[0].tobytes()
@@ -81,7 +81,7 @@ def test_headers_of_several_networks_go_into_one_program(mlp, mlp_library, tmp_p
         "int main(void) { return tw_mlp_describe() == tw_other_describe(); }\n"
     )
     for command in (["cc", *FLAGS], ["c++", "-xc++"]):
-        subprocess.run([*command, "-fsyntax-only", source], check=True, timeout=60)
+        subprocess.run([*command, "-fsyntax-only", source], check=True, timeout=600)
 
 
 def test_the_example_fits_its_header(mlp, tmp_path):

@@ -114,9 +114,9 @@ def test_emulated_cpus(library, cpu, said, tmp_path):
     (tmp_path / "program.c").write_text(PROGRAM)
     program = folder / "program"
     words = ["cc", f"-I{folder}", "-o", program, tmp_path / "program.c", library.path]
-    subprocess.run([*words, "-Wl,-rpath,$ORIGIN"], check=True, timeout=60)
+    subprocess.run([*words, "-Wl,-rpath,$ORIGIN"], check=True, timeout=600)
     done = subprocess.run(
-        ["qemu-x86_64", "-cpu", cpu, program], capture_output=True, text=True, timeout=60
+        ["qemu-x86_64", "-cpu", cpu, program], capture_output=True, text=True, timeout=600
     )
     assert done.stdout.strip() == said, done.stderr
 

@@ -24,7 +24,7 @@ def wheel(tmp_path_factory):
     shutil.copytree(ROOT / "runtime", folder / "runtime", ignore=left)
     words = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
     done = subprocess.run(
-        [*words, "-w", folder, folder / "runtime"], capture_output=True, text=True, timeout=300
+        [*words, "-w", folder, folder / "runtime"], capture_output=True, text=True, timeout=600
     )
     if done.returncode and "No module named pip" in done.stderr:
         pytest.skip("there is no pip")
@@ -76,7 +76,7 @@ except ModuleNotFoundError:
          tmp_path / "out.npy"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         cwd=tmp_path,
         env={"PYTHONPATH": f"{wheel}{os.pathsep}{numpy_alone}"},
     )  # fmt: skip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.hosts import runs_x86
 from tests.lower.chains import separable, separables
 from tests.lower.check import check_dag, check_row, random_inputs, reference, task_of
 from tests.lower.test_programs import examples
@@ -27,33 +27,33 @@ def attached(dag: te.ComputeDAG) -> list[Sketch]:
     ]
 
 
-@examples(14)
+@examples(8)
 @given(separables(), SEEDS, st.booleans())
 def test_separable_convolutions(dag, seed, strange):
     check_dag(dag, seed, sketches=2, rows=1, strange=strange)
 
 
-@examples(4)
+@runs_x86
+@examples(2)
 @given(separables(), SEEDS)
 def test_separable_convolutions_on_avx2(dag, seed):
     check_dag(dag, seed, sketches=1, rows=1, target="llvm -mcpu=core-avx2")
 
 
-@pytest.mark.parametrize("expand", [0, 24])
-def test_every_place(expand):
+def test_every_place():
     """Depthwise, and pointwise before it, per tile of the pointwise convolution that follows."""
-    dag = separable(9, 7, 8, 33, expand=expand)
-    rng = np.random.default_rng(expand)
+    dag = separable(7, 5, 8, 33, expand=24)
+    rng = np.random.default_rng(24)
     task, inputs = task_of(dag), random_inputs(dag, rng)
     want = reference(dag, inputs)
     found = attached(dag)
     chains = {tuple(a.op.name for a in s.blocks[-1].attached) for s in found}
     assert ("dw_relu",) in chains
     assert ("dw_pad", "dw_relu") in chains
-    assert not expand or ("pw0", "dw_pad", "dw_relu") in chains
+    assert ("pw0", "dw_pad", "dw_relu") in chains
     for sketch in found:
         for row in sketch.sample(rng, 1):
-            check_row(task, sketch, row, inputs, want, threads=(2,))
+            check_row(task, sketch, row, inputs, want, threads=(2,), with_interpreter=False)
 
 
 def test_a_chain_of_products():

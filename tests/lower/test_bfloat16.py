@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.hosts import on_x86, x86
 from tests.lower.check import check_dag, check_row, random_inputs, reference, task_of
 from tilework import ops, te
 from tilework.kinds.cpu.build import generate
@@ -143,20 +144,20 @@ def pointwise(ci=64, co=48):
 
 
 def test_channels_are_taken_in_pairs():
-    space = SearchSpace.of(task_of(pointwise(), "llvm -mcpu=znver4 -num-cores=2"))
+    space = SearchSpace.of(task_of(pointwise(), x86("znver4", 2)))
     (block,) = space.sketches[0].blocks
     assert block.dots is not None
     axis = block.dots.axis
     assert axis.name == "rc"
     rows = space.sketches[0].sample(np.random.default_rng(0), 40)
     assert (space.sketches[0].nests(rows)[0].tiles[axis][-1] % 2 == 0).all()
-    odd = SearchSpace.of(task_of(pointwise(ci=63), "llvm -mcpu=znver4 -num-cores=2"))
+    odd = SearchSpace.of(task_of(pointwise(ci=63), x86("znver4", 2)))
     assert odd.sketches[0].blocks[0].dots is None
 
 
 def test_weights_are_packed_with_pairs_innermost():
     dag = pointwise()
-    sketch = SearchSpace.of(task_of(dag, "llvm -mcpu=znver4 -num-cores=2")).sketches[0]
+    sketch = SearchSpace.of(task_of(dag, x86("znver4", 2))).sketches[0]
     row = sketch.sample(np.random.default_rng(1), 1)[0]
     packing = lower(sketch, row).packing[1]
     weight = np.arange(64 * 48, dtype=np.float32).reshape(1, 1, 64, 48)
@@ -182,7 +183,7 @@ def test_the_code_is_made_of_dot_products():
     check_row(task, sketch, row, inputs, reference(task.compute_dag, inputs))
 
 
-@pytest.mark.parametrize("cpu", ["core-avx2", "x86-64"])
+@pytest.mark.parametrize("cpu", on_x86("core-avx2", "x86-64"))
 def test_other_cpus_convert_in_integer_arithmetic(cpu):
     target = f"llvm -mcpu={cpu} -num-cores=2"
     missing = Target(target).missing_on_host()

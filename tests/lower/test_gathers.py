@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from tests.hosts import on_x86, x86
 from tests.lower.check import any_rows, check_dag, task_of
 from tests.lower.gathers import gathers, index_inputs
 from tests.lower.test_programs import SEEDS, examples
@@ -32,7 +33,7 @@ def test_gathers_with_strange_tiles(dag, seed):
     check_dag(dag, seed, sketches=1, rows=1, inputs=inputs, strange=True, with_interpreter=False)
 
 
-@pytest.mark.parametrize("cpu", ["core-avx2", "x86-64"])
+@pytest.mark.parametrize("cpu", on_x86("core-avx2", "x86-64"))
 def test_other_cpus(cpu):
     @examples(8)
     @given(gathers(), SEEDS)
@@ -71,7 +72,7 @@ def test_positions():
 def test_rows_are_read_as_vectors():
     table, at = te.placeholder((100, 64), "table"), te.placeholder((9,), "at", "int64")
     out = te.compute((9, 64), lambda i, j: table[index(at[i], 100), j], name="rows")
-    task = task_of(te.ComputeDAG([table, at, out]), "llvm -mcpu=x86-64-v4")
+    task = task_of(te.ComputeDAG([table, at, out]), x86("x86-64-v4"))
     text = generate(task, 0, [1, 64, 0, 0]).text
     assert len(re.findall(r"load <16 x float>", text)) == 4
     assert len(re.findall(r"load float", text)) == 0

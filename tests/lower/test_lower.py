@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te.workloads import conv2d_relu, matmul
 from tilework import te
 from tilework.errors import ScheduleError
@@ -15,7 +16,7 @@ from tilework.space.levels import Level, Levels, Role
 from tilework.space.packing import Packing
 from tilework.target import Target
 
-TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
+TARGET = Target(x86("x86-64-v4", 2))
 
 
 def sketch_of(tensors, index=0):

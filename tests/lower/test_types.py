@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from tests.hosts import on_x86
 from tests.lower.check import check_dag, run_kernel, task_of
 from tests.lower.element_types import EVERY, INTEGERS, typed, typed_inputs, typed_reductions
 from tests.lower.test_programs import SEEDS, examples
 from tilework import te
 from tilework.dtypes import converted, numpy_dtype
 from tilework.kinds.cpu.build import build
+from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.te.serial import dag_from_json, dag_to_json
 
-CPUS = ["native", "core-avx2", "x86-64"]
+CPUS = ["native", *on_x86("core-avx2", "x86-64")]
 
 
 def on(cpu: str) -> str:
@@ -64,7 +66,9 @@ def run_map(fn, x: np.ndarray, target: str = "llvm") -> np.ndarray:
     a = te.placeholder(x.shape, "A", str(x.dtype))
     dag = te.ComputeDAG([a, te.compute(x.shape, lambda *i: fn(a[i]), "B")])
     task = task_of(dag, target)
-    return run_kernel(build(task, 0, [16, 0, 0]), [x], 1)[0]
+    rows = np.array([[width, 0, 0] for width in (16, 8, 4, 2, 1)], np.int32)  # as CPUs have them
+    widest = rows[SearchSpace.of(task).sketches[0].valid(rows)][0]
+    return run_kernel(build(task, 0, widest), [x], 1)[0]
 
 
 @pytest.mark.parametrize("cpu", CPUS)

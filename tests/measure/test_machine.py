@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tests.hosts import x86
 from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
 from tilework.kinds.cpu.calibrate.core_to_core import core_to_core_ns
 from tilework.target import Target
@@ -18,7 +19,7 @@ def test_bandwidths_are_measured():
 
 
 def test_the_smallest_level_that_holds_the_data_counts():
-    target = Target("llvm -mcpu=core-avx2 -num-cores=2")
+    target = Target(x86("core-avx2", 2))
     bandwidth = Bandwidth(4, 3, 2, 1)
     assert bandwidth.of(target.l1_bytes, target) == 4
     assert bandwidth.of(target.l1_bytes + 1, target) == 3

@@ -167,7 +167,7 @@ def test_the_end_of_the_parent_ends_the_workers(kill, fault):
         assert len(pids) == 2
         time.sleep(0.2)
         (os.killpg if kill == signal.SIGINT else os.kill)(parent.pid, kill)
-        _, errors = parent.communicate(timeout=10)
+        _, errors = parent.communicate(timeout=600)
         assert wait_until_dead(pids)
     if kill == signal.SIGINT:
         assert errors.count("Traceback") <= 1
@@ -183,7 +183,7 @@ def test_a_run_in_the_background_is_not_interrupted_and_ends_as_a_whole():
         time.sleep(0.2)
         assert parent.poll() is None and all(alive(pid) for pid in pids)
         os.kill(parent.pid, signal.SIGKILL)
-        parent.communicate(timeout=10)
+        parent.communicate(timeout=600)
         assert wait_until_dead(pids)
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
+import re
+
+import pytest
+
+from tilework.kinds.cpu.calibrate.peak import _fma_loop, fma_peak_gflops
+from tilework.kinds.cpu.llvm.assembler import emit_assembly
 from tilework.target import Target
 
 
@@ -10,9 +15,10 @@ def test_the_peak_is_that_of_a_core_of_this_century():
     assert 1.0 < fma_peak_gflops(repeats=5) < 2000.0
 
 
-def test_wider_vectors_are_not_slower():
-    native = Target()
-    if native.vector_bits > 256:
-        narrow = Target(f"llvm -mcpu={native.mcpu} -mattr=-avx512f")
-        assert narrow.vector_bits == 256
-        assert fma_peak_gflops(native) > 0.7 * fma_peak_gflops(narrow)
+@pytest.mark.parametrize(
+    ("cpu", "register"), [("skylake-avx512", "zmm"), ("core-avx2", "ymm")], ids=lambda x: x
+)
+def test_it_multiplies_and_adds_in_the_widest_registers(cpu, register):
+    target = Target(f"llvm -mcpu={cpu} -mtriple=x86_64-linux-gnu")
+    text = emit_assembly(_fma_loop(target.lanes()), target)
+    assert len(re.findall(rf"vfmadd\w+\t.*%{register}\d", text)) == 12

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te.workloads import conv2d_relu, matmul
 from tilework import te
 from tilework.measure.records import to_records
@@ -15,7 +16,7 @@ from tilework.record import MemoryHistory
 from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGET = Target("llvm -mcpu=x86-64-v3 -num-cores=2")
+TARGET = Target(x86("x86-64-v3", 2))
 ONE = np.ones(1)
 
 

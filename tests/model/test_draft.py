@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.model.draft import draft_of
@@ -12,7 +13,7 @@ from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGETS = ("llvm -mcpu=x86-64-v3 -num-cores=2", "cuda -model=a100", "reference -num-cores=2")
+TARGETS = (x86("x86-64-v3", 2), "cuda -model=a100", "reference -num-cores=2")
 
 
 @pytest.fixture(params=TARGETS)

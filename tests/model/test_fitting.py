@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.model import Batch, Observation
@@ -16,7 +17,7 @@ from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGET = Target("llvm -mcpu=x86-64-v3 -num-cores=1")
+TARGET = Target(x86("x86-64-v3", 1))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.hosts import runs_x86, x86
 from tests.lower.check import NATIVE, any_rows, check_row, task_of
 from tilework import ops, te
 from tilework.lower.interpret import ProgramError, interpret
@@ -93,7 +94,7 @@ class TestDense:
         def sketches(batch: int, rows: int) -> list[str]:
             bsr = to_bsr(np.ones((32, 8), np.float32), (rows, 1))
             dag = dense_dag(batch, 32, 8, bsr, True)
-            task = SearchTask(dag, Target("llvm -mcpu=znver4"), rules=SPARSE_RULES)
+            task = SearchTask(dag, Target(x86("znver4")), rules=SPARSE_RULES)
             return [s.name for s in SearchSpace.of(task).sketches]
 
         assert [len(sketches(*which)) for which in ((16, 4), (1, 4), (16, 16))] == [2, 1, 1]
@@ -136,13 +137,14 @@ class TestConv:
         x = rng.uniform(-1, 1, (1, 7, 6)).astype(np.float32)
         check(conv_dag(x.shape, 20, bsr, (1,), True), [x, *bsr], x @ w.T, rng)
 
+    @runs_x86
     def test_a_narrow_target(self):
         rng = np.random.default_rng(1)
         w = weight(rng, 33, 8, (16, 1), 0.5)
         bsr = to_bsr(w, (16, 1))
         x = rng.uniform(-1, 1, (1, 3, 3, 8)).astype(np.float32)
         dag = conv_dag(x.shape, 33, bsr, (1, 1), True)
-        task = task_of(dag, "llvm -mcpu=core-avx2 -num-cores=2")
+        task = task_of(dag, x86("core-avx2", 2))
         for sketch in SearchSpace.of(task).sketches:
             for row in sketch.sample(rng, 3):
                 check_row(task, sketch, row, [x, *bsr], [x @ w.T])

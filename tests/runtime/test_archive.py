@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tilework
+from tests.hosts import x86
 from tests.runtime.files import rewrite
 from tilework import Target, load_module
 from tilework import compile as compile_network
@@ -151,7 +152,7 @@ def test_a_cpu_that_lacks_features(saved):
 
 def test_features_of_the_target_are_in_the_file(mlp, tmp_path):
     path = tmp_path / "mlp.tw"
-    compile_network(mlp, Target("llvm -mcpu=core-avx2 -num-cores=1")).save(path)
+    compile_network(mlp, Target(x86("core-avx2", 1))).save(path)
     with zipfile.ZipFile(path) as file:
         needed = set(json.loads(file.read("manifest.json"))["image"]["needs"])
     assert {"avx2", "fma"} <= needed

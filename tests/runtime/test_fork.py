@@ -52,7 +52,7 @@ def run(script):
         [sys.executable, "-W", "error", "-c", text],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         env={**os.environ, "TILEWORK_CORES": "2", "OPENBLAS_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr

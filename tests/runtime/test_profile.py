@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.compiler.test_history import record
+from tests.hosts import x86
 from tilework import Target, extract_tasks
 from tilework import compile as compile_network
 from tilework.compiler import choose_schedule
@@ -16,7 +17,7 @@ from tilework.record import MemoryHistory
 from tilework.runtime import explain_gap
 from tilework.runtime.gap import Gap, KernelGap, _why
 
-TARGET = Target("llvm -mcpu=core-avx2 -num-cores=1")
+TARGET = Target(x86("core-avx2", 1))
 ROOF = CpuRoofline(TARGET, 1, 100.0, Bandwidth(400, 100, 50, 20))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.measure.candidates import Candidate, Measured
@@ -23,7 +24,7 @@ from tilework.task import SearchTask
 from tilework.te.serial import dag_to_json
 from tilework.travel.likeness import Shape, distance, shape_of
 
-TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
+TARGET = Target(x86("x86-64-v4", 2))
 PARAMS = PolicyParams(population=64, generations=1, neighbours=4)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -154,3 +155,31 @@ def test_drift_is_told_by_round_and_in_the_end():
     assert [round(e.drift, 3) for e in events[3:7]] == [0, 0.2, 0, 0]
     assert result.drifted_rounds == 1
     assert _session(history).result().drifted_rounds == 1
+
+
+class Beside(FakeMeasurer):
+    """Something else runs during the first so many finals: all take twice as long."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.times = times
+
+    def finals(self, task, candidates):
+        found = super().finals(task, candidates)
+        self.times -= 1
+        slow = 2.0 if self.times >= 0 else 1.0
+        return [replace(one, latency_s=one.latency_s * slow) for one in found]
+
+
+@pytest.mark.parametrize(("times", "held", "told"), [(0, 1, False), (1, 2, False), (9, 2, True)])
+def test_disturbed_finals_are_held_once_more_and_told_if_they_still_are(wide, times, held, told):
+    history, measurer = MemoryHistory(), Beside(times)
+    result = tune(
+        TASKS[:1], None, _options(), history, measurer, space_of=space_of, run_id="run",
+        clock=FakeClock(),
+    )  # fmt: skip
+    assert len(measurer.finals_of) == held
+    assert result.finals == 1
+    assert result.disturbed == (((0, pytest.approx(2.0)),) if told else ())
+    searched = min(r.latency_s for r in history.read() if r.purpose == Purpose.search)
+    assert result.best[0].latency_s == pytest.approx(searched * (2 if told else 1))

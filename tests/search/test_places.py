@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.hosts import x86
 from tests.space.test_rfactor import norm
 from tests.te.workloads import conv2d_relu
 from tilework import te
@@ -13,7 +14,7 @@ from tilework.task import SearchTask
 
 
 def test_some_children_are_computed_elsewhere():
-    target = Target("llvm -mcpu=core-avx2 -num-cores=2")
+    target = Target(x86("core-avx2", 2))
     space = PoolSpace.of(SearchTask(te.ComputeDAG(conv2d_relu(1, 14, 14, 8, 24)), target))
     rng = np.random.default_rng(0)
     parents = space.sample(rng, 1600)
@@ -28,7 +29,7 @@ def test_some_children_are_computed_elsewhere():
 
 
 def test_another_place_is_a_neighbour():
-    target = Target("llvm -mcpu=core-avx2 -num-cores=2")
+    target = Target(x86("core-avx2", 2))
     space = PoolSpace.of(SearchTask(te.ComputeDAG(conv2d_relu(1, 14, 14, 8, 24)), target))
     rng = np.random.default_rng(1)
     centre = space.sample(rng, 400).take([0])
@@ -38,7 +39,7 @@ def test_another_place_is_a_neighbour():
 
 
 def test_a_reduction_is_cut_otherwise_with_all_else_kept():
-    target = Target("llvm -mcpu=core-avx2 -num-cores=2")
+    target = Target(x86("core-avx2", 2))
     space = PoolSpace.of(SearchTask(norm(512, 512), target))
     rng = np.random.default_rng(2)
     (both,) = [s.id for s in space.sketches if s.cuts == {"S": "i in 2, j by 32"}]

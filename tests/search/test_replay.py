@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.errors import StoreError
@@ -24,7 +25,7 @@ from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
+TARGET = Target(x86("x86-64-v4", 2))
 PARAMS = PolicyParams(population=128, generations=2)
 
 
@@ -182,11 +183,11 @@ def test_searches_repeat_and_end(replay, kind):
         models = {"tilework": XGBModel, "plain": PlainModel, "draft": DraftModel}
         params = PLAIN_POLICY if kind == "plain" else PARAMS
         policy = SketchPolicy(task, models[kind](), params=params, space=replay.space_of(task))
-        return replay_search(replay, task, policy, trials=120, batch=16)
+        return replay_search(replay, task, policy, trials=48, batch=16)
 
     first = search()
     assert first == search()
-    assert len(first.latency_s) == 120
+    assert len(first.latency_s) == 48
     known = {r.latency_s for r in replay.records(task)} | {np.inf}
     assert set(first.latency_s) <= known
     assert first.trials_to(0.0) is None

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.hosts import x86
 from tests.search.fakes import FakeClock, FakeMeasurer, FakeTask, space_of
 from tests.te import workloads
 from tilework import te
@@ -82,7 +83,7 @@ def test_a_run_keeps_to_its_trials_and_reports():
 
 def test_draft_ms_is_what_an_untuned_compile_predicts():
     dag = te.ComputeDAG(workloads.conv2d_relu(1, 14, 14, 8, 24))
-    task = SearchTask(dag, Target("llvm -mcpu=x86-64-v3 -num-cores=2"), "conv")
+    task = SearchTask(dag, Target(x86("x86-64-v3", 2)), "conv")
     session = TuningSession([task], None, _options(), MemoryHistory(), run_id="run")
     choice = choose_schedule(task)
     assert choice.source == "untuned"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te.workloads import conv2d_relu, matmul, softmax
 from tilework import te
 from tilework.errors import ScheduleError
@@ -13,7 +14,7 @@ from tilework.space import ANSOR_RULES, SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
+TARGET = Target(x86("x86-64-v4", 2))
 
 CONV = """\
 sketch 1

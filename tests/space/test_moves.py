@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.space.test_rows import SKETCHES
 from tests.te.workloads import conv2d_relu, matmul
 from tilework import te, zoo
@@ -17,7 +18,7 @@ from tilework.space.moves import Arrows, Moves, Table, table_of
 from tilework.space.tables import reduce_table, spatial_table
 from tilework.target import Target
 
-TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
+TARGET = Target(x86("x86-64-v4", 2))
 
 
 def _pairs(arrows: Arrows) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te.workloads import conv2d_relu, matmul
 from tilework import te
 from tilework.kinds.cpu.rules import CPU_RULES
@@ -18,7 +19,7 @@ from tilework.space.winograd.rule import winograd
 from tilework.target import Target
 from tilework.te.tensor import Compute
 
-TARGET = Target("llvm -mcpu=core-avx2 -num-cores=4")
+TARGET = Target(x86("core-avx2", 4))
 
 
 def sketches(tensors) -> tuple[Sketch, ...]:
@@ -104,7 +105,7 @@ def test_columns_belong_to_decisions_and_not_to_places():
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_dot_products_are_a_capability(dtype):
-    target = Target("llvm -mcpu=znver4 -num-cores=1")
+    target = Target(x86("znver4", 1))
     a, b = te.placeholder((32, 64), "a", dtype), te.placeholder((64, 48), "b", dtype)
     k = te.reduce_axis(64, "k")
 

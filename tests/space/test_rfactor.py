@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.hosts import x86
 from tests.lower.check import check_dag
 from tests.lower.test_programs import examples
 from tests.te.workloads import softmax
@@ -14,7 +15,7 @@ from tilework.model.draft import draft_of
 from tilework.space import SearchSpace, Sketch
 from tilework.target import Target
 
-TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
+TARGET = Target(x86("x86-64-v4", 2))
 
 
 def norm(n: int, m: int) -> te.ComputeDAG:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te.workloads import conv2d_relu, matmul, max_pool, softmax
 from tilework import te
 from tilework.errors import ScheduleError
@@ -15,8 +16,8 @@ from tilework.space.regions import attached_extents, scratch_bytes
 from tilework.target import Target
 
 TARGETS = [
-    Target("llvm -mcpu=core-avx2 -num-cores=2"),
-    Target("llvm -mcpu=x86-64-v4 -num-cores=8"),
+    Target(x86("core-avx2", 2)),
+    Target(x86("x86-64-v4", 8)),
 ]
 WORKLOADS = {
     "conv": conv2d_relu(1, 14, 14, 32, 48),

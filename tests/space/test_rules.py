@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilework as tw
+from tests.hosts import x86
 from tests.lower.check import check_row, random_inputs, reference
 from tests.space import user_rules
 from tests.te.workloads import conv2d_relu, matmul
@@ -18,7 +19,7 @@ from tilework.kinds.cpu.build import build
 from tilework.space import SearchSpace
 from tilework.task import SearchTask, rule_reference
 
-TARGET = tw.Target("llvm -mcpu=core-avx2 -num-cores=4")
+TARGET = tw.Target(x86("core-avx2", 4))
 SMALL = (1, 6, 6, 8, 16)
 
 

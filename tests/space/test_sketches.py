@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tests.hosts import x86
 from tests.te.workloads import conv2d_relu, conv_bn_relu, matmul, max_pool, softmax, winograd
 from tilework import te
 from tilework.space import SearchSpace, Sketch
 from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGET = Target("llvm -mcpu=core-avx2 -num-cores=4")
+TARGET = Target(x86("core-avx2", 4))
 
 
 def sketches(tensors) -> list[Sketch]:

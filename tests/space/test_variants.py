@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.lower.chains import separable
 from tests.space.test_rfactor import columns, norm
 from tests.te.workloads import conv2d_relu, matmul, softmax
@@ -16,7 +17,7 @@ from tilework.space.rules import place_producer_inside, place_reduction_inside
 from tilework.space.siblings import siblings
 from tilework.target import Target
 
-TARGET = Target("llvm -mcpu=x86-64-v4 -num-cores=2")
+TARGET = Target(x86("x86-64-v4", 2))
 RNG = np.random.default_rng
 VARIED = (other_cuts, place_producer_inside, place_reduction_inside)
 DAGS = {
@@ -58,7 +59,7 @@ def test_reductions_in_a_row_are_cut_alike():
 
 
 def test_one_thread_has_no_parts():
-    found = derived("norm", Target("llvm -mcpu=x86-64-v4 -num-cores=1"))
+    found = derived("norm", Target(x86("x86-64-v4", 1)))
     assert all(" in " not in cut for s in found for cut in s.cuts.values())
 
 

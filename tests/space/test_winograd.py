@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.hosts import on_x86, x86
 from tilework import te
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import load_kernel
@@ -186,7 +187,7 @@ def test_windows_of_other_dimensions(form):
     assert errors[form] < bound(form)
 
 
-@pytest.mark.parametrize("target", [NATIVE, "llvm -mcpu=core-avx2 -num-cores=2"])
+@pytest.mark.parametrize("target", [NATIVE, *on_x86("llvm -mcpu=core-avx2 -num-cores=2")])
 @pytest.mark.parametrize("size,cin,cout,relu", [(9, 16, 40, True), (14, 17, 16, False)])
 def test_generated_code_agrees_with_the_direct_form(target, size, cin, cout, relu):
     dag = conv(size, cin, cout, relu=relu)
@@ -197,7 +198,7 @@ def test_generated_code_agrees_with_the_direct_form(target, size, cin, cout, rel
     assert all(e < bound(form) for form, e in errors.items())
 
 
-@pytest.mark.parametrize("target", [NATIVE, "llvm -mcpu=core-avx2 -num-cores=2"])
+@pytest.mark.parametrize("target", [NATIVE, *on_x86("llvm -mcpu=core-avx2 -num-cores=2")])
 def test_random_shapes(target):
     @settings(
         max_examples=16, deadline=None, database=None, derandomize=True,
@@ -264,7 +265,7 @@ def test_points_of_a_tile_do_not_share_few_cache_sets():
 @pytest.mark.parametrize("size,channels", [(56, 64), (14, 256)])
 def test_the_draft_model_counts_what_transforms_save(size, channels):
     """On a machine with one multiply-add per cycle: direct > F(2x2) > F(4x4)."""
-    task = SearchTask(conv(size, channels, channels), Target("llvm -mcpu=znver4 -num-cores=1"))
+    task = SearchTask(conv(size, channels, channels), Target(x86("znver4", 1)))
     rng = np.random.default_rng(0)
     best: dict[str, float] = {}
     for sketch in SearchSpace.of(task).sketches:

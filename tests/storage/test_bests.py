@@ -52,7 +52,7 @@ def in_order(records):
     return sorted(records, key=lambda r: (r.created_at, r.run_id, r.round, r.record_id))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_deciding_records_and_newer_ones_say_what_all_say(data, make_record):
     records = data.draw(histories(make_record))
@@ -69,7 +69,7 @@ def test_deciding_records_and_newer_ones_say_what_all_say(data, make_record):
             assert best_of(mine) == best_of([r for r in everything if device.owns(r)])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_hints_are_the_same(data, make_record):
     records = data.draw(histories(make_record))

@@ -84,7 +84,7 @@ def check(store, records, whole):
     assert not store.has_round("run", 999) and not store.has_round("walk", 0)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6))
 def test_a_store_says_what_a_history_in_memory_says(make_record, tmp_path_factory, seed):
     rng = random.Random(seed)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from storage import RecordStore
-from storage.cards import Card, Judged, ModelError, Taught, champions, name_of, serves
+from storage.cards import BY_HAND, Card, Judged, ModelError, Taught, champions, name_of, serves
 from storage.files import Location
 from storage.maintenance.check import check
 from storage.maintenance.merge import merge
@@ -99,6 +99,19 @@ def test_a_champion_serves_the_targets_that_it_was_shown_to_help(store):
     general = kept(store, 1, anywhere=True)
     store.models.promote(general, by="test")
     assert store.champion("llvm", "llvm -mcpu=other") == '{"model": 1}'
+
+
+def test_a_model_promoted_by_hand_serves_whatever_it_was_judged_to_be(store):
+    first, second = kept(store, 0), kept(store, 1, serves=(TARGET,))
+    store.models.promote(first, by=f"somebody, {BY_HAND}")
+    assert store.champion("llvm", TARGET) == '{"model": 0}'
+    store.models.promote(second, by="retrain")
+    assert store.champion("llvm", "llvm -mcpu=other") is None
+    store.models.rollback("llvm", by="test")
+    assert store.champion("llvm", TARGET) == '{"model": 0}'
+    store.models.promote(second, by="retrain")
+    store.models.promote(first, by="retrain")  # which may take back what a person said
+    assert store.champion("llvm", TARGET) is None
 
 
 def test_where_a_model_was_judged_and_is_not_better_it_does_not_serve():

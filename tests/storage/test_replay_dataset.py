@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from storage import RecordStore
+from tests.codegen.table import differences
+from tests.hosts import x86_records
 from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.model import XGBModel
 from tilework.model.metrics import pairwise_accuracy, peak_score
@@ -70,6 +72,12 @@ def test_every_workload_is_called_by_a_network(store):
     assert all(store.workload(key) for key in present)
 
 
+def test_code_of_its_workloads_is_what_the_table_says():
+    """As tests/codegen/test_table.py, which runs where Parquet cannot be read."""
+    assert list(differences("recorded")) == []
+
+
+@x86_records
 def test_the_draft_orders_programs(replay):
     accuracy = []
     for task in replay.tasks:
@@ -78,6 +86,7 @@ def test_the_draft_orders_programs(replay):
     assert np.mean(accuracy) > 0.75
 
 
+@x86_records
 def test_a_search_comes_near_the_best_in_few_trials(replay):
     trials = []
     for task in replay.tasks:
@@ -93,6 +102,7 @@ def test_a_search_comes_near_the_best_in_few_trials(replay):
     assert np.exp(np.mean(np.log(trials))) < 50
 
 
+@x86_records
 def test_what_a_model_learns_on_a_task_ranks_the_rest(replay):
     scores = []
     for task in replay.tasks[::2]:

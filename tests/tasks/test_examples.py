@@ -13,7 +13,7 @@ from tests.kinds.cuda.conftest import needs_compiler, needs_nvrtc  # noqa: F401 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(folder: Path, script: str, *options: str, seconds: float = 120) -> str:
+def run(folder: Path, script: str, *options: str, seconds: float = 600) -> str:
     """What the script prints, run in ``folder`` as a user runs it."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / script), *options],

@@ -61,6 +61,7 @@ def test_max_rel_error_is_relative_to_the_largest_output():
     expected = [np.array([10.0, 0.001]), np.array([[2.0]])]
     outputs = [np.array([10.0, 0.002]), np.array([[2.1]])]
     assert max_rel_error(outputs, expected) == pytest.approx(0.05)
+    assert max_rel_error([np.empty((2, 0)), *outputs], [np.empty((2, 0)), *expected]) > 0.04
     assert np.isnan(max_rel_error([np.array([np.nan, 1.0])], [np.array([1.0, 1.0])]))
 
 

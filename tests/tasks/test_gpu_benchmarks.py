@@ -20,7 +20,7 @@ def run(folder, script, *options):
     out = folder / "out.json"
     done = subprocess.run(
         [sys.executable, str(SCRIPTS / script), "--dry-run", "--json", str(out), *options],
-        cwd=folder, capture_output=True, text=True, timeout=240, check=False,
+        cwd=folder, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads(out.read_text())

@@ -12,6 +12,7 @@ from storage import RecordStore
 from tasks.learning import growth, material, retrain, transfer
 from tasks.run import SearchPlan
 from tasks.starts import begin
+from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.errors import StoreError
@@ -25,7 +26,7 @@ from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGETS = [Target(f"llvm -mcpu=x86-64-{level} -num-cores=1") for level in ("v3", "v4")]
+TARGETS = [Target(x86(f"x86-64-{level}", 1)) for level in ("v3", "v4")]
 SIZES = (16, 24, 32, 40, 48, 56, 64, 80, 96, 112)
 
 
@@ -106,7 +107,7 @@ def test_growth_is_seen_without_reading_the_records(store):
     (now,) = growth.grown(store)
     assert now.share == 0 and now.new_targets == ()
     filled(store.path, TARGETS[:1], count=16, run="more")
-    other = Target("llvm -mcpu=x86-64-v2 -num-cores=1")
+    other = Target(x86("x86-64-v2", 1))
     filled(store.path, [other], SIZES[:2], count=4, run="other")
     (now,) = growth.grown(RecordStore(store.path))
     assert now.held == now.then + 168 and now.share > growth.ENOUGH

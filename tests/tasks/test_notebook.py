@@ -29,7 +29,7 @@ def test_it_tunes_a_little_where_there_is_no_store_and_every_cell_runs(tmp_path)
         env=os.environ | {"MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ import pytest
 
 from tasks import patience
 from tasks.release import MANIFEST, Entry, Made, Manifest, Source, sha256_of, sources_of
+from tests.hosts import x86
 from tilework.errors import ModuleError
 from tilework.record import SCHEMA_VERSION, MemoryHistory, Record, Status
 from tilework.target import Target
@@ -19,7 +20,7 @@ from tilework.target.identity import DeviceIdentity
 
 HERE = DeviceIdentity("here")
 THERE = DeviceIdentity("there")
-TARGET = Target("llvm -mcpu=znver4 -num-cores=2")
+TARGET = Target(x86("znver4", 2))
 MADE = Made("net-b1", str(TARGET), HERE.id, "1.0", 3, {"a": (Source("r1", "0: 1"),), "b": ()})
 
 

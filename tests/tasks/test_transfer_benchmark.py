@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from storage import RecordStore
+from tests.hosts import x86_records
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 DATASET = Path(__file__).parents[1] / "data" / "replay"
 NETWORKS = "_networks.json"
 TARGETS = ("llvm -mcpu=x86-64-v2 -num-cores=1", "llvm -mcpu=x86-64-v3 -num-cores=1")
 ROWS = 24
+pytestmark = x86_records
 
 
 def run(script, *options):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilework as tw
+from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
@@ -74,7 +75,7 @@ def test_round_trip(dag):
 
 @pytest.mark.parametrize("network", ["resnet-18", "mlp"])
 def test_tasks_of_networks_and_their_spaces(network):
-    target = tw.Target("llvm -mcpu=x86-64-v4 -num-cores=2")
+    target = tw.Target(x86("x86-64-v4", 2))
     for task in tw.extract_tasks(tw.zoo.get(network), target)[0]:
         again = dag_from_json(dag_to_json(task.compute_dag))
         assert again.workload_key == task.workload_key

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from tilework.errors import TargetError  # noqa: E402
+from tilework.target import Target  # noqa: E402
 from tilework.torch import Settings, backend  # noqa: E402
 from tilework.torch.compiled import CompiledGraph  # noqa: E402
 from tilework.torch.notes import _SAID  # noqa: E402
@@ -210,6 +211,23 @@ def test_a_function_of_numbers_and_tensors():
             torch.testing.assert_close(run(x, n, scale), model(x, n, scale))
 
 
+def test_a_cache_that_is_empty_at_first():
+    layer = nn.Linear(8, 8).eval()
+
+    def step(past, x):
+        keys = torch.cat([past, layer(x)], 1)
+        return torch.softmax(keys @ x.transpose(1, 2), 1), keys, past.relu()
+
+    run, past, x = compiled(step), torch.zeros(1, 0, 8), torch.ones(1, 2, 8)
+    with torch.no_grad():
+        for _ in range(2):
+            found, wanted = run(past, x), step(past, x)
+            for a, b in zip(found, wanted, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+            past = found[1]
+    assert not _SAID
+
+
 def test_layers_of_one_class_are_compiled_each(x):
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3))).eval()
@@ -307,6 +325,9 @@ def test_a_wrong_target_is_an_error(model, x):
         compiled(model, target="llvm -mcpu=nosuch")(x)
 
 
+@pytest.mark.skipif(
+    "avx512bf16" not in Target("llvm").features, reason="this CPU lacks avx512bf16"
+)
 def test_precision(model, x):
     with torch.no_grad():
         torch.testing.assert_close(

@@ -37,6 +37,23 @@ def test_a_program_is_a_network_with_the_same_results():
         np.testing.assert_allclose(a, b.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
+class Cached(nn.Module):
+    def forward(self, past, x):
+        keys = torch.cat([past, x], 1)
+        return keys.softmax(1) @ x.transpose(1, 2), keys, past * 2
+
+
+def test_a_cache_may_be_empty():
+    past, x = torch.zeros(2, 0, 4), torch.randn(2, 3, 4)
+    net = tw.from_torch(torch.export.export(Cached(), (past, x)))
+    assert {n: t.shape for n, t in net.inputs.items()} == {"past": (2, 0, 4), "x": (2, 3, 4)}
+    module = tw.compile(net, "llvm -num-cores=1")
+    found = module.run({"past": past.numpy(), "x": x.numpy()})
+    for a, b in zip(found, Cached()(past, x), strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_inputs_can_be_named():
     net = tw.from_torch(
         torch.export.export(nn.Linear(3, 4).eval(), (torch.ones(1, 3),)), input_names=["data"]

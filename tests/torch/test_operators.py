@@ -28,6 +28,13 @@ P = M.abs() + 0.5
 I = _i(4, 6, low=-7, high=7)  # noqa: E741
 B = M > 0
 
+
+def _grouped(x, heads, mask, **more):
+    """Attention of 6 heads of queries over fewer ones of keys."""
+    q, k = x.reshape(2, 6, 4, 8), x.reshape(2, 3, 8, 8)[:, :heads, :7]
+    return F.scaled_dot_product_attention(q, k, k * 2, attn_mask=mask, enable_gqa=True, **more)
+
+
 FAMILIES = {
     "floats": [
         (f, P / 4)
@@ -119,7 +126,44 @@ FAMILIES = {
             lambda m: F.scaled_dot_product_attention(
                 *(m.view(1, 2, 2, 6),) * 3, attn_mask=m[:2, :2], scale=0.3
             ),
+            # a position that sees nothing, as padding on the left: zeros
+            lambda m: F.scaled_dot_product_attention(
+                *(m.view(1, 2, 2, 6),) * 3, attn_mask=torch.tensor([[False, False], [True, True]])
+            ),
+            lambda m: F.scaled_dot_product_attention(
+                *(m.view(1, 2, 2, 6),) * 3, attn_mask=torch.tensor([[-torch.inf] * 2, [0.0, 1.0]])
+            ),
+            lambda m: F.scaled_dot_product_attention(
+                *(m.view(1, 2, 2, 6),) * 3, attn_mask=(m > 9)[:2, :2] | (m[:, :2].T[:, :2] > 0)
+            ),
             lambda m: (m.view(1, 2, 2, 6) @ m.view(1, 2, 2, 6).transpose(-1, -2)).softmax(-1),
+        )
+    ],
+    "shared keys": [
+        (lambda x, heads=heads, mask=mask, more=more: _grouped(x, heads, mask(x), **more), X)
+        for heads, mask, more in (
+            (1, lambda x: None, {}),
+            (2, lambda x: None, {"is_causal": True}),
+            (2, lambda x: x[0, :1, :4, :7], {"scale": 0.3}),
+            (3, lambda x: x[:, :1, :4, :7] > -1, {}),
+            (2, lambda x: x.reshape(2, 6, 4, 8)[..., :7] > -2, {"scale": 2.0}),
+        )
+    ],
+    "empty": [
+        (f, X)
+        for f in (
+            lambda x: torch.cat([x[:, :0], x], 1) * 2, lambda x: x[:, :0] + 1,
+            lambda x: x[:, 3:].sum(1), lambda x: x[:, :, :0].mean(2), lambda x: x[:, :0].prod(1),
+            lambda x: x[..., :0] @ x[..., :0].transpose(-1, -2), lambda x: x[:0].reshape(0, 24, 8),
+            lambda x: F.linear(x[..., :0], torch.ones(5, 0), torch.arange(5.0)),
+            lambda x: x[:, :0].softmax(1), lambda x: F.conv2d(x[:0], torch.ones(2, 3, 3, 3)),
+            lambda x: F.pad(x[..., :0], (1, 2)), lambda x: x.split([0, 3], 1)[0] * 1,
+            lambda x: torch.where(x[:, :0] > 0, x[:, :0], 1.0), lambda x: x[:, :0].transpose(0, 3),
+            lambda x: x[:0].expand(0, 3, 8, 8) + x[:1], lambda x: F.layer_norm(x[:, :0], (8,)),
+            lambda x: torch.stack([x[:0], x[:0]]),
+            lambda x: torch.cat([x[:0], x[:0]], 1), lambda x: x.repeat(1, 0, 1, 1),
+            lambda x: x[:, torch.empty(0, dtype=torch.int64)] + 1, lambda x: (x[:, :0] > 0).any(1),
+            lambda x: (x[:, :0] > 0).all(1), lambda x: x[:, :0].to(torch.int32).sum(1),
         )
     ],
     "norms": [
@@ -207,7 +251,9 @@ def test_results_are_those_of_pytorch_and_nothing_stays(family):
         pairs = zip(a, b, strict=True) if isinstance(a, tuple) else [(a, b)]
         for p, q in pairs:
             assert (p.shape, p.dtype, p.stride()) == (q.shape, q.dtype, q.stride()), n
-            torch.testing.assert_close(q, p, rtol=2e-5, atol=2e-6, msg=lambda m, n=n: f"{n}: {m}")
+            torch.testing.assert_close(
+                q, p, rtol=2e-5, atol=2e-6, equal_nan=True, msg=lambda m, n=n: f"{n}: {m}"
+            )
 
 
 def _one_thread(gm, inputs):

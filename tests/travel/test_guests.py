@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.compiler import choose_schedule
@@ -29,7 +30,7 @@ from tilework.task import SearchTask
 from tilework.te.serial import dag_to_json
 from tilework.travel.guests import guests
 
-HERE = Target("llvm -mcpu=x86-64-v3 -num-cores=2")
+HERE = Target(x86("x86-64-v3", 2))
 OTHER = DeviceIdentity("Other CPU", (("cores", "64"),), 1.0)
 
 
@@ -72,7 +73,7 @@ def history(*records, tasks=()):
 
 def test_the_nearest_target_comes_first_and_this_device_before_all():
     task = conv()
-    texts = ["llvm -mcpu=x86-64-v4 -num-cores=2", "llvm -mcpu=x86-64-v3 -num-cores=8"]
+    texts = [str(Target(x86("x86-64-v4", 2))), str(Target(x86("x86-64-v3", 8)))]
     records = [good(on(task, t), t) for t in texts]
     found = guests(task, history(*records))
     assert [g.origin for g in found] == texts[::-1]
@@ -89,7 +90,7 @@ def test_the_nearest_target_comes_first_and_this_device_before_all():
 
 def test_finals_come_before_other_records_of_a_target_and_programs_once():
     task = conv()
-    there = on(task, "llvm -mcpu=x86-64-v4 -num-cores=2")
+    there = on(task, x86("x86-64-v4", 2))
     rows = by_draft(there)
     second = DeviceIdentity("Second CPU", (("cores", "8"),), 1.0)
     lately = datetime(2026, 1, 2, tzinfo=UTC)
@@ -102,7 +103,7 @@ def test_finals_come_before_other_records_of_a_target_and_programs_once():
 
 def test_several_programs_of_a_target_where_a_search_asks_for_them():
     task = conv()
-    there = on(task, "llvm -mcpu=x86-64-v4 -num-cores=2")
+    there = on(task, x86("x86-64-v4", 2))
     rows = by_draft(there)
     records = [record(there, rows[40 * i], f"r{i}", latency_s=1.0 + i) for i in range(4)]
     again = replace(records[0], record_id="again", latency_s=0.5)
@@ -113,7 +114,7 @@ def test_several_programs_of_a_target_where_a_search_asks_for_them():
 
 def test_what_is_no_schedule_is_no_guest():
     task = conv()
-    there = on(task, "llvm -mcpu=x86-64-v4 -num-cores=2")
+    there = on(task, x86("x86-64-v4", 2))
     row = by_draft(there)[0]
     kinds = [
         record(there, row, "rules", rules=RULES_VERSION + 1),
@@ -151,7 +152,7 @@ def test_without_a_sound_document_nobody_knows_what_is_alike():
 
 def test_a_guest_is_taken_if_it_wins_and_said_to_come_from_there():
     task = conv()
-    there = on(task, "llvm -mcpu=x86-64-v4 -num-cores=2")
+    there = on(task, x86("x86-64-v4", 2))
     rows, draft = by_draft(there), draft_schedule(task)
     taken = choose_schedule(task, history(good(there)))
     assert (taken.source, taken.record_id) == ("transferred", "good")
@@ -159,7 +160,7 @@ def test_a_guest_is_taken_if_it_wins_and_said_to_come_from_there():
     assert taken.predicted_s <= TRUST_HERE * draft.predicted_s
     bad = choose_schedule(task, history(record(there, rows[-1], "bad")))
     assert bad == draft or bad.predicted_s <= TRUST_HERE * draft.predicted_s
-    alone = on(task, "llvm -mcpu=x86-64-v3 -num-cores=1")
+    alone = on(task, x86("x86-64-v3", 1))
     few = choose_schedule(task, history(good(alone, "few")))
     assert few == draft or few.predicted_s <= LITTLE_TRUST * draft.predicted_s
     own = record(task, by_draft(task)[9], "own")
@@ -182,7 +183,7 @@ class _Judge:
 @pytest.mark.parametrize(("doubt", "source"), [(0.5, "transferred"), (2.5, "untuned")])
 def test_the_champion_decides_at_the_low_end_of_what_it_holds_possible(monkeypatch, doubt, source):
     task = conv()
-    there = on(task, "llvm -mcpu=x86-64-v4 -num-cores=2")
+    there = on(task, x86("x86-64-v4", 2))
     known = history(good(there))
     (guest,) = guests(task, known)
     judge = _Judge(guest.row, doubt)
@@ -192,7 +193,7 @@ def test_the_champion_decides_at_the_low_end_of_what_it_holds_possible(monkeypat
 
 def test_a_first_batch_measures_guests():
     task = conv()
-    there = on(task, "llvm -mcpu=x86-64-v4 -num-cores=2")
+    there = on(task, x86("x86-64-v4", 2))
     known = history(good(there))
     (guest,) = guests(task, known)
     first = SketchPolicy(task).propose(known, 16)
@@ -212,7 +213,7 @@ def test_every_process_makes_the_same_choice():
         sys.path.insert(0, ".")
         from tests.travel import test_guests as t
         task = t.conv()
-        there = t.on(task, "llvm -mcpu=x86-64-v4 -num-cores=2")
+        there = t.on(task, t.x86("x86-64-v4", 2))
         choice = t.choose_schedule(task, t.history(t.good(there)))
         print(choice.source, choice.sketch_id, choice.row)
     """

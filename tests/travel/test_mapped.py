@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.hosts import x86
 from tests.te import workloads
 from tilework import extract_tasks, te, zoo
 from tilework.graph import Builder
@@ -16,7 +17,7 @@ from tilework.task import SearchTask
 from tilework.travel.mapped import alternatives, mapped
 from tilework.travel.structure import gap, pairs
 
-TARGETS = [f"llvm -mcpu=x86-64-v{v} -num-cores={n}" for v in (2, 3, 4) for n in (1, 2)]
+TARGETS = [x86(f"x86-64-v{v}", n) for v in (2, 3, 4) for n in (1, 2)]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_mapped_rows_are_valid_and_their_own_targets_are_themselves(dags, data):
 def test_vectors_come_back_as_they_went(dags, data):
     """From 512 to 256 bits and back: as many vectors a tile, where the registers allow it."""
     dag = data.draw(st.sampled_from(dags))
-    wide, narrow = (space(dag, f"llvm -mcpu=x86-64-{v} -num-cores=1") for v in ("v4", "v3"))
+    wide, narrow = (space(dag, x86(f"x86-64-{v}", 1)) for v in ("v4", "v3"))
     source = data.draw(st.sampled_from(wide.sketches[:4]))
     there = counterpart(source, narrow.sketches)
     rows = source.sample(np.random.default_rng(data.draw(st.integers(0, 99))), 4)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilework.compiler.assemble import compile
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import ApplyHistoryBest, load_best
+from tilework.compiler.parts import compile
 from tilework.compiler.single import TaskFunction, compile_task
 from tilework.model.drafted import Choice
 

@@ -38,32 +38,14 @@ _KernelKey = tuple[str, Choice, tuple[tuple[int, tuple[int, ...]], ...]]
 """Workload, schedule, and strides of the arguments that are not dense."""
 
 
-def compile(
+def compile_network(
     net: Network,
     target: Target | str,
     records: History | None = None,
     num_threads: int | None = None,
     precision: Precision = "f32",
 ) -> Module:
-    """Compile a network with the best schedules on record.
-
-    Args:
-        net: the network.
-        target: what to generate code for; `Module.run` needs a CPU that has its features.
-        records: where to look for measured schedules; by default those of the `ApplyHistoryBest`
-            around the call. A task without a record takes the draft model's best schedule.
-        num_threads: default number of threads of a run; by default the target's cores.
-        precision: of weights, intermediate values and factors: ``"f32"``, or ``"bf16"``,
-            ``"f16"``, ``"tf32"`` with sums in f32; see `tilework.graph.precision`.
-            Inputs and outputs are float32 in either case.
-
-    Raises:
-        NetworkError: the network cannot be lowered.
-        TargetError: the target text makes no sense, is of a simulated machine, or of one that
-            lacks what the precision needs.
-        ModuleError: ``num_threads`` is below 1, or above 1 for a target with a single core.
-        TileworkError: ``records`` is not a record history.
-    """
+    """Compile a network that is ours as a whole; see `tilework.compiler.parts.compile`."""
     from tilework.graph import plan
     from tilework.graph.precision import require_precision
 

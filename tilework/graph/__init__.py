@@ -4,28 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from tilework.graph import zoo
 from tilework.graph.extract import extract_tasks
 from tilework.graph.ir import Builder, Network, Node, ValueType
+from tilework.graph.parts import Parts
 from tilework.graph.plan import Call, Plan, plan
 
 if TYPE_CHECKING:
     import onnx
 
 
+@overload
+def from_onnx(
+    source: str | PathLike[str] | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = ...,
+    values: Mapping[str, np.ndarray] | None = ...,
+    strict: Literal[True] = ...,
+) -> Network: ...
+
+
+@overload
+def from_onnx(
+    source: str | PathLike[str] | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = ...,
+    values: Mapping[str, np.ndarray] | None = ...,
+    strict: bool = ...,
+) -> Network | Parts: ...
+
+
 def from_onnx(
     source: str | PathLike[str] | onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
-) -> Network:
-    """Read an ONNX file or model; see `tilework.graph.onnx.importer.from_onnx`."""
-    from tilework.graph.onnx.importer import from_onnx as load  # onnx is slow to import
+    strict: bool = True,
+) -> Network | Parts:
+    """Read an ONNX file or model; see `tilework.graph.onnx.importer.from_onnx`.
 
-    return load(source, shapes, values)
+    Args:
+        source, shapes, values: of the model.
+        strict: refuse what cannot be compiled; else the model is cut, and the rest left to ONNX
+            Runtime (`tilework.graph.onnx.cut.cut`).
+    """
+    if strict:
+        from tilework.graph.onnx.importer import from_onnx as load  # onnx is slow to import
+
+        return load(source, shapes, values)
+    from tilework.graph.onnx.cut import cut
+
+    return cut(source, shapes, values)
 
 
 def from_torch(
@@ -41,6 +71,6 @@ def from_torch(
 
 
 __all__ = [
-    "Builder", "Call", "Network", "Node", "Plan", "ValueType", "extract_tasks", "from_onnx",
-    "from_torch",     "plan", "zoo",
+    "Builder", "Call", "Network", "Node", "Parts", "Plan", "ValueType", "extract_tasks",
+    "from_onnx", "from_torch", "plan", "zoo",
 ]  # fmt: skip

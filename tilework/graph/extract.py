@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.graph.ir import Network
+from tilework.graph.parts import Parts, networks_of
 from tilework.graph.plan import Call, Plan, plan
 from tilework.graph.precision import Precision, require_precision
 from tilework.space.sparse import SPARSE_RULES
@@ -13,7 +14,7 @@ from tilework.task import SearchTask
 
 
 def extract_tasks(
-    net: Network,
+    net: Network | Parts,
     target: Target | str,
     include_simple_tasks: bool = False,
     precision: Precision = "f32",
@@ -21,7 +22,7 @@ def extract_tasks(
     """Find the search tasks of a network.
 
     Args:
-        net: the network.
+        net: the network; of one in parts, ours.
         target: where it will run.
         include_simple_tasks: also return calls that reduce nothing (elementwise, layout changes).
         precision: of weights, intermediate values and factors: ``"f32"``, or ``"bf16"``,
@@ -36,12 +37,13 @@ def extract_tasks(
     """
     where = target if isinstance(target, Target) else Target(target)
     require_precision(where, precision)
-    made = plan(net, precision, where)
-    calls: dict[str, list[Call]] = {}
-    for call in made.calls:
-        if call.complex or include_simple_tasks:
-            calls.setdefault(call.dag.workload_key, []).append(call)
-    tasks = [task_of(made, same[0], where, len(same)) for same in calls.values()]
+    calls: dict[str, list[tuple[Plan, Call]]] = {}
+    for part in networks_of(net):
+        made = plan(part, precision, where)
+        for call in made.calls:
+            if call.complex or include_simple_tasks:
+                calls.setdefault(call.dag.workload_key, []).append((made, call))
+    tasks = [task_of(*same[0], where, len(same)) for same in calls.values()]
     return tasks, [t.weight for t in tasks]
 
 

@@ -3,7 +3,8 @@
     Network = inputs (name -> type), constants (name -> array), nodes (in execution order), outputs
     Node    = op, inputs (value names), name (of the node and of its one output), attrs
 
-A value has one element type, and a shape, which is ``()`` for a scalar; in which type a compiled
+A value has one element type, and a shape, which is ``()`` for a scalar and has an extent of 0 for
+inputs and constants without elements alone, which no node reads; in which type a compiled
 network stores its float32 values is decided later (`tilework.graph.precision`). The operators and
 their attributes (``layout`` is ``NHWC`` with HWIO weights or ``NCHW`` with OIHW weights, also
 where there are one or three spatial axes; ``pads`` are those at the start of each spatial axis,
@@ -46,8 +47,9 @@ from typing import Any
 
 import numpy as np
 
+from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
-from tilework.graph.operators import ValueType, infer
+from tilework.graph.operators import ValueType, infer, of_empty
 
 _WRITER = "tilework.graph.onnx.export"
 
@@ -143,9 +145,13 @@ def node_type(node: Node, types: Mapping[str, ValueType]) -> ValueType:
     try:
         return infer(node.op, ins, node.attrs)
     except Exception as e:  # attributes and shapes may be anything
-        plain = {t.dtype for t in ins} == {"float32"}
-        shapes = ", ".join(("" if plain else t.dtype) + str(list(t.shape)) for t in ins)
-        raise NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {e}") from e
+        raise _unfit(node, ins, e) from e
+
+
+def _unfit(node: Node, types: Sequence[ValueType], e: Exception) -> NetworkError:
+    plain = {t.dtype for t in types} == {"float32"}
+    shapes = ", ".join(("" if plain else t.dtype) + str(list(t.shape)) for t in types)
+    return NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {e}")
 
 
 class Builder:
@@ -178,13 +184,13 @@ class Builder:
         """Declare an input; its name is kept as it is.
 
         Raises:
-            NetworkError: the name is taken, or an extent is not positive.
+            NetworkError: the name is taken, or an extent is negative.
         """
         if name in self.types:
             raise NetworkError(f"the network has two inputs named '{name}'")
-        if min(shape, default=1) < 1:
+        if min(shape, default=0) < 0:
             raise NetworkError(
-                f"input '{name}' has shape {list(shape)}; every extent must be positive"
+                f"input '{name}' has shape {list(shape)}; no extent may be negative"
             )
         self.inputs[name] = self.types[name] = ValueType(tuple(shape), dtype)
         return name
@@ -199,13 +205,33 @@ class Builder:
     def op(self, op: str, *inputs: str, name: str | None = None, **attrs: Any) -> str:
         """Append a node; its inputs are checked at once.
 
+        No node is made where an input or the result has no elements: what there is to compute is
+        known then.
+
         Raises:
             NetworkError: the inputs do not fit the operator.
         """
         node = Node(op, inputs, self._unique(name or op), attrs)
-        self.types[node.name] = node_type(node, self.types)
+        kind = node_type(node, self.types)
+        if 0 in kind.shape:
+            return self.constant(np.empty(kind.shape, numpy_dtype(kind.dtype)), node.name)
+        if any(0 in self.types[v].shape for v in inputs):
+            return self._without_empty(node, kind)
+        self.types[node.name] = kind
         self.nodes.append(node)
         return node.name
+
+    def _without_empty(self, node: Node, kind: ValueType) -> str:
+        """The value of a node of which some inputs have no elements."""
+        types = [self.types[v] for v in node.inputs]
+        try:
+            found = of_empty(node.op, types, node.attrs, kind)
+        except ValueError as e:
+            raise _unfit(node, types, e) from e
+        if isinstance(found, np.ndarray):
+            return self.constant(found, node.name)
+        kept = [node.inputs[i] for i in found]
+        return kept[0] if len(kept) == 1 else self.op(node.op, *kept, name=node.name, **node.attrs)
 
     def keep(self, node: Node, inputs: tuple[str, ...]) -> str:
         """Append ``node`` reading ``inputs``, under its own name.

@@ -144,14 +144,22 @@ def _suffix(
 
 
 def _outputs_computed(net: Network) -> Network:
-    """Copy outputs that are inputs, constants, or their views, so that a run may return them."""
+    """Copy outputs that are inputs, constants, or their views, so that a run may return them.
+
+    Constants without elements need no copy: there is nothing to be written.
+    """
 
     def root(value: str) -> str:
         while value in net.producer and net.producer[value].op == "reshape":
             value = net.producer[value].inputs[0]
         return value
 
-    if all(root(v) in net.producer for v in net.outputs):
+    def returned(value: str, known: Network | Builder) -> bool:
+        return root(value) in net.producer or (
+            0 in known.types[value].shape and value in known.constants
+        )
+
+    if all(returned(v, net) for v in net.outputs):
         return net
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
@@ -161,9 +169,7 @@ def _outputs_computed(net: Network) -> Network:
     b = Builder(net.name)
     b.inputs, b.constants = dict(copied.inputs), dict(copied.constants)
     b.types, b.nodes = dict(copied.types), list(copied.nodes)
-    outputs = [
-        v if root(v) in net.producer else b.op("identity", v, name=f"{v}_out") for v in net.outputs
-    ]
+    outputs = [v if returned(v, b) else b.op("identity", v, name=f"{v}_out") for v in net.outputs]
     return b.finish(outputs)
 
 

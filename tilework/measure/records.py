@@ -10,10 +10,10 @@ from typing import Any
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.device import device_of
 from tilework.record import FACTS, SCHEMA_VERSION, Purpose, Record, Status, record_id
+from tilework.revision import full_version
 from tilework.space.protocol import space_of
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity, identity_of
-from tilework.version import __version__
 
 
 def to_records(
@@ -54,7 +54,7 @@ def to_records(
             device=device_of(task.target).name(task.target),
             host=platform.node(),
             num_cores=task.target.num_cores,
-            engine_version=__version__,
+            engine_version=full_version(),
             sketch_id=one.candidate.sketch_id,
             rules_version=rules_version,
             decisions=tuple(int(value) for value in one.candidate.row),

@@ -31,6 +31,7 @@ ARITHMETIC: dict[str, _Scalar] = {
     "subtract": lambda x, y: x - y,
     "multiply": lambda x, y: x * y,
     "divide": scalars.divide,
+    "quotient": scalars.divide,  # what is rounded next: never a product with the reciprocal
     "maximum": scalars.maximum,
     "minimum": scalars.minimum,
     "at_least": te.maximum,  # of a limit: one that is NaN does not limit

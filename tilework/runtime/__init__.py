@@ -9,7 +9,8 @@ from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.runtime.bound import BoundCall
 from tilework.runtime.gap import Gap, KernelGap, explain_gap
 from tilework.runtime.image import TaskReport, tuned_text, winograd_text
-from tilework.runtime.module import Module, load_module
+from tilework.runtime.module import Module
+from tilework.runtime.opening import load_module
 from tilework.runtime.timing import BenchmarkResult, KernelTime
 
 __all__ = [

@@ -62,7 +62,8 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 def is_ready(array: NDArray[Any]) -> bool:
     """Whether a kernel can take the array as it is: contiguous, at an aligned address."""
-    return bool(array.flags.c_contiguous) and array.ctypes.data % ALIGN == 0
+    aligned = array.ctypes.data % ALIGN == 0 or not array.size
+    return bool(array.flags.c_contiguous) and aligned
 
 
 def check_array(what: str, array: NDArray[Any], shape: Sequence[int], dtype: str) -> None:

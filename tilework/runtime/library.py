@@ -12,6 +12,7 @@ from tilework import kinds
 from tilework.errors import ModuleError, TargetError
 from tilework.runtime.image import Image
 from tilework.runtime.module import Module
+from tilework.runtime.parts import AnyModule, PartedModule
 from tilework.target import Target
 
 WeightsPlace = Literal["inside", "beside"]
@@ -83,7 +84,7 @@ class Libraries(Protocol):
 
 
 def write_library(
-    modules: Module | Sequence[Module],
+    modules: AnyModule | Sequence[AnyModule],
     path: str | PathLike[str],
     *,
     header: str | PathLike[str] | None = None,
@@ -103,11 +104,19 @@ def write_library(
         weights: keep them in the library, or ``"beside"`` it in ``net.weights``.
 
     Raises:
-        ModuleError: the modules are not levels of one network; there is no linker, or it fails;
-            this kind of machine has no libraries; or a file cannot be written.
+        ModuleError: another engine runs a part of the network; the modules are not levels of one
+            network; there is no linker, or it fails; this kind of machine has no libraries; or a
+            file cannot be written.
     """
-    given = [modules] if isinstance(modules, Module) else list(modules)
-    images = [replace(m.image, num_threads=m.num_threads) for m in given]
+    given = [modules] if isinstance(modules, Module | PartedModule) else list(modules)
+    images = []
+    for module in given:
+        if isinstance(module, PartedModule):
+            raise ModuleError(
+                f"{module.name} cannot become a shared library, as another engine runs a part "
+                f"of it: {module.left}"
+            )
+        images.append(replace(module.image, num_threads=module.num_threads))
     if not images:
         raise ModuleError("a library needs at least one module")
     where = None if header is None else Path(header)

@@ -6,11 +6,13 @@ import math
 import types
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from tilework.runtime.image import Image
+
+Kind = TypeVar("Kind")
 
 _BLOCKS = ("constants", "code")
 """What of an image is no JSON: members of the module file by themselves."""
@@ -18,7 +20,9 @@ _BLOCKS = ("constants", "code")
 
 def image_to_json(image: Image) -> dict[str, Any]:
     """All of an image but its code and constants."""
-    return {f.name: _plain(getattr(image, f.name)) for f in fields(Image) if f.name not in _BLOCKS}
+    return {
+        f.name: to_json(getattr(image, f.name)) for f in fields(Image) if f.name not in _BLOCKS
+    }
 
 
 def image_from_json(data: Any) -> Image:
@@ -32,13 +36,26 @@ def image_from_json(data: Any) -> Image:
     return image
 
 
-def _plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Dataclasses as dictionaries, tuples as lists, down to the leaves."""
     if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple):
-        return [_plain(v) for v in value]
+        return [to_json(v) for v in value]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def from_json(kind: type[Kind], data: Any, where: str) -> Kind:
+    """A dataclass from what `to_json` made of it.
+
+    Args:
+        where: names it in messages.
+
+    Raises:
+        ValueError: a field is missing or unknown, or holds something of another type.
+    """
+    found: Kind = _object(kind, data, where)
+    return found
 
 
 def _object(kind: Any, data: Any, where: str, given: dict[str, Any] | None = None) -> Any:

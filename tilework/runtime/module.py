@@ -16,7 +16,7 @@ from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError
 from tilework.latency import latency
 from tilework.locks import Lock
-from tilework.runtime.archive import read_image, write_image
+from tilework.runtime.archive import write_image
 from tilework.runtime.arrays import aligned_copy, aligned_empty, ready_copy
 from tilework.runtime.bound import BoundCall, bound_inputs, bound_outputs, io_buffers
 from tilework.runtime.device_array import DeviceArray
@@ -365,25 +365,6 @@ class Module:
             out.append(array.copy() if v.io in used else array)
             used.add(v.io)
         return out
-
-
-def load_module(path: str | PathLike[str], *, public_key: Key | None = None) -> Module:
-    """Read a module file that this machine can run.
-
-    A module is native code: running it is running a program, with all that this process may do.
-    Load only files that you trust. A damaged file is told; one that was made to do harm is not,
-    unless its signature is demanded.
-
-    Args:
-        path: of a file that `Module.save` wrote.
-        public_key: load the module only if ``path`` + ``.sig`` is its signature by this Ed25519
-            key (the path or the bytes of a PEM file, or its 32 bytes).
-
-    Raises:
-        ModuleError: the file is missing, no module, damaged, or not signed by the key; it was made
-            for another version of the ABI; or its code needs another platform or CPU.
-    """
-    return Module(read_image(Path(path), public_key))
 
 
 def _mib(size: int) -> str:

@@ -8,6 +8,7 @@ measured before: see `tilework.record.best_of`.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -19,6 +20,9 @@ WITHIN = 0.06
 """Finalists are at most this much slower than the fastest, by their records."""
 DEFENDED = 0.02
 """A winner of finals need not defend itself against later records that are not this close."""
+DISTURBED = 1.5
+"""By which factor finals may be off from what the finalists' own records say; beyond it something
+else ran beside them, or the machine is another than it was."""
 FINAL_SHARE = 0.15
 """Share of a run's seconds that its finals may take on top; the heaviest tasks come first."""
 
@@ -52,6 +56,29 @@ def finalists(records: Iterable[Record], count: int) -> list[Record]:
         chosen.setdefault(record.code_hash or (record.sketch_id, record.decisions), record)
     found = list(chosen.values())[:count]
     return found if len(found) > 1 else []
+
+
+def off_by(earlier: Sequence[Record], measured: Sequence[Measured]) -> float:
+    """How many times as long finalists took as their own records say, the median of them.
+
+    Args:
+        earlier: the records of the finalists.
+        measured: what came of them, in the same order.
+
+    Returns:
+        1.0 where nothing can be compared.
+    """
+    ratios = [
+        now.latency_s / then.latency_s
+        for then, now in zip(earlier, measured, strict=True)
+        if now.latency_s is not None and then.latency_s is not None
+    ]
+    return statistics.median(ratios) if ratios else 1.0
+
+
+def disturbed(ratio: float) -> bool:
+    """Whether finals that are `off_by` so much should not be believed at once."""
+    return not 1 / DISTURBED <= ratio <= DISTURBED
 
 
 def as_candidates(records: Iterable[Record]) -> list[Candidate]:

@@ -83,6 +83,7 @@ class TuneResult:
         finals: tasks whose best was chosen by finals.
         drifted_rounds: rounds measured while the machine ran noticeably faster or slower than
             usual in this run.
+        disturbed: tasks whose finals were far off from their own records, and by which factor.
     """
 
     run_id: str
@@ -97,6 +98,7 @@ class TuneResult:
     failures: tuple[TaskFailure, ...] = ()
     finals: int = 0
     drifted_rounds: int = 0
+    disturbed: tuple[tuple[int, float], ...] = ()
 
 
 def task_rows(

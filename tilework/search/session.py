@@ -29,7 +29,14 @@ from tilework.record import History, Purpose, Record, RecordLog, best_of, new_wr
 from tilework.search.budget import Budget
 from tilework.search.corpus import keep_workloads, other_workloads
 from tilework.search.failures import TaskFailure, task_failure
-from tilework.search.finals import FINAL_SHARE, TimesFinals, as_candidates, finalists
+from tilework.search.finals import (
+    FINAL_SHARE,
+    TimesFinals,
+    as_candidates,
+    disturbed,
+    finalists,
+    off_by,
+)
 from tilework.search.known import observations
 from tilework.search.options import TuningError, TuningOptions
 from tilework.search.past import PastRound, best_s_of, in_turn, ok_of, past_rounds, trials_of
@@ -134,6 +141,7 @@ class TuningSession:
         self._unlearnt = set(range(len(self.tasks)))
         self._calibrations: list[float] = []
         self._finals_done: set[int] = set()
+        self._off: dict[int, float] = {}  # finals that were disturbed: by how much
         self._finals_began: float | None = None
         self._warmth = self._other_workloads() if warm else []
         self._restore()
@@ -226,8 +234,19 @@ class TuningSession:
     def commit_final(self, index: int, measured: Sequence[Measured]) -> Round | None:
         """Keep the verdict of finals; None if there is none, since fewer than two could be timed.
 
-        Finals cost no trials: nothing new was measured.
+        Finals cost no trials: nothing new was measured. Where they are far off from what the
+        finalists' own records say, they were disturbed: they are held once more, and what comes
+        then counts, and is told if it is as far off.
         """
+        if len(measured) == len(found := self._finalists(index)):
+            ratio, again = off_by(found, measured), index in self._off
+            if disturbed(ratio):
+                self._off[index] = ratio
+            else:
+                self._off.pop(index, None)
+            if disturbed(ratio) and not again:
+                self._finals_done.discard(index)
+                return None
         valid = [one for one in measured if one.latency_s is not None]
         if len(valid) < 2:
             return None
@@ -333,6 +352,7 @@ class TuningSession:
             failures=self.failures,
             finals=sum(r is not None and r.purpose == Purpose.final for r in best),
             drifted_rounds=drifted(self._calibrations),
+            disturbed=tuple(sorted(self._off.items())),
         )
 
     def _other_workloads(self) -> list[Observation]:

@@ -17,14 +17,19 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from tilework.errors import ModuleError, TileworkError
+from tilework.runtime.manifest import from_json, to_json
 from tilework.runtime.module import Module
-from tilework.session.entry import read_entry, write_entry
+from tilework.runtime.other import OtherPart
+from tilework.runtime.parts import PartedModule
+from tilework.runtime.parts_list import ListedPart, PartsList, image_of, listed, other_part
+from tilework.session.entry import read_entry, read_other, write_entry, write_other
 
 try:
     import fcntl
@@ -44,6 +49,8 @@ _PATIENCE_S = 600.0
 _STALE_S = 3600.0
 """Temporary files this old belong to no writer that is still at work."""
 _KEY = re.compile(r"[0-9a-f]{64}")
+
+Read = TypeVar("Read")
 
 log = logging.getLogger(__name__)
 
@@ -96,23 +103,60 @@ class ModuleCache:
 
     def get(self, key: str) -> Module | None:
         """The module that was kept under a key; None if there is none that can be used."""
+        image = self._read(key, read_entry)
+        return None if image is None else Module(image)
+
+    def put(self, key: str, module: Module) -> None:
+        """Keep a module under a key, in place of what was there, or leave that as it is."""
+        image = replace(module.image, num_threads=module.num_threads)
+        self._write(self._path(key, _ENDING), lambda out: write_entry(out, key, image))
+
+    def parted(self, told: Any, keys: Any) -> PartedModule | None:
+        """A network whose parts were kept; None if one cannot be used.
+
+        Args:
+            told: its list, as `put_parted` returned it.
+            keys: of its parts.
+        """
+        try:
+            found = from_json(PartsList, told, "list")
+            runners = [self._part(p, k, found) for p, k in zip(found.parts, keys, strict=True)]
+            image = image_of(found, [r for r in runners if r is not None])
+        except (TypeError, ValueError) as e:
+            log.debug("a cached form in parts is not used: %s", e)
+            return None
+        return PartedModule(image, found.num_threads)
+
+    def put_parted(self, keys: Sequence[str], module: PartedModule) -> Any:
+        """Keep the parts of a network, each under a key; returns its list, a JSON value."""
+        for key, part in zip(keys, module.image.parts, strict=True):
+            if isinstance(part.runner, Module):
+                self.put(key, part.runner)
+            else:
+                model = part.runner.model
+                self._write(self._path(key, _ENDING), partial(write_other, key=key, model=model))
+        return to_json(listed(module.image, module.num_threads))
+
+    def _part(self, told: ListedPart, key: str, all_: PartsList) -> Module | OtherPart | None:
+        if told.kind == "module":
+            return self.get(key)
+        kept = self._read(key, read_other)
+        return None if kept is None else other_part(told, *kept, all_.num_threads)
+
+    def _read(self, key: str, read: Callable[[Path, str], Read]) -> Read | None:
+        """What was kept under a key; None if there is none that can be used."""
         path = self._path(key, _ENDING)
         try:
             if not self._trusted():
                 return None
-            module = Module(read_entry(path, key))
+            found = read(path, key)
         except FileNotFoundError:
             return None
         except (OSError, ModuleError, MemoryError) as e:
             log.debug("the cached form %s is not used: %s", path, e)
             return None
         _touch(path)
-        return module
-
-    def put(self, key: str, module: Module) -> None:
-        """Keep a module under a key, in place of what was there, or leave that as it is."""
-        image = replace(module.image, num_threads=module.num_threads)
-        self._write(self._path(key, _ENDING), lambda out: write_entry(out, key, image))
+        return found
 
     def note(self, key: str) -> Any:
         """The JSON value that was kept under a key; None if there is none."""

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.executor import executor_of
 from tilework.runtime.image import ABI_VERSION, Image
 from tilework.runtime.manifest import image_from_json, image_to_json
+from tilework.runtime.other import OtherModel, layout
+from tilework.runtime.parts_list import block_size
 from tilework.runtime.references import check_references
 
 MAGIC = b"tilework entry 1"
@@ -38,6 +41,9 @@ _CHUNK = 1 << 20
 _MOST_HEAD = 1 << 28
 _LANES = 4096
 _CONSTANTS = "constants"
+_MODEL = "model"
+
+Read = TypeVar("Read")
 
 
 class BadEntry(ModuleError):
@@ -46,24 +52,19 @@ class BadEntry(ModuleError):
 
 def write_entry(out: IO[bytes], key: str, image: Image) -> None:
     """Write an image as the entry of ``key``."""
-    blocks: list[tuple[str, Any, str]] = [
-        (f"code/{name}", code, hashlib.sha256(code).hexdigest())
-        for name, code in image.code.items()
-    ]
-    constants = image.constants.reshape(-1).view(np.uint8)
-    blocks.append((_CONSTANTS, constants.data, fold(constants)))
-    head = json.dumps(
-        {
-            "key": key,
-            "abi_version": ABI_VERSION,
-            "image": image_to_json(image),
-            "blocks": [[name, memoryview(data).nbytes, digest] for name, data, digest in blocks],
-        }
-    ).encode()
-    out.write(MAGIC + len(head).to_bytes(8, "little") + hashlib.sha256(head).digest() + head)
-    for _, data, _ in blocks:
-        out.write(bytes(-out.tell() % _PAGE))
-        out.write(data)
+    parts: dict[str, Any] = {f"code/{name}": code for name, code in image.code.items()}
+    parts[_CONSTANTS] = image.constants.reshape(-1).view(np.uint8)
+    _write(out, key, {"image": image_to_json(image)}, parts)
+
+
+def write_other(out: IO[bytes], key: str, model: OtherModel) -> None:
+    """Write a part of the other engine as the entry of ``key``."""
+    weights = layout(model.weights)
+    block = np.zeros(block_size(weights), np.uint8)
+    for w in weights:
+        flat = np.ascontiguousarray(model.weights[w.name]).reshape(-1).view(np.uint8)
+        block[w.offset : w.offset + w.nbytes] = flat
+    _write(out, key, {}, {_MODEL: model.model, _CONSTANTS: block})
 
 
 def read_entry(path: Path, key: str) -> Image:
@@ -73,14 +74,57 @@ def read_entry(path: Path, key: str) -> Image:
         ModuleError: it is damaged, of another key or version, or for another machine.
         OSError: it cannot be read.
     """
+
+    def read(head: dict[str, Any], file: IO[bytes]) -> Image:
+        image = image_from_json(head["image"])
+        executor = executor_of(image.target)
+        executor.check(image, f"module {image.name}")
+        blocks = _blocks(head, file)
+        constants = blocks.pop(_CONSTANTS, image.constants)
+        code = {name.removeprefix("code/"): part for name, part in blocks.items()}
+        image = replace(image, code=code, constants=constants)
+        check_references(image)
+        executor.check_threads(image, image.num_threads)
+        executor.check_code(image)
+        return image
+
+    return _opened(path, key, read)
+
+
+def read_other(path: Path, key: str) -> tuple[bytes, NDArray[np.uint8]]:
+    """Read the model and the weights of `write_other`; for errors see `read_entry`."""
+
+    def read(head: dict[str, Any], file: IO[bytes]) -> tuple[bytes, NDArray[np.uint8]]:
+        blocks = _blocks(head, file)
+        return blocks[_MODEL], blocks[_CONSTANTS]
+
+    return _opened(path, key, read)
+
+
+def _write(out: IO[bytes], key: str, about: dict[str, Any], parts: dict[str, Any]) -> None:
+    """Write a head and blocks; of constants, which are large, the digest is a fast one."""
+    blocks = [
+        [name, memoryview(data).nbytes, fold(data) if name == _CONSTANTS else _sha256(data)]
+        for name, data in parts.items()
+    ]
+    document = {"key": key, "abi_version": ABI_VERSION, **about, "blocks": blocks}
+    head = json.dumps(document).encode()
+    out.write(MAGIC + len(head).to_bytes(8, "little") + hashlib.sha256(head).digest() + head)
+    for data in parts.values():
+        out.write(bytes(-out.tell() % _PAGE))
+        out.write(memoryview(data))
+
+
+def _opened(path: Path, key: str, read: Callable[[dict[str, Any], IO[bytes]], Read]) -> Read:
+    """What ``read`` makes of the head and the blocks of an entry."""
     with open(path, "rb", buffering=0) as file:
         try:
-            return _read(file, key)
+            return read(_head(file, key), file)
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as e:
             raise BadEntry(f"{path} is damaged ({type(e).__name__}: {e})") from e
 
 
-def _read(file: IO[bytes], key: str) -> Image:
+def _head(file: IO[bytes], key: str) -> dict[str, Any]:
     begin = file.read(len(MAGIC) + 8 + 32)
     length = int.from_bytes(begin[len(MAGIC) : len(MAGIC) + 8], "little")
     if begin[: len(MAGIC)] != MAGIC or not 0 < length < _MOST_HEAD:
@@ -89,30 +133,32 @@ def _read(file: IO[bytes], key: str) -> Image:
     _fill(file, memoryview(text))
     if hashlib.sha256(text).digest() != begin[-32:]:
         raise BadEntry("its head has a wrong checksum")
-    head = json.loads(text)
+    head: dict[str, Any] = json.loads(text)
     if head["key"] != key or head["abi_version"] != ABI_VERSION:
         raise BadEntry("it is the entry of another key, or of another ABI version")
-    image = image_from_json(head["image"])
-    executor = executor_of(image.target)
-    executor.check(image, f"module {image.name}")
-    code, constants = {}, image.constants
+    return head
+
+
+def _blocks(head: dict[str, Any], file: IO[bytes]) -> dict[str, Any]:
+    """The blocks behind a head, by name, each checked."""
+    blocks: dict[str, Any] = {}
     for name, size, digest in head["blocks"]:
         file.seek(-file.tell() % _PAGE, 1)
         if name == _CONSTANTS:
-            constants = aligned_empty((size,), "uint8")
-            found = _folded(file, constants)
+            blocks[name] = aligned_empty((size,), "uint8")
+            found = _folded(file, blocks[name])
         else:
             part = bytearray(size)
             _fill(file, memoryview(part))
-            code[name.removeprefix("code/")] = bytes(part)
-            found = hashlib.sha256(part).hexdigest()
+            blocks[name] = bytes(part)
+            found = _sha256(part)
         if found != digest:
             raise BadEntry(f"{name} has a wrong checksum")
-    image = replace(image, code=code, constants=constants)
-    check_references(image)
-    executor.check_threads(image, image.num_threads)
-    executor.check_code(image)
-    return image
+    return blocks
+
+
+def _sha256(data: bytes | bytearray) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def fold(data: NDArray[np.uint8]) -> str:

@@ -21,18 +21,32 @@ from tilework.session.cache import ModuleCache
 if TYPE_CHECKING:
     import onnx
 
-_VERSION = "facts 1"
+_VERSION = "facts 2"
 _SETTLED_NS = 2_000_000_000
 """A file that was written this long ago has another time when it is written again."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """An input or output as the file declares it: an extent is a number, a symbol, or None."""
+    """An input or output as the file declares it: an extent is a number, a symbol, or None.
+
+    The type is that of the elements, or of what NumPy has none of as ONNX writes it:
+    ``tensor(string)``, ``seq(tensor(float))``.
+    """
 
     name: str
     dtype: str
     shape: tuple[int | str | None, ...]
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a tensor of numbers."""
+        return "(" not in self.dtype
+
+    @property
+    def tensor(self) -> bool:
+        """Whether it is a tensor."""
+        return self.plain or self.dtype.startswith("tensor(")
 
     @property
     def static(self) -> bool:
@@ -135,8 +149,7 @@ def _read(source: Path | bytes, digest: str) -> Facts:
     graph = model.graph
     constants = {t.name for t in graph.initializer}
     constants |= {t.values.name for t in graph.sparse_initializer}
-    tensors = [*graph.initializer]
-    tensors += [a.t for n in graph.node for a in n.attribute if a.HasField("t")]
+    tensors = [*_tensors(graph), *(t for f in model.functions for t in _tensors(f))]
     files = {e.value: None for t in tensors for e in t.external_data if e.key == "location"}
     inputs = [i for i in graph.input if i.name not in constants]
     return Facts(
@@ -157,6 +170,17 @@ def _read(source: Path | bytes, digest: str) -> Facts:
     )
 
 
+def _tensors(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.TensorProto]:
+    """The constants of a graph or function, and of graphs within it."""
+    from tilework.graph.onnx.reads import graphs_of
+
+    yield from getattr(graph, "initializer", ())
+    for node in graph.node:
+        yield from (a.t for a in node.attribute if a.HasField("t"))
+        for inner in graphs_of(node):
+            yield from _tensors(inner)
+
+
 def parsed(data: bytes) -> onnx.ModelProto:
     """A model from its serialized bytes.
 
@@ -175,11 +199,18 @@ def parsed(data: bytes) -> onnx.ModelProto:
 
 
 def _declared(value: onnx.ValueInfoProto) -> Declared:
-    from tilework.graph.onnx.inputs import element_type
+    from onnx import TensorProto
 
+    from tilework.graph.onnx.inputs import element_type
+    from tilework.graph.onnx.types import type_text
+
+    if not value.type.HasField("tensor_type"):
+        return Declared(value.name, type_text(value.type), ())
     dims = value.type.tensor_type.shape.dim
     each = (d.dim_value if d.dim_value > 0 else d.dim_param or None for d in dims)
-    return Declared(value.name, element_type(value), tuple(each))
+    text = value.type.tensor_type.elem_type == TensorProto.STRING
+    dtype = type_text(value.type) if text else element_type(value)
+    return Declared(value.name, dtype, tuple(each))
 
 
 def _outputs(model: onnx.ModelProto) -> tuple[Declared, ...]:
@@ -187,7 +218,7 @@ def _outputs(model: onnx.ModelProto) -> tuple[Declared, ...]:
     import onnx
 
     outputs = [_loosely(o) for o in model.graph.output]
-    if all(o.static and o.dtype and o.shape for o in outputs):
+    if all(o.static and o.dtype and (o.shape or not o.tensor) for o in outputs):
         return tuple(outputs)
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
@@ -211,6 +242,6 @@ def _merged(declared: Declared, inferred: Declared) -> Declared:
 
 def _loosely(value: onnx.ValueInfoProto) -> Declared:
     """An output, whose type need not be known."""
-    if value.type.HasField("tensor_type") and value.type.tensor_type.elem_type:
-        return _declared(value)
-    return Declared(value.name, "", ())
+    if value.type.HasField("tensor_type") and not value.type.tensor_type.elem_type:
+        return Declared(value.name, "", ())
+    return _declared(value)

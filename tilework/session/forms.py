@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import logging
 import os
 import platform
 from collections.abc import Mapping
@@ -25,12 +26,14 @@ from tilework import version
 from tilework.cache import BoundedCache
 from tilework.runtime.image import ABI_VERSION
 from tilework.runtime.module import Module
+from tilework.runtime.other import engine
+from tilework.runtime.parts import PartedModule
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Facts, parsed
 from tilework.session.records import Source, unchanged
 
 if TYPE_CHECKING:
-    from tilework.graph import Network
+    from tilework.graph import Network, Parts
     from tilework.graph.precision import Precision
 
 KEPT = 8
@@ -38,6 +41,9 @@ KEPT = 8
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[int, ...]]
+Compiled = Module | PartedModule
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,12 +55,14 @@ class How:
         precision: see `tilework.compile`.
         threads: of a run; None: the target's cores.
         records: measured schedules.
+        strict: refuse what cannot be compiled, instead of leaving it to ONNX Runtime.
     """
 
     target: str
     precision: Precision
     threads: int | None
     records: Source
+    strict: bool = False
 
 
 class Forms:
@@ -69,10 +77,11 @@ class Forms:
         self, source: Path | bytes, facts: Facts, how: How, cache: ModuleCache | None
     ) -> None:
         self._source, self._facts, self._how, self._cache = source, facts, how, cache
-        self._modules: BoundedCache[object, Module] = BoundedCache(KEPT)
+        self._modules: BoundedCache[object, Compiled] = BoundedCache(KEPT)
         self._valued: tuple[str, ...] = ()
+        self._told = False
 
-    def get(self, shapes: Shapes, arrays: Mapping[str, Array] | None = None) -> Module | None:
+    def get(self, shapes: Shapes, arrays: Mapping[str, Array] | None = None) -> Compiled | None:
         """The form for some shapes.
 
         Args:
@@ -124,10 +133,19 @@ class Forms:
                 return e.inputs
         if self._how.threads is not None:
             module.set_threads(self._how.threads)
+        if isinstance(module, PartedModule):
+            self._tell(module)
         self._modules.put(key, module)
         return None
 
-    def _made(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Module:
+    def _tell(self, module: PartedModule) -> None:
+        """Say once what is left to the other engine; refuse now if it is not there."""
+        engine(module.image.left.operators)
+        if not self._told:
+            self._told = True
+            log.warning("%s: %s", module.name, module.left)
+
+    def _made(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Compiled:
         """The form compiled, by one process if several ask for it at once."""
         if self._cache is None:
             return self._compiled(form, shapes, values)
@@ -138,34 +156,37 @@ class Forms:
     def _base(self, *more: str | bytes) -> str:
         how = self._how
         return ModuleCache.key(
-            "form 1",
-            engine(),
+            "form 2",
+            code_version(),
             self._facts.digest,
             how.target,
             how.precision,
             how.records.name,
+            "strict" if how.strict else "",
             *more,
         )
 
-    def _kept(self, form: str) -> Module | None:
+    def _kept(self, form: str) -> Compiled | None:
         """The form on disk, if its records are what they were."""
         if self._cache is None:
             return None
         note = self._cache.note(form)
-        if not isinstance(note, dict) or not isinstance(note.get("module"), str):
+        if not isinstance(note, dict):
             return None
-        if unchanged(note.get("folders")):
-            return self._cache.get(note["module"])
-        module = self._cache.get(note["module"])
-        if module is None:
-            return None
+        module: Compiled | None = None
+        if isinstance(note.get("module"), str):
+            module = self._cache.get(note["module"])
+        elif isinstance(note.get("keys"), list):
+            module = self._cache.parted(note.get("parts"), note["keys"])
+        if module is None or unchanged(note.get("folders")):
+            return module
         source = self._how.records
         if source.deciding(module.report, self._how.target) != note.get("records"):
             return None
         self._cache.put_note(form, {**note, "folders": source.folders()})
         return module
 
-    def _compiled(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Module:
+    def _compiled(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Compiled:
         from tilework.compiler import compile
 
         source = self._how.records
@@ -179,20 +200,29 @@ class Forms:
         if self._cache is not None:
             deciding = source.deciding(module.report, self._how.target)
             key = ModuleCache.key("module", form, deciding)
-            self._cache.put(key, module)
-            note = {"module": key, "records": deciding, "folders": folders}
+            note: dict[str, Any] = {"records": deciding, "folders": folders}
+            if isinstance(module, PartedModule):
+                keys = [ModuleCache.key(key, str(n)) for n in range(len(module.image.parts))]
+                note |= {"keys": keys, "parts": self._cache.put_parted(keys, module)}
+            else:
+                self._cache.put(key, module)
+                note["module"] = key
             self._cache.put_note(form, note)
         return module
 
-    def _network(self, shapes: Shapes, values: Mapping[str, Array]) -> Network:
+    def _network(self, shapes: Shapes, values: Mapping[str, Array]) -> Network | Parts:
         from tilework.graph import from_onnx
+        from tilework.graph.onnx.cut import cut
 
         given = parsed(self._source) if isinstance(self._source, bytes) else self._source
-        return from_onnx(given, shapes, {n: np.asarray(a) for n, a in values.items()})
+        arrays = {n: np.asarray(a) for n, a in values.items()}
+        if self._how.strict:
+            return from_onnx(given, shapes, arrays)
+        return cut(given, shapes, arrays, ask=True)
 
 
 @functools.lru_cache(maxsize=1)
-def engine() -> str:
+def code_version() -> str:
     """What Tilework is here: version, ABI, and the names, sizes and times of its own files.
 
     So a form never outlives a change of the code that made it.

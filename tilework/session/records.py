@@ -13,11 +13,13 @@ import importlib
 import importlib.util
 import json
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import TileworkError
+from tilework.shadows import shadowed
 
 if TYPE_CHECKING:
     from tilework.record import History
@@ -97,11 +99,15 @@ class Source:
         try:
             return getattr(importlib.import_module(module), attribute)
         except ImportError as e:
-            if self._path is None:
-                return None
-            raise TileworkError(
-                f"the store {self._path!r} cannot be opened, {e}: install all of tilework"
-            ) from e
+            shadow = shadowed()
+            if self._path is not None:
+                raise TileworkError(
+                    f"the store {self._path!r} cannot be opened, "
+                    + (shadow or f"{e}: install all of tilework")
+                ) from e
+            if shadow is not None:
+                warnings.warn(f"no packages of records are looked at: {shadow}", stacklevel=2)
+            return None
 
     def deciding(self, report: Sequence[TaskReport], target: str) -> str:
         """A digest of the records that decide how a network is compiled: the best of its tasks.

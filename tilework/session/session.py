@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError, TileworkError
-from tilework.runtime.module import Module
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Declared, facts_of
-from tilework.session.forms import Forms, How
+from tilework.session.forms import Compiled, Forms, How
 from tilework.session.options import SessionOptions, threads_of
 from tilework.session.records import Source
 from tilework.session.values import ModelMetadata, NodeArg, metadata, node_arg, type_text
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from tilework.record import History
 
 Array = NDArray[Any]
+
+_TEXT = "tensor(string)"
 
 PROVIDERS = ("TileworkExecutionProvider", "CPUExecutionProvider")
 """What a session says that it runs on. The second name is there for programs that look for it."""
@@ -61,9 +62,12 @@ class Session:
         precision: of weights and intermediate values, see `tilework.compile`.
         cache: where compiled forms are kept: a folder, a `ModuleCache`; None: the default folder
             (`tilework.session.cache.default_folder`); False: nowhere.
+        strict: refuse a model of which some operators cannot be compiled. Else ONNX Runtime runs
+            these, if it is installed, and a warning says once which.
 
     Raises:
         NetworkError: the model is missing, corrupt, or uses something unsupported.
+        ModuleError: ONNX Runtime is needed and not installed.
         TargetError: the target text makes no sense.
         TileworkError: an option is not supported.
     """
@@ -79,6 +83,7 @@ class Session:
         target: str | Target | None = None,
         precision: Precision = "f32",
         cache: ModuleCache | str | os.PathLike[str] | bool | None = None,
+        strict: bool = False,
     ) -> None:
         self._options = SessionOptions() if sess_options is None else sess_options
         threads = threads_of(self._options)
@@ -87,13 +92,13 @@ class Session:
         kept = _cache(cache)
         cores = "" if threads is None else f" -num-cores={threads}"
         text = str(Target(f"llvm -mcpu=native{cores}") if target is None else Target(str(target)))
-        how = How(text, precision, threads if target is not None else None, Source(store))
+        how = How(text, precision, threads if target is not None else None, Source(store), strict)
         self._facts = facts_of(source, kept)
         self._forms = Forms(source, self._facts, how, kept)
         self._names = [o.name for o in self._facts.outputs]
         self._inputs = {i.name: i for i in self._facts.inputs}
         self._fixed = self._static_shapes()
-        self._module: Module | None = None
+        self._module: Compiled | None = None
         if self._fixed is not None:
             self._module = self._forms.get(self._fixed)
 
@@ -106,9 +111,9 @@ class Session:
     def get_outputs(self) -> list[NodeArg]:
         """What `run` returns, in order."""
         if self._module is not None:
-            found = self._module.outputs
+            found: Sequence[Any] = self._module.outputs
             return [
-                NodeArg(o.name, list(v.shape), type_text(v.dtype))
+                NodeArg(o.name, list(v.shape or ()), type_text(v.dtype))
                 for o, v in zip(self._facts.outputs, found, strict=True)
             ]
         return [node_arg(o) for o in self._facts.outputs]
@@ -150,7 +155,7 @@ class Session:
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: Any = None,
-    ) -> list[Array]:
+    ) -> list[Any]:
         """Run the model once.
 
         Args:
@@ -198,7 +203,7 @@ class Session:
     # --- ours ----------------------------------------------------------------------------------
 
     @property
-    def module(self) -> Module:
+    def module(self) -> Compiled:
         """The compiled network.
 
         Raises:
@@ -211,7 +216,7 @@ class Session:
             )
         return self._module
 
-    def module_for(self, input_feed: Mapping[str, Any]) -> Module:
+    def module_for(self, input_feed: Mapping[str, Any]) -> Compiled:
         """The compiled network that runs these inputs."""
         return self._module or self._for(self._arrays(input_feed))
 
@@ -226,15 +231,15 @@ class Session:
         if unknown:
             raise TileworkError(f"the model has no symbolic extent {', '.join(sorted(unknown))}")
         shapes = {}
-        for i in self._facts.inputs:
+        for i in (i for i in self._facts.inputs if i.tensor):
             shape = [given.get(n, n) if isinstance(n, str) else n for n in i.shape]
             if not all(isinstance(n, int) for n in shape):
                 return None
             shapes[i.name] = tuple(int(n) for n in shape if n is not None)
         return shapes
 
-    def _for(self, arrays: Mapping[str, Array]) -> Module:
-        shapes = {name: arrays[name].shape for name in self._inputs}
+    def _for(self, arrays: Mapping[str, Any]) -> Compiled:
+        shapes = {name: arrays[name].shape for name, i in self._inputs.items() if i.tensor}
         found = self._forms.get(shapes, arrays)
         assert found is not None  # the values were given
         return found
@@ -250,8 +255,8 @@ class Session:
             )
         return [self._names.index(n) for n in names]
 
-    def _arrays(self, feed: Mapping[str, Any]) -> dict[str, Array]:
-        """The feeds as arrays, each checked against its declaration."""
+    def _arrays(self, feed: Mapping[str, Any]) -> dict[str, Any]:
+        """The feeds as arrays, but for what is no tensor, each checked against its declaration."""
         if not isinstance(feed, Mapping):
             raise ModuleError(
                 f"inputs are given by name, {{'{next(iter(self._inputs), 'x')}': array}}, "
@@ -267,12 +272,16 @@ class Session:
         return {name: _array(value, feed[name]) for name, value in self._inputs.items()}
 
 
-def _array(declared: Declared, given: Any) -> Array:
-    """A feed, checked.
+def _array(declared: Declared, given: Any) -> Any:
+    """A feed, checked; what is no tensor as it is given.
 
     Raises:
         ModuleError: it is of another type or shape than its input.
     """
+    if not declared.tensor:
+        return given
+    if not declared.plain:
+        return np.asarray(given, object) if declared.dtype == _TEXT else np.asarray(given)
     try:
         array = given.numpy() if hasattr(given, "numpy") else np.asarray(given)
     except Exception as e:  # whatever a foreign array says

@@ -33,6 +33,8 @@ def node_arg(value: Declared) -> NodeArg:
 
 def type_text(dtype: str) -> str:
     """An element type as ONNX Runtime writes it: ``tensor(float)``."""
+    if "(" in dtype:  # it is written so already
+        return dtype
     return f"tensor({_TYPES.get(dtype, dtype)})"
 
 

@@ -11,6 +11,9 @@ from tilework.errors import TargetError
 from tilework.target.chains import ChainLimits
 from tilework.target.host import HOST_PLATFORM, available_cores
 
+MOST_OPERATIONS = 1e17
+"""Operations a second that no machine reaches."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -54,6 +57,10 @@ class Target:
     def lanes(self) -> int:
         """Neighbouring float32 elements that one instruction computes; 1 on a scalar machine."""
         return 1
+
+    def most_operations(self) -> float:
+        """Operations a second, as records count them, that no such machine reaches."""
+        return MOST_OPERATIONS
 
     def with_cores(self, num_cores: int) -> Self:
         """The same machine with another number of threads.

@@ -6,6 +6,11 @@ import os
 import platform
 import sys
 from functools import lru_cache
+from pathlib import Path
+
+from tilework.target.arm_names import arm_name
+
+_CPUINFO = Path("/proc/cpuinfo")
 
 
 def _host_platform() -> str:
@@ -28,8 +33,13 @@ def available_cores() -> int:
 
 @lru_cache(maxsize=1)
 def processor_name() -> str:
-    """The name of this machine's processor, as its maker writes it."""
-    return _told("model name") or platform.processor() or platform.machine()
+    """The name of this machine's processor, as its maker writes it.
+
+    Linux names ARM's by numbers alone: those have the names of `tilework.target.arm_names`.
+    """
+    return (
+        _told("model name") or arm_name(_cpuinfo()) or platform.processor() or platform.machine()
+    )
 
 
 @lru_cache(maxsize=1)
@@ -40,11 +50,13 @@ def processor_maker() -> str:
 
 def _told(*names: str) -> str:
     """What Linux says of the first processor under one of these names."""
+    found = (line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith(names))
+    return next(found, "")
+
+
+def _cpuinfo() -> list[str]:
+    """What Linux says of all processors, line by line; nothing elsewhere."""
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith(names):
-                    return line.partition(":")[2].strip()
+        return _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        pass
-    return ""
+        return []

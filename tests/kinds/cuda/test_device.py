@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.kinds.cuda.fake_driver import FakeGpu, add_kernel
-from tilework.errors import DeviceError, ModuleError
+from tilework.errors import DeviceError, ModuleError, TargetError
 from tilework.kinds.cuda import target as targets
 from tilework.kinds.cuda.devices import gpu
 from tilework.kinds.cuda.devices.buffer import ZONE
@@ -112,7 +112,16 @@ def test_names_say_what_was_measured_on(monkeypatch):
     ):
         target = Target(text)
         assert device_of(target).name(target) == name
+
+
+def test_a_device_that_is_there_needs_a_compiler_of_its_code(monkeypatch):
+    monkeypatch.setattr(targets, "look", lambda: Found((A100,), (13, 0)))
+    asked = []
+    monkeypatch.setattr(gpu.nvrtc, "require", asked.append)
     device_of(Target("cuda")).require(Target("cuda"))
+    assert asked == ["sm_80"]
+    with pytest.raises(TargetError, match="there is no CUDA device of sm_90"):
+        device_of(Target("cuda -model=h100")).require(Target("cuda -model=h100"))
 
 
 def test_boards_of_one_name_are_told_apart_by_memory_and_clocks(monkeypatch):

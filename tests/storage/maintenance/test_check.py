@@ -198,7 +198,7 @@ def test_rows_that_cannot_be(filled, make_record):
     assert {f.name for f in found.findings} == {name}
     assert {f.fault for f in found.findings} == {Fault.impossible}
     said = "\n".join(f.text for f in found.findings)
-    assert "2 rows with status ok and no latency, the first is 'run-70-0'" in said
+    assert "1 row with status ok and no latency, the first is 'run-70-0'" in said
     assert "1 row from the future" in said
     assert len(found.findings) == 4
     done = repair(filled.place)

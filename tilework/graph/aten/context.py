@@ -112,8 +112,6 @@ class Context:
             raise Unsupported(f"element type {x.dtype}")
         if x.is_sparse or x.device.type != "cpu":
             raise Unsupported("a constant is sparse, or not in the CPU's memory")
-        if 0 in x.shape:
-            raise Unsupported(f"a constant is empty, of shape {list(x.shape)}")
         key = (id(x), dtype or own)
         if key not in self._constants:
             once = tuple(slice(0, 1) if s == 0 else slice(None) for s in x.stride())
@@ -151,7 +149,7 @@ class Context:
         """``x`` with other extents, of which one may be -1."""
         old = self.b.shape(x)
         known = math.prod(n for n in shape if n != -1)
-        if not known:
+        if not known and -1 in shape:
             raise Unsupported(f"its result of shape {list(shape)} is empty")
         new = tuple(math.prod(old) // known if n == -1 else int(n) for n in shape)
         if old == new:
@@ -183,8 +181,6 @@ class Context:
         self, x: Value, begin: Sequence[int], size: Sequence[int], stride: Sequence[int]
     ) -> Value:
         """Elements at equal distances along each dimension."""
-        if min(size, default=1) < 1:
-            raise Unsupported(f"its result of shape {list(size)} is empty")
         shape = self.b.shape(x)
         if tuple(size) == shape and not any(b for b, n in zip(begin, size, strict=True) if n > 1):
             return x

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilework.graph.aten.context import Context, Converter, Unsupported, Value
 from tilework.graph.aten.convert import CONVERTERS
 from tilework.graph.aten.dtypes import dtype_name
+from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder, Network
 from tilework.graph.operators import MAX_ELEMENTS
 
@@ -165,7 +166,7 @@ class _Walk:
             self.env[node] = self._meaning(node)
         except Unsupported as e:
             self._stay(node, str(e))
-        except (IndexError, KeyError, TypeError, ValueError, OverflowError) as e:
+        except Exception as e:  # whatever a converter makes of what it has not thought of
             self._stay(node, f"{type(e).__name__}: {e}")
 
     def _meaning(self, node: Node) -> Any:
@@ -217,7 +218,11 @@ class _Walk:
             for e in some
         ):
             return None
-        plain = target(*_plain(args), **_plain(kwargs))
+        try:
+            plain = target(*_plain(args), **_plain(kwargs))
+        except Exception as e:  # of any kind: the network computes it then
+            left_alone(f"evaluating {target} of constants", e)
+            return None
         if not node.args and not isinstance(plain, torch.Tensor):
             return None
         return tuple(plain) if isinstance(plain, (tuple, list)) else plain
@@ -320,8 +325,6 @@ def _unfit(example: torch.Tensor) -> str | None:
         return f"a tensor on device {example.device}"
     if example.layout.__repr__() != "torch.strided":
         return f"layout {example.layout}"
-    if 0 in example.shape:
-        return f"an empty tensor, of shape {list(example.shape)}"
     if example.numel() > MAX_ELEMENTS:
         return f"a tensor of {example.numel()} elements"
     return None

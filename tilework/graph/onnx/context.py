@@ -67,8 +67,6 @@ class Context:
             array = self.constants[name]
             if array.dtype.name not in ANY:
                 raise Unsupported(f"constant '{name}' is {array.dtype}, which is not supported")
-            if array.size == 0:
-                raise Unsupported(f"constant '{name}' is empty, of shape {list(array.shape)}")
             self.values[name] = self.b.constant(array, name)
         return self.values[name]
 

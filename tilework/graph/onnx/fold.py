@@ -14,7 +14,9 @@ import numpy as np
 
 from tilework.graph.onnx.budget import Budget
 from tilework.graph.onnx.context import Unsupported, attributes
+from tilework.graph.onnx.indices import indices_in_range
 from tilework.graph.onnx.messages import first_line
+from tilework.graph.operators.base import normal_axis
 
 if TYPE_CHECKING:
     import onnx
@@ -30,6 +32,19 @@ def _broadcast(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
 
 
 def _first(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
+    return int(xs[0].size)
+
+
+def _concat(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
+    normal_axis(a["axis"], xs[0].ndim)
+    return _all(a, xs)
+
+
+def _split(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
+    extent = xs[0].shape[normal_axis(a.get("axis", 0), xs[0].ndim)]
+    sizes = a.get("split", xs[1] if len(xs) > 1 else None)
+    if sizes is not None and int(np.sum(sizes)) != extent:  # the evaluator leaves the rest out
+        raise ValueError(f"parts {[int(n) for n in sizes]} do not make up extent {extent}")
     return int(xs[0].size)
 
 
@@ -52,6 +67,8 @@ def _expand(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
 
 
 def _tile(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
+    if xs[1].size != xs[0].ndim:
+        raise ValueError(f"{xs[1].size} repeats do not fit {list(xs[0].shape)}")
     return int(xs[0].size) * math.prod(int(n) for n in xs[1].reshape(-1))
 
 
@@ -62,6 +79,13 @@ def _range(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
 
 def _one_hot(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
     return int(xs[0].size) * int(xs[1].item())
+
+
+def _mel_weights(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
+    bins, length = (int(x.item()) for x in xs[:2])
+    if bins < 1 or length < 1:
+        raise ValueError(f"{bins} bins of {length} numbers")
+    return bins * (length // 2 + 1)
 
 
 def _product(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
@@ -81,28 +105,49 @@ FOLDABLE: dict[str, Size] = {
     ),
     **dict.fromkeys(
         (
-            "CastLike", "CumSum", "Flatten", "Identity", "ReduceMax", "ReduceMean", "ReduceMin",
-            "ReduceProd", "ReduceSum", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
-            "Trilu", "Unsqueeze",
+            "ArgMax", "ArgMin", "CastLike", "Clip", "CumSum", "Flatten", "Identity", "ReduceMax",
+            "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Reshape", "Slice",
+            "Squeeze", "Transpose", "Trilu", "Unsqueeze",
         ),
         _first,
     ),
     "Compress": _first,
-    "Concat": _all,
+    "Concat": _concat,
     "ConstantOfShape": _filled,
     "Expand": _expand,
     "Gather": _gather,
     "GatherElements": lambda a, xs: int(xs[1].size),
     "MatMul": _product,
+    "MelWeightMatrix": _mel_weights,
     "NonZero": lambda a, xs: int(xs[0].size) * max(xs[0].ndim, 1),
     "OneHot": _one_hot,
     "Range": _range,
     "ScatterElements": _all,
     "ScatterND": _all,
     "Size": lambda a, xs: 1,
+    "Split": _split,
     "Tile": _tile,
     "Unique": lambda a, xs: 4 * int(xs[0].size),
 }  # fmt: skip
+
+
+class NotFolded(Exception):
+    """The evaluator cannot compute a node; its operator's converter may."""
+
+
+def _gather_elements(a: Mapping[str, Any], xs: Sequence[Any]) -> np.ndarray:
+    """The evaluator chooses among at most 32 positions."""
+    data, indices = xs
+    axis = normal_axis(a.get("axis", 0), data.ndim)
+    others = tuple(slice(None) if d == axis else slice(0, n) for d, n in enumerate(indices.shape))
+    at = indices_in_range(indices, data.shape[axis])
+    return np.take_along_axis(data[others], at, axis)
+
+
+# operators that the evaluator does not do well: (attributes, inputs) -> the result
+_OWN: dict[str, Callable[[Mapping[str, Any], Sequence[Any]], np.ndarray]] = {
+    "GatherElements": _gather_elements,
+}
 
 
 class Folding:
@@ -118,10 +163,8 @@ class Folding:
 
         Raises:
             Unsupported: it is too large, or the node is malformed.
+            NotFolded: the evaluator fails.
         """
-        import onnx
-        from onnx.reference import ReferenceEvaluator
-
         inputs = [constants[i] if i else None for i in node.input]
         try:
             size = FOLDABLE[node.op_type](attributes(node), inputs)
@@ -130,18 +173,34 @@ class Folding:
         width = max((x.itemsize for x in inputs if x is not None), default=8)
         if size > LARGEST or not self._budget.fits(size * max(width, 8)):
             raise Unsupported("its result, computed from constants, is too large")
-        arrays = {i: constants[i] for i in node.input if i}
-        try:
-            with np.errstate(all="ignore"):
-                graph = onnx.GraphProto(
-                    node=[node],
-                    input=[onnx.ValueInfoProto(name=n) for n in arrays],
-                    output=[onnx.ValueInfoProto(name=n) for n in node.output if n],
-                )
-                run: Any = ReferenceEvaluator(graph, opsets={"": opset})
-                found = iter(run.run(None, arrays))
-                results = [np.asarray(next(found)) if n else None for n in node.output]
-        except Exception as e:  # whatever the evaluator makes of a malformed node
-            raise Unsupported(f"cannot be evaluated: {first_line(e)}") from e
+        own = _OWN.get(node.op_type)
+        if own is not None:
+            try:
+                results: list[np.ndarray | None] = [own(attributes(node), inputs)]
+            except Exception as e:  # the inputs do not fit the operator
+                raise Unsupported(f"cannot be evaluated: {first_line(e)}") from e
+        else:
+            results = _evaluated(node, {i: constants[i] for i in node.input if i}, opset)
         self._budget.take(sum(r.nbytes for r in results if r is not None))
         return results
+
+
+def _evaluated(
+    node: onnx.NodeProto, arrays: Mapping[str, np.ndarray], opset: int
+) -> list[np.ndarray | None]:
+    """The outputs of a node, by the evaluator of the ``onnx`` package."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        with np.errstate(all="ignore"):
+            graph = onnx.GraphProto(
+                node=[node],
+                input=[onnx.ValueInfoProto(name=n) for n in arrays],
+                output=[onnx.ValueInfoProto(name=n) for n in node.output if n],
+            )
+            run: Any = ReferenceEvaluator(graph, opsets={"": opset})
+            found = iter(run.run(None, dict(arrays)))
+            return [np.asarray(next(found)) if n else None for n in node.output]
+    except Exception as e:  # whatever it makes of a malformed node, or of one beyond its means
+        raise NotFolded(first_line(e)) from e

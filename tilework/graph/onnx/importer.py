@@ -7,14 +7,14 @@ what each operator becomes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
@@ -22,7 +22,8 @@ from tilework.graph.onnx.files import read
 from tilework.graph.onnx.inputs import element_type, input_types
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.places import Places, places_of
-from tilework.graph.onnx.walk import Walk, initial_constants
+from tilework.graph.onnx.scopes import initial_constants
+from tilework.graph.onnx.walk import Walk
 
 if TYPE_CHECKING:
     import onnx
@@ -50,13 +51,30 @@ def from_onnx(
         NetworkError: the file is missing, corrupt, or uses something unsupported (all of it is
             listed at once), or an input's shape is not known.
     """
+    model, places, label = opened(source)
+    with telling(label):
+        return convert(model, places, shapes or {}, values or {})
+
+
+def opened(
+    source: str | PathLike[str] | onnx.ModelProto,
+) -> tuple[onnx.ModelProto, Places | None, str]:
+    """A model, where its weight files are, and what to call it in messages.
+
+    Raises:
+        NetworkError: the file is missing, or not an ONNX file.
+    """
     if isinstance(source, str | PathLike):
         path = Path(source)
-        model, places, label = read(path), places_of(path), f"'{path}'"
-    else:
-        model, places, label = source, None, "the model"
+        return read(path), places_of(path), f"'{path}'"
+    return source, None, "the model"
+
+
+@contextmanager
+def telling(label: str) -> Iterator[None]:
+    """Errors of an import, each in one line that says of which model."""
     try:
-        return _convert(model, places, shapes or {}, values or {})
+        yield
     except ValuesNeeded as e:
         raise ValuesNeeded(f"cannot import {label}: {e}", e.inputs) from e
     except NetworkError as e:
@@ -70,24 +88,24 @@ def from_onnx(
         ) from e
 
 
-def _convert(
+def convert(
     model: onnx.ModelProto,
     places: Places | None,
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, np.ndarray],
 ) -> Network:
+    """The network of a model.
+
+    Raises:
+        ValuesNeeded: shapes within the network depend on the values of inputs.
+        NetworkError: see `from_onnx`; the message does not name the model.
+    """
     graph = model.graph
-    walk = Walk(Builder(graph.name or "model"), _opset(model), places, model.functions)
+    walk = Walk(Builder(graph.name or "model"), opset_of(model), places, model.functions)
     for name, array in initial_constants(graph, walk):
-        walk.constant(name, array)
+        walk.define(name, array)
     inputs = [i for i in graph.input if i.name not in walk.constants]  # IR 3 lists both
-    for name, kind in input_types(inputs, shapes, values).items():
-        if 0 in kind.shape:  # there is only one such tensor
-            walk.constant(name, np.empty(kind.shape, numpy_dtype(kind.dtype)))
-        else:
-            walk.input(name, kind.shape, kind.dtype)
-    for name, array in values.items():
-        walk.constant(name, np.array(array))
+    define_inputs(walk, inputs, shapes, values)
     walk.graph(graph.node)
     if not graph.output:
         raise NetworkError("the file is corrupt: the network has no outputs")
@@ -97,7 +115,29 @@ def _convert(
     return walk.b.finish(outputs)
 
 
-def _opset(model: onnx.ModelProto) -> int:
+def define_inputs(
+    walk: Walk,
+    inputs: Sequence[onnx.ValueInfoProto],
+    shapes: Mapping[str, Sequence[int]],
+    values: Mapping[str, np.ndarray],
+) -> None:
+    """Declare the inputs of a model, and the constants that the values of some become.
+
+    Raises:
+        NetworkError: see `tilework.graph.onnx.inputs.input_types`.
+    """
+    for name, kind in input_types(inputs, shapes, values).items():
+        walk.input(name, kind.shape, kind.dtype)
+    for name, array in values.items():
+        walk.define(name, np.array(array))
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of the standard operators.
+
+    Raises:
+        NetworkError: it is none that is supported.
+    """
     import onnx
 
     versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]

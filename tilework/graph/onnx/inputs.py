@@ -12,6 +12,7 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import ValueType
+from tilework.graph.onnx.symbols import evaluated, unbound
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.base import ANY
 
@@ -38,7 +39,9 @@ def input_types(
     for i in inputs:
         _check_extents(i)
     symbols = _given_symbols(declared, shapes, values)
-    result = {}
+    result: dict[str, ValueType] = {}
+    missing: dict[str, tuple[int | str | None, ...]] = {}
+    known = dict(symbols)
     for name, i in declared.items():
         dtype = element_type(i)
         if name in values:
@@ -50,12 +53,18 @@ def input_types(
             )
         if name not in shapes and not i.type.tensor_type.HasField("shape"):
             raise NetworkError(
-                f"input '{name}' has no shape; pass --shape {name}=..., "
-                f"in Python shapes={{'{name}': (...)}}"
+                f"input '{name}' is declared without a shape; give it one, such as "
+                f"--shape {name}=1,16, in Python shapes={{'{name}': (1, 16)}}"
             )
         given = shapes.get(name)
-        shape = _given(name, given) if given is not None else _bind(i, symbols)
-        if min(shape, default=1) < (given is None):
+        bound = _bind(i, known) if given is None else _given(name, given)
+        if not all(isinstance(n, int) for n in bound):
+            missing[name] = tuple(
+                symbols.get(d.dim_param, _fixed(d) or d.dim_param or None) for d in _dims(i) or []
+            )
+            continue
+        shape = tuple(n for n in bound if isinstance(n, int))
+        if min(shape, default=1) < 0:
             raise NetworkError(
                 f"input '{name}' has extent {min(shape)} in dimension {shape.index(min(shape))}; "
                 "an extent is a positive number, or 0 if the input is to be empty"
@@ -63,6 +72,8 @@ def input_types(
         if math.prod(shape) > MAX_ELEMENTS:
             raise NetworkError(f"input '{name}' of shape {list(shape)} is too large")
         result[name] = ValueType(shape, dtype)
+    if missing:
+        raise NetworkError(unbound(missing, symbols, declared))
     return result
 
 
@@ -116,6 +127,11 @@ def _fixed(dim: Any) -> int | None:
     return dim.dim_value if dim.dim_value > 0 else None
 
 
+def _empty(dim: Any) -> bool:
+    """Whether the declared extent is 0, which some exporters write for free ones."""
+    return bool(dim.HasField("dim_value")) and dim.dim_value == 0
+
+
 def _given_symbols(
     declared: Mapping[str, Any],
     shapes: Mapping[str, Sequence[int]],
@@ -138,9 +154,10 @@ def _given_symbols(
         if name not in declared:
             if name not in known:
                 raise NetworkError(_no_input(name, declared, known))
-            if len(shape) != 1 or int(shape[0]) < 1:
+            if len(shape) != 1 or int(shape[0]) < 0:
                 raise NetworkError(
-                    f"the symbolic extent '{name}' takes one positive number, not {list(shape)}"
+                    f"the symbolic extent '{name}' takes one positive number, or 0 if what has it "
+                    f"is to be empty, not {list(shape)}"
                 )
             bind(name, int(shape[0]))
             continue
@@ -169,28 +186,24 @@ def _no_input(name: str, declared: Mapping[str, Any], symbols: Sequence[str] | s
     return f"the network has no input '{name}'; {hint}"
 
 
-def _bind(value: Any, symbols: dict[str, int]) -> tuple[int, ...]:
-    """The declared shape with symbols replaced; a first extent that nobody gave is 1."""
-    shape: list[int] = []
-    missing: list[str] = []
-    for d, dim in enumerate(_dims(value) or []):
+def _bind(value: Any, symbols: dict[str, int]) -> tuple[int | str | None, ...]:
+    """The declared shape with symbols replaced; a first extent that nobody gave is 1.
+
+    Where nothing says an extent its symbol stays, or None.
+    """
+    shape: list[int | str | None] = []
+    dims = _dims(value) or []
+    for d, dim in enumerate(dims):
         extent = _fixed(dim)
-        if extent is None and dim.dim_param in symbols:
-            extent = symbols[dim.dim_param]
+        if extent is None and dim.dim_param:
+            extent = symbols.get(dim.dim_param, evaluated(dim.dim_param, symbols))
         if extent is None and d == 0:
             extent = 1
             if dim.dim_param:
                 symbols[dim.dim_param] = 1
-        if extent is None:
-            missing.append(dim.dim_param or f"dimension {d}")
-        else:
-            shape.append(extent)
-    if missing:
-        raise NetworkError(
-            f"input '{value.name}' has symbolic extents ({', '.join(missing)}); "
-            f"pass its shape, for example --shape {value.name}=1,3,224,224, "
-            f"in Python shapes={{'{value.name}': (1, 3, 224, 224)}}"
-        )
+        if extent is None and _empty(dim) and not _empty(dims[0]):
+            extent = 0
+        shape.append(dim.dim_param or None if extent is None else extent)
     return tuple(shape)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_MAX_LISTED = 20  # nodes of one problem
+_LONGEST_LIST = 200  # characters of the names of nodes with one problem
 
 
 def first_line(e: BaseException) -> str:
@@ -30,7 +30,15 @@ def summary(problems: Sequence[tuple[str, str, str]]) -> str:
         nodes.setdefault(text, []).append(f"'{where}'")
     parts = []
     for text, names in nodes.items():
-        shown = ", ".join(names[:_MAX_LISTED])
-        more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-        parts.append(f"{text} (node{'s' if len(names) > 1 else ''} {shown}{more})")
+        parts.append(f"{text} (node{'s' if len(names) > 1 else ''} {_listed(names)})")
     return f"unsupported: {'; '.join(parts)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """As many names as are good to read, at least one, and how many there are besides."""
+    shown = names[0][:_LONGEST_LIST]
+    count = 1
+    while count < len(names) and len(shown) + len(names[count]) < _LONGEST_LIST - 2:
+        shown += f", {names[count]}"
+        count += 1
+    return shown + (f" and {len(names) - count} more" if count < len(names) else "")

@@ -20,6 +20,13 @@ def is_function(op: str, opset: int) -> bool:
     )
 
 
+def operators_within(op: str, opset: int) -> list[onnx.NodeProto]:
+    """The nodes that the standard defines ``op`` as; none where that depends on its inputs."""
+    schema = _schema(op, opset)
+    function = None if schema is None else _plain(schema, opset)
+    return [] if function is None else list(function.node)
+
+
 def definition(
     node: onnx.NodeProto, opset: int, types: Sequence[ValueType | None]
 ) -> tuple[onnx.FunctionProto, onnx.NodeProto] | None:

@@ -25,6 +25,7 @@ from tilework.graph.operators import (
 )
 from tilework.graph.operators.base import Attrs, Operator, Pattern, Shape, ValueType, broadcast
 from tilework.graph.operators.elementwise import BINARY, COMMUTATIVE, UNARY
+from tilework.graph.operators.empty import MAY_BE_EMPTY, of_empty
 from tilework.graph.operators.layouts import maps_order, weights_order
 from tilework.graph.operators.sparse import SPARSE
 from tilework.graph.operators.windows import (
@@ -57,7 +58,8 @@ def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
         raise ValueError(f"unknown operator '{op}'")
     result = OPERATORS[op].infer(types, attrs)
     shape = tuple(int(n) for n in result.shape)
-    if any(n <= 0 for n in shape):
+    least = min(shape, default=1)
+    if least < 1 and (least < 0 or not _may_be_empty(op, types)):
         raise ValueError(f"the result would have shape {list(shape)}")
     if len(shape) > MAX_RANK:
         raise ValueError(f"the result would have {len(shape)} dimensions; {MAX_RANK} are the most")
@@ -66,8 +68,12 @@ def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType(shape, result.dtype)
 
 
+def _may_be_empty(op: str, types: Sequence[ValueType]) -> bool:
+    return op in MAY_BE_EMPTY or any(0 in t.shape for t in types)
+
+
 __all__ = [
     "AVG_POOLS", "BINARY", "COMMUTATIVE", "CONVOLUTIONS", "GROUPED", "MAX_ELEMENTS", "MAX_POOLS",
     "MAX_RANK", "OPERATORS", "SPARSE", "UNARY", "Attrs", "Operator", "Pattern", "Shape",
-    "ValueType", "broadcast", "infer", "maps_order", "spatial_rank", "weights_order",
+    "ValueType", "broadcast", "infer", "maps_order", "of_empty", "spatial_rank", "weights_order",
 ]  # fmt: skip

@@ -182,7 +182,7 @@ def _top_k(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     (x,) = types
     common_dtype(types, NUMBERS)
     axis, k = normal_axis(attrs["axis"], len(x.shape)), attrs["k"]
-    if not 0 < k <= x.shape[axis]:
+    if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"there are {x.shape[axis]} elements in dimension {axis}, not {k}")
     return ValueType((*x.shape[:axis], k, *x.shape[axis + 1 :]), "int64")
 

@@ -223,13 +223,21 @@ def _lower_global_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.T
     return ops.global_avg_pool(t[0])
 
 
-def _anchor(name: str, rule: Callable[[Sequence[Shape], Attrs], Shape], lower: Lower) -> Operator:
-    return Operator(name, shaped(rule, FLOATS), lower, Pattern.ANCHOR)
+def _anchor(
+    name: str,
+    rule: Callable[[Sequence[Shape], Attrs], Shape],
+    lower: Lower,
+    dtypes: Sequence[str] = FLOATS,
+) -> Operator:
+    return Operator(name, shaped(rule, dtypes), lower, Pattern.ANCHOR)
+
+
+_SUMMED = (*FLOATS, "int32")  # int32 is what quantised numbers are summed in
 
 
 OPERATORS = (
-    *(_anchor(op, _conv(spatial_rank(op)), _lower_conv) for op in CONVOLUTIONS),
-    *(_anchor(op, _grouped_conv(spatial_rank(op)), _lower_grouped) for op in GROUPED),
+    *(_anchor(op, _conv(spatial_rank(op)), _lower_conv, _SUMMED) for op in CONVOLUTIONS),
+    *(_anchor(op, _grouped_conv(spatial_rank(op)), _lower_grouped, _SUMMED) for op in GROUPED),
     *(
         Operator(op, shaped(_pool(spatial_rank(op)), NUMBERS), _lower_max_pool, Pattern.ANCHOR)
         for op in MAX_POOLS

@@ -32,7 +32,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilework.errors import NetworkError
-from tilework.graph.ir import Network
+from tilework.graph.failures import left_alone
+from tilework.graph.ir import Network, Node
+from tilework.graph.operators import OPERATORS
 from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.passes.find_shuffles import find_shuffles
 from tilework.graph.passes.fold_constants import fold_constants
@@ -93,23 +95,51 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
+# what has no computation of its own until a pass has replaced it
+_REPLACED: dict[Pass, Callable[[Node], bool]] = {
+    simplify_inference: lambda n: n.op == "batch_norm",
+    convert_layout: lambda n: str(n.attrs.get("layout", "")).startswith("NC"),
+    split_blocks: lambda n: OPERATORS[n.op].lower is None and n.op != "reshape",
+    split_phases: lambda n: n.op.startswith("conv_transpose"),
+    split_groups: lambda n: n.attrs.get("groups", 1) > 1,
+}
+
+
 def optimize(net: Network) -> Network:
     """Run all passes.
 
+    A pass that fails, or whose network has other inputs or outputs than before, is left out.
+
     Raises:
-        NetworkError: a pass cannot rewrite the network; the message names it.
+        NetworkError: a pass that must not be left out cannot rewrite the network; the message
+            names it.
     """
     for run in PASSES:
         try:
-            net = run(net)
-        except NetworkError:
-            raise
+            new = run(net)
+            _check(net, new)
         except Exception as e:  # a rule that has not thought of such a network
-            raise NetworkError(
-                f"the pass {run.__name__} cannot rewrite the network '{net.name}': "
-                f"{type(e).__name__}: {e}; report it with the network (net.to_onnx writes it)"
-            ) from e
+            if run in _REPLACED and any(_REPLACED[run](n) for n in net.nodes):
+                raise NetworkError(
+                    f"the pass {run.__name__} cannot rewrite the network '{net.name}': "
+                    f"{type(e).__name__}: {e}; report it with the network (net.to_onnx writes it)"
+                ) from e
+            left_alone(f"the pass {run.__name__} on the network '{net.name}'", e)
+        else:
+            net = new
     return net
+
+
+def _check(old: Network, new: Network) -> None:
+    """Check that a network takes and returns what the one before it did.
+
+    Raises:
+        NetworkError: it does not.
+    """
+    if dict(old.inputs) != dict(new.inputs):
+        raise NetworkError("the inputs have changed")
+    if [old.types[v] for v in old.outputs] != [new.types[v] for v in new.outputs]:
+        raise NetworkError("the types of the outputs have changed")
 
 
 __all__ = [

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
+from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import OPERATORS, infer
 
@@ -31,7 +32,11 @@ def fold_constants(net: Network) -> Network:
         result = infer(node.op, [b.types[v] for v in inputs], node.attrs)
         if math.prod(result.shape) > _GROWTH + sum(b.constants[v].size for v in inputs):
             return keep(b, node, inputs)
-        return b.constant(_evaluate(b, node, inputs, result.dtype), node.name)
+        try:
+            return b.constant(_evaluate(b, node, inputs, result.dtype), node.name)
+        except Exception as e:  # it is computed when the network runs
+            left_alone(f"evaluating node '{node.name}' ({node.op}) of constants", e)
+            return keep(b, node, inputs)
 
     return rewrite(net, rule)
 

@@ -8,12 +8,17 @@ for single instructions that no code of ours leads to (AES, random numbers) are 
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from tilework.errors import TargetError
 from tilework.target.host import HOST_PLATFORM
+
+_AT_HWCAP, _AT_HWCAP2 = 16, 26
+_HWCAP = {"fullfp16": 10, "dotprod": 20}
+_HWCAP2 = {"i8mm": 13, "bf16": 14}
 
 _NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {
@@ -106,7 +111,24 @@ def host_features() -> frozenset[str]:
     base = _CPUS.get(arch, {}).get("generic", frozenset())
     if not _host_map():
         return promised(host_cpu(), arch) or base
-    return usable({name for name, enabled in _host_map().items() if enabled} | base)
+    told = {name for name, enabled in _host_map().items() if enabled}
+    return usable(told | base | hardware_features())
+
+
+@lru_cache(maxsize=1)
+def hardware_features() -> frozenset[str]:
+    """What LLVM leaves out when it asks an AArch64 Linux, and the system tells."""
+    if HOST_PLATFORM != "linux aarch64":
+        return frozenset()
+    ask = ctypes.CDLL(None).getauxval
+    ask.argtypes, ask.restype = [ctypes.c_ulong], ctypes.c_ulong
+    return told_by(ask(_AT_HWCAP), ask(_AT_HWCAP2))
+
+
+def told_by(hwcap: int, hwcap2: int) -> frozenset[str]:
+    """Features by the two words in which Linux tells those of AArch64 (``asm/hwcap.h``)."""
+    found = {name for name, bit in _HWCAP.items() if hwcap >> bit & 1}
+    return frozenset(found | {name for name, bit in _HWCAP2.items() if hwcap2 >> bit & 1})
 
 
 def llvm_knows(feature: str, native: bool) -> bool:
@@ -171,10 +193,19 @@ _CPUS: dict[str, dict[str, frozenset[str]]] = {
     },
     "aarch64": {
         **dict.fromkeys(
-            ("generic", "cortex-a53", "cortex-a72", "cortex-a76", "neoverse-n1"),
+            ("generic", "cortex-a53", "cortex-a72", "cortex-a76", "neoverse-n1", "cortex-a35",
+             "cortex-a55", "cortex-a57", "cortex-a73", "cortex-a75", "cortex-a77", "cortex-a78",
+             "cortex-x1"),
             _features("neon"),
         ),
-        **dict.fromkeys(("neoverse-v1", "neoverse-n2", "neoverse-v2"), _SVE),
-        **dict.fromkeys(("apple-m1", "apple-m2", "ampere1"), _features("neon")),
+        **dict.fromkeys(
+            ("neoverse-v1", "neoverse-n2", "neoverse-v2", "neoverse-n3", "neoverse-v3", "grace",
+             "cortex-a510", "cortex-a710", "cortex-x2", "a64fx"),
+            _SVE,
+        ),
+        **dict.fromkeys(
+            ("apple-m1", "apple-m2", "apple-m3", "apple-m4", "ampere1"),
+            _features("neon"),
+        ),  # not oryon-1: LLVM 22 ends the process at its first pair of vector loads
     },
 }  # fmt: skip

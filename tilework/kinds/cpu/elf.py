@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilework.target.host import HOST_PLATFORM
+from tilework.kinds.cpu.relocations import MACHINES, Machine
 
 _MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -26,22 +26,9 @@ _KNOWN_SECTIONS = {_NULL, _BITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _UNWIND, _ADD
 _ALLOC, _EXECUTE = 0x2, 0x4
 _FLAGS = 0x1 | _ALLOC | _EXECUTE | 0x10 | 0x20 | 0x40  # write, .., merge, strings, info
 _ABSOLUTE, _UNDEFINED = 0xFFF1, 0
-_ARCH = HOST_PLATFORM.split()[1]
 _MOST_ALIGN = 4096
 _MOST_ZEROS = 1 << 24
 
-# Relocations of position-independent code, each with the number of bytes that are changed, and of
-# those before them that are looked at. The loader ends the process where a near one is out of
-# reach: it may only refer to the object itself.
-_Relocations = dict[int, tuple[int, int]]
-_X86_64: _Relocations = {1: (8, 0), 4: (4, 0), 9: (4, 3), 24: (8, 0), 41: (4, 3), 42: (4, 3)}
-_X86_64_NEAR: _Relocations = {2: (4, 0)}
-_AARCH64: _Relocations = {n: (4, 0) for n in (282, 283, 311, 312)} | {257: (8, 0), 260: (8, 0)}
-_AARCH64_NEAR: _Relocations = {n: (4, 0) for n in (261, 275, 277, 278, 284, 285, 286, 299)}
-_MACHINES: dict[str, tuple[int, _Relocations, _Relocations]] = {
-    "x86_64": (62, _X86_64, _X86_64_NEAR),
-    "aarch64": (183, _AARCH64, _AARCH64_NEAR),
-}
 _MOST_ADDEND = 1 << 24
 
 
@@ -98,15 +85,18 @@ def is_elf(code: bytes) -> bool:
     return code[:4] == _MAGIC[:4]
 
 
-def read_object(code: bytes) -> ObjectFile:
-    """Check an object file for this machine.
+def read_object(code: bytes, arch: str) -> ObjectFile:
+    """Check an object file for an architecture, such as ``x86_64`` or ``aarch64``.
 
     Raises:
         BadObject: it is no object file, is for another machine, or some part of it lies outside
             it, refers to what is not there, or is of a kind that our code has not.
     """
+    machine = MACHINES.get(arch)
+    if machine is None:
+        raise BadObject(f"what object files for {arch} hold is not known")
     try:
-        return _Reader(code).object()
+        return _Reader(code, machine).object()
     except struct.error as e:
         raise BadObject(f"it ends too early ({e})") from e
 
@@ -114,8 +104,8 @@ def read_object(code: bytes) -> ObjectFile:
 class _Reader:
     """Reads one object file."""
 
-    def __init__(self, code: bytes) -> None:
-        self._code = code
+    def __init__(self, code: bytes, machine: Machine) -> None:
+        self._code, self._machine = code, machine
         self._sections: list[_Section] = []
 
     def object(self) -> ObjectFile:
@@ -134,10 +124,9 @@ class _Reader:
     def _read_sections(self) -> set[str]:
         """Reads and checks the table of sections; returns their names."""
         head = _Header(*_HEADER.unpack_from(self._code, 0))
-        machine = _MACHINES.get(_ARCH, (head.machine,))[0]
         _check(head.ident.startswith(_MAGIC) and head.version == 1, "it is no object file")
         _check(head.kind == _RELOCATABLE and not head.segments, "it is linked")
-        _check(head.machine == machine, "it is for another machine")
+        _check(head.machine == self._machine.number, "it is for another machine")
         sizes = (head.size, head.section_size)
         _check(sizes == (_HEADER.size, _SECTION.size), f"its header has the sizes {sizes}")
         count, names = head.section_count, head.names
@@ -157,8 +146,10 @@ class _Reader:
         _check(number or s == (0,) * len(s), "its first section is not empty")
         _check(s.flags & ~_FLAGS == 0, f"{where} has the flags {s.flags:#x}")
         _check(s.address == 0, f"{where} has an address")
-        align = s.align or 1
-        _check(align <= _MOST_ALIGN and align & (align - 1) == 0, f"{where} is aligned to {align}")
+        align = s.align if number else 1  # the first section is none
+        _check(
+            0 < align <= _MOST_ALIGN and not align & (align - 1), f"{where} is aligned to {align}"
+        )
         if s.kind == _NOBITS:
             _check(s.size <= _MOST_ZEROS, f"{where} has {s.size} zeros")
         elif s.kind != _NULL:
@@ -214,21 +205,20 @@ class _Reader:
         target = self._sections[table.info]
         loaded = target.kind in (_BITS, _UNWIND) and target.flags & _ALLOC
         _check(loaded, f"relocations of section {table.info}")
-        _, far, near = _MACHINES[_ARCH]
         for at in range(table.offset, table.offset + table.size, _RELOCATION.size):
-            place, kind, symbol, addend = _RELOCATION.unpack_from(self._code, at)
+            place, number, symbol, addend = _RELOCATION.unpack_from(self._code, at)
             where = f"a relocation at {place}"
-            _check(kind in far or kind in near, f"{where} of kind {kind}")
-            width, before = (far | near)[kind]
-            _check(before <= place and place + width <= target.size, where)
-            there = self._code[target.offset + place : target.offset + place + width]
-            _check(
-                not any(there), f"{where} that is not empty"
-            )  # the loader may add what it finds
+            kind = self._machine.relocations.get(number)
+            if kind is None:
+                raise BadObject(f"{where} of kind {number}")
+            _check(kind.before <= place and place + kind.width <= target.size, where)
+            _check(place % kind.align == 0, f"{where}, which is no instruction")
+            there = self._code[target.offset + place : target.offset + place + kind.width]
+            _check(kind.fits(there), f"{where} of kind {number}, where {there.hex()} stands")
             _check(abs(addend) <= _MOST_ADDEND, f"{where} with the distance {addend}")
             _check(0 < symbol < len(homes), f"{where} to symbol {symbol} of {len(homes)}")
             inside = homes[symbol] not in (_UNDEFINED, _ABSOLUTE)
-            _check(kind in far or inside, f"{where} of kind {kind} to another object")
+            _check(not kind.near or inside, f"{where} of kind {number} to another object")
 
     def _inside(self, offset: int, size: int, what: str) -> None:
         _check(offset + size <= len(self._code), f"{what} lies outside of it")

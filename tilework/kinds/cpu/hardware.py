@@ -18,7 +18,8 @@ from tilework.model.drafted import forget_choices
 from tilework.target.hardware import Reach
 from tilework.target.identity import identity_of
 
-_TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile")
+_TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile",
+         "neon", "sve", "dotprod", "fullfp16", "bf16", "i8mm")  # fmt: skip
 """Features that people ask for."""
 
 

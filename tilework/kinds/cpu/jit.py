@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -27,15 +28,27 @@ def _llvm() -> Any:
 
 
 class LinkedObjects:
-    """Object files in executable memory, which is freed with this object."""
+    """Object files in executable memory, which is freed with this object.
 
-    def __init__(self, *objects: bytes) -> None:
+    JITLink puts all sections of an object into one piece of memory. LLVM's older linker asks the
+    system for each, so that in a process that has mapped a lot they may come to lie over 2 GiB
+    from each other, which relocations cannot reach: it then ends the process.
+
+    Args:
+        objects: what is linked, each checked before (`tilework.kinds.cpu.elf`).
+        imports: addresses of what they refer to beside the process's own functions.
+    """
+
+    def __init__(self, *objects: bytes, imports: Mapping[str, int] | None = None) -> None:
         binding = llvm()
         machine = binding.Target.from_default_triple().create_target_machine(opt=0, jit=True)
-        self._engine: Any = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+        self._jit: Any = binding.create_lljit_compiler(machine, use_jit_link=True)
+        library = binding.JITLibraryBuilder().add_current_process()
         for code in objects:
-            self._engine.add_object_file(binding.object_file.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
+            library.add_object_img(code)
+        for symbol, address in (imports or {}).items():
+            library.import_symbol(symbol, address)
+        self._found: list[Any] = [library.link(self._jit, _NAME)]
 
     def address(self, symbol: str) -> int:
         """Address of a function.
@@ -43,7 +56,12 @@ class LinkedObjects:
         Raises:
             ModuleError: the code has no such function.
         """
-        address = int(self._engine.get_function_address(symbol))
-        if not address:
-            raise ModuleError(f"the object code has no function {symbol}")
-        return address
+        try:
+            found = self._jit.lookup(_NAME, symbol)
+        except RuntimeError:
+            raise ModuleError(f"the object code has no function {symbol}") from None
+        self._found.append(found)  # the code goes with the first of these that does
+        return int(found[symbol])
+
+
+_NAME = "objects"

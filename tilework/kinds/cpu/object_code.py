@@ -28,10 +28,10 @@ class ObjectCode:
 
     def __init__(self, *objects: bytes) -> None:
         files = _read(dict(enumerate(objects)))
-        if any(name in code for code in objects for name in _OF_TEAM):
-            load_team()
+        team = any(name in code for code in objects for name in _OF_TEAM)
+        imports = load_team() if team else {}
         _check_resolved(files, llvm())
-        self._linked = LinkedObjects(*objects)
+        self._linked = LinkedObjects(*objects, imports=imports)
 
     def address(self, symbol: str) -> int:
         """Address of a function.
@@ -66,12 +66,13 @@ def check_objects(code: Mapping[str, bytes], wanted: Collection[str]) -> None:
 
 def _read(code: Mapping[Any, bytes]) -> dict[Any, ObjectFile] | None:
     """The objects by name; None where this system has another format, which LLVM alone checks."""
-    if not HOST_PLATFORM.startswith("linux") and not any(map(is_elf, code.values())):
+    system, arch = HOST_PLATFORM.split()
+    if system != "linux" and not any(map(is_elf, code.values())):
         return None
     out = {}
     for name, data in code.items():
         try:
-            out[name] = read_object(data)
+            out[name] = read_object(data, arch)
         except BadObject as e:
             raise ModuleError(f"object file {name} is damaged: {e}") from e
     return out

@@ -18,6 +18,10 @@ from tilework.target.host import HOST_PLATFORM, processor_maker
 _CACHE_DIR = Path("/sys/devices/system/cpu/cpu0/cache")
 _BFLOAT16 = "avx512bf16"
 _CORE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+_CORE_OPERATIONS = 2 * 64 * 6.5e9  # twice two multiply-adds of 16 float32, at the highest clocks
+_NARROW = 4  # values of 8 bits
+_TILES = 16  # matrix units
+_WINOGRAD = 4  # tiles of 4 x 4; records count the direct convolution
 _KNOWN_OPTIONS = ("mcpu", "num-cores", "mattr", "mtriple")
 
 
@@ -92,6 +96,11 @@ class CpuTarget(Target):
     def lanes(self) -> int:
         """Float32 elements in one vector register."""
         return self.vector_bits // 32
+
+    def most_operations(self) -> float:
+        """Twice what the fastest core multiplies, with all that a kernel may save."""
+        tiles = _TILES if any(f.startswith("amx") for f in self.features) else 1
+        return self.num_cores * _CORE_OPERATIONS * _NARROW * tiles * _WINOGRAD
 
     def code_features(self) -> frozenset[str]:
         """Features whose instructions code for this target may use."""
@@ -231,6 +240,12 @@ def _promised(mcpu: str, arch: str, text: str) -> frozenset[str]:
     """
     found = cpus.promised(mcpu, arch)
     if found is None:
+        other = next((a for a in cpus.known_architectures() if cpus.promised(mcpu, a)), None)
+        if other is not None:
+            raise TargetError(
+                f"target '{text}': {mcpu} is a CPU of {other}, this target is {arch}: add "
+                f"-mtriple={other}-linux-gnu"
+            )
         known = cpus.known_cpus(arch)
         near = difflib.get_close_matches(mcpu, known, 3) or ["native", *known[2:3]]
         raise TargetError(

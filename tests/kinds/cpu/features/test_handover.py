@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.hosts import x86
 from tests.space.test_winograd import conv
 from tilework.kinds.cpu.features.handover import handover_cycles
 from tilework.kinds.cpu.machine import Machine
@@ -14,7 +15,7 @@ from tilework.task import SearchTask
 
 def nests_of(columns, cores=2):
     """Nests of F(4x4) rows in which the given columns have the given values."""
-    task = SearchTask(conv(28, 32, 32), Target(f"llvm -mcpu=znver4 -num-cores={cores}"))
+    task = SearchTask(conv(28, 32, 32), Target(x86("znver4", cores)))
     (sketch,) = [
         s
         for s in SearchSpace.of(task).sketches

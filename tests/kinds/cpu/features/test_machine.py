@@ -8,6 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.kinds.cpu.calibrate.throughput import measure_parameters
@@ -26,7 +27,7 @@ from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 
-TARGET = Target("llvm -mcpu=znver4 -num-cores=2")
+TARGET = Target(x86("znver4", 2))
 ENTRY = Parameters(
     clock_hz=3.6e9,
     fma_ports=1.02,
@@ -47,10 +48,10 @@ def cache(tmp_path, monkeypatch):
 
 def test_the_table_serves_where_nothing_was_measured(cache):
     assert default_path() == cache
-    zen4, zen5 = Machine.of(TARGET), Machine.of(Target("llvm -mcpu=znver5 -num-cores=2"))
+    zen4, zen5 = Machine.of(TARGET), Machine.of(Target(x86("znver5", 2)))
     assert (zen4.fma_ports, zen4.load_ports, zen4.broadcast_ports) == (1, 1, 2)
     assert (zen5.fma_ports, zen5.load_ports) == (2, 2)
-    haswell = Machine.of(Target("llvm -mcpu=haswell -num-cores=1"))
+    haswell = Machine.of(Target(x86("haswell", 1)))
     assert (haswell.lanes, haswell.fma_ports) == (8, 2)
     assert not cache.exists()  # nothing is measured implicitly
 
@@ -64,7 +65,7 @@ def test_measured_numbers_are_kept_and_used(cache):
     assert machine.lanes == 16
     many = Machine.of(TARGET.with_cores(6))
     assert (many.memory_rate, many.fork_cycles) == (3.0, 20000.0)
-    other = Target("llvm -mcpu=znver5 -num-cores=2")
+    other = Target(x86("znver5", 2))
     assert measured(other) is None
     save(other, ENTRY)
     assert set(json.loads(cache.read_text())["machines"]) == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.hosts import x86
 from tests.te.workloads import matmul
 from tilework import te
 from tilework.kinds.cpu.features.matrix import FEATURE_NAMES
@@ -14,7 +15,7 @@ from tilework.target import Target
 
 def product(cores: int) -> Sketch:
     dag = te.ComputeDAG(matmul(256, 256, 256))
-    target = Target(f"llvm -mcpu=x86-64-v4 -num-cores={cores}")
+    target = Target(x86("x86-64-v4", cores))
     return SearchSpace.derive(dag, target).sketches[0]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.hosts import x86
 from tilework import te
 from tilework.kinds.cpu.build import build, generate
 from tilework.kinds.cpu.kernel_call import load_kernel
@@ -24,7 +25,7 @@ def product(rows, inner, columns):
         "C",
         {"layout_free": ("B",)},
     )
-    return SearchTask(te.ComputeDAG([a, b, c]), Target("llvm -mcpu=znver4 -num-cores=2"))
+    return SearchTask(te.ComputeDAG([a, b, c]), Target(x86("znver4", 2)))
 
 
 def row_with(task, tile):

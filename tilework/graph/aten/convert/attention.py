@@ -36,24 +36,42 @@ def _attention(
     dtype = c.dtype(q)
     if not is_float(dtype) or {c.dtype(k), c.dtype(v)} != {dtype}:
         raise Unsupported("operands of different types")
-    (b, h, s, d), t = c.shape(q), c.shape(k)[2]
-    if c.shape(k)[:2] != (b, h) or c.shape(v)[:2] != (b, h):
-        raise Unsupported("fewer heads of keys than of queries")
-    scores = c.op("einsum", q, k, equation="bhsd,bhtd->bhst")
+    (b, h, s, d), (_, shared, t, _) = c.shape(q), c.shape(k)
+    if c.shape(k)[0] != b or c.shape(v)[:3] != (b, shared, t) or not shared or h % shared:
+        raise Unsupported(f"{h} heads of queries do not share {shared} of keys")
+    # queries of heads that share one of keys count as further queries of that head
+    q = c.reshape(q, (b, shared, h // shared * s, d))
+    scores = c.reshape(c.op("einsum", q, k, equation="bhsd,bhtd->bhst"), (b, h, s, t))
     factor = 1.0 / math.sqrt(d) if scale is None else float(scale)
     scores = c.op("multiply", scores, c.number(factor, dtype))
     if is_causal:
         later = np.triu(np.full((s, t), -np.inf, np.float32), 1)
         mask = c.constant(later, "mask")
         scores = c.op("add", scores, c.cast(mask, dtype))
+    seen = None
     if attn_mask is not None:
         m = c.value(attn_mask)
+        seen = _sees(c, m)
         if c.dtype(m) == "bool":
             scores = c.op("where", m, scores, c.number(-math.inf, dtype))
         else:
             scores = c.op("add", scores, c.cast(m, dtype))
-    shares = c.op("softmax", scores, axis=3)
-    return c.op("einsum", shares, v, equation="bhst,bhtd->bhsd"), None
+        scores = c.op("where", seen, scores, c.number(0.0, dtype))
+    shares = c.reshape(c.op("softmax", scores, axis=3), (b, shared, h // shared * s, t))
+    mixed = c.op("einsum", shares, v, equation="bhst,bhtd->bhsd")
+    mixed = c.reshape(mixed, (b, h, s, c.shape(v)[3]))
+    return mixed if seen is None else c.op("where", seen, mixed, c.number(0.0, dtype)), None
+
+
+def _sees(c: Context, mask: Value) -> Value:
+    """Whether a position sees any other, by a mask; PyTorch gives zeros to one that sees none.
+
+    The softmax of such a row is NaN, which later layers carry to all positions: 0 times NaN.
+    """
+    most = c.op("reduce_max", mask, axes=(c.rank(mask) - 1,), keepdims=True)
+    if c.dtype(mask) == "bool":
+        return most
+    return c.op("greater", most, c.number(-math.inf, c.dtype(mask)))
 
 
 def _heads(c: Context, x: Value, heads: int) -> Value:

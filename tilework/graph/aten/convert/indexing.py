@@ -27,8 +27,8 @@ def _known(x: Any, extent: int) -> NDArray[Any] | None:
     if isinstance(x, Value):
         return None
     found = array_of(x).astype(np.int64)
-    if found.size == 0 or found.min() < -extent or found.max() >= extent:
-        raise Unsupported("indices out of range, or none")
+    if found.size and (found.min() < -extent or found.max() >= extent):
+        raise Unsupported("indices out of range")
     return np.where(found < 0, found + extent, found)
 
 
@@ -37,6 +37,8 @@ def taken(c: Context, v: Value, indices: NDArray[Any], axis: int) -> Value:
     shape = c.shape(v)
     flat, extent = indices.reshape(-1), shape[axis]
     result = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
+    if not flat.size:
+        return c.op("take", v, c.constant(indices.astype(np.int32), "indices"), axis=axis)
     steps = np.unique(np.diff(flat))
     if flat.size == 1 or (steps.size == 1 and steps[0] != 0):
         stride = int(steps[0]) if steps.size else 1

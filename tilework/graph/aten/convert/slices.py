@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tilework.dtypes import is_float
@@ -40,13 +41,9 @@ def _select(c: Context, node: Node, x: Any, dim: int, index: int) -> Value:
     return c.reshape(part, output_shape(node))
 
 
-def _parts(c: Context, v: Value, axis: int, sizes: Sequence[int]) -> tuple[Value | None, ...]:
-    found: list[Value | None] = []
-    at = 0
-    for n in sizes:
-        found.append(c.along(v, axis, at, n) if n else None)
-        at += n
-    return tuple(found)
+def _parts(c: Context, v: Value, axis: int, sizes: Sequence[int]) -> tuple[Value, ...]:
+    starts = accumulate(sizes, initial=0)
+    return tuple(c.along(v, axis, at, n) for at, n in zip(starts, sizes, strict=False))
 
 
 def _split_with_sizes(c: Context, node: Node, x: Any, sizes: Any, dim: int = 0) -> Any:

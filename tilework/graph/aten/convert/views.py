@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tilework.dtypes import numpy_dtype
 from tilework.graph.aten.context import (
     Context,
     Converter,
@@ -50,7 +53,7 @@ def _concat(c: Context, node: Node, tensors: Sequence[Any], dim: int = 0) -> Val
     dtype = output_dtype(node)
     values = [c.value(x, dtype) for x in tensors if 0 not in c.shape(x)]
     if not values:
-        raise Unsupported("all its inputs are empty")
+        return c.constant(np.empty(output_shape(node), numpy_dtype(dtype)))
     if len(values) == 1:
         return values[0]
     return c.op("concat", *values, axis=c.axis(dim, c.rank(values[0])))
@@ -68,9 +71,7 @@ def _repeat(c: Context, node: Node, x: Any, repeats: Sequence[int]) -> Value:
     v = c.value(x)
     own = (1,) * (len(repeats) - c.rank(v)) + c.shape(v)
     v = c.reshape(v, own)
-    if min(repeats, default=1) < 1:
-        raise Unsupported("its result is empty")
-    if max(repeats, default=1) == 1:
+    if set(repeats) <= {1}:
         return v
     return c.op("tile", v, factors=tuple(int(r) for r in repeats))
 

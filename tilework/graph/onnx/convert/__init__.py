@@ -13,21 +13,35 @@ from tilework.graph.onnx.convert import (
     elementwise,
     indexing,
     matrices,
+    microsoft,
     normal,
+    quantised,
+    random,
     reductions,
+    regions,
     resize,
+    sampling,
     slices,
+    spectra,
     views,
     windows,
 )
 
 _FAMILIES = (
     windows, matrices, normal, elementwise, activations, reductions, views, slices, indexing,
-    resize,
+    resize, sampling, regions, spectra, quantised, random,
 )  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {
     op: convert for family in _FAMILIES for op, convert in family.CONVERTERS.items()
 }
 
-__all__ = ["CONVERTERS"]
+
+def converter(domain: str, op: str) -> Converter | None:
+    """What converts an operator; None if nothing does."""
+    if domain in ("", "ai.onnx"):
+        return CONVERTERS.get(op) or microsoft.IN_THE_STANDARD_DOMAIN.get(op)
+    return microsoft.CONVERTERS.get(op) if domain == "com.microsoft" else None
+
+
+__all__ = ["CONVERTERS", "converter"]

@@ -28,7 +28,7 @@ def _gelu(c: Context, node: onnx.NodeProto) -> str:
     return c.op("gelu", c.value(node.input[0]), name=node.output[0], approximate=how)
 
 
-_SELU = {"alpha": float(np.float32(1.67326324)), "gamma": float(np.float32(1.05070102))}
+SELU = {"alpha": float(np.float32(1.67326324)), "gamma": float(np.float32(1.05070102))}
 
 CONVERTERS: dict[str, Converter] = {
     "Celu": _activation("celu", alpha=1.0),
@@ -39,7 +39,7 @@ CONVERTERS: dict[str, Converter] = {
     "LeakyRelu": _activation("leaky_relu", alpha=0.01),
     "Mish": _activation("mish"),
     "Relu": _activation("relu"),
-    "Selu": _activation("selu", **_SELU),
+    "Selu": _activation("selu", **SELU),
     "Shrink": _activation("shrink", lambd=0.5, bias=0.0),
     "Sigmoid": _activation("sigmoid"),
     "Softplus": _activation("softplus"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilework.dtypes import numpy_dtype
+from tilework.dtypes import dtype_bytes, is_float, numpy_dtype
 from tilework.graph.onnx.context import (
     Context,
     Converter,
@@ -143,6 +143,23 @@ def _cast_like(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
     return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
 
 
+def _bit_cast(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
+    """The same bits as another type: of data, integers alone."""
+    (name,) = node.input
+    to = element_type(attributes(node)["to"])
+    if name in c.constants:
+        array = c.constants[name]
+        if array.dtype.itemsize != dtype_bytes(to):
+            raise Unsupported(f"{array.dtype} and {to} are not of one width")
+        return np.asarray(array, order="C").view(numpy_dtype(to))
+    own = c.b.types[c.value(name)].dtype
+    if dtype_bytes(own) != dtype_bytes(to):
+        raise Unsupported(f"{own} and {to} are not of one width")
+    if own != to and (is_float(own) or is_float(to)):
+        raise Unsupported(f"the bits of {own} as {to}; they are known of constants alone")
+    return c.op("cast", c.value(name), name=node.output[0], to=to)
+
+
 def element_type(number: int) -> str:
     """NumPy's name of an ONNX element type.
 
@@ -172,6 +189,7 @@ CONVERTERS: dict[str, Converter] = {
     "Asinh": _unary("asinh"),
     "Atan": _unary("atan"),
     "Atanh": _unary("atanh"),
+    "BitCast": _bit_cast,
     "BitShift": _shift,
     "BitwiseAnd": _binary("bitwise_and"),
     "BitwiseNot": _unary("bitwise_not"),

@@ -18,6 +18,8 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.convert.slices import normal, sliced
+from tilework.graph.onnx.indices import indices_in_range
+from tilework.graph.onnx.values import constant, room, value
 
 if TYPE_CHECKING:
     import onnx
@@ -44,28 +46,12 @@ def taken(c: Context, value: str, indices: np.ndarray, axis: int, name: str | No
     return c.op("take", value, table, name=name, axis=axis, negative=False)
 
 
-def _in_range(indices: np.ndarray, extent: int) -> np.ndarray:
-    """Constant indices counted from the front.
-
-    Raises:
-        Unsupported: there are none, or one is out of range.
-    """
-    if indices.size == 0:
-        raise Unsupported("its result is empty")
-    if indices.min() < -extent or indices.max() >= extent:
-        raise Unsupported(
-            f"indices from {indices.min()} to {indices.max()} for a dimension of {extent}"
-        )
-    wide = indices.astype(np.int64)  # a narrow type may not reach the extent
-    return np.where(wide < 0, wide + extent, wide)
-
-
 def _gather(c: Context, node: onnx.NodeProto) -> str:
     data, indices = node.input
     x = c.value(data)
     axis = normal(attributes(node).get("axis", 0), len(c.b.shape(x)))
     if indices in c.constants:
-        known = _in_range(c.constants[indices], c.b.shape(x)[axis])
+        known = indices_in_range(c.constants[indices], c.b.shape(x)[axis])
         return taken(c, x, known, axis, node.output[0])
     return c.op("take", x, c.value(indices), name=node.output[0], axis=axis)
 
@@ -73,19 +59,37 @@ def _gather(c: Context, node: onnx.NodeProto) -> str:
 def _gather_elements(c: Context, node: onnx.NodeProto) -> str:
     x = c.value(node.input[0])
     axis = normal(attributes(node).get("axis", 0), len(c.b.shape(x)))
-    return c.op("take_along", x, c.value(node.input[1]), name=node.output[0], axis=axis)
+    indices = _checked(c, node.input[1], [c.b.shape(x)[axis]])
+    return c.op("take_along", x, indices, name=node.output[0], axis=axis)
+
+
+def _checked(c: Context, indices: str, extents: Sequence[int]) -> str:
+    """Indices as a value of the network; constant ones must be in range.
+
+    Args:
+        extents: of the dimension; or of several, which the entries of the last dimension mean.
+    """
+    known = c.constants.get(indices)
+    if known is not None:
+        columns = known.reshape(-1, len(extents))
+        for d, n in enumerate(extents):
+            indices_in_range(columns[:, d], n)
+    return c.value(indices)
 
 
 def _gather_nd(c: Context, node: onnx.NodeProto) -> str:
     batch = attributes(node).get("batch_dims", 0)
-    x, indices = (c.value(i) for i in node.input)
+    x = c.value(node.input[0])
+    depth = (c.shape(node.input[1]) or (0,))[-1]
+    indices = _checked(c, node.input[1], c.b.shape(x)[batch : batch + depth])
     return c.op("gather_nd", x, indices, name=node.output[0], batch_dims=batch)
 
 
 def _scatter_elements(c: Context, node: onnx.NodeProto) -> str:
     a = attributes(node)
-    x, indices, updates = (c.value(i) for i in node.input)
+    x, updates = c.value(node.input[0]), c.value(node.input[2])
     axis = normal(a.get("axis", 0), len(c.b.shape(x)))
+    indices = _checked(c, node.input[1], [c.b.shape(x)[axis]])
     reduction = a.get("reduction", "none")
     return c.op(
         "scatter_elements", x, indices, updates,
@@ -113,17 +117,52 @@ def _scatter_nd(c: Context, node: onnx.NodeProto) -> str:
         table = c.b.constant(_writers(c.constants[indices].reshape(count, depth), outer), "rows")
         y = c.op("replace_rows", x, table, new)
     else:
-        at = c.op("reshape", c.value(indices), shape=(count, depth))
+        at = c.op("reshape", _checked(c, indices, outer), shape=(count, depth))
         y = c.op("scatter_rows", x, at, new, extents=outer, reduction=reduction)
     return c.op("reshape", y, name=node.output[0], shape=shape)
 
 
 def _writers(positions: np.ndarray, extents: Sequence[int]) -> np.ndarray:
     """The last of ``positions`` that means each row, or -1."""
-    columns = [_in_range(positions[:, d], n) for d, n in enumerate(extents)]
+    columns = [indices_in_range(positions[:, d], n) for d, n in enumerate(extents)]
     table = np.full(math.prod(extents), -1, np.int32)
     table[np.ravel_multi_index(tuple(columns), tuple(extents))] = np.arange(len(positions))
     return table
+
+
+def _tensor_scatter(c: Context, node: onnx.NodeProto) -> str:
+    """A cache with new entries from a place on that each sample of the batch has.
+
+    Each entry asks which of the new ones it is; what would stand outside is left out.
+    """
+    a = attributes(node)
+    cache, update = (value(c, i) for i in node.input[:2])
+    rank, mode = len(cache.shape), a.get("mode", "linear")
+    axis = normal(a.get("axis", -2), rank)
+    extent = cache.shape[axis]
+    fits = len(update.shape) == rank and all(
+        n == m for d, (n, m) in enumerate(zip(update.shape, cache.shape, strict=True)) if d != axis
+    )
+    if not axis or not fits or update.shape[axis] > extent:
+        raise Unsupported(f"new entries {list(update.shape)} do not fit {list(cache.shape)}")
+    if mode not in ("linear", "circular"):
+        raise Unsupported(f"unknown mode '{mode}'")
+    room(c, cache.shape[0] + extent)
+    first = constant(c, np.zeros(cache.shape[0], np.int64))
+    if optional(node, 2):
+        first = value(c, node.input[2]).cast("int64")
+    if first.shape != cache.shape[:1]:
+        raise Unsupported(f"{list(first.shape)} places for a batch of {cache.shape[0]}")
+    along = [1] * rank
+    along[axis] = extent
+    entry = first.constant(np.arange(extent).reshape(along)) - first.reshape(
+        -1, *(1,) * (rank - 1)
+    )
+    if mode == "circular":
+        entry = entry.op("floor_mod", extent)
+    new = (entry >= 0) & (entry < update.shape[axis])
+    at = entry.op("expand", shape=cache.shape)
+    return update.op("take_along", at, axis=axis).where(new, cache).name
 
 
 def _one_hot(c: Context, node: onnx.NodeProto) -> str:
@@ -211,6 +250,7 @@ CONVERTERS: dict[str, Converter] = {
     "Scatter": _scatter_elements,
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
+    "TensorScatter": _tensor_scatter,
     "TopK": _top_k,
     "Trilu": _trilu,
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilework.dtypes import NARROW_FLOATS
 from tilework.graph.onnx.context import (
     Context,
     Converter,
@@ -17,13 +18,17 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.convert.normal import like
+from tilework.graph.onnx.values import Value, value
 from tilework.graph.operators import broadcast
 
 if TYPE_CHECKING:
     import onnx
 
+_LARGEST_DETERMINANT = 64
 
-def _gemm(c: Context, node: onnx.NodeProto) -> str:
+
+def gemm(c: Context, node: onnx.NodeProto) -> str:
+    """``alpha * a @ b + beta * c``; each matrix may be transposed."""
     a = attributes(node)
     x, w = node.input[0], node.input[1]
     name = node.output[0]
@@ -86,11 +91,11 @@ def product(c: Context, x: str, y: str, name: str) -> str:
     rows = (math.prod(left[:-1]), left[-1])
     if y in c.b.constants and len(right) == 2:
         weight = c.b.constant(np.ascontiguousarray(c.b.constants[y].T), y)
-        z = c.op("dense", _reshaped(c, x, rows), weight, name=name)
+        z = c.op("dense", reshaped(c, x, rows), weight, name=name)
     elif math.prod(right[:-2]) == 1:
-        matrix = _reshaped(c, y, (right[-2], right[-1]) if len(right) > 1 else (-1, 1))
+        matrix = reshaped(c, y, (right[-2], right[-1]) if len(right) > 1 else (-1, 1))
         flags = {"transpose_a": False, "transpose_b": False}
-        z = c.op("matmul", _reshaped(c, x, rows), matrix, name=name, **flags)
+        z = c.op("matmul", reshaped(c, x, rows), matrix, name=name, **flags)
     else:
         letters = iter(string.ascii_lowercase)
         labels = [next(letters) for _ in range(max(len(left), len(right)) - 2)]
@@ -99,45 +104,11 @@ def product(c: Context, x: str, y: str, name: str) -> str:
         of_y = "".join(labels[len(labels) - len(right[:-2]) :]) + k + n
         out = "".join(labels) + (m if len(left) > 1 else "") + n
         z = c.op("einsum", x, y, name=name, equation=f"{of_x},{of_y}->{out}")
-    return _reshaped(c, z, result, name)
+    return reshaped(c, z, result, name)
 
 
-def _matmul_integer(c: Context, node: onnx.NodeProto) -> str:
-    a, b = (_shifted(c, node.input[i], optional(node, i + 2), column=i == 0) for i in range(2))
-    return product(c, a, b, node.output[0])
-
-
-def _quantized_matmul(c: Context, node: onnx.NodeProto) -> str:
-    """``(a - za) (b - zb) sa sb / sy + zy``, rounded to the nearest and limited to the type."""
-    a, b = (_shifted(c, node.input[i], node.input[i + 2], column=i == 0) for i in (0, 3))
-    y = c.op("cast", product(c, a, b, f"{node.output[0]}_sum"), to="float32")
-    for i, op in ((1, "multiply"), (4, "multiply"), (6, "divide")):
-        scale = c.op("cast", c.value(node.input[i]), to="float32")
-        y = c.op(op, y, _per_row(c, scale) if i == 1 else scale)
-    zero = c.value(node.input[7])
-    dtype = c.b.types[zero].dtype
-    y = c.op("add", c.op("round", y), c.op("cast", zero, to="float32"))
-    limits = np.iinfo(dtype)
-    y = c.op("clip", y, low=float(limits.min), high=float(limits.max))
-    return c.op("cast", y, name=node.output[0], to=dtype)
-
-
-def _shifted(c: Context, name: str, zero: str, column: bool) -> str:
-    """An integer operand as int32 with its zero point subtracted."""
-    x = c.op("cast", c.value(name), to="int32")
-    if not zero:
-        return x
-    point = c.op("cast", c.value(zero), to="int32")
-    return c.op("subtract", x, _per_row(c, point) if column else point)
-
-
-def _per_row(c: Context, value: str) -> str:
-    """One number for each row of a matrix as a column; a single number as it is."""
-    shape = c.b.shape(value)
-    return _reshaped(c, value, (*shape, 1)) if len(shape) == 1 and shape[0] > 1 else value
-
-
-def _reshaped(c: Context, value: str, shape: Sequence[int], name: str | None = None) -> str:
+def reshaped(c: Context, value: str, shape: Sequence[int], name: str | None = None) -> str:
+    """A value in another shape; one extent may be -1."""
     old = c.b.shape(value)
     known = math.prod(n for n in shape if n != -1)
     shape = tuple(math.prod(old) // known if n == -1 else n for n in shape)
@@ -200,10 +171,42 @@ def explicit(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     return labels, dots + "".join(n for n in sorted(set(flat)) if flat.count(n) == 1)
 
 
+def _det(c: Context, node: onnx.NodeProto) -> str:
+    """The product of the pivots of Gauss's elimination, the largest of each column first.
+
+    A step takes one row and one column off the matrices.
+    """
+    x = value(c, node.input[0])
+    if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
+        raise Unsupported(f"matrices of shape {list(x.shape)} are not square")
+    if x.shape[-1] > _LARGEST_DETERMINANT:
+        raise Unsupported(f"matrices of over {_LARGEST_DETERMINANT} rows are too large")
+    outer, computing = x.shape[:-2], x.cast("float32") if x.dtype in NARROW_FLOATS else x
+    rest = computing.reshape(-1, *x.shape[-2:])
+    count = rest.shape[0]
+    product: Value | None = None
+    for n in range(x.shape[-1], 0, -1):
+        column = rest.part(2, 0, 1)
+        place = column.op("abs").op("argmax", axis=1, keepdims=True)  # [count, 1, 1]
+        row = rest.op("take_along", place.op("expand", shape=(count, 1, n)), axis=1)
+        pivot = row.part(2, 0, 1)
+        swapped = place > 0
+        factor = (pivot * -1).where(swapped, pivot)
+        product = factor if product is None else product * factor
+        if n == 1:
+            break
+        numbers = place.constant(np.arange(1, n).reshape(1, n - 1, 1))
+        below = rest.part(1, 0, 1).where(numbers.op("equal", place), rest.part(1, 1, n - 1))
+        divisor = pivot.constant(1).where(pivot.op("equal", 0), pivot)
+        taken = row.part(2, 1, n - 1) * (below.part(2, 0, 1) / divisor)
+        rest = below.part(2, 1, n - 1) - taken
+    assert product is not None
+    return product.cast(x.dtype).reshape(*outer).name
+
+
 CONVERTERS: dict[str, Converter] = {
+    "Det": _det,
     "Einsum": _einsum,
-    "Gemm": _gemm,
+    "Gemm": gemm,
     "MatMul": _matmul,
-    "MatMulInteger": _matmul_integer,
-    "QLinearMatMul": _quantized_matmul,
 }

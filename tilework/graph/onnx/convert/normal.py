@@ -105,7 +105,7 @@ def _layer_norm(c: Context, node: onnx.NodeProto) -> Result:
     axes = _from_axis(int(a.get("axis", -1)), rank)
     epsilon = float(a.get("epsilon", 1e-5))
     x = c.value(node.input[0])
-    y = _wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=True)
+    y = wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=True)
     y = c.op("multiply", y, c.value(node.input[1]), name=node.output[0])
     if optional(node, 2):
         y = c.op("add", y, c.value(node.input[2]), name=node.output[0])
@@ -125,11 +125,11 @@ def _rms_norm(c: Context, node: onnx.NodeProto) -> str:
     axes = _from_axis(int(a.get("axis", -1)), rank)
     epsilon = float(a.get("epsilon", 1e-5))
     x = c.value(node.input[0])
-    y = _wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=False)
+    y = wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=False)
     return c.op("multiply", y, c.value(node.input[1]), name=node.output[0])
 
 
-def _wide(c: Context, op: str, x: str, a: dict[str, Any], **attrs: Any) -> str:
+def wide(c: Context, op: str, x: str, a: dict[str, Any], **attrs: Any) -> str:
     """``op`` of ``x``, computed in float32 if ``x`` is narrower (``stash_type``)."""
     dtype = c.b.types[x].dtype
     if dtype in ("float16", "bfloat16") and a.get("stash_type", 1) == 1:
@@ -162,7 +162,7 @@ def _group_norm(c: Context, node: onnx.NodeProto) -> str:
     groups, epsilon = int(a["num_groups"]), float(a.get("epsilon", 1e-5))
     if len(shape) < 3:
         raise Unsupported("the input has no spatial dimensions")
-    y = _wide(c, "group_norm", x, a, groups=groups, epsilon=epsilon, layout="NCHW")
+    y = wide(c, "group_norm", x, a, groups=groups, epsilon=epsilon, layout="NCHW")
     scale, bias = (_each_channel(c, c.value(i), groups, shape) for i in node.input[1:3])
     return c.op("add", c.op("multiply", y, scale), bias, name=node.output[0])
 

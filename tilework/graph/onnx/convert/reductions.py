@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
-from tilework.ops.reductions import reduced_shape
 
 if TYPE_CHECKING:
     import onnx
 
 _FEATURE_MAPS = (4, 5)
-# what a reduction of no elements gives
-_OF_NOTHING = {
-    "sum": 0, "l1": 0, "l2": 0, "sum_square": 0, "prod": 1,
-    "log_sum": -math.inf, "log_sum_exp": -math.inf,
-}  # fmt: skip
 
 
 def reduced_axes(c: Context, node: onnx.NodeProto) -> tuple[int, ...]:
@@ -38,12 +29,9 @@ def reduced_axes(c: Context, node: onnx.NodeProto) -> tuple[int, ...]:
 
 
 def _reduction(kind: str) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
+    def convert(c: Context, node: onnx.NodeProto) -> str:
         axes, shape = reduced_axes(c, node), c.shape(node.input[0])
         keepdims = bool(attributes(node).get("keepdims", 1))
-        if 0 in shape and node.input[0] in c.constants and kind in _OF_NOTHING:
-            left = reduced_shape(shape, axes, keepdims)
-            return np.full(left, _OF_NOTHING[kind], c.constants[node.input[0]].dtype)
         x, name = c.value(node.input[0]), node.output[0]
         spatial = tuple(range(2, len(shape)))
         floating = c.b.types[x].dtype == "float32"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.dtypes import NARROW_FLOATS
+from tilework.dtypes import NARROW_FLOATS, numpy_dtype
 from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.indexing import taken
 from tilework.graph.onnx.convert.slices import normal
@@ -137,9 +137,11 @@ def resized(
         outside: the value of elements whose coordinates lie outside ``x``.
     """
     shape = c.b.shape(x)
-    if min((a.extent for a in axes), default=1) < 1:
-        raise Unsupported("its result is empty")
     extents = {d: n for d, n in enumerate(shape)} | {a.dim: a.extent for a in axes}
+    if 0 in extents.values():
+        return c.b.constant(np.empty(tuple(extents.values()), numpy_dtype(c.b.types[x].dtype)))
+    if 0 in shape:
+        raise Unsupported("its input has no elements, and the result would have some")
     if math.prod(extents.values()) > MAX_ELEMENTS:
         raise Unsupported(f"its result of shape {list(extents.values())} is too large")
     try:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.dtypes import numpy_dtype
 from tilework.graph.onnx.context import (
     Context,
     Converter,
@@ -41,13 +40,7 @@ def sliced(
     stride: Sequence[int],
     name: str | None = None,
 ) -> str:
-    """Elements of a value of the network; the value itself where that is all of them.
-
-    Raises:
-        Unsupported: the result has no elements.
-    """
-    if min(size, default=1) < 1:
-        raise Unsupported(f"its result of shape {list(size)} is empty")
+    """Elements of a value of the network; the value itself where that is all of them."""
     if tuple(size) == c.b.shape(value) and all(
         b == 0 for b, n in zip(begin, size, strict=True) if n > 1
     ):
@@ -65,7 +58,7 @@ def along(c: Context, value: str, axis: int, begin: int, size: int, name: str) -
     return sliced(c, value, first, extents, [1] * len(shape), name)
 
 
-def _slice(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
+def _slice(c: Context, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -86,8 +79,6 @@ def _slice(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
     for d, start, end, step in zip(axes, starts, ends, steps, strict=True):
         kept = range(shape[d])[slice(start, end, step)]
         begin[d], size[d], stride[d] = kept.start, len(kept), kept.step
-    if 0 in size:
-        return np.empty(size, numpy_dtype(c.b.types[x].dtype))
     return sliced(c, x, begin, size, stride, node.output[0])
 
 
@@ -108,14 +99,10 @@ def _split(c: Context, node: onnx.NodeProto) -> Result:
     if sum(sizes) != shape[axis] or len(sizes) != len(node.output):
         raise Unsupported(f"its parts {list(sizes)} do not make up extent {shape[axis]}")
     starts = np.cumsum([0, *sizes])
-    dtype = numpy_dtype(c.b.types[x].dtype)
-    found: list[str | np.ndarray | None] = []
-    for start, size, out in zip(starts, sizes, node.output, strict=False):
-        if out and size == 0:
-            found.append(np.empty((*shape[:axis], 0, *shape[axis + 1 :]), dtype))
-        else:
-            found.append(along(c, x, axis, int(start), size, out) if out else None)
-    return found
+    return [
+        along(c, x, axis, int(start), size, out) if out else None
+        for start, size, out in zip(starts, sizes, node.output, strict=False)
+    ]
 
 
 def _tile(c: Context, node: onnx.NodeProto) -> str:
@@ -123,8 +110,8 @@ def _tile(c: Context, node: onnx.NodeProto) -> str:
     repeats = c.ints(node.input[1], "its repeats")
     if len(repeats) != len(c.b.shape(x)):
         raise Unsupported(f"{len(repeats)} repeats do not fit {list(c.b.shape(x))}")
-    if min(repeats, default=1) < 1:
-        raise Unsupported("its result is empty")
+    if min(repeats, default=0) < 0:
+        raise Unsupported(f"repeats of {repeats} make no sense")
     return c.op("tile", x, name=node.output[0], factors=tuple(repeats))
 
 

@@ -114,13 +114,13 @@ def _transpose(c: Context, node: onnx.NodeProto) -> str:
 
 
 def _concat(c: Context, node: onnx.NodeProto) -> str:
-    values = [c.value(i) for i in node.input if 0 not in c.shape(i)]  # empty ones add nothing
-    axis = attributes(node)["axis"] % c.rank(node.input[0])
-    if not values:
-        raise Unsupported("all its inputs are empty")
+    values = [c.value(i) for i in node.input]
+    axis, rank = attributes(node)["axis"], c.rank(node.input[0])
+    if not -rank <= axis < rank:
+        raise Unsupported(f"axis {axis} does not exist: there are {rank} dimensions")
     if len(values) == 1:
         return values[0]
-    return c.op("concat", *values, name=node.output[0], axis=axis)
+    return c.op("concat", *values, name=node.output[0], axis=axis % rank)
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tilework.graph.onnx.context import (
     Context,
     Converter,
@@ -14,6 +16,8 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.values import room, value
+from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.windows import ceil_pads
 
 if TYPE_CHECKING:
@@ -49,9 +53,23 @@ def _window(
     return strides, tuple(pads), dilation
 
 
-def _conv(c: Context, node: onnx.NodeProto) -> str:
-    a = attributes(node)
-    x, w = c.shape(node.input[0]), c.shape(node.input[1])
+def conv(c: Context, node: onnx.NodeProto) -> str:
+    """A convolution, and its bias if it has one."""
+    x, w = (c.value(i) for i in node.input[:2])
+    return convolution(c, attributes(node), x, w, optional(node, 2), node.output[0])
+
+
+def convolution(
+    c: Context, a: dict[str, Any], data: str, weights: str, bias: str, name: str
+) -> str:
+    """A convolution with the attributes of ONNX's ``Conv``.
+
+    Args:
+        data, weights: values [N, C, ...] and [M, C / groups, ...].
+        bias: ONNX name of a vector [M]; empty without one.
+        name: of the result.
+    """
+    x, w = c.b.shape(data), c.b.shape(weights)
     rank = _spatial_rank(x)
     if len(w) != len(x):
         raise Unsupported(f"the weights {list(w)} do not fit {rank} spatial axes")
@@ -61,19 +79,18 @@ def _conv(c: Context, node: onnx.NodeProto) -> str:
     strides, pads, dilation = _window(a, x[2:], w[2:])
     y = c.op(
         f"conv{rank}d",
-        c.value(node.input[0]),
-        c.value(node.input[1]),
-        name=node.output[0],
+        data,
+        weights,
+        name=name,
         strides=strides,
         pads=pads,
         dilation=dilation,
         layout="NCHW",
         **({"groups": groups} if groups != 1 else {}),
     )
-    bias = optional(node, 2)
     if not bias:
         return y
-    return c.op("add", y, _channels(c, bias, rank), name=f"{node.output[0]}_biased")
+    return c.op("add", y, _channels(c, bias, rank), name=f"{name}_biased")
 
 
 def _conv_transpose(c: Context, node: onnx.NodeProto) -> str:
@@ -196,13 +213,64 @@ def _global_pool(op: str) -> Converter:
     return convert
 
 
+def _max_unpool(c: Context, node: onnx.NodeProto) -> str:
+    """Zeros, and each element at the place that its index says; of several the last."""
+    a = attributes(node)
+    x, places = (value(c, i) for i in node.input[:2])
+    rank = _spatial_rank(x.shape)
+    kernel = a["kernel_shape"]
+    strides, pads = a.get("strides", (1,) * rank), a.get("pads", (0,) * (2 * rank))
+    if not len(kernel) == len(strides) == rank or len(pads) != 2 * rank:
+        raise Unsupported(f"kernel, strides and pads do not fit {rank} spatial axes")
+    around = zip(x.shape[2:], kernel, strides, pads[:rank], pads[rank:], strict=True)
+    size = [(n - 1) * s + k - first - last for n, k, s, first, last in around]
+    shape = (*x.shape[:2], *size)
+    if optional(node, 2):
+        shape = tuple(c.ints(node.input[2], "its output_shape"))
+    if len(shape) != rank + 2 or min(shape) < 1 or math.prod(shape) > MAX_ELEMENTS:
+        raise Unsupported(f"its result of shape {list(shape)} is empty or too large")
+    if _tiled(c, places.name, kernel, strides, shape):
+        factors = (1, 1, *kernel)
+        x, places = x.op("repeat", factors=factors), places.op("repeat", factors=factors)
+        rest = tuple(n - m for n, m in zip(shape, x.shape, strict=True))
+        if any(rest):
+            pads = {"before": (0,) * len(shape), "after": rest}
+            x, places = x.op("pad", **pads, value=0.0), places.op("pad", **pads, value=-1)
+        own = places.constant(0)
+        for d, n in enumerate(shape):
+            room(c, n)
+            along = np.arange(n) * math.prod(shape[d + 1 :])
+            own = own + along.reshape([-1 if e == d else 1 for e in range(len(shape))])
+        return x.where(places.op("equal", own), 0).name
+    flat = x.constant([0]).op("expand", shape=(math.prod(shape),))
+    y = flat.op("scatter_elements", places.reshape(-1), x.reshape(-1), axis=0, reduction="none")
+    return y.reshape(*shape).name
+
+
+def _tiled(
+    c: Context, places: str, kernel: Sequence[int], strides: Sequence[int], shape: Sequence[int]
+) -> bool:
+    """Whether the places are those of a MaxPool whose windows tile maps of the result's shape.
+
+    Then each element of the result asks its own window alone, and not all that are written.
+    """
+    made = next((n for n in reversed(c.b.nodes) if n.name == places), None)
+    if made is None or not made.op.startswith("max_pool_positions"):
+        return False
+    a = made.attrs
+    plain = not any(a["pads"]) and max(a["dilation"]) == 1 and not a["columns_first"]
+    same = tuple(a["kernel"]) == tuple(a["strides"]) == tuple(kernel) == tuple(strides)
+    return plain and same and c.b.shape(made.inputs[0]) == tuple(shape)
+
+
 CONVERTERS: dict[str, Converter] = {
     "AveragePool": _pool("avg_pool"),
-    "Conv": _conv,
+    "Conv": conv,
     "ConvTranspose": _conv_transpose,
     "GlobalAveragePool": _global_pool("global_avg_pool"),
     "GlobalLpPool": _global_lp_pool,
     "GlobalMaxPool": _global_pool("max_pool"),
     "LpPool": _pool("lp_pool"),
     "MaxPool": _pool("max_pool"),
+    "MaxUnpool": _max_unpool,
 }

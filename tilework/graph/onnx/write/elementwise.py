@@ -78,9 +78,9 @@ _SAME_MEANING = {
     "identity": "Identity", "isnan": "IsNaN", "less": "Less", "less_equal": "LessOrEqual",
     "log": "Log", "logical_and": "And", "logical_not": "Not", "logical_or": "Or",
     "logical_xor": "Xor", "maximum": "Max", "minimum": "Min", "multiply": "Mul", "neg": "Neg",
-    "power": "Pow", "prelu": "PRelu", "reciprocal": "Reciprocal", "round": "Round",
-    "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "subtract": "Sub",
-    "tan": "Tan", "where": "Where",
+    "power": "Pow", "prelu": "PRelu", "quotient": "Div", "reciprocal": "Reciprocal",
+    "round": "Round", "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt",
+    "subtract": "Sub", "tan": "Tan", "where": "Where",
 }  # fmt: skip
 
 

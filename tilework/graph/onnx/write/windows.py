@@ -9,6 +9,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, MAX_POOLS, Attrs
+from tilework.graph.operators.base import FLOATS
 from tilework.graph.operators.transposed import TRANSPOSED
 from tilework.graph.operators.windows import LP_POOLS
 
@@ -20,6 +21,8 @@ def _window(a: Attrs) -> dict[str, Any]:
 
 def _conv(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     a = node.attrs
+    if w.net.types[node.name].dtype not in FLOATS:
+        raise NetworkError(f"node '{node.name}': a convolution of integers has no ONNX form")
     w.add(
         "Conv",
         inputs,

@@ -1,0 +1,42 @@
+"""No page contradicts itself: what was disturbed is told, and which of two times to go by."""
+
+from __future__ import annotations
+
+import pytest
+
+from flows.shell.pages import summary_page
+from tasks.report import Progress, Standing, Timing, TuneReport
+from tilework.search.report import TaskRow
+
+
+def page(total_ms, network_ms=1.273, disturbed=(), latency_ms=1.0):
+    row = TaskRow(0, "conv", 1, latency_ms, 100.0, 64, 2.0)
+    progress = Progress(
+        "llvm -mcpu=znver4", (row,), 3, 64, 9.0, total_ms * 1e-3, 64, None, finals=1,
+        disturbed=disturbed,
+    )  # fmt: skip
+    timings = [Timing(ms, ms, ms, ms, 0.0) for ms in (2.0, network_ms)]
+    standing = Standing(*timings, network_ms / 2.0)
+    report = TuneReport("run", "net", progress.target, "records", "", progress, standing=standing)
+    return summary_page(report, "tune net")
+
+
+def test_a_sum_far_above_the_networks_own_time_says_which_to_go_by():
+    doubted = "1.46 times the network's own time"
+    assert doubted in page(1.855)
+    assert "own time" not in page(1.3)
+    assert "own time" not in page(1.855, latency_ms=None), "drafts of tasks were not measured"
+
+
+def test_finals_that_were_disturbed_are_told_and_no_drift_is_denied():
+    calm = page(1.2)
+    assert "none: the machine kept its speed" in calm
+    assert "far from" not in calm
+    told = page(1.2, disturbed=((0, 1.58),))
+    assert "1 of 1 tasks; far from their own earlier records (task 0 1.6x)" in told
+    assert "the machine kept its speed" not in told
+
+
+@pytest.mark.parametrize("ratio", [0.5, 2.0])
+def test_both_ways_of_being_off_are_told(ratio):
+    assert f"task 0 {ratio:.1f}x" in page(1.2, disturbed=((0, ratio),))

@@ -1,0 +1,30 @@
+"""Machines that tests name: code for x86 is generated anywhere, and runs on x86 alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tilework.target import HOST_PLATFORM
+from tilework.target.host import available_cores
+
+HOST_ARCH = HOST_PLATFORM.split()[1]
+ELSEWHERE = f"llvm -mtriple={'x86_64' if HOST_ARCH == 'aarch64' else 'aarch64'}-linux-gnu"
+"""A target whose code does not run here."""
+
+runs_x86 = pytest.mark.skipif(HOST_ARCH != "x86_64", reason="this machine runs no x86 code")
+x86_records = pytest.mark.skipif(
+    HOST_ARCH != "x86_64", reason="records of x86 machines name no architecture"
+)
+
+
+def x86(cpu: str, cores: int | None = None) -> str:
+    """The text of a target with an x86 CPU, whatever this machine is."""
+    cores = available_cores() if cores is None else cores
+    return f"llvm -mcpu={cpu} -mtriple=x86_64-linux-gnu -num-cores={cores}"
+
+
+def on_x86(*values: str) -> list[Any]:
+    """Parameters of a test that runs x86 code with them; it is skipped elsewhere."""
+    return [pytest.param(value, marks=runs_x86) for value in values]

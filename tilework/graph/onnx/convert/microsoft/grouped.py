@@ -1,0 +1,268 @@
+"""Attention of several heads of queries to each head of keys, with a cache of keys and values.
+
+Letters of shapes: B sequences, S new tokens of each, P keys that the cache has room for, T keys in
+all, C the larger of P and T, N heads of queries, M heads of keys, H elements of each.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilework.graph.onnx.context import (
+    Context,
+    Converter,
+    Result,
+    Unsupported,
+    attributes,
+    optional,
+)
+from tilework.graph.onnx.convert.microsoft.attention import pair, refuse
+from tilework.graph.onnx.convert.microsoft.masks import positions
+from tilework.graph.onnx.convert.microsoft.rotary import rotated, taken_angles
+from tilework.graph.onnx.convert.normal import like
+from tilework.graph.onnx.convert.slices import along
+
+if TYPE_CHECKING:
+    import onnx
+
+_REFUSED = {
+    12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight", 16: "query_seqlens",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Lengths:
+    """How long the sequences are.
+
+    Attributes:
+        new: S.
+        total: T, of the longest sequence.
+        cached: P.
+        ends: value [B, 1] as int32: T of each sequence.
+        starts: value [B, 1]: how many of its keys are in the cache; None for the first prompt,
+            whose keys all are new.
+    """
+
+    new: int
+    total: int
+    cached: int
+    ends: str
+    starts: str | None
+
+
+def _group_query(c: Context, node: onnx.NodeProto) -> Result:
+    a, name = attributes(node), node.output[0]
+    _check(node, a)
+    heads, groups = int(a["num_heads"]), int(a["kv_num_heads"])
+    q, k, v = _split(c, node, heads, groups)
+    lengths = _lengths(c, node, c.b.shape(q)[1])
+    if a.get("do_rotary", 0):
+        flag = bool(a.get("rotary_interleaved", 0))
+        angles = _angles(c, node, lengths, interleaved=flag)
+        q, k = (rotated(c, x, angles, interleaved=flag, name=f"{name}_turned") for x in (q, k))
+    k, v = (c.op("transpose", x, perm=(0, 2, 1, 3)) for x in (k, v))
+    present = [
+        _cached(c, x, optional(node, i), lengths, f"{name}_cache") for i, x in ((3, k), (4, v))
+    ]
+    if lengths.starts is not None:
+        k, v = (along(c, x, 2, 0, lengths.total, f"{name}_keys") for x in present)
+    return [_mixed(c, node, a, (q, k, v), lengths), *present, None]
+
+
+def _check(node: onnx.NodeProto, a: dict[str, Any]) -> None:
+    refuse(node, _REFUSED, "write the model without it")
+    pair(node, 1, "key and value")
+    pair(node, 3, "past_key and past_value")
+    kinds = [a.get(k, "NONE") for k in ("k_quant_type", "v_quant_type")]
+    if kinds != ["NONE", "NONE"] or a.get("sliding_window_cache", 0):
+        raise Unsupported(
+            "k_quant_type, v_quant_type and sliding_window_cache are not supported; "
+            "write the model with a plain cache"
+        )
+    if a.get("local_window_size", -1) == 0:
+        raise Unsupported("local_window_size is 0; it must be positive, or -1 for none")
+    if a["num_heads"] % a["kv_num_heads"]:
+        raise Unsupported(
+            f"kv_num_heads {a['kv_num_heads']} does not divide num_heads {a['num_heads']}"
+        )
+
+
+def _split(c: Context, node: onnx.NodeProto, heads: int, groups: int) -> tuple[str, str, str]:
+    """Queries [B, S, N, H], keys and values [B, S, M, H], which may come as one input."""
+    query, key, value = (optional(node, i) for i in range(3))
+    counts = (heads, groups, groups)
+    if key and value:
+        parts = [c.value(i) for i in (query, key, value)]
+    else:
+        x = c.value(query)
+        size = c.b.shape(x)[-1] // sum(counts)
+        at = (0, heads * size, (heads + groups) * size)
+        parts = [
+            along(c, x, 2, i, n * size, f"{node.output[0]}_part")
+            for i, n in zip(at, counts, strict=True)
+        ]
+    (b, s, width), size = c.b.shape(parts[0]), c.b.shape(parts[0])[-1] // heads
+    for part, n in zip(parts, counts, strict=True):
+        if c.b.shape(part) != (b, s, n * size) or width % heads:
+            raise Unsupported(
+                f"{list(c.b.shape(part))} is no operand of {n} heads where queries are "
+                f"{[b, s, width]} in {heads}"
+            )
+    q, k, v = (
+        c.op("reshape", x, shape=(b, s, n, size)) for x, n in zip(parts, counts, strict=True)
+    )
+    return q, k, v
+
+
+def _lengths(c: Context, node: onnx.NodeProto, new: int) -> _Lengths:
+    past = optional(node, 3)
+    cached = c.shape(past)[2] if past else 0
+    known = c.array(node.input[6], "total_sequence_length")
+    if known.size != 1:
+        raise Unsupported("total_sequence_length is not a single number")
+    total = int(known.item())
+    if total < new or (total > new and not cached):
+        raise Unsupported(
+            f"total_sequence_length is {total}, but there are {new} new tokens and {cached} in "
+            "past_key"
+        )
+    last = c.op("cast", c.value(node.input[5]), to="int32")
+    last = c.op("reshape", last, shape=(math.prod(c.b.shape(last)), 1))
+    ends = c.op("add", last, like(c, 1, last))
+    starts = c.op("subtract", ends, like(c, new, ends)) if total > new else None
+    return _Lengths(new, total, cached, ends, starts)
+
+
+def _angles(
+    c: Context, node: onnx.NodeProto, lengths: _Lengths, *, interleaved: bool
+) -> tuple[str, str]:
+    """Cosines and sines of the new tokens; without position_ids they follow those in the cache."""
+    new = lengths.new
+    caches = (optional(node, 7), optional(node, 8))
+    if not all(caches):
+        raise Unsupported("do_rotary needs cos_cache and sin_cache")
+    steps = positions(c, new, 1)
+    if optional(node, 9):
+        places = c.value(node.input[9])
+        if lengths.starts is None:  # ONNX Runtime reads the first number alone
+            flat = c.op("reshape", places, shape=(math.prod(c.b.shape(places)),))
+            first = c.op("reshape", along(c, flat, 0, 0, 1, "first"), shape=(1, 1))
+            places = c.op("add", first, c.op("cast", steps, to=c.b.types[first].dtype))
+    else:
+        places = steps if lengths.starts is None else c.op("add", lengths.starts, steps)
+    shape = (c.b.shape(places)[0], new, 1)
+    return taken_angles(c, caches, places, shape, interleaved=interleaved)
+
+
+def _cached(c: Context, x: str, past: str, lengths: _Lengths, name: str) -> str:
+    """The cache [B, M, C, H] with the new keys or values ``x`` [B, M, S, H] behind the old ones.
+
+    What no sequence has reached yet is 0.
+    """
+    rows = max(lengths.total, lengths.cached)
+    if lengths.starts is None:
+        return _lengthened(c, x, rows, name)
+    old = _lengthened(c, c.value(past), rows, name)
+    places = positions(c, rows, 1)
+    behind = c.op("subtract", places, lengths.starts)  # [B, C]: which new one stands here
+    fresh = x
+    if lengths.new > 1:
+        batch = c.b.shape(behind)[0]
+        index = c.op("reshape", behind, shape=(batch, rows, 1))
+        first = c.op("transpose", x, perm=(0, 2, 1, 3))
+        fresh = c.op("gather_nd", first, index, batch_dims=1)
+        fresh = c.op("transpose", fresh, perm=(0, 2, 1, 3))
+    column = (c.b.shape(behind)[0], 1, rows, 1)
+    before, within = (
+        c.op("reshape", c.op("less", behind, like(c, n, behind)), shape=column)
+        for n in (0, lengths.new)
+    )
+    fresh = c.op("where", within, fresh, like(c, 0.0, x))
+    return c.op("where", before, old, fresh, name=name)
+
+
+def _lengthened(c: Context, x: str, rows: int, name: str) -> str:
+    """``x`` [B, M, L, H] with zeros behind, up to so many rows."""
+    more = rows - c.b.shape(x)[2]
+    if not more:
+        return x
+    return c.op("pad", x, name=name, before=(0, 0, 0, 0), after=(0, 0, more, 0), value=0.0)
+
+
+def _mixed(
+    c: Context,
+    node: onnx.NodeProto,
+    a: dict[str, Any],
+    operands: tuple[str, str, str],
+    lengths: _Lengths,
+) -> str:
+    """The values [B, S, N * H] mixed by the softmax of the scores.
+
+    Args:
+        operands: queries [B, S, N, H], keys and values [B, M, T, H].
+    """
+    (q, k, v), name = operands, node.output[0]
+    (b, s, n, h), (_, m, t, _) = c.b.shape(q), c.b.shape(k)
+    q = c.op("reshape", q, shape=(b, s, m, n // m, h))
+    scores = c.op("einsum", q, k, equation="bsmgd,bmtd->bmgst", name=f"{name}_scores")
+    factor = float(a.get("scale", 0.0)) or 1.0 / math.sqrt(h)
+    scores = c.op("multiply", scores, like(c, factor, scores))
+    cap = float(a.get("softcap", 0.0))
+    if cap > 0.0:
+        scores = c.op("tanh", c.op("divide", scores, like(c, cap, scores)))
+        scores = c.op("multiply", scores, like(c, cap, scores))
+    if optional(node, 10):
+        bias = along(c, c.value(node.input[10]), 3, 0, t, f"{name}_bias")
+        own, each = c.b.shape(bias)[:2]
+        heads = (1, 1) if each == 1 else (m, n // m)
+        scores = c.op("add", scores, c.op("reshape", bias, shape=(own, *heads, s, t)))
+    scores = c.op("where", _seen(c, a, lengths, t), scores, like(c, -np.inf, scores))
+    shares = _softmax(c, node, a, scores)
+    mixed = c.op("einsum", shares, v, equation="bmgst,bmtd->bsmgd")
+    return c.op("reshape", mixed, name=name, shape=(b, s, n * h))
+
+
+def _seen(c: Context, a: dict[str, Any], lengths: _Lengths, keys: int) -> str:
+    """Which keys each query sees: [B or 1, 1, 1, S, T]; those not after it, in the window."""
+    new, ends, place = lengths.new, lengths.ends, positions(c, keys, 1, 1, 1, 1)
+    column = (c.b.shape(ends)[0], 1, 1, 1, 1)
+    ends = c.op("reshape", ends, shape=column)
+    if a.get("causal", 1):
+        steps = np.arange(1, new + 1, dtype=np.int32).reshape(1, 1, 1, new, 1)
+        limits = c.b.constant(steps, "steps")
+        # tokens behind the end of a short prompt see its last keys; what ONNX Runtime computes
+        # for them depends on which of its kernels runs
+        if lengths.starts is None:
+            limits = c.op("minimum", limits, ends)
+        else:
+            limits = c.op("add", c.op("reshape", lengths.starts, shape=column), limits)
+    else:
+        limits = ends
+    seen = c.op("less", place, limits)
+    window = int(a.get("local_window_size", -1))
+    if 0 < window < keys:
+        first = c.op("subtract", limits, like(c, window, limits))
+        seen = c.op("logical_and", seen, c.op("greater_equal", place, first))
+    return seen
+
+
+def _softmax(c: Context, node: onnx.NodeProto, a: dict[str, Any], scores: str) -> str:
+    """Shares of the keys; with a sink for each head, or of score 0, some goes to nobody."""
+    name, sink = f"{node.output[0]}_shares", optional(node, 11)
+    if not sink and a.get("smooth_softmax", 0) != 1:
+        return c.op("softmax", scores, axis=4, name=name)
+    b, m, g, s, t = c.b.shape(scores)
+    if sink:
+        extra = c.op("reshape", c.value(sink), shape=(1, m, g, 1, 1))
+    else:
+        extra = c.b.constant(np.zeros((1,) * 5, c.b.types[scores].dtype), "sink")
+    extra = c.op("expand", extra, shape=(b, m, g, s, 1))
+    wide = c.op("softmax", c.op("concat", scores, extra, axis=4), axis=4, name=name)
+    return along(c, wide, 4, 0, t, name)
+
+
+CONVERTERS: dict[str, Converter] = {"GroupQueryAttention": _group_query}

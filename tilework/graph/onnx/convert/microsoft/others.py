@@ -1,0 +1,31 @@
+"""Operators that the standard took over, or has under another name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilework.graph.onnx.context import Context, Converter
+from tilework.graph.onnx.convert import indexing, normal, slices
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def _expand_dims(c: Context, node: onnx.NodeProto) -> str:
+    shape = list(c.shape(node.input[0]))
+    axis = int(c.array(node.input[1], "the axis").item())
+    shape.insert(slices.normal(axis, len(shape) + 1), 1)
+    return c.op("reshape", c.value(node.input[0]), name=node.output[0], shape=tuple(shape))
+
+
+IN_THE_STANDARD_DOMAIN: dict[str, Converter] = {
+    "SimplifiedLayerNormalization": normal.CONVERTERS["RMSNormalization"],
+}
+"""What ONNX Runtime adds there."""
+
+CONVERTERS: dict[str, Converter] = {
+    "ExpandDims": _expand_dims,
+    "GatherND": indexing.CONVERTERS["GatherND"],
+    "Pad": slices.CONVERTERS["Pad"],
+    "Trilu": indexing.CONVERTERS["Trilu"],
+}

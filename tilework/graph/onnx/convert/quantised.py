@@ -1,0 +1,199 @@
+"""Quantised numbers: integers, their scale and their zero point.
+
+Plain expressions of what the standard says: integers are exact, and no instruction for 8 bits is
+used.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.dtypes import integer_range, numpy_dtype
+from tilework.graph.onnx.context import (
+    Context,
+    Converter,
+    Unsupported,
+    attributes,
+    optional,
+)
+from tilework.graph.onnx.convert.elementwise import element_type
+from tilework.graph.onnx.convert.matrices import product, reshaped
+from tilework.graph.onnx.convert.sampling import computed
+from tilework.graph.onnx.convert.slices import normal
+from tilework.graph.onnx.convert.windows import convolution
+from tilework.graph.onnx.values import Value, room, value
+
+if TYPE_CHECKING:
+    import onnx
+
+_QUANTISED = ("int8", "uint8", "int16", "uint16")
+
+
+def _matmul_integer(c: Context, node: onnx.NodeProto) -> str:
+    a, b = (_shifted(c, node.input[i], optional(node, i + 2), column=i == 0) for i in range(2))
+    return product(c, a, b, node.output[0])
+
+
+def _quantized_matmul(c: Context, node: onnx.NodeProto) -> str:
+    """``(a - za) (b - zb) sa sb / sy + zy``, rounded to the nearest and limited to the type."""
+    a, b = (_shifted(c, node.input[i], node.input[i + 2], column=i == 0) for i in (0, 3))
+    y = Value(c, product(c, a, b, f"{node.output[0]}_sum"))
+    rows, columns, of_y = (value(c, node.input[i]).cast("float32") for i in (1, 4, 6))
+    scale = (Value(c, _per_row(c, rows.name)) * columns).op("quotient", of_y)
+    return _requantised(y, scale, value(c, node.input[7]))
+
+
+def _requantised(y: Value, scale: Value, zero: Value) -> str:
+    """Sums of products as numbers of the type of ``zero``, with a scale and a zero point."""
+    rounded = (y.cast("float32") * scale).op("round") + zero.cast("float32")
+    return rounded.limited(*integer_range(zero.dtype)).cast(zero.dtype).name
+
+
+def _shifted(c: Context, name: str, zero: str, column: bool) -> str:
+    """An integer operand as int32 with its zero point subtracted."""
+    x = c.op("cast", c.value(name), to="int32")
+    if not zero:
+        return x
+    point = c.op("cast", c.value(zero), to="int32")
+    return c.op("subtract", x, _per_row(c, point) if column else point)
+
+
+def _per_row(c: Context, value: str) -> str:
+    """One number for each row of a matrix as a column; a single number as it is."""
+    shape = c.b.shape(value)
+    return reshaped(c, value, (*shape, 1)) if len(shape) == 1 and shape[0] > 1 else value
+
+
+def _spread(
+    of: tuple[int, ...], shape: tuple[int, ...], a: dict[str, Any]
+) -> tuple[tuple[int, ...], int, int]:
+    """How a scale of shape ``of`` is spread over ``shape``.
+
+    Returns:
+        Its new shape, the dimension along which it is repeated, and how often.
+
+    Raises:
+        Unsupported: it does not fit.
+    """
+    if math.prod(of) == 1:
+        return (1,) * len(shape), 0, 1
+    axis = normal(a.get("axis", 1) if len(shape) > 1 else 0, len(shape))
+    block = int(a.get("block_size", 0))
+    others = [d for d in range(len(shape)) if d != axis]
+    if not block and of == shape[axis : axis + 1]:
+        return tuple(n if d == axis else 1 for d, n in enumerate(shape)), 0, 1
+    times = min(block, shape[axis])
+    in_blocks = block > 0 and len(of) == len(shape) and of[axis] == -(-shape[axis] // block)
+    if in_blocks and all(of[d] == shape[d] for d in others):
+        return of, axis, times
+    raise Unsupported(f"a scale of shape {list(of)} does not fit {list(shape)} along axis {axis}")
+
+
+def _over(given: Value, shape: tuple[int, ...], a: dict[str, Any]) -> Value:
+    """A scale or zero point that broadcasts to ``shape``."""
+    own, axis, times = _spread(given.shape, shape, a)
+    if times == 1:
+        return given.reshape(*own) if shape else given.reshape()
+    factors = [times if d == axis else 1 for d in range(len(shape))]
+    return given.op("repeat", factors=tuple(factors)).part(axis, 0, shape[axis])
+
+
+def _quantize(c: Context, node: onnx.NodeProto) -> str:
+    """``x / scale``, rounded to the nearest (ties to even), plus the zero point, and limited."""
+    a = attributes(node)
+    x, scale = (computed(value(c, i)) for i in node.input[:2])
+    to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else "uint8"
+    zero = optional(node, 2)
+    if zero:
+        to = c.constants[zero].dtype.name if zero in c.constants else value(c, zero).dtype
+    if to not in _QUANTISED:
+        raise Unsupported(f"numbers quantised to {to} are not supported")
+    kind = scale.dtype if scale.dtype.startswith("float") else "float32"
+    y = x.cast(kind).op("quotient", _over(scale, x.shape, a).cast(kind)).op("round")
+    if zero:
+        y = y + _over(value(c, zero), x.shape, a).cast(kind)
+    return y.limited(*integer_range(to)).cast(to).name
+
+
+def _dequantize(c: Context, node: onnx.NodeProto) -> str | NDArray[Any]:
+    """``(x - zero point) * scale``; of constants known at import, of any type."""
+    a = attributes(node)
+    names = [n for n in node.input if n]
+    if all(n in c.constants for n in names):
+        return _dequantized(c, a, *(c.constants[n] for n in names))
+    x, scale = value(c, node.input[0]), value(c, node.input[1])
+    to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
+    if x.dtype not in (*_QUANTISED, "int32"):
+        raise Unsupported(f"quantised numbers of {x.dtype} are not supported")
+    wide = x.cast("int32")
+    if optional(node, 2):
+        wide = wide - _over(value(c, node.input[2]), x.shape, a).cast("int32")
+    factor = computed(scale)
+    return (wide.cast(factor.dtype) * _over(factor, x.shape, a)).cast(to).name
+
+
+def _dequantized(
+    c: Context,
+    a: dict[str, Any],
+    x: NDArray[Any],
+    scale: NDArray[Any],
+    zero: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype.name
+    own, axis, times = _spread(scale.shape, x.shape, a)
+    room(c, x.size)
+
+    def over(array: NDArray[Any]) -> NDArray[np.float32]:
+        wide = np.repeat(array.astype(np.float32).reshape(own), times, axis) if x.shape else array
+        part = wide.take(range(x.shape[axis]), axis) if times > 1 else wide
+        return part.astype(np.float32).reshape(part.shape if x.shape else ())
+
+    y = x.astype(np.float32)  # exact: of all but int32, which has no zero point
+    if zero is not None:
+        y = y - over(zero)
+    return (y * over(scale)).astype(numpy_dtype(to))
+
+
+def _conv_integer(c: Context, node: onnx.NodeProto) -> str:
+    x = _shifted(c, node.input[0], optional(node, 2), column=False)
+    w = _shifted_channels(c, node.input[1], optional(node, 3))
+    return convolution(c, attributes(node), x, w.name, "", node.output[0])
+
+
+def _shifted_channels(c: Context, name: str, zero: str) -> Value:
+    """Weights as int32, their zero points (one, or one a channel) subtracted."""
+    w = value(c, name).cast("int32")
+    return w - _of_channels(value(c, zero), len(w.shape), 0).cast("int32") if zero else w
+
+
+def _of_channels(x: Value, rank: int, dim: int) -> Value:
+    """One number, or a vector along a dimension of ``rank``."""
+    return x.reshape(*(-1 if d == dim else 1 for d in range(rank)))
+
+
+def _quantized_conv(c: Context, node: onnx.NodeProto) -> str:
+    """``(x - zx) * (w - zw) sx sw / sy + zy``, rounded to the nearest, limited to the type."""
+    x = _shifted(c, node.input[0], node.input[2], column=False)
+    w = _shifted_channels(c, node.input[3], node.input[5])
+    y = Value(c, convolution(c, attributes(node), x, w.name, "", f"{node.output[0]}_sum"))
+    rank = len(y.shape)
+    if optional(node, 8):
+        y = y + _of_channels(value(c, node.input[8]), rank, 1)
+    scales = [value(c, node.input[i]).cast("float32") for i in (1, 4, 6)]
+    of_x, of_w, of_y = (_of_channels(s, rank, 1) for s in scales)
+    scale = (of_x * of_w).op("quotient", of_y)
+    return _requantised(y, scale, _of_channels(value(c, node.input[7]), rank, 1))
+
+
+CONVERTERS: dict[str, Converter] = {
+    "ConvInteger": _conv_integer,
+    "DequantizeLinear": _dequantize,
+    "MatMulInteger": _matmul_integer,
+    "QLinearConv": _quantized_conv,
+    "QLinearMatMul": _quantized_matmul,
+    "QuantizeLinear": _quantize,
+}

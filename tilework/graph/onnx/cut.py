@@ -1,0 +1,405 @@
+"""Cut a model of which only parts can be compiled: the rest is left to ONNX Runtime.
+
+The cut is made in the file's own graph, for inputs of known shapes. A node is left that has no
+conversion, or that reads what has no extents before a run; then nodes of ours are given away
+that are not worth a part of their own (`levels`). Values that are known at import are constants of
+every part that reads them, whoever computed them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilework.errors import NetworkError
+from tilework.graph.ir import Builder, Network
+from tilework.graph.onnx.context import ValuesNeeded
+from tilework.graph.onnx.importer import convert, define_inputs, opened, opset_of, telling
+from tilework.graph.onnx.infer import output_types
+from tilework.graph.onnx.leave import Leaving
+from tilework.graph.onnx.levels import together, worthwhile
+from tilework.graph.onnx.messages import first_line, one_line
+from tilework.graph.onnx.operations import PRODUCTS, operations
+from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.reads import read_by, reads
+from tilework.graph.onnx.scopes import initial_constants
+from tilework.graph.onnx.submodels import submodel
+from tilework.graph.onnx.types import bound_type, is_ours, part_value, static_type
+from tilework.graph.onnx.walk import Walk, operator_name
+from tilework.graph.parts import OurPart, Parts, TheirPart
+from tilework.runtime.left import Left
+from tilework.runtime.other import OtherModel, shortened
+
+if TYPE_CHECKING:
+    import onnx
+
+_MANY = 2**16
+"""Elements whose computing is worth a part, whatever is computed."""
+
+_HEAVY = PRODUCTS | {
+    "BatchNormalization", "GlobalAveragePool", "GroupNormalization", "InstanceNormalization",
+    "LayerNormalization", "LogSoftmax", "MaxPool", "AveragePool", "RMSNormalization", "Softmax",
+}  # fmt: skip
+"""Operators that are worth a part of ours."""
+
+_MOVES = {
+    "Cast", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
+    "Pad", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+}  # fmt: skip
+"""Operators that compute nothing: not worth one, however much they move."""
+
+
+def cut(
+    source: str | PathLike[str] | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+    ask: bool = False,
+) -> Network | Parts:
+    """Read a model: as a network if all of it can be compiled, else in parts.
+
+    Args:
+        source, shapes, values: as for `tilework.graph.onnx.importer.from_onnx`.
+        ask: raise `ValuesNeeded` where the values of some inputs decide shapes and nothing else is
+            amiss; else what needs them is left.
+
+    Raises:
+        ValuesNeeded: see ``ask``.
+        NetworkError: the file is missing or corrupt, or an input's shape is not known.
+    """
+    model, places, label = opened(source)
+    with telling(label):
+        try:
+            return convert(model, places, shapes or {}, values or {})
+        except NetworkError as e:
+            if ask and isinstance(e, ValuesNeeded):
+                raise
+            return _Cutting(_inlined(model), places, shapes or {}, values or {}, e).result()
+
+
+def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its functions in the place of their calls, so that these can be cut, too."""
+    from onnx import inliner
+
+    if not model.functions:
+        return model
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception:  # over 2 GiB, or functions that only look like some: calls are left whole
+        return model
+
+
+@dataclass
+class _Nodes:
+    """The nodes that run.
+
+    Attributes:
+        nodes: in order, without those whose results are known or needed by nobody.
+        producers: of each, the numbers of those that compute what it reads.
+        ours: which of them can be converted.
+        refused: kinds of those that cannot, whatever they read.
+    """
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    producers: list[list[int]] = field(default_factory=list)
+    ours: list[bool] = field(default_factory=list)
+    refused: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Who runs which nodes, and when.
+
+    Attributes:
+        nodes: all that run.
+        ours: of each, whether it is ours.
+        groups: the parts, as numbers of nodes.
+    """
+
+    nodes: Sequence[onnx.NodeProto]
+    ours: Sequence[bool]
+    groups: Sequence[Sequence[int]]
+
+    def of(self, number: int) -> list[onnx.NodeProto]:
+        """The nodes of a part."""
+        return [self.nodes[n] for n in self.groups[number]]
+
+    @property
+    def last_of_theirs(self) -> int:
+        """The last part that the other engine runs."""
+        return max(i for i, g in enumerate(self.groups) if not self.ours[g[0]])
+
+
+class _Cutting:
+    """One model while it is cut.
+
+    Args:
+        refused: why it is no network of ours.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        places: Places | None,
+        shapes: Mapping[str, Sequence[int]],
+        values: Mapping[str, np.ndarray],
+        refused: NetworkError,
+    ) -> None:
+        self.model, self.places, self.refused = model, places, refused
+        self.left_any = False
+        self.refusing: set[int] = set()  # nodes that are left whatever they read
+        forced: set[str] = set()
+        while True:
+            self._begin(shapes, values)
+            self.all, lists = self._visited(forced)
+            if not lists:
+                break
+            forced |= lists  # what is no tensor is handed over by the engine that has made it
+
+    def _begin(
+        self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, np.ndarray]
+    ) -> None:
+        """Define constants and inputs."""
+        model, graph = self.model, self.model.graph
+        self.name = graph.name or "model"
+        self.outputs = tuple(o.name for o in graph.output)
+        used = {i for n in graph.node for i in reads(n)} | set(self.outputs)
+        self.walk = Leaving(
+            Builder(self.name), opset_of(model), self.places, model.functions, used, self._infer
+        )
+        for name, array in initial_constants(graph, self.walk):
+            self.walk.define(name, array)
+        self.inputs = self._define_inputs(shapes, values)
+        self.given = dict(self.walk.constants)
+
+    def _infer(self, walk: Leaving, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        types = {n: walk.type_of(n) for n in reads(node)}
+        return output_types(node, types, walk.constants, self.model)
+
+    def _define_inputs(
+        self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, np.ndarray]
+    ) -> tuple[str, ...]:
+        """Declare the inputs; the names of those that a run takes."""
+        inputs = [i for i in self.model.graph.input if i.name not in self.walk.constants]
+        others = [i for i in inputs if i.name not in values and not is_ours(i.type)]
+        names = {i.name for i in others}
+        rest = {n: s for n, s in shapes.items() if n not in names}
+        define_inputs(self.walk, [i for i in inputs if i.name not in names], rest, values)
+        for i in others:
+            self.walk.types[i.name] = bound_type(i.type, shapes.get(i.name))
+        return tuple(i.name for i in inputs if i.name not in values)
+
+    def _visited(self, forced: set[str]) -> tuple[_Nodes, set[str]]:
+        """Visit all nodes, and note who runs those that must run.
+
+        Args:
+            forced: values that must be left.
+
+        Returns:
+            The nodes; and sequences of ours that the other engine reads, or a run returns.
+        """
+        lists: set[str] = set()
+        walk = self.walk
+        kinds: dict[int, bool] = {}
+        nodes = list(self.model.graph.node)
+        for number, node in enumerate(nodes):
+            shaped = all(walk.defined(i) or i not in walk.types for i in reads(node))
+            kinds[number] = forced.isdisjoint(node.output) and walk.convert(node)
+            if not kinds[number]:
+                self.left_any = True
+                lists.update(i for i in reads(node) if i in walk.lists)
+                walk.leave(node)
+                if shaped and forced.isdisjoint(node.output):
+                    self.refusing.add(number)
+        if not self.outputs:
+            raise NetworkError("the file is corrupt: the network has no outputs")
+        for name in self.outputs:
+            if name in walk.lists:
+                lists.add(name)
+            elif not walk.defined(name) and name not in walk.types:
+                raise NetworkError(f"the file is corrupt: its output '{name}' is never computed")
+        maker = {o: n for n, node in enumerate(nodes) for o in node.output if o}
+        live: set[int] = set()
+        stack = list(self.outputs)
+        while stack:
+            at = maker.get(name := stack.pop())
+            if at is not None and at not in live and name not in walk.constants:
+                live.add(at)
+                stack += reads(nodes[at])
+        found = _Nodes()
+        place: dict[int, int] = {}
+        for number in sorted(live):
+            before = {
+                maker[i] for i in reads(nodes[number]) if i not in walk.constants and i in maker
+            }
+            place[number] = len(found.nodes)
+            found.nodes.append(nodes[number])
+            found.producers.append(sorted(place[b] for b in before))
+            found.ours.append(kinds[number])
+            if number in self.refusing:
+                found.refused[operator_name(nodes[number])] = None
+        return found, lists
+
+    # ------------------------------------------------------------ who runs what
+
+    def result(self) -> Network | Parts:
+        """The model in parts; a network if all that anybody needs of it can be one.
+
+        Raises:
+            NetworkError: nothing is left, so that something else was refused.
+        """
+        if not self.left_any:
+            raise self.refused
+        if all(self.all.ours):
+            return self._network(self.name, self.all.nodes, self.inputs, self.outputs)
+        return self.parts(True)
+
+    def parts(self, generous: bool) -> Parts:
+        """The model in parts.
+
+        Args:
+            generous: give away nodes that are not worth a part of ours.
+        """
+        producers = self.all.producers
+        ours = list(self.all.ours)
+        if generous:
+            ours = worthwhile(ours, producers, self._worth)
+        notes: list[str] = []
+        while True:
+            plan = _Plan(self.all.nodes, ours, together(ours, producers))
+            networks, failed = self._networks(plan, notes)
+            if not failed:
+                break
+            for n in failed:
+                ours[n] = False
+        made = [
+            OurPart(net, tuple(net.inputs), self._writes(plan, n), partial(self._model, plan, n))
+            if (net := networks.get(n)) is not None
+            else TheirPart(self._model(plan, n))
+            for n in range(len(plan.groups))
+        ]
+        crossing = dict.fromkeys((*self.inputs, *(o for p in made for o in p.outputs)))
+        given = [n for n, mine in enumerate(self.all.ours) if mine and not ours[n]]
+        return Parts(
+            name=self.name,
+            inputs={n: part_value(n, self.walk.type_of(n)) for n in self.inputs},
+            outputs=self.outputs,
+            values={n: part_value(n, self.walk.type_of(n)) for n in crossing},
+            parts=tuple(made),
+            left=self._left(ours),
+            refused=one_line(self.refused),
+            whole=self._whole,
+            notes=tuple(notes),
+            again=partial(self.parts, False) if generous and given else None,
+        )
+
+    def _worth(self, group: Sequence[int]) -> bool:
+        """Whether it pays that some nodes are ours, which run together."""
+        nodes = [self.all.nodes[n] for n in group]
+        if any(n.op_type in _HEAVY for n in nodes):
+            return True
+        computing = [n for n in nodes if n.op_type not in _MOVES]
+        shapes = (self.walk.shape_of(o) for n in computing for o in n.output if o)
+        return sum(math.prod(s) for s in shapes if s is not None) >= _MANY
+
+    def _left(self, ours: Sequence[bool]) -> Left:
+        counted = [operations(n, self.walk.shape_of) for n in self.all.nodes]
+        theirs = [c for c, mine in zip(counted, ours, strict=True) if not mine]
+        total = sum(c for c in counted if c is not None)
+        share = sum(c for c in theirs if c is not None) / total if total else None
+        operators = tuple(self.all.refused)
+        return Left(operators, len(theirs), len(ours), share, theirs.count(None))
+
+    # ------------------------------------------------------------ parts
+
+    def _networks(self, plan: _Plan, notes: list[str]) -> tuple[dict[int, Network], list[int]]:
+        """Our parts as networks, by number; and the nodes of those that are none after all."""
+        found: dict[int, Network] = {}
+        failed: list[int] = []
+        for number, group in enumerate(plan.groups):
+            if not plan.ours[group[0]]:
+                continue
+            nodes, writes = plan.of(number), self._writes(plan, number)
+            inputs = self._reads(plan, number)
+            try:
+                found[number] = self._network(f"{self.name}.{number}", nodes, inputs, writes)
+            except NetworkError as e:
+                kinds = dict.fromkeys(n.op_type for n in nodes)
+                notes.append(f"a part of {shortened(list(kinds))} is left, too: {one_line(e)}")
+                failed += group
+        return found, failed
+
+    def _network(
+        self,
+        name: str,
+        nodes: Sequence[onnx.NodeProto],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> Network:
+        """Some nodes as a network.
+
+        Raises:
+            NetworkError: they have no conversion after all.
+        """
+        part = Walk(Builder(name), self.walk.opset, self.places, self.model.functions)
+        for n in inputs:
+            kind = static_type(self.walk.type_of(n))
+            if kind is not None and self.walk.defined(n):
+                part.input(n, *kind)
+        for n in dict.fromkeys((*read_by(nodes), *outputs)):
+            if n in self.walk.constants:
+                part.define(n, self.walk.constants[n])
+        try:
+            part.graph(nodes)
+            return part.b.finish([part.output(o) for o in outputs])
+        except NetworkError:
+            raise
+        except Exception as e:  # a gap of ours must not end what the other engine runs
+            raise NetworkError(f"{type(e).__name__}: {first_line(e)}") from e
+
+    def _reads(self, plan: _Plan, number: int) -> list[str]:
+        """What a part reads, constants left out."""
+        return [i for i in read_by(plan.of(number)) if i not in self.walk.constants]
+
+    def _writes(self, plan: _Plan, number: int) -> tuple[str, ...]:
+        """What of a part others read, or a run returns."""
+        wanted = set(self.outputs)
+        for other in range(len(plan.groups)):
+            if other != number:
+                wanted.update(self._reads(plan, other))
+        made = (o for n in plan.of(number) for o in n.output if o)
+        return tuple(o for o in made if o in wanted and o not in self.walk.constants)
+
+    def _model(self, plan: _Plan, number: int) -> OtherModel:
+        """A part for the other engine; its last one also returns outputs that are constants."""
+        outputs = self._writes(plan, number)
+        if number == plan.last_of_theirs:
+            constant = (o for o in dict.fromkeys(self.outputs) if o in self.walk.constants)
+            outputs = (*outputs, *constant)
+        return submodel(
+            plan.of(number),
+            {n: self.walk.type_of(n) for n in self._reads(plan, number)},
+            {n: self.walk.type_of(n) for n in outputs},
+            self.walk.constants,
+            self.model,
+            self.places,
+            f"{number}.weights",
+        )
+
+    def _whole(self, more: tuple[str, ...]) -> OtherModel:
+        names = dict.fromkeys((*self.outputs, *more))
+        inputs = {n: self.walk.type_of(n) for n in self.inputs}
+        return submodel(
+            list(self.model.graph.node),
+            inputs,
+            {n: self.walk.type_of(n) for n in names},
+            self.given,
+            self.model,
+            self.places,
+            "whole.weights",
+        )

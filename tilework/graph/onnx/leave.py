@@ -1,0 +1,125 @@
+"""Visiting the nodes of a graph and leaving those that have no conversion to another engine.
+
+What a left node computes is an input of the network, like any other, if its type and extents are
+known before a run. Else what reads it is left as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilework.errors import NetworkError
+from tilework.graph.ir import Builder
+from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.problems import Problems
+from tilework.graph.onnx.reads import reads
+from tilework.graph.onnx.scopes import Computed
+from tilework.graph.onnx.types import array_type, static_type, type_proto
+from tilework.graph.onnx.walk import Walk
+from tilework.graph.operators.base import ANY
+
+if TYPE_CHECKING:
+    import onnx
+
+    Infer = Callable[["Leaving", onnx.NodeProto], dict[str, onnx.TypeProto]]
+
+
+class Leaving(Walk):
+    """A walk that leaves what it cannot convert.
+
+    Args:
+        used: names that somebody reads.
+        infer: the types of a left node's outputs, as far as they are known.
+
+    Attributes:
+        types: of what left nodes compute, and of inputs that no network can have; by name.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        opset: int,
+        places: Places | None,
+        functions: Iterable[onnx.FunctionProto],
+        used: Collection[str],
+        infer: Infer,
+    ) -> None:
+        super().__init__(b, opset, places, functions)
+        self.types: dict[str, onnx.TypeProto] = {}
+        self._used, self._infer = used, infer
+
+    def convert(self, node: onnx.NodeProto) -> bool:
+        """Convert a node; whether that was possible. If not, all is as before.
+
+        Raises:
+            NetworkError: the graph is corrupt.
+        """
+        missing = [i for i in reads(node) if not self.defined(i)]
+        undefined = [i for i in missing if i not in self.types]
+        if undefined:
+            raise NetworkError(
+                f"the file is corrupt: node '{node.name or node.op_type}' reads '{undefined[0]}', "
+                "which nothing before it defines"
+            )
+        if missing:
+            return False
+        defined, expanded = len(self._defined), self._expanded
+        self.node(node)
+        good = not self._problems.found
+        good &= not any(o in self.unoffered and o in self._used for o in node.output)
+        good &= all(self._fits(o) for o in node.output)
+        if not good:
+            for name in self._defined[defined:]:
+                self.values.pop(name, None)
+                self.constants.pop(name, None)
+                self.lists.pop(name, None)
+                self._sources.pop(name, None)
+            for name in node.output:
+                self.unoffered.pop(name, None)
+            del self._defined[defined:]
+            self._expanded = expanded
+            self._problems = Problems()
+            self.unknown.clear()
+        elif any(o in self.lists for o in node.output):  # the other engine may have to know
+            self.types.update(self._infer(self, node))
+        return good
+
+    def leave(self, node: onnx.NodeProto) -> None:
+        """Take a node's outputs for inputs of the network where they can be."""
+        found = self._infer(self, node)
+        for name in (o for o in node.output if o):
+            self.given(name, found[name])
+
+    def given(self, name: str, kind: onnx.TypeProto) -> None:
+        """Declare a value that is computed elsewhere."""
+        self.types[name] = kind
+        static = static_type(kind)
+        if static is not None and static.dtype in ANY:
+            own = f" {name}"  # no node of ours is called so
+            self.define(name, Computed(self.b.input(own, *static), (name,)))
+
+    def type_of(self, name: str) -> onnx.TypeProto:
+        """What is known of a value's type; an empty one if nothing is."""
+        import onnx
+
+        if name in self.types:
+            return self.types[name]
+        if name in self.values:
+            return type_proto(self.b.types[self.values[name]])
+        if name in self.constants:
+            return array_type(self.constants[name])
+        return onnx.TypeProto()
+
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The extents of a value; None if they are not known."""
+        if name in self.values or name in self.constants:
+            return self.shape(name)
+        static = static_type(self.types[name]) if name in self.types else None
+        return None if static is None else static.shape
+
+    def _fits(self, name: str) -> bool:
+        """Whether a result, if it is a constant, is one that the other engine knows as well."""
+        return name not in self.constants or self.constants[name].dtype != np.dtype(object)

@@ -1,0 +1,77 @@
+"""Which nodes of a graph run together, where two engines share it.
+
+Every node is *ours* or *theirs*. Ours have even levels and theirs odd ones: a node's level is the
+least of its parity that is not below the levels of what it reads. All nodes of one level are one
+part, and parts run in the order of their levels. A path from a part leads to higher levels only,
+so that no part waits for what itself computes, however the graph looks.
+
+          ours  theirs  ours  theirs            0   1   2   1       part 0: a
+          a --> b ----> c                       a > b > c           part 1: b, d
+          a ------------------> d               a ---------> d      part 2: c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+
+def levels(ours: Sequence[bool], producers: Sequence[Sequence[int]]) -> list[int]:
+    """The level of every node.
+
+    Args:
+        ours: of each node, in an order in which it stands behind what it reads.
+        producers: of each node, the numbers of those that compute what it reads.
+    """
+    found: list[int] = []
+    for mine, before in zip(ours, producers, strict=True):
+        least = max((found[p] for p in before), default=0)
+        found.append(least + (least % 2 == mine))
+    return found
+
+
+def together(ours: Sequence[bool], producers: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The parts in the order in which they run, each with its nodes in order; see the module."""
+    parts: dict[int, list[int]] = {}
+    for node, level in enumerate(levels(ours, producers)):
+        parts.setdefault(level, []).append(node)
+    return [parts[level] for level in sorted(parts)]
+
+
+def worthwhile(
+    ours: Sequence[bool],
+    producers: Sequence[Sequence[int]],
+    worth: Callable[[Sequence[int]], bool],
+) -> list[bool]:
+    """Which nodes stay ours when groups that are not worth a part of their own are given away.
+
+    Args:
+        worth: whether it pays that some nodes are ours, which hang together and run together.
+    """
+    mine = list(ours)
+    while True:
+        given = [n for group in _groups(mine, producers) if not worth(group) for n in group]
+        if not given:
+            return mine
+        for node in given:
+            mine[node] = False
+
+
+def _groups(ours: Sequence[bool], producers: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Our nodes, those together that are of one level and connected within it."""
+    level = levels(ours, producers)
+    leader = list(range(len(ours)))
+
+    def first(node: int) -> int:
+        while leader[node] != node:
+            leader[node] = node = leader[leader[node]]
+        return node
+
+    for node, before in enumerate(producers):
+        for p in before:
+            if ours[node] and ours[p] and level[node] == level[p]:
+                leader[first(node)] = first(p)
+    found: dict[int, list[int]] = {}
+    for node, mine in enumerate(ours):
+        if mine:
+            found.setdefault(first(node), []).append(node)
+    return list(found.values())

@@ -1,0 +1,116 @@
+"""How many operations a node of an ONNX graph takes: an estimate, from shapes alone.
+
+A multiply-add counts twice, as everywhere. It tells how a model's work is shared out between two
+engines, and is the same for both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilework.graph.onnx.context import attributes
+
+if TYPE_CHECKING:
+    import onnx
+
+Shape = tuple[int, ...]
+ShapeOf = Callable[[str], "Shape | None"]
+"""The extents of a value, if they are known before a run."""
+
+_Rule = Callable[["Sequence[Shape | None]", "Sequence[Shape]", "dict[str, Any]"], int]
+
+
+def _conv(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * math.prod(xs[1][1:])
+
+
+def _quantized_conv(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * math.prod(xs[3][1:])
+
+
+def _conv_transpose(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(xs[0]) * math.prod(xs[1][1:])
+
+
+def _matmul(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * int(xs[0][-1])
+
+
+def _fused_matmul(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * int(xs[0][-2 if a.get("transA") else -1])
+
+
+def _gemm(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * int(xs[0][0 if a.get("transA") else 1])
+
+
+def _recurrent(gates: int) -> _Rule:
+    def rule(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+        first, second, size = xs[0]  # time and batch, in either order
+        directions, _, hidden = xs[2]
+        return 2 * first * second * directions * gates * int(hidden) * int(size + hidden)
+
+    return rule
+
+
+def _einsum(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    terms = a["equation"].replace(" ", "").split("->")[0].split(",")
+    extents = {c: n for t, x in zip(terms, xs, strict=True) for c, n in zip(t, x, strict=True)}
+    return 2 * math.prod(extents.values())
+
+
+def _attention(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    keys = xs[1][-2] + (xs[4][-2] if len(xs) > 4 and xs[4] else 0)  # those of the past as well
+    return 4 * math.prod(xs[0]) * int(keys)
+
+
+def _nothing(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 0
+
+
+_RULES: dict[str, _Rule] = {
+    "Conv": _conv,
+    "FusedConv": _conv,
+    "ConvInteger": _conv,
+    "QLinearConv": _quantized_conv,
+    "DeformConv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "MatMul": _matmul,
+    "MatMulInteger": _matmul,
+    "QLinearMatMul": _matmul,
+    "FusedMatMul": _fused_matmul,
+    "Gemm": _gemm,
+    "RNN": _recurrent(1),
+    "GRU": _recurrent(3),
+    "LSTM": _recurrent(4),
+    "Einsum": _einsum,
+    "Attention": _attention,
+    **dict.fromkeys(("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape"), _nothing),
+}
+
+PRODUCTS = frozenset(k for k, rule in _RULES.items() if rule is not _nothing)
+"""Operators that are sums of products."""
+
+_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
+
+
+def operations(node: onnx.NodeProto, shape_of: ShapeOf) -> int | None:
+    """The operations of a node: by a formula for products, else one for each element it computes.
+
+    Returns:
+        None where some shape is known only while it runs, and for nodes with graphs of their own.
+    """
+    if node.op_type in _GRAPHS:
+        return None
+    xs = [shape_of(i) if i else None for i in node.input]
+    ys = [shape_of(o) for o in node.output if o]
+    known = [y for y in ys if y is not None]
+    rule = _RULES.get(node.op_type)
+    if rule is not None and len(known) == len(ys):
+        try:
+            return rule(xs, known, attributes(node))
+        except (TypeError, ValueError, IndexError, KeyError):  # a shape that is missing, or odd
+            return None
+    return sum(map(math.prod, known)) if rule is None and len(known) == len(ys) else None

@@ -1,0 +1,105 @@
+"""Symbolic extents: what they are bound to, and what to say of those that are not."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+# what a symbol's name says that its extent may be, in the order of asking
+_USUAL = (
+    (("batch",), 1),
+    (("channel",), 3),
+    (("height", "width", "image"), 224),
+)
+_LENGTH = 16
+"""What other extents are in an example: a length."""
+
+_LISTED = 8  # inputs
+
+
+def evaluated(text: str, symbols: Mapping[str, int]) -> int | None:
+    """A symbol that is arithmetic of others, such as ``past + 1``; None if one is not known."""
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body, symbols)
+    except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError):
+        return None
+
+
+def _value(node: ast.expr, symbols: Mapping[str, int]) -> int:
+    if isinstance(node, ast.Name):
+        return symbols[node.id]
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+        left, right = _value(node.left, symbols), _value(node.right, symbols)
+        return _OPERATIONS[type(node.op)](left, right)
+    raise ValueError("it is no arithmetic of whole numbers")
+
+
+Declared = Sequence[int | str | None]
+"""A shape as the file has it: extents, symbols, and None where there is no name."""
+
+
+def unbound(
+    missing: Mapping[str, Declared], symbols: Mapping[str, int], inputs: Collection[str]
+) -> str:
+    """What is to be said of inputs whose extents are not known, with a line that can be pasted.
+
+    Args:
+        missing: shapes of these inputs.
+        symbols: those that the caller has given.
+        inputs: names of all inputs, which ``--shape`` takes for shapes and not for symbols.
+    """
+    known = dict(symbols)
+    given: dict[str, tuple[int, ...]] = {}
+    shapes = {n: s for n, s in missing.items() if None in s or any(m in inputs for m in s)}
+    free = [(n, d, s) for s in missing.values() for d, n in enumerate(s) if isinstance(n, str)]
+    for n, d, s in sorted(free, key=lambda one: not one[0].isidentifier()):
+        if n not in known:
+            follows = evaluated(n, known)
+            known[n] = _example(n, d, s, known) if follows is None else follows
+            if follows is None and n not in inputs:
+                given[n] = (known[n],)
+    for name, shape in shapes.items():
+        given[name] = tuple(_example(n, d, shape, known) for d, n in enumerate(shape))
+    told = "; ".join(f"'{name}' {_told(shape)}" for name, shape in list(missing.items())[:_LISTED])
+    told += f" and {len(missing) - _LISTED} more" * (len(missing) > _LISTED)
+    command = " ".join(f"--shape {shlex.quote(_option(n, s))}" for n, s in given.items())
+    return (
+        f"there are symbolic extents in its input{'s' * (len(missing) > 1)} {told}; give each an "
+        f"extent, for example {command}, in Python shapes={given}"
+    )
+
+
+def _example(symbol: int | str | None, dim: int, shape: Declared, known: Mapping[str, int]) -> int:
+    """An extent that may do."""
+    if isinstance(symbol, int):
+        return symbol
+    if symbol is not None:
+        if symbol in known:
+            return known[symbol]
+        for words, extent in _USUAL:
+            if any(word in symbol.lower() for word in words):
+                return extent
+    if dim == 0:
+        return 1
+    if len(shape) == 4 and (symbol is None or symbol.lower() in ("h", "w")):
+        return 3 if dim == 1 else 224
+    return _LENGTH
+
+
+def _told(shape: Declared) -> str:
+    return f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
+
+
+def _option(name: str, shape: Sequence[int]) -> str:
+    return f"{name}={','.join(map(str, shape))}"

@@ -1,0 +1,325 @@
+"""A network in parts: modules of ours, and what another engine runs between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.dtypes import is_float, numpy_dtype
+from tilework.errors import ModuleError
+from tilework.latency import latency
+from tilework.runtime.arrays import aligned_copy, check_array, ready_copy
+from tilework.runtime.bound import BoundCall
+from tilework.runtime.folder import write_folder
+from tilework.runtime.image import TaskReport, tuned_text
+from tilework.runtime.module import Module
+from tilework.runtime.names import in_order
+from tilework.runtime.other import room, version
+from tilework.runtime.parts_bound import BoundParts
+from tilework.runtime.parts_image import Part, PartsImage, PartValue, rooms
+from tilework.runtime.samples import take_samples
+from tilework.runtime.signature import Key
+from tilework.runtime.timing import BenchmarkResult, KernelTime
+
+Array = NDArray[Any]
+
+
+class PartedModule:
+    """A compiled network of which ONNX Runtime runs some parts: it is used like a `Module`.
+
+    Attributes:
+        image: its parts and their values.
+        name: of the network.
+        target: text of the target that our parts were compiled for.
+        num_threads: threads of a run, for both engines; see `set_threads`.
+    """
+
+    def __init__(self, image: PartsImage, num_threads: int) -> None:
+        self.image = image
+        self.name, self.target = image.name, image.target
+        self.num_threads = num_threads
+        self._dying = _last_uses(image)
+        self.set_threads(num_threads)
+
+    @property
+    def inputs(self) -> dict[str, PartValue]:
+        """Inputs by name, in order."""
+        return {n: self.image.values[n] for n in self.image.inputs}
+
+    @property
+    def outputs(self) -> tuple[PartValue, ...]:
+        """What a run returns, in order."""
+        return tuple(self.image.values[n] for n in self.image.outputs)
+
+    @property
+    def left(self) -> str:
+        """What the other engine runs, in one line."""
+        return self.image.left.text
+
+    @property
+    def modules(self) -> tuple[Module, ...]:
+        """Our parts."""
+        return tuple(p.runner for p in self.image.parts if isinstance(p.runner, Module))
+
+    @property
+    def report(self) -> tuple[TaskReport, ...]:
+        """How each task was compiled; a task of several parts counts the calls of all."""
+        rows: dict[tuple[Any, ...], TaskReport] = {}
+        for row in (row for module in self.modules for row in module.report):
+            key = (row.workload_key, row.source, row.sketch_id, row.decisions)
+            weight = row.weight + (rows[key].weight if key in rows else 0)
+            rows[key] = replace(row, weight=weight, share=None)
+        times = [r.latency_s * r.weight for r in rows.values() if r.latency_s is not None]
+        if len(times) < len(rows) or not times:
+            return tuple(rows.values())
+        return tuple(
+            replace(r, share=t / sum(times)) for r, t in zip(rows.values(), times, strict=True)
+        )
+
+    def set_threads(self, num_threads: int) -> None:
+        """Set the number of threads of the runs to come, of both engines.
+
+        Raises:
+            ModuleError: it is below 1, or above 1 where the code is for a single core.
+        """
+        if num_threads < 1:
+            raise ModuleError(f"the number of threads must be at least 1, not {num_threads}")
+        for part in self.image.parts:
+            part.runner.set_threads(num_threads)
+        self.num_threads = num_threads
+
+    def run(self, inputs: Mapping[str, Any] | Any = None, *more: Any) -> list[Any]:
+        """Run the network once.
+
+        Args:
+            inputs: values by input name; or one array, and the others after it, in order. What is
+                no tensor is given as ONNX Runtime takes it: a sequence as a list.
+
+        Returns:
+            New arrays, one per output; what is no tensor as ONNX Runtime gives it.
+
+        Raises:
+            ModuleError: inputs are missing or unknown, or of another shape or type; or a node
+                fails in the other engine, which the message names.
+        """
+        if isinstance(inputs, Mapping) and not more:
+            given: Mapping[str, Any] | Sequence[Any] = inputs
+        else:
+            given = [] if inputs is None else [inputs, *more]
+        values = self._given(in_order(self.image.inputs, given, self._wanted))
+        given = list(values.values())
+        for part, dying in zip(self.image.parts, self._dying, strict=True):
+            values.update(zip(part.outputs, self.run_part(part, values), strict=True))
+            for name in dying:
+                del values[name]
+        return _apart([values[n] for n in self.image.outputs], given)
+
+    def bind(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Sequence[Any] | None = None,
+        threads: int | None = None,
+    ) -> BoundCall:
+        """A run with its arrays fixed, to be repeated; see `Module.bind`.
+
+        What data decide the extents of lies elsewhere after every call: ``call.outputs`` has the
+        latest.
+
+        Raises:
+            ModuleError: an input is no tensor of a fixed shape; or see `Module.bind`.
+        """
+        count = self.num_threads if threads is None else threads
+        open_ones = [v.name for v in self.inputs.values() if not v.static]
+        if open_ones:
+            raise ModuleError(
+                f"module {self.name}: input {open_ones[0]} has no fixed type and shape, so that "
+                "no array can be bound; use module.run"
+            )
+        given = self._bound_inputs(inputs or {})
+        calls = BoundParts(self.image, given, count)
+        results: list[Any] = [None] * len(self.image.outputs)
+        if outputs is not None and len(outputs) != len(results):
+            raise ModuleError(
+                f"module {self.name} has {len(results)} outputs, got {len(outputs)} arrays"
+            )
+
+        def run() -> None:
+            found = calls()
+            for i, name in enumerate(self.image.outputs):
+                if outputs is None:
+                    results[i] = found[name]
+                    continue
+                check_array(f"output {name}", outputs[i], *_kind(found[name]))
+                outputs[i][...] = found[name]
+                results[i] = outputs[i]
+
+        return BoundCall(run, given, results)
+
+    def benchmark(
+        self, repeat: int = 3, min_repeat_ms: float = 500, threads: int | None = None
+    ) -> BenchmarkResult:
+        """Time the network on random inputs; see `Module.benchmark`."""
+        call = self.bind(self._random_inputs(), threads=threads)
+        call()
+        wanted = repeat * min_repeat_ms / 1e3
+        samples = take_samples(
+            call,
+            repeats=repeat,
+            min_sample_s=min_repeat_ms / 1e3,
+            budget_s=2 * wanted + 1,
+            short_look=min(repeat, 3),
+        )
+        return BenchmarkResult(tuple(1e3 * s for s in samples.seconds))
+
+    def profile(self, repeat: int = 10, threads: int | None = None) -> list[KernelTime]:
+        """Time every kernel call of our parts, and each part of the other engine as a whole.
+
+        The kernels of a part are timed within runs of that part on random inputs; parts of the
+        other engine within runs of the network.
+        """
+        count = self.num_threads if threads is None else threads
+        theirs = self._part_seconds(max(repeat, 1), count)
+        rows: list[KernelTime] = []
+        for number, part in enumerate(self.image.parts):
+            if isinstance(part.runner, Module):
+                rows += part.runner.profile(repeat, count)
+            else:
+                what = f"{version()}: {', '.join(part.runner.model.operators)}"
+                ms = 1e3 * theirs[number]
+                rows.append(KernelTime(part.runner.label, what, ms, 0.0, 0.0, 0.0, 0.0, ""))
+        total = sum(row.time_ms for row in rows)
+        return [replace(row, share=row.time_ms / total) for row in rows]
+
+    def summary(self) -> str:
+        """A few lines on what the module is and how it was compiled."""
+        threads = f"{self.num_threads} thread{'s' if self.num_threads != 1 else ''}"
+        ours = len(self.modules)
+        lines = [
+            f"{self.name} for {self.target}, {threads}",
+            *(f"  input  {_told(v)}" for v in self.inputs.values()),
+            *(f"  output {_told(v)}" for v in self.outputs),
+            f"  {len(self.image.parts)} parts, {ours} of them ours; {tuned_text(self.report)}",
+            f"  {self.left}",
+            *(f"  {note}" for note in self.image.notes),
+        ]
+        if self.report and all(r.tuned for r in self.report):
+            total = sum((r.latency_s or 0) * r.weight for r in self.report)
+            lines.append(f"  recorded time of all tasks {latency(total)}")
+        return "\n".join(lines)
+
+    def save(self, path: str | PathLike[str], *, private_key: Key | None = None) -> None:
+        """Write the module, with its present number of threads, to a folder.
+
+        Args:
+            path: of the folder; `tilework.runtime.folder` describes it.
+            private_key: as in `Module.save`; the signature covers all files of the folder.
+
+        Raises:
+            ModuleError: it cannot be written, something else is there, or the key is none.
+        """
+        write_folder(self.image, self.num_threads, path, private_key)
+
+    def __repr__(self) -> str:
+        return f"<PartedModule {self.name} for {self.target}>"
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def run_part(self, part: Part, values: Mapping[str, Any]) -> list[Any]:
+        """What a part makes of the values that it reads."""
+        mine = {name: values[name] for name in part.inputs}
+        if isinstance(part.runner, Module):
+            return part.runner.run(mine)
+        return part.runner.run(mine, rooms(self.image, part), self.num_threads)
+
+    def _given(self, given: Sequence[Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for value, array in zip(self.inputs.values(), given, strict=True):
+            if value.static and value.shape is not None:
+                extents = [n for n in value.shape if n is not None]
+                array = ready_copy(f"input {value.name}", array, extents, value.dtype)
+            values[value.name] = array
+        return values
+
+    def _bound_inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        unknown = [str(n) for n in given if n not in self.image.inputs]
+        if unknown:
+            raise ModuleError(
+                f"module {self.name} has no input {', '.join(unknown)}; "
+                f"it has {', '.join(self.image.inputs)}"
+            )
+        found: dict[str, Any] = {}
+        for v in self.inputs.values():
+            made = room(v.dtype, v.shape)
+            if v.name in given:
+                check_array(f"input {v.name}", given[v.name], v.shape or (), v.dtype)  # type: ignore[arg-type]
+                found[v.name] = given[v.name]
+            elif made is not None:
+                made[...] = 0
+                found[v.name] = made
+        return found
+
+    def _part_seconds(self, repeat: int, threads: int) -> list[float]:
+        """The time of each part within runs of the network; the median of several."""
+        calls = BoundParts(self.image, self._random_inputs(), threads)
+        calls()
+        return list(np.median([calls.timed() for _ in range(repeat)], axis=0))
+
+    def _random_inputs(self) -> dict[str, Any]:
+        rng = np.random.default_rng(0)
+        out: dict[str, Any] = {}
+        for v in self.inputs.values():
+            if not v.static or v.shape is None:
+                raise ModuleError(
+                    f"module {self.name}: no random values can be made for input {_told(v)}"
+                )
+            shape = [n for n in v.shape if n is not None]
+            drawn = rng.standard_normal(shape) if is_float(v.dtype) else rng.integers(0, 2, shape)
+            out[v.name] = aligned_copy(np.asarray(drawn, numpy_dtype(v.dtype)))
+        return out
+
+    def _wanted(self) -> str:
+        return f"module {self.name} takes the inputs {', '.join(map(_told, self.inputs.values()))}"
+
+
+AnyModule = Module | PartedModule
+"""A compiled network, whoever runs it."""
+
+
+def _last_uses(image: PartsImage) -> list[list[str]]:
+    """For each part, the values that nobody needs after it."""
+    last: dict[str, int] = {}
+    for number, part in enumerate(image.parts):
+        last.update(dict.fromkeys((*part.inputs, *part.outputs), number))
+    dying: list[list[str]] = [[] for _ in image.parts]
+    for name, number in last.items():
+        if name not in image.outputs:
+            dying[number].append(name)
+    return dying
+
+
+def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Outputs as arrays of their own: none lies in an input's memory, or in another's."""
+    taken = [a for a in inputs if isinstance(a, np.ndarray)]
+    found = []
+    for value in outputs:
+        if isinstance(value, np.ndarray):
+            if any(np.may_share_memory(value, other) for other in taken):
+                value = value.copy()
+            taken.append(value)
+        found.append(value)
+    return found
+
+
+def _kind(array: Any) -> tuple[tuple[int, ...], str]:
+    return array.shape, str(array.dtype)
+
+
+def _told(value: PartValue) -> str:
+    if value.shape is None:
+        return f"{value.name} {value.dtype}"
+    return f"{value.name} {value.dtype}[{', '.join(map(str, value.shape))}]".replace("None", "?")
