@@ -25,7 +25,7 @@ def product(rows, inner, columns):
         "C",
         {"layout_free": ("B",)},
     )
-    return SearchTask(te.ComputeDAG([a, b, c]), Target(x86("znver4", 2)))
+    return SearchTask(te.ComputeDAG([a, b, c]), Target(x86("skylake-avx512", 2)))
 
 
 def row_with(task, tile):

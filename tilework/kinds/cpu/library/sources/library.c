@@ -353,10 +353,18 @@ typedef struct TW_CONTEXT context;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t contexts;
 
-/* A child that is forked while another thread holds the lock would wait for it for ever. */
+/* A child that is forked while another thread holds the lock would wait for it for ever. The handlers
+   go with the library, which not every linker sees to: some take the C library's own pthread_atfork,
+   and some leave out the start files that end what a library has registered. */
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
+extern void __cxa_finalize(void *);
+extern void *__dso_handle __attribute__((visibility("hidden")));
 static void hold(void) { pthread_mutex_lock(&lock); }
 static void let_go(void) { pthread_mutex_unlock(&lock); }
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(hold, let_go, let_go); }
+__attribute__((constructor)) static void watch_forks(void) {
+  __register_atfork(hold, let_go, let_go, &__dso_handle);
+}
+__attribute__((destructor)) static void forget_forks(void) { __cxa_finalize(&__dso_handle); }
 
 static int usable_cores(void) {
   cpu_set_t set;
