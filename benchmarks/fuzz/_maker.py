@@ -53,6 +53,7 @@ class Maker:
     Attributes:
         r: the model's random numbers.
         opset: its operator set.
+        empty: extents may be 0.
     """
 
     def __init__(self, seed: int) -> None:
@@ -62,6 +63,7 @@ class Maker:
         self.values: list[Val] = []
         self.inputs: list[Val] = []
         self.constants: list[Val] = []
+        self.empty = self.chance(0.05)
         self._count = 0
 
     # --- numbers -----------------------------------------------------------------------------
@@ -82,6 +84,8 @@ class Maker:
 
     def extent(self) -> int:
         """An extent: small, or about a vector's width."""
+        if self.empty and self.chance(0.2):
+            return 0
         return int(self.pick([1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 33]))
 
     def shape(self, low: int = 0, high: int = 5) -> tuple[int, ...]:
@@ -200,7 +204,7 @@ class Maker:
             results = run_peer(model, {n: arrays[n] for n in given if n not in fixed})
         except PeerError as e:
             raise Skip(str(e)) from e
-        if not all(map(_good, results)):
+        if not all(_good(array, self.empty) for array in results):
             raise Skip
         made = [Val(n, a) for n, a in zip(names, results, strict=True)]
         self.nodes.append(node)
@@ -209,7 +213,10 @@ class Maker:
 
     def model_of(self, graph: onnx.GraphProto) -> onnx.ModelProto:
         """A model of the drawn operator set."""
-        opsets = [helper.make_opsetid("", self.opset)]
+        domains = dict.fromkeys(n.domain for n in graph.node)
+        opsets = [
+            helper.make_opsetid(d, 1 if d else self.opset) for d in ("", *filter(None, domains))
+        ]
         return helper.make_model(
             graph, opset_imports=opsets, ir_version=10 if self.opset > 20 else 8
         )
@@ -267,8 +274,8 @@ def _broadcast(a: Val, b: Val) -> bool:
     return bool(np.prod(shape, dtype=np.int64) <= MOST)
 
 
-def _good(array: Array) -> bool:
-    if array.size == 0 or array.size > MOST or array.ndim > 6:
+def _good(array: Array, empty: bool) -> bool:
+    if (array.size == 0 and not empty) or array.size > MOST or array.ndim > 6:
         return False
     if array.dtype.kind in "fV":
         wide = array.astype(np.float64)

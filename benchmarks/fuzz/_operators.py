@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from _maker import FLOATS, NUMBERS, Maker, Skip, Val
+from _optimised import OPTIMISED
 from onnx import TensorProto, helper
 
 F32 = ("float32",)
@@ -56,7 +57,10 @@ def binary(m: Maker) -> None:
     op = m.pick(BINARY)
     a = m.any(*(SOME if op in ("Pow", "PRelu", "Div") and m.chance(0.7) else NUMBERS))
     b = m.fitting(a)
-    if op != "PRelu" and m.chance(0.3):
+    if op == "PRelu":
+        if np.broadcast_shapes(a.array.shape, b.array.shape) != a.array.shape:
+            raise Skip  # the slope broadcasts to x, and not the other way
+    elif m.chance(0.3):
         a, b = b, a
     if op in ("Div", "Mod") and a.array.dtype.kind in "iu" and _unsafe(a, b):
         raise Skip
@@ -753,5 +757,5 @@ OPERATORS: tuple[Callable[[Maker], None], ...] = (
     transpose,
     transpose, reshape, reshape, flatten, squeeze, slices, slices, concat, concat, split, pad,
     expand, gather, scatter, one_hot, trilu, einsum, resize, blocks, reverse, shapes, filled,
-    written_out, rare, rare,
+    written_out, rare, rare, *OPTIMISED,
 )  # fmt: skip

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 Array = NDArray[Any]
 
@@ -53,9 +54,45 @@ def run_evaluator(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[A
     """
     try:
         with np.errstate(all="ignore"):
-            return [np.asarray(o) for o in ReferenceEvaluator(model).run(None, dict(inputs))]
+            return [np.asarray(o) for o in _evaluator(model).run(None, dict(inputs))]
     except Exception as e:
         raise PeerError(str(e).splitlines()[0][:300] if str(e) else type(e).__name__) from e
+
+
+class _Borrowed(OpRun):
+    """An operator that the evaluator does not know, run alone by ONNX Runtime in float32."""
+
+    def _run(self, *inputs: Array | None, **_: Any) -> tuple[Array, ...]:
+        node = self.onnx_node
+        pairs = zip(node.input, inputs, strict=True)
+        given = {name: array for name, array in pairs if array is not None}
+        double = any(a.dtype == np.float64 for a in given.values())
+        if double:
+            given = {n: a.astype(_narrow(a.dtype)) for n, a in given.items()}
+        graph = helper.make_graph(
+            [node],
+            "borrowed",
+            [
+                helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+                for n, a in given.items()
+            ],
+            [onnx.ValueInfoProto(name=n) for n in node.output],
+        )
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(node.domain, 1)]
+        found = run_peer(helper.make_model(graph, opset_imports=opsets, ir_version=8), given)
+        wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in found]
+        return tuple(wide if double else found)
+
+
+def _narrow(kind: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if kind == np.float64 else kind
+
+
+def _evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
+    used = sorted({(n.domain, n.op_type) for n in model.graph.node if n.domain})
+    return ReferenceEvaluator(
+        model, new_ops=[type(name, (_Borrowed,), {"op_domain": domain}) for domain, name in used]
+    )
 
 
 def in_double(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -95,7 +132,7 @@ def run_double(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Arra
     """Outputs in double precision by the evaluator of the ``onnx`` package, written in NumPy."""
     wide = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in inputs.items()}
     with np.errstate(all="ignore"):
-        return [np.asarray(o) for o in ReferenceEvaluator(in_double(model)).run(None, wide)]
+        return [np.asarray(o) for o in _evaluator(in_double(model)).run(None, wide)]
 
 
 NOISE = {"float32": 5e-7, "float16": 1e-3, "bfloat16": 8e-3}
@@ -135,7 +172,7 @@ def perturbed(
                 factor = numpy_helper.from_array(noise(within[name]), f"{name}/noise")
                 graph.initializer.append(factor)
                 graph.node.append(
-                    onnx.helper.make_node("Mul", [f"{name}/exact", f"{name}/noise"], [name])
+                    helper.make_node("Mul", [f"{name}/exact", f"{name}/noise"], [name])
                 )
     moved = {n: a * noise(a) if a.dtype.name in NOISE else a for n, a in inputs.items()}
     return other, moved
