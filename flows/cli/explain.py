@@ -77,6 +77,8 @@ def explain(
         typer.secho(
             f"{records.path}: {count} rows not shown: they are of target {other}", err=True
         )
+    if found.left:
+        typer.secho(f"{network}: {found.left}", err=True)
     document = explained(chosen, rows, measure=measure, tell=warn)
     if json:
         print_json(document)

@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
+from typer.testing import CliRunner
 
 import tilework as tw
+from flows.cli import app
 from flows.pipeline import tune_pipeline
 from flows.reporting import Reporter, reporting
 from tasks.stages import PLAIN
@@ -46,6 +48,14 @@ def test_our_parts_are_tuned_and_the_whole_is_checked_and_kept(tiny, tmp_path):
     assert isinstance(module, PartedModule)
     assert any(row.tuned for row in module.report)
     assert module.run({"x": np.ones((3, 4), np.float32)})[0].shape == (3, 4)
+
+
+def test_a_task_is_explained_beside_what_is_left(tmp_path):
+    path = tmp_path / "net.onnx"
+    onnx.save(model(TWICE), path)
+    words = ["explain", f"{path}:0", "--shape", "N=3", "--store", str(tmp_path), "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0 and "left to ONNX Runtime" in done.stderr
 
 
 def test_strict_refuses_and_so_does_what_has_nothing_to_tune(tiny, tmp_path):

@@ -200,7 +200,9 @@ class OtherPart:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = _SILENT
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # threads spin within a run, which a recurrent layer's many small products need, and not
+        # after it, on cores that our parts want
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         weights = self.model.weights
         try:
             if weights:
