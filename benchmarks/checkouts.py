@@ -1,11 +1,12 @@
 """This checkout beside another one: whole networks and the search, in turns.
 
     git worktree add ../before REVISION
-    python benchmarks/checkouts.py ../before [NET ...] [--threads 1,2] [--store DIR] [--pairs N]
-                                             [--rounds N] [--json FILE]
+    python benchmarks/checkouts.py ../before [NET ...] [--threads 1,2] [--cpu NAME] [--store DIR]
+                                             [--pairs N] [--rounds N] [--json FILE]
 
-Each checkout runs in a process of its own, which compiles a network (of the zoo) with the
-schedules of the store, or without a record with the draft model's, and then waits for its turns.
+Each checkout runs in a process of its own, which compiles a network (of the zoo, or an ONNX file
+beside which its inputs lie: `models.py --export`) for this or another ``-mcpu`` with the schedules
+of the store, or without a record with the draft model's, and then waits for its turns.
 A turn repeats the network's bound call for about 50 ms; the order changes from round to round. A
 pair's ratio is the median over its rounds of this checkout's time divided by the other's.
 Processes of one and the same code differ by some percent all their lives (by where their pages
@@ -38,8 +39,8 @@ import numpy as np
 import tilework as tw
 from tilework.record import MemoryHistory
 
-store, threads = sys.argv[1], int(sys.argv[2])
-target = tw.Target(f"llvm -mcpu=native -num-cores={threads}")
+store, threads, cpu = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+target = tw.Target(f"llvm -mcpu={cpu} -num-cores={threads}")
 records = None
 if store:
     from storage import RecordStore
@@ -61,17 +62,25 @@ def prepare(name):
             tw.SketchPolicy(task).propose(MemoryHistory(), 64)
         calls[name] = (call, 1)
         return ""
-    module = tw.compile(tw.zoo.get(name), target, records=records)
+    feeds = None
+    if name.endswith(".onnx"):
+        with np.load(name[:-4] + "npz", allow_pickle=False) as kept:
+            feeds = dict(kept)
+        net = tw.from_onnx(name, {n: a.shape for n, a in feeds.items()}, strict=False)
+    else:
+        net = tw.zoo.get(name)
+    module = tw.compile(net, target, records=records)
     call = module.bind()
     rng = np.random.default_rng(0)
-    for array in call.inputs.values():
-        array[...] = rng.standard_normal(array.shape)
+    for n, array in call.inputs.items():
+        array[...] = feeds[n] if feeds else rng.standard_normal(array.shape)
     call()
     began = time.perf_counter()
     call()
     calls[name] = (call, max(1, round(TURN / (time.perf_counter() - began))))
-    code = module.image.code
-    kernels = sorted(code[name] for name in code if not name.startswith("run"))
+    modules = getattr(module, "modules", [module])  # of a model in parts, ours
+    codes = [(key, code) for m in modules for key, code in m.image.code.items()]
+    kernels = sorted(code for key, code in codes if not key.startswith("run"))
     return hashlib.sha256(b"".join(kernels)).hexdigest()[:16]
 
 for line in sys.stdin:
@@ -92,11 +101,14 @@ for line in sys.stdin:
 class Checkout:
     """A process that runs what one checkout makes of a network."""
 
-    def __init__(self, folder: Path, store: str, threads: int) -> None:
+    def __init__(self, folder: Path, store: str, threads: int, cpu: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD.replace("TURN", str(_TURN_S)), store, str(threads)],
+            [sys.executable, "-c", _CHILD.replace("TURN", str(_TURN_S)), store, str(threads), cpu],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(folder)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(map(str, (folder, folder / "runtime"))),
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -129,23 +141,27 @@ def main() -> None:
     )
     for threads in map(int, args.threads.split(",")):
         store = str(args.store.resolve()) if args.store else ""
-        for name in [*args.networks, *(["proposals"] if threads == 1 else [])]:
+        named = [str(Path(n).resolve()) if n.endswith(".onnx") else n for n in args.networks]
+        for name in [*named, *(["proposals"] if threads == 1 and args.cpu == "native" else [])]:
             found = []
             for number in range(args.pairs):
                 folders = (_HERE, other) if number % 2 == 0 else (other, _HERE)
-                pair = {folder: Checkout(folder, store, threads) for folder in folders}
+                pair = {folder: Checkout(folder, store, threads, args.cpu) for folder in folders}
                 found.append(_compared(pair[_HERE], pair[other], name, args.rounds))
                 for one in pair.values():
                     one.close()
             row = _summary(name, threads, found)
             rows.append(row)
             ratios = " ".join(f"{r:.3f}" for r in row["ratios"])
+            label = Path(name).stem if name.endswith(".onnx") else name
             note = "" if row["same_code"] else "  (other code)"
             print(
-                f"{name:24} {threads:7} {row['this_ms']:9.3f} {row['other_ms']:9.3f} "
+                f"{label:24} {threads:7} {row['this_ms']:9.3f} {row['other_ms']:9.3f} "
                 f"{row['ratio']:7.3f}  {ratios}{note}",
                 flush=True,
             )
+        mean = statistics.geometric_mean(r["ratio"] for r in rows if r["threads"] == threads)
+        print(f"geometric mean on {threads}: {mean:.3f}", flush=True)
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
@@ -184,7 +200,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("other", type=Path, help="folder of the other checkout")
-    add("networks", nargs="*", metavar="NET", default=_DEFAULT, help="networks of the zoo")
+    add("networks", nargs="*", metavar="NET", default=_DEFAULT, help="of the zoo, or ONNX files")
+    add("--cpu", default="native", help="what code is made for, such as core-avx2")
     add("--threads", default="1,2", help="thread counts, such as 1,2")
     add("--store", type=Path, help="record store to take tuned schedules from")
     add("--pairs", type=int, default=3, help="processes of each checkout and network")
