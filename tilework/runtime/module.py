@@ -192,7 +192,7 @@ class Module:
     def profile(self, repeat: int = 10, threads: int | None = None) -> list[KernelTime]:
         """Time every kernel call within whole runs on random inputs; the median of each.
 
-        The first profile in a process also measures the machine's peaks, for half a second.
+        The first profile in a process also measures what the machine reaches.
         """
         count = self._threads(threads)
         buffers = [*self._random_inputs(), *self._output_buffers()]

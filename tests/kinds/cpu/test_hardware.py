@@ -59,6 +59,8 @@ def test_figures_of_a_report():
     room = hardware_of(TARGET)
     found = room.figures(TARGET)
     assert set(found) == {"threads", "fma_peak_gflops", "read_gb_per_s"}
+    assert set(found["read_gb_per_s"]) == {"l1", "l2", "l3", "dram"}
+    assert all(0.1 < level < 1e5 for level in found["read_gb_per_s"].values())
     assert room.in_one_line(found).startswith("FMA peak ")
     assert room.sizes(TARGET)["caches_bytes"]["l2"] > 0
     reach = room.reach(TARGET, 4096)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
+from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, level_of, read_bandwidth, read_level
 from tilework.kinds.cpu.calibrate.core_to_core import core_to_core_ns
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.calibrate.throughput import measure_parameters
@@ -96,7 +96,8 @@ class CpuHardware:
         """See `tilework.target.hardware.Hardware`; the peak is that of float32."""
         threads = target.num_cores
         peak = fma_peak_gflops(target, threads=threads)
-        return Reach(peak, read_bandwidth(target, threads, repeats=3).of(nbytes, target, threads))
+        level = level_of(nbytes, target, threads)
+        return Reach(peak, read_level(level, target, threads, repeats=3))
 
 
 HARDWARE = CpuHardware()

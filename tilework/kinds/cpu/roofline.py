@@ -4,13 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
-from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, read_bandwidth
+from tilework.kinds.cpu.calibrate.bandwidth import level_of, read_level
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
 from tilework.runtime.image import Image, Step
+
+
+class Reading(Protocol):
+    """How fast threads read; `tilework.kinds.cpu.calibrate.bandwidth.Bandwidth` is one."""
+
+    def of(self, nbytes: float, target: CpuTarget, threads: int = 1) -> float:
+        """The bandwidth at which a working set of so many bytes is read again and again, GB/s."""
+
+
+class _Measured:
+    """This machine, of which a level is measured when it is first asked for.
+
+    Where caches are large, the far levels take seconds, and small networks have nothing there.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, CpuTarget, int], float] = {}
+
+    def of(self, nbytes: float, target: CpuTarget, threads: int = 1) -> float:
+        """See `Reading`."""
+        asked = level_of(nbytes, target, threads), target, threads
+        with _measuring:
+            if asked not in self._found:
+                self._found[asked] = read_level(*asked)
+            return self._found[asked]
 
 
 @dataclass(frozen=True)
@@ -22,7 +47,7 @@ class CpuRoofline:
     target: CpuTarget
     threads: int
     peak_gflops: float
-    bandwidth: Bandwidth
+    bandwidth: Reading
 
     def seconds(self, step: Step, image: Image) -> float:
         """The longer of the arithmetic at its peak and the memory traffic at its peak.
@@ -62,7 +87,7 @@ _measuring = Lock()
 
 
 def measure_roofline(target: CpuTarget, threads: int) -> CpuRoofline:
-    """The machine's figures at a number of threads; measured once per process, in under a second.
+    """The machine's figures at a number of threads, each measured once per process.
 
     The target must be one whose code this machine runs.
     """
@@ -73,4 +98,4 @@ def measure_roofline(target: CpuTarget, threads: int) -> CpuRoofline:
 @lru_cache(maxsize=8)
 def _measure(target: CpuTarget, threads: int) -> CpuRoofline:
     peak = fma_peak_gflops(target, threads=threads)
-    return CpuRoofline(target, threads, peak, read_bandwidth(target, threads))
+    return CpuRoofline(target, threads, peak, _Measured())

@@ -17,6 +17,15 @@ _STREAMS = 8
 _SAMPLE_BYTES = 384 << 20
 
 
+LEVELS = ("l1", "l2", "l3", "dram")
+
+
+def level_of(nbytes: float, target: CpuTarget, threads: int = 1) -> str:
+    """The nearest of `LEVELS` that holds so many bytes."""
+    sizes = (target.l1_bytes * threads, target.l2_bytes * threads, target.l3_bytes)
+    return next((k for k, size in zip(LEVELS, sizes, strict=False) if nbytes <= size), "dram")
+
+
 @dataclass(frozen=True)
 class Bandwidth:
     """Bytes read per second, all threads together, in 1e9, by where the data lies."""
@@ -28,48 +37,43 @@ class Bandwidth:
 
     def of(self, nbytes: float, target: CpuTarget, threads: int = 1) -> float:
         """The bandwidth at which a working set of so many bytes is read again and again, GB/s."""
-        for level, size in (
-            (self.l1, target.l1_bytes * threads),
-            (self.l2, target.l2_bytes * threads),
-            (self.l3, target.l3_bytes),
-        ):
-            if nbytes <= size:
-                return level
-        return self.dram
+        return float(getattr(self, level_of(nbytes, target, threads)))
 
 
 def read_bandwidth(
     target: CpuTarget | None = None, threads: int = 1, repeats: int = 7
 ) -> Bandwidth:
-    """Read bandwidth of each level, the best of ``repeats`` samples.
+    """Read bandwidth of each level; see `read_level`."""
+    where = target or CpuTarget()
+    return Bandwidth(*(read_level(level, where, threads, repeats) for level in LEVELS))
+
+
+def read_level(level: str, target: CpuTarget, threads: int = 1, repeats: int = 7) -> float:
+    """Read bandwidth of one level in GB/s, the best of ``repeats`` samples.
 
     Every thread reads its own block from end to end, again and again, in whole vectors into
     independent sums. A block takes half of the thread's share of the level; those for DRAM are
-    together four times as large as the last level.
+    together four times as large as the last level. Where that is more than `_SAMPLE_BYTES`, a
+    sample lasts longer, and three or more will do.
     """
-    where = target or CpuTarget()
-    lanes = where.lanes()
+    lanes = target.lanes()
     call = function(
-        loaded(_read_loop(lanes), where), "read_loop",
+        loaded(_read_loop(lanes), target), "read_loop",
         ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
     )  # fmt: skip
+    size = {
+        "l1": target.l1_bytes // 2,
+        "l2": target.l2_bytes // 2,
+        "l3": max(target.l3_bytes // 2 // threads, 2 * target.l2_bytes),
+        "dram": max(4 * target.l3_bytes, 64 << 20) // threads,
+    }[level]
     step = 4 * lanes * _STREAMS
-    share_l3 = max(where.l3_bytes // 2 // threads, 2 * where.l2_bytes)
-    sizes = [
-        where.l1_bytes // 2,
-        where.l2_bytes // 2,
-        share_l3,
-        max(4 * where.l3_bytes, 64 << 20) // threads,
-    ]
-    blocks = [zeros(max(sizes)) for _ in range(threads)]
-    found = []
-    for size in sizes:
-        turns = size // step
-        number = max(1, _SAMPLE_BYTES // size)
-        calls = [partial(call, b.ctypes.data, turns, number) for b in blocks]
-        seconds = _best_together(calls, repeats)
-        found.append(threads * number * turns * step / seconds * 1e-9)
-    return Bandwidth(*found)
+    turns, number = size // step, max(1, _SAMPLE_BYTES // size)
+    blocks = [zeros(size) for _ in range(threads)]
+    calls = [partial(call, b.ctypes.data, turns, number) for b in blocks]
+    enough = max(3, repeats * _SAMPLE_BYTES // (number * size))
+    seconds = _best_together(calls, min(repeats, enough))
+    return threads * number * turns * step / seconds * 1e-9
 
 
 def _best_together(calls: Sequence[Callable[[], object]], repeats: int) -> float:
