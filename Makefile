@@ -7,6 +7,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 JOBS ?= 2
+# the pipeline's tests wait half of the time: for servers, processes, and what they are to notice
+PIPELINE_JOBS ?= $(shell expr $(JOBS) + 1)
 # extras of the test environment; dev,torch also exports from PyTorch
 EXTRAS ?= dev
 comma := ,
@@ -37,7 +39,7 @@ test-engine: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --engine-only tests
 
 test-pipeline: $(INSTALLED)
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --pipeline-only tests
+	$(BIN)/python -m pytest -q -n $(PIPELINE_JOBS) --dist loadfile --no-loadscope-reorder --pipeline-only tests
 
 # What is skipped without PyTorch, NVRTC, or a linker for AArch64
 EXTRA := -m "extras and not gpu and not cuda_full"

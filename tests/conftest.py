@@ -16,6 +16,7 @@ from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -26,6 +27,8 @@ settings.load_profile("patient")
 TESTS = Path(__file__).parent
 PIPELINE = ("cli", "flows", "storage", "tasks")
 BLOCKED = ("prefect", "pandas", "pyarrow")
+LONGEST = ("flows/test_outage.py", "tasks/test_examples.py", "flows/test_resume.py")
+"""Begun last, they would leave all workers but one without work."""
 
 
 class _Block(MetaPathFinder, Loader):
@@ -92,10 +95,35 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is skipped where NVRTC or PyTorch is not there."""
+    """Mark what is skipped where NVRTC or PyTorch is not there; what takes longest comes first."""
+    longest = [TESTS / name for name in LONGEST]
+    items.sort(key=lambda item: not (_shares_server(item.path) or item.path in longest))
     for item in items:
         if "needs_nvrtc" in getattr(item, "fixturenames", ()) or _skips_without_torch(item.path):
             item.add_marker(pytest.mark.extras)
+
+
+@pytest.hookimpl(optionalhook=True)  # without xdist there is none
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of ``--dist loadfile``: one worker has all tests that share a Prefect server.
+
+    Starting it takes ten seconds, and each worker would.
+    """
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "server" if _shares_server(config.rootpath / file) else file
+
+    return Scheduling(config, log)
+
+
+@cache
+def _shares_server(path: Path) -> bool:
+    return re.search(r"\b(prefect|bare)_server\b", path.read_text()) is not None
 
 
 @cache

@@ -42,9 +42,11 @@ close_publishers()
 
 TUNE = """
 import os, sys
+import pytest
 from flows.reporting import Reporter, reporting
 from flows.settings import TuneSettings
 from flows.tune_network import run_as_flow
+from tests.flows.still import still
 
 folder, server = sys.argv[1:]
 
@@ -57,7 +59,8 @@ settings = TuneSettings(
     network="mlp", target="llvm -mcpu=native -num-cores=1", trials=16,
     store=folder + "/records", output=folder + "/mlp.tw",
 )
-with reporting(Killer()):
+with pytest.MonkeyPatch.context() as patch, reporting(Killer()):
+    still(patch)
     report = run_as_flow(settings)
 print(report.run_id, report.progress.trials)
 """
