@@ -8,6 +8,7 @@ import pytest
 
 from tests.graph.cut_models import TWICE, model
 from tilework.graph import failures, passes
+from tilework.kinds.cpu import hardware, parameters
 
 COMMANDS = ("networks", "extract", "tune", "compile", "bench", "records", "explain", "doctor")
 
@@ -114,8 +115,13 @@ def test_version(cli):
     assert cli("--version").stdout.startswith("tilework 0.")
 
 
-def test_doctor_describes_the_machine(cli):
+def test_doctor_describes_the_machine(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # drafts of later tests depend on the file
+    shared = {1: parameters.Shared(23.0, 9.2, 4.0)}
+    known = parameters.Parameters(1e9, 1.0, 1.0, 1.9, 3.9, 33.0, shared, "today")
+    monkeypatch.setattr(hardware, "measure_parameters", lambda target: known)
     found = cli.json("doctor")
+    assert found["Analytic model"]["clock"] == "1.00 GHz"
     assert found["Machine"]["target"].startswith("llvm -mcpu=")
     assert found["Libraries"]["prefect"].startswith("3.")
     assert "server" in found["Prefect"]

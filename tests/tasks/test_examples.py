@@ -11,12 +11,13 @@ import pytest
 from tests.kinds.cuda.conftest import needs_compiler, needs_nvrtc  # noqa: F401 (fixtures)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+UNDISTURBED = Path(__file__).parents[1] / "undisturbed.py"
 
 
 def run(folder: Path, script: str, *options: str, seconds: float = 600) -> str:
     """What the script prints, run in ``folder`` as a user runs it."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / script), *options],
+        [sys.executable, str(UNDISTURBED), str(EXAMPLES / script), *options],
         cwd=folder,
         capture_output=True,
         text=True,
