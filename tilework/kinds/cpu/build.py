@@ -8,7 +8,7 @@ from tilework.cache import BoundedCache
 from tilework.kinds.cpu.code_features import used_features
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
-from tilework.kinds.cpu.llvm.program import Source, generate_program, region_keys
+from tilework.kinds.cpu.llvm.program import IrModule, Source, generate_program, region_keys
 from tilework.kinds.cpu.lowering import LOWERING
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.kernel import Kernel, KernelArg
@@ -47,7 +47,7 @@ def build(
     args += [KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs]
     return Kernel(
         source.symbol,
-        tuple((m.symbol, _object(m.symbol, m.text, target)) for m in source.modules),
+        tuple((m.symbol, _object(m, target, m.symbol == source.symbol)) for m in source.modules),
         source.code_hash,
         tuple(args),
         source.shared_workspace,
@@ -62,10 +62,10 @@ def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
     return generate_program(program, target, region_keys(sketch, row))
 
 
-def _object(symbol: str, text: str, target: CpuTarget) -> bytes:
+def _object(module: IrModule, target: CpuTarget, main: bool) -> bytes:
     """Object code of a module; candidates that share a region share its code."""
-    key = (symbol, target.mcpu, target.llvm_features(), target.triple)
-    return _OBJECTS.get_or_make(key, lambda: emit_object(text, target))
+    key = (module.symbol, target.mcpu, target.llvm_features(), target.triple)
+    return _OBJECTS.get_or_make(key, lambda: emit_object(module.text, target, calls_only=main))
 
 
 class CpuBuilder:

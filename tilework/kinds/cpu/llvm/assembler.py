@@ -10,7 +10,7 @@ from tilework.kinds.cpu.target import CpuTarget
 
 
 @lru_cache(maxsize=16)
-def _machine(mcpu: str, features: str, triple: str) -> Any:
+def _machine(mcpu: str, features: str, triple: str, effort: int = 2) -> Any:
     binding = llvm()
     if triple:
         binding.initialize_all_targets()
@@ -19,19 +19,25 @@ def _machine(mcpu: str, features: str, triple: str) -> Any:
     else:
         kind = binding.Target.from_default_triple()
     return kind.create_target_machine(
-        cpu=mcpu, features=features, opt=2, reloc="pic", codemodel="default"
+        cpu=mcpu, features=features, opt=effort, reloc="pic", codemodel="default"
     )
 
 
-def _module(text: str, target: CpuTarget) -> tuple[Any, Any]:
-    machine = _machine(target.mcpu, target.llvm_features(), target.triple)
+def _module(text: str, target: CpuTarget, effort: int = 2) -> tuple[Any, Any]:
+    machine = _machine(target.mcpu, target.llvm_features(), target.triple, effort)
     head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
     return llvm().parse_assembly(head + text), machine
 
 
-def emit_object(text: str, target: CpuTarget) -> bytes:
-    """Object code of LLVM IR text for the target."""
-    module, machine = _module(text, target)
+def emit_object(text: str, target: CpuTarget, *, calls_only: bool = False) -> bytes:
+    """Object code of LLVM IR text for the target.
+
+    Args:
+        calls_only: the functions call others, one after the other, and do nothing else that takes
+            time. LLVM is spared the effort of its optimising code generator, which takes over a
+            millisecond for each of them, however short.
+    """
+    module, machine = _module(text, target, 0 if calls_only else 2)
     return bytes(machine.emit_object(module))
 
 

@@ -42,7 +42,7 @@ def driver_object(steps: Sequence[Step], target: CpuTarget) -> bytes:
         profile=PROFILE_SYMBOL,
         profile_body="\n".join(profiled),
     )
-    return emit_object(text, target)
+    return emit_object(text, target, calls_only=True)
 
 
 def _stamp(i: int) -> str:
