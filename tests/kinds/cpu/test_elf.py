@@ -9,7 +9,7 @@ import pytest
 
 from tests.te.workloads import conv2d_relu, softmax
 from tilework import te
-from tilework.kinds.cpu.build import generate
+from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.elf import BadObject, read_object
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.pool import SYMBOLS, plainest_target, pool_object
@@ -119,8 +119,8 @@ def test_kernels_and_the_threads_of_aarch64(cpu):
         task = SearchTask(te.ComputeDAG(tensors), where)
         for sketch in SearchSpace.of(task).sketches[:3]:
             row = sketch.sample(np.random.default_rng(0), 1)[0]
-            for module in generate(task, sketch.id, row).modules:
-                assert read_object(emit_object(module.text, where), "aarch64").defined
+            for _, code in build(task, sketch.id, row).objects:
+                assert read_object(code, "aarch64").defined
     threads = read_object(pool_object(plainest_target("linux aarch64")), "aarch64")
     assert threads.defined == set(SYMBOLS)
 
