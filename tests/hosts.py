@@ -28,3 +28,11 @@ def x86(cpu: str, cores: int | None = None) -> str:
 def on_x86(*values: str) -> list[Any]:
     """Parameters of a test that runs x86 code with them; it is skipped elsewhere."""
     return [pytest.param(value, marks=runs_x86) for value in values]
+
+
+def small_caches(patch: pytest.MonkeyPatch) -> None:
+    """For targets that are made from now on: a virtual machine may show half a GiB of its host's.
+
+    To read from beyond that takes seconds, and says nothing more of how it is measured.
+    """
+    patch.setattr("tilework.kinds.cpu.target.cache_sizes", lambda: (32 << 10, 1 << 20, 16 << 20))

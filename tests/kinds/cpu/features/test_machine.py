@@ -8,7 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from tests.hosts import x86
+from tests.hosts import small_caches, x86
 from tests.te import workloads
 from tilework import te
 from tilework.kinds.cpu.calibrate.throughput import measure_parameters
@@ -108,7 +108,8 @@ def test_predictions_depend_on_the_file(cache):
     )
 
 
-def test_the_measurement_gives_plausible_numbers():
+def test_the_measurement_gives_plausible_numbers(monkeypatch):
+    small_caches(monkeypatch)
     found = measure_parameters(Target("llvm -num-cores=1"))
     assert 0.2e9 < found.clock_hz < 10e9
     assert 0.05 < found.fma_ports < 5 and 0.1 < found.load_ports < 6
