@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tasks.finish import gap_lines
 from tasks.network import left_of, write_onnx
 from tasks.peers import load_peer
 from tasks.report import CheckResult, Timing
+from tilework.errors import TargetError
 
 if TYPE_CHECKING:
     from tasks.peers import Engine
@@ -46,7 +47,8 @@ class Comparison:
     ``schedules`` says how many of the tasks were tuned; ``profile`` has a row per kernel call, if
     it was asked for, and ``gap`` what adds to the tasks' records, if much does. ``accuracy`` is
     how far the network is from float32, where it is compiled in another precision. ``left`` says
-    what of Tilework's network another engine runs; empty if nothing.
+    what of Tilework's network another engine runs, and ``helpers`` what threads beside the
+    caller's did during the profile; empty if nothing.
     """
 
     network: str
@@ -61,6 +63,7 @@ class Comparison:
     precision: str = "f32"
     accuracy: CheckResult | None = None
     left: str = ""
+    helpers: str = ""
 
 
 def compare_engines(
@@ -116,6 +119,7 @@ def compare_engines(
     from tilework.runtime import tuned_text
 
     schedules = tuned_text(module.report)
+    calls, helpers = _profile(module, target) if profile else ((), "")
     return Comparison(
         net.name,
         str(target),
@@ -124,9 +128,23 @@ def compare_engines(
         sum(tuned),
         rows,
         schedules,
-        tuple(module.profile(repeat=30)) if profile else (),
+        calls,
         gap_lines(module, 1e3 * ours.median) if profile else (),
         precision,
         None if precision == "f32" else check_output(module, net, precision),
         left_of(net),
+        helpers,
     )
+
+
+def _profile(module: Any, target: Target) -> tuple[tuple[KernelTime, ...], str]:
+    """A row per kernel call, and what helpers did meanwhile, if there were any."""
+    from tilework.target.hardware import hardware_of
+
+    try:
+        hardware = hardware_of(target)
+    except TargetError:  # of its kind nothing is to be said
+        return tuple(module.profile(repeat=30)), ""
+    rows: list[KernelTime] = []
+    helpers = hardware.helpers_during(lambda: rows.extend(module.profile(repeat=30)))
+    return tuple(rows), helpers

@@ -138,6 +138,8 @@ def _print(comparison: Comparison) -> None:
         )
     if comparison.profile:
         out.print(_profile_table(comparison.profile))
+    if comparison.helpers:
+        out.print(comparison.helpers, markup=False)
     for line in comparison.gap:
         out.print(line, markup=False)
 

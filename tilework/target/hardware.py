@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from tilework import kinds
@@ -40,6 +40,9 @@ class Hardware(Protocol):
 
     def figures(self, target: Any) -> dict[str, Any]:
         """What the machine reaches with the target's threads, for the file of a report."""
+
+    def helpers_during(self, work: Callable[[], object]) -> str:
+        """Do some work; what other threads did for it, in one line, or nothing."""
 
     def in_one_line(self, figures: Mapping[str, Any]) -> str:
         """Figures, for people."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,10 +10,12 @@ from tilework.kinds.cpu.calibrate.bandwidth import Bandwidth, level_of, read_ban
 from tilework.kinds.cpu.calibrate.core_to_core import core_to_core_ns
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.calibrate.throughput import measure_parameters
+from tilework.kinds.cpu.calibrate.wakes import wake_helpers
 from tilework.kinds.cpu.identity import look_again
 from tilework.kinds.cpu.machine import Machine
 from tilework.kinds.cpu.parameters import default_path, measured, save
 from tilework.kinds.cpu.target import CpuTarget
+from tilework.kinds.cpu.team import counts_during
 from tilework.model.drafted import forget_choices
 from tilework.target.hardware import Reach
 from tilework.target.identity import identity_of
@@ -27,8 +29,8 @@ class CpuHardware:
     """Cores, caches and memory of this machine, measured with generated code."""
 
     def describe(self, target: CpuTarget) -> dict[str, str]:
-        """Its name in records, registers, features, caches, a core's peak."""
-        return {
+        """Its name in records, registers, features, caches, a core's peak, its threads."""
+        facts = {
             "in records": identity_of(target).id,
             "vector registers": f"{target.num_vector_registers} of {target.vector_bits} bits",
             "features": " ".join(f for f in _TOLD if f in target.features),
@@ -36,6 +38,9 @@ class CpuHardware:
             f"L3 {target.l3_bytes >> 10} KiB",
             "FMA peak, 1 thread": f"{fma_peak_gflops(target):.0f} GFLOPS, measured now",
         }
+        if target.num_cores > 1:
+            facts["helpers after pauses"] = wake_helpers(target)
+        return facts
 
     def calibrate(self, target: CpuTarget, again: bool) -> dict[str, str]:
         """Throughputs in cycles, as `Machine` has them, and where they are kept."""
@@ -80,6 +85,11 @@ class CpuHardware:
         if threads > 1:
             found["core_to_core_ns"] = core_to_core_ns()
         return found
+
+    def helpers_during(self, work: Callable[[], object]) -> str:
+        """See `tilework.kinds.cpu.team.Counts`."""
+        found = counts_during(work)
+        return str(found) if found.shared else ""
 
     def in_one_line(self, figures: Mapping[str, Any]) -> str:
         """See `tilework.target.hardware.Hardware`."""

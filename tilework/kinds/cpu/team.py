@@ -6,14 +6,61 @@ modules share its threads and its budget of cores; therefore it is loaded once a
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 from tilework.kinds.cpu.jit import LinkedObjects, llvm
-from tilework.kinds.cpu.llvm.pool import SYMBOLS, pool_object
+from tilework.kinds.cpu.llvm.pool import COUNTERS, COUNTS, SYMBOLS, pool_object
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
 
 _loading = Lock()
+
+
+class Counts(NamedTuple):
+    """What callers and their helpers did.
+
+    Attributes:
+        shared: parallel regions that got helpers.
+        woken: helpers that slept when they were wanted.
+        moved: helpers that woke up on their caller's core and went to another one.
+        taken_back: jobs that a helper had not begun when its caller was through.
+        waited: helpers in the middle of a chunk then, so that the caller waited.
+        lent: of those, helpers that the system had put aside: they got the caller's core.
+        waited_ns: nanoseconds of all that waiting.
+    """
+
+    shared: int
+    woken: int
+    moved: int
+    taken_back: int
+    waited: int
+    lent: int
+    waited_ns: int
+
+    def __str__(self) -> str:
+        each = f" ({1e-3 * self.waited_ns / self.waited:.1f} us each)" if self.waited else ""
+        return (
+            f"{self.shared} regions shared; helpers woken {self.woken} times, moved off their "
+            f"caller's core {self.moved}, too late {self.taken_back}, waited for "
+            f"{self.waited}{each}, lent a core {self.lent}"
+        )
+
+
+def counts() -> Counts:
+    """What happened in this process, or forked child, since its first parallel region."""
+    found = (ctypes.c_int64 * len(COUNTERS))()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(load_team()[COUNTS])(ctypes.addressof(found))
+    return Counts(*found)
+
+
+def counts_during(work: Callable[[], object]) -> Counts:
+    """What happened while ``work`` ran."""
+    before = counts()
+    work()
+    return Counts(*(b - a for a, b in zip(before, counts(), strict=True)))
 
 
 def load_team() -> dict[str, int]:
