@@ -1,16 +1,11 @@
 ; The judge: whether a network's runs share their work, or stay on their caller's thread.
 ;
-; A site: mean time of a run on the team, alone; runs in this state, state; of the choice: the mean,
-; nanoseconds until the other way is tried again, when it was made, runs until then at least.
+; A site, times in nanoseconds: mean of a run on the team, alone; runs in this state, state; of the
+; choice: the mean, how long until the other way is tried again, when it was made, and runs until
+; then at least.
 ; States: 0 the team at first, 1 alone at first; 2 the team, 3 alone; 4 (from 2) alone on trial,
 ; 5 (from 3) the team on trial; 6 the team and 7 alone once more, since being alone has won once.
 ; A run: when it began (0: it is not judged), its state.
-
-; something that counts on evenly, cheaply where the machine has it
-define internal i64 @ticks() nounwind {
-  %t = call i64 @$TICKS()
-  ret i64 %t
-}
 
 define i32 @tw_enter(ptr %site, ptr %run, i32 %threads) nounwind {
 entry:
@@ -34,7 +29,7 @@ judged:
   %state = load i64, ptr %state.at
   %taken.at = getelementptr i64, ptr %run, i64 1
   store i64 %state, ptr %taken.at
-  %began = call i64 @ticks()
+  %began = call i64 @now()
   store i64 %began, ptr %run
   %alone = call i1 @alone(i64 %state)
   br i1 %alone, label %caller, label %team
@@ -79,18 +74,17 @@ count:
   %skip = or i1 %unjudged, %beside
   br i1 %skip, label %end, label %judge
 judge:
-  %here = call i64 @ticks()
+  %here = call i64 @now()
   %spent = sub i64 %here, %began
   %taken.at = getelementptr i64, ptr %run, i64 1
   %taken = load i64, ptr %taken.at
-  %time = call i64 @about_now()
-  call void @tw_judge(ptr %site, i64 %taken, i64 %spent, i64 %time)
+  call void @tw_judge(ptr %site, i64 %taken, i64 %spent, i64 %here)
   br label %end
 end:
   ret void
 }
 
-; a run in a state took so many ticks and ended at a time in nanoseconds
+; a run in a state took so long and ended at a time
 define void @tw_judge(ptr %site, i64 %taken, i64 %spent, i64 %time) nounwind {
 entry:
   %alone.at = getelementptr i64, ptr %site, i64 1
@@ -117,10 +111,10 @@ sample:
   br i1 %steady, label %follow, label %try
 
 follow:
-  %most = shl i64 %mean, 2
+  %most = shl i64 %mean, 1               ; a single run that was held up says little
   %clipped = call i64 @llvm.umin.i64(i64 %spent, i64 %most)
   %change = sub i64 %clipped, %mean
-  %step = ashr i64 %change, 2
+  %step = ashr i64 %change, 3
   %followed = add i64 %mean, %step
   store i64 %followed, ptr %own.at
   %chosen = load i64, ptr %chosen.at
@@ -210,17 +204,26 @@ settle:
   store i64 %time, ptr %since.at
   %best = select i1 %to.alone, i64 %alone.mean, i64 %team.mean
   store i64 %best, ptr %chosen.at
-  %loss = sub i64 %alone.mean, %team.mean
-  %lost.some = call i64 @llvm.smax.i64(i64 %loss, i64 0)
-  %scaled = mul i64 %lost.some, $PATIENCE
+  %worst = select i1 %to.alone, i64 %team.mean, i64 %alone.mean
+  %more = sub i64 %worst, %best
+  %loss = call i64 @llvm.smax.i64(i64 %more, i64 0)
+  br i1 %to.alone, label %to.3, label %to.2
+to.3:                                    ; who was in the way may go at any time
+  %loss.most = call i64 @llvm.umin.i64(i64 %loss, i64 %best)
+  %worth = mul i64 %loss.most, $DEAR
+  %pause.worth = call i64 @llvm.smax.i64(i64 %worth, i64 %pause.new)
+  store i64 %pause.worth, ptr %pause.at
+  store i64 $SOONEST, ptr %fewest.at
+  store i64 3, ptr %state.at
+  ret void
+to.2:
+  %scaled = mul i64 %loss, $PATIENCE
   %best.some = call i64 @llvm.smax.i64(i64 %best, i64 1)
-  %worth = udiv i64 %scaled, %best.some
-  %worth.most = call i64 @llvm.umin.i64(i64 %worth, i64 $MOST)
-  %worth.some = call i64 @llvm.smax.i64(i64 %worth.most, i64 $SOONEST)
-  %fewest.new = select i1 %to.alone, i64 $SOONEST, i64 %worth.some
-  store i64 %fewest.new, ptr %fewest.at
-  %steady.state = select i1 %to.alone, i64 3, i64 2
-  store i64 %steady.state, ptr %state.at
+  %fair = udiv i64 %scaled, %best.some
+  %fair.most = call i64 @llvm.umin.i64(i64 %fair, i64 $MOST)
+  %fair.some = call i64 @llvm.smax.i64(i64 %fair.most, i64 $SOONEST)
+  store i64 %fair.some, ptr %fewest.at
+  store i64 2, ptr %state.at
   ret void
 end:
   ret void

@@ -30,7 +30,6 @@ declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 $DECLARED
 declare i64 @llvm.ctpop.i64(i64)
-declare i64 @llvm.readcyclecounter()
 declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.smax.i32(i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)

@@ -41,10 +41,11 @@ the wanted threads and, now and then, on the caller alone, and use what is faste
 are too small to be shared, and beside a busy program two threads can be slower than one. A
 network runs alone only after that has won twice in a row. The other way is tried again by the
 clock, first after a quarter of a second, then twice as late each time that the choice is
-confirmed, up to 1.5 s; from the team never so often that trials take over half a percent of the
-time; and at once where runs become a quarter slower than when it was chosen. A trial is over as
-soon as it is clear. `SITE_WORDS` 64-bit numbers of each network hold what was seen; ``run`` is
-`RUN_WORDS` on the caller's stack. Runs beside other runs of the process are not judged.
+confirmed, up to a second. From the team trials take half a percent of the runs' time at most,
+alone three percent of all time. Runs that become a quarter slower than when the choice was made
+are a reason to try at once. A trial is over as soon as it is clear. `SITE_WORDS` 64-bit numbers
+of each network hold what was seen; ``run`` is `RUN_WORDS` on the caller's stack. Runs beside
+other runs of the process are not judged.
 
 Who computes an element does not change its bits.
 
@@ -93,12 +94,14 @@ SITE_WORDS, RUN_WORDS = 8, 2
 _FIRST, _TRIAL = 5, 3
 """Runs together at the beginning, and of a trial at most; the first one of each is not counted,
 unless it is clear already."""
-_SOONEST, _MOST = 8, 1024
+_SOONEST, _MOST = 6, 1024
 """Runs between two trials: at least, and at most wanted."""
 _PATIENCE = 200 * _TRIAL
-"""Runs between two trials, for a loss of all of the faster way's time by each run of a trial."""
-_SHORTEST_NS, _LONGEST_NS = 250_000_000, 1_500_000_000
+"""On the team, runs between two trials, for a loss of all of its time by each run of a trial."""
+_SHORTEST_NS, _LONGEST_NS = 250_000_000, 1_000_000_000
 """Time between two trials: who kept the cores busy may be gone."""
+_DEAR = 32 * _TRIAL
+"""Alone, the least time between two trials, for each nanosecond that a run of one loses."""
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _PAUSE = {
@@ -138,7 +141,6 @@ def pool_text(platform: str) -> str:
     words = {
         "DECLARED": f"declare void @{declared}",
         "PAUSE": f"call void @{pause}",
-        "TICKS": "llvm.readcyclecounter" if arch == "x86_64" else "now",
         "FUTEX": _FUTEX[arch],
         **_NUMBERS,
     }
@@ -159,6 +161,7 @@ _NUMBERS = {
     "SOONEST": _SOONEST,
     "MOST": _MOST,
     "PATIENCE": _PATIENCE,
+    "DEAR": _DEAR,
     "SHORTEST": _SHORTEST_NS,
     "LONGEST": _LONGEST_NS,
     "BYTES": _WORKERS + MOST_HELPERS * _WORKER,
