@@ -32,7 +32,7 @@ from typing import Any
 import onnx
 from networks import models_of
 
-from tasks.network import is_onnx
+from tasks.network import is_onnx, network_label
 
 _HERE = Path(__file__).resolve().parent.parent
 _DEFAULT = ["resnet-18", "mobilenet", "squeezenet_v1.1"]
@@ -145,7 +145,7 @@ def main() -> None:
             finally:
                 for engine in engines.values():
                     engine.close()
-        row = {"network": Path(name).stem, "case": args.case, "pause_ms": args.pause, **row}
+        row = {"network": network_label(name), "case": args.case, "pause_ms": args.pause, **row}
         rows.append(row)
         print(
             "  ".join(f"{k} {v:.3f}" if isinstance(v, float) else str(v) for k, v in row.items())

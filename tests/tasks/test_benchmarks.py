@@ -39,6 +39,18 @@ def test_engines_are_compared(script, options, names, tmp_path):
     assert chart.exists() == bool(PEER)
 
 
+def test_requests_with_pauses_are_compared(tmp_path):
+    out = tmp_path / "out.json"
+    options = ["--pause", "1", "--first", "20", "--rest", "10", "--json", str(out)]
+    command = [sys.executable, str(SCRIPTS / "arrivals.py"), str(SCRIPTS.parent), "mlp", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(out.read_text())
+    assert row["network"] == "mlp"
+    for name in ("before", "now", "one"):
+        assert row[f"{name} first"] > 0 and row[f"{name} rest"] > 0
+
+
 def run(script, *options):
     command = [sys.executable, str(UNDISTURBED), str(SCRIPTS / script), *options]
     done = subprocess.run(

@@ -94,3 +94,12 @@ def test_what_was_chosen_before_a_calibration_is_chosen_anew(tmp_path, monkeypat
         assert draft_schedule(task).predicted_s > 2 * before.predicted_s
     finally:
         forget_choices()  # they are of a machine that is not this one
+
+
+def test_what_helpers_did_is_told():
+    several = Target("llvm -num-cores=2")
+    assert "regions shared" in hardware_of(several).describe(several)["helpers after pauses"]
+    assert "helpers after pauses" not in hardware_of(TARGET).describe(TARGET)
+    done = []
+    assert hardware_of(TARGET).helpers_during(lambda: done.append(1)) == ""
+    assert done == [1]
