@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tilework.kinds.cpu.jit import LinkedObjects
-from tilework.kinds.cpu.llvm.pool import SITE_WORDS, pool_object
+from tilework.kinds.cpu.llvm.pool import JUDGE, SITE_WORDS, pool_object
 from tilework.kinds.cpu.target import CpuTarget
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads of Linux")
@@ -34,7 +34,7 @@ class Network:
 
     def __init__(self, code):
         kinds = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        self._judge = ctypes.CFUNCTYPE(None, *kinds)(code.address("tw_judge"))
+        self._judge = ctypes.CFUNCTYPE(None, *kinds)(code.address(JUDGE))
         self.site = (ctypes.c_int64 * SITE_WORDS)()
         self.now = 10**15
 

@@ -3,6 +3,7 @@
     void tw_parallel(region, void **bases, int64_t extent, int32_t threads)
     int32_t tw_enter(site, run, int32_t threads)   before a network's calls: threads to use
     void tw_leave(site, run)                       after them
+    void tw_judge(site, int64_t state, int64_t spent, int64_t time)   what the latter goes by
     void tw_pool_counts(int64_t *counts)           `COUNTERS` since the first region
     void tw_pool_stop(void)                        ends the threads; no run may be under way
 
@@ -66,10 +67,9 @@ from tilework.errors import TargetError
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.target import CpuTarget
 
-PARALLEL, ENTER, LEAVE, COUNTS, STOP = (
-    "tw_parallel", "tw_enter", "tw_leave", "tw_pool_counts", "tw_pool_stop",
-)  # fmt: skip
-SYMBOLS = (PARALLEL, ENTER, LEAVE, COUNTS, STOP)
+PARALLEL, ENTER, LEAVE, JUDGE = "tw_parallel", "tw_enter", "tw_leave", "tw_judge"
+COUNTS, STOP = "tw_pool_counts", "tw_pool_stop"
+SYMBOLS = (PARALLEL, ENTER, LEAVE, JUDGE, COUNTS, STOP)
 """What the object defines."""
 
 COUNTERS = ("shared", "woken", "moved", "taken_back", "waited", "lent", "waited_ns")
@@ -191,6 +191,9 @@ define i32 @tw_enter(ptr %site, ptr %run, i32 %threads) nounwind {
   ret i32 1
 }
 define void @tw_leave(ptr %site, ptr %run) nounwind {
+  ret void
+}
+define void @tw_judge(ptr %site, i64 %state, i64 %spent, i64 %time) nounwind {
   ret void
 }
 define void @tw_pool_counts(ptr %counts) nounwind {
