@@ -50,11 +50,20 @@ BEGIN = """
 
     share = pool(load_team()["tw_parallel"])
 
-    def named():
-        '''Threads of the runtime.'''
-        tasks = os.listdir("/proc/self/task")
-        comm = {int(t): open(f"/proc/self/task/{t}/comm").read() for t in tasks}
-        return [t for t, name in comm.items() if name == "tilework\\n"]
+    def comm(task):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as file:
+                return file.read()
+        except OSError:  # it has just ended
+            return ""
+
+    def named(least):
+        '''Threads of the runtime; they name themselves when they first run.'''
+        found = []
+        while len(found) < least:
+            tasks = os.listdir("/proc/self/task")
+            found = [int(t) for t in tasks if comm(t) == "tilework\\n"]
+        return found
 
     def patient(thread):
         '''A caller who gives helpers time to come.'''
@@ -100,7 +109,7 @@ def test_a_mask_of_one_core():
             share(lambda thread: None)
             time.sleep(0.002)
         print(counts().shared, counts().moved)
-        print(all(os.sched_getaffinity(t) == {core} for t in named()))
+        print(all(os.sched_getaffinity(t) == {core} for t in named(1)))
     """)
     assert out[:2] == ["20 0", "True"]
 
@@ -109,7 +118,7 @@ def test_a_mask_of_one_core():
 def test_a_helper_on_its_callers_core_goes_elsewhere():
     out = run("""
         share(patient)
-        (helper,) = named()
+        (helper,) = named(1)
         before = counts().moved
         for _ in range(1000):
             os.sched_setaffinity(helper, {libc.sched_getcpu()})
@@ -140,10 +149,10 @@ def test_a_mask_that_changes_counts_from_now_on():
         core, moved = min(cores), counts().moved
         everybody({core})
         often()
-        print(counts().moved - moved, all(os.sched_getaffinity(t) == {core} for t in named()))
+        print(counts().moved - moved, all(os.sched_getaffinity(t) == {core} for t in named(1)))
         everybody(cores)
         often()
-        for helper in named():
+        for helper in named(1):
             print(len(cores) - len(os.sched_getaffinity(helper)) <= 1)
     """)
     assert out[:2] == ["0 True", "True"]
@@ -154,7 +163,7 @@ def test_a_helpers_own_mask_does_not_outlive_a_change():
     """Some time after it has set one, a helper asks again what its caller may use."""
     out = run("""
         share(patient)
-        (helper,) = named()
+        (helper,) = named(1)
         while not counts().moved:
             os.sched_setaffinity(helper, {libc.sched_getcpu()})
             share(lambda thread: None)
@@ -177,7 +186,7 @@ def test_a_helper_that_makes_no_headway_gets_its_callers_core():
         while not counts().lent:  # the first time may be over before it comes
             share(work, extent=16)
         print(counts().waited >= 1, counts().waited_ns > 1e6)
-        (helper,) = named()
+        (helper,) = named(1)
         print(len(cores) - len(os.sched_getaffinity(helper)))  # and leaves it when it is done
         while share(patient) != {0, 1}:
             pass
@@ -192,7 +201,7 @@ def test_a_child_counts_from_zero():
         if not os.fork():
             before = sum(counts())
             share(patient)
-            os.write(there, f"{before} {counts().shared} {len(named())}".encode())
+            os.write(there, f"{before} {counts().shared} {len(named(1))}".encode())
             os._exit(0)
         os.wait()
         print(os.read(here, 100).decode())
@@ -214,6 +223,6 @@ def test_several_pools_at_once():
         callers = [threading.Thread(target=often, args=(one,)) for one in [*shares, share]]
         for caller in callers: caller.start()
         for caller in callers: caller.join()
-        print(len(named()), counts().shared)
+        print(len(named(3)), counts().shared)
     """)
     assert out[0] == "3 50"
