@@ -7,15 +7,29 @@ import math
 import numpy as np
 import pytest
 
-from tests.hosts import on_x86
-from tests.kinds.cpu.llvm.test_math import apply
+from tests.hosts import ELSEWHERE, on_x86
+from tests.kinds.cpu.llvm.test_math import CPUS, apply
 from tests.lower.check import run_kernel, task_of
 from tilework import te
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.llvm.vector_math import VECTOR
 
+
+def exponential(x: np.ndarray) -> np.ndarray:
+    """That of float64, without the denormal numbers of float32."""
+    return np.where(x < np.float32(-87.33654), 0.0, np.exp(x))
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """That of float64; 0 where ``e^-x`` is no float32."""
+    small = np.exp(-np.abs(x))
+    usual = np.where(x >= 0, 1 / (1 + small), small / (1 + small))
+    return np.where(x <= -np.float32(88.722839), 0.0, usual)
+
+
 # function -> (reference, largest error in units of the last place)
 FUNCTIONS = {
+    "exp": (exponential, 1), "sigmoid": (sigmoid, 3),
     "log": (np.log, 1), "log1p": (np.log1p, 3), "expm1": (np.expm1, 2), "tanh": (np.tanh, 3),
     "erf": (lambda x: np.frompyfunc(math.erf, 1, 1)(x).astype(float), 6),
     "atan": (np.arctan, 2), "asin": (np.arcsin, 2), "acos": (np.arccos, 2), "sin": (np.sin, 2),
@@ -27,6 +41,21 @@ SPECIAL = [
     -0.5, 2**-0.5, 2**0.5, 88.7228, 88.7229, 89.4, 89.5, 90, 100, -17.3, -25, 1e6, 999999.9, 1e9,
     1.0000001e9, 4, 3.92, 3.95, 0.9999999, -0.9999999, 1.0000001, -1.0000001, 128, -128, 2**24,
 ]  # fmt: skip
+
+
+CHANGES = [
+    -87.33654, 88.72284, 87, 89, -25, 9.02, 3.95, 104, 127 * math.log(2), -126 * math.log(2),
+    math.log(2) / 2, 3 * math.log(2) / 2,
+]  # fmt: skip
+
+
+def neighbours(count: int) -> np.ndarray:
+    """The numbers next to `CHANGES` and their opposites."""
+    steps = np.arange(-count, count + 1, dtype=np.int32)
+    return np.concatenate([
+        (np.array([sign * c], "f4").view(np.int32) + steps).view("f4")
+        for c in CHANGES for sign in (1, -1)
+    ])  # fmt: skip
 
 
 def numbers(count: int) -> np.ndarray:
@@ -57,7 +86,7 @@ def test_every_function_is_tested():
     assert set(FUNCTIONS) | {"pow"} == set(VECTOR)
 
 
-@pytest.mark.parametrize("cpu", ["native", *on_x86("core-avx2", "x86-64")])
+@pytest.mark.parametrize("cpu", CPUS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_errors(name, cpu):
     reference, limit = FUNCTIONS[name]
@@ -65,6 +94,32 @@ def test_errors(name, cpu):
     with np.errstate(all="ignore"):
         want = reference(x.astype("f8"))
     check(apply(name, x, cpu), want, limit if cpu != "x86-64" else limit + 2)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_where_methods_change(name, cpu):
+    reference, limit = FUNCTIONS[name]
+    x = neighbours(60)
+    with np.errstate(all="ignore"):
+        check(apply(name, x, cpu), reference(x.astype("f8")), limit + 2 * (cpu == "x86-64"))
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("vector", [True, False], ids=["vector", "scalar"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_kind_of_nan_stays(name, vector, cpu):
+    kinds = [0x7FC00000, 0xFFC00000, 0x7FC00001, 0x7FFFFFFF, 0xFFFFFEAD, 0x7F800001, 0xFF812345]
+    x = np.array(kinds * 5, np.uint32).view("f4")
+    assert np.isnan(apply(name, x, cpu, vector)).all()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_code_for_other_machines(name):
+    a = te.placeholder((64,), "a")
+    dag = te.ComputeDAG([a, te.compute((64,), lambda i: te.call(name, a[i]), name="b")])
+    task = task_of(dag, f"{ELSEWHERE} -num-cores=1")
+    assert build(task, 0, [task.target.lanes(), 0, 0]).objects
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -8,9 +8,7 @@ from tilework.kinds.cpu.llvm.vector_math import VECTOR
 from tilework.lower.ir import For, Load, Stmt, Store, walk_stmts
 from tilework.te.expr import Binary, Call, Const, Expr, IfThenElse, Select, children, walk
 
-_VECTOR_CALLS = frozenset(
-    {"exp", "sqrt", "rsqrt", "sigmoid", "abs", "floor", "ceil", "round", "trunc", *VECTOR}
-)
+_VECTOR_CALLS = frozenset({"sqrt", "rsqrt", "abs", "floor", "ceil", "round", "trunc", *VECTOR})
 
 
 def maskable(body: Stmt) -> bool:

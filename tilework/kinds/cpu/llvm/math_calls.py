@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
-from tilework.kinds.cpu.llvm.exponential import exponential
 from tilework.kinds.cpu.llvm.ssa import (
     SUFFIX,
     Ssa,
@@ -12,7 +11,7 @@ from tilework.kinds.cpu.llvm.ssa import (
     intrinsic_suffix,
     vector_type,
 )
-from tilework.kinds.cpu.llvm.vector_body import Body
+from tilework.kinds.cpu.llvm.vector_body import Body, Lanes
 from tilework.kinds.cpu.llvm.vector_math import FAR, PERIODIC, VECTOR
 
 _INTRINSICS = {
@@ -23,6 +22,13 @@ _INTRINSICS = {
     "round": "roundeven",
     "trunc": "trunc",
 }
+
+
+_INLINED = frozenset({"exp", "sigmoid", "expm1", "tanh"})
+"""Functions so short that what a call costs, all live registers stored around it, is a good part.
+
+The others are called: their code is larger than what that saves, and takes longer to generate.
+"""
 
 
 class MathCalls:
@@ -52,6 +58,10 @@ class MathCalls:
             root = self.call("sqrt", [a])
             one = arith.splat(Ssa(float_literal(1.0, a.dtype), 1, a.dtype), a.width)
             return Ssa(fn.emit(f"fdiv {a.type} {one.ssa}, {root.ssa}"), a.width, a.dtype)
+        if name == "round_tf32":
+            return self._round_tf32(a)
+        if name in VECTOR and a.dtype == "float32":
+            return self._vector(name, args)
         if name == "sigmoid":
             zero = arith.splat(Ssa(float_literal(0.0, a.dtype), 1, a.dtype), a.width)
             one = arith.splat(Ssa(float_literal(1.0, a.dtype), 1, a.dtype), a.width)
@@ -59,15 +69,6 @@ class MathCalls:
             e = self.call("exp", [neg])
             den = fn.emit(f"fadd {a.type} {one.ssa}, {e.ssa}")
             return Ssa(fn.emit(f"fdiv {a.type} {one.ssa}, {den}"), a.width, a.dtype)
-        if name == "round_tf32":
-            return self._round_tf32(a)
-        if name == "exp" and a.dtype == "float32":
-            symbol = exponential(self.declarations, a.width)
-            return Ssa(fn.emit(f"call {a.type} {symbol}({a.type} {a.ssa})"), a.width, a.dtype)
-        if name in VECTOR and a.dtype == "float32":
-            symbol = self._vector(name, a.width, len(args))
-            text = ", ".join(f"{x.type} {x.ssa}" for x in args)
-            return Ssa(fn.emit(f"call {a.type} {symbol}({text})"), a.width, a.dtype)
         return self._libm(name, args)
 
     def _round_tf32(self, a: Ssa) -> Ssa:
@@ -101,7 +102,18 @@ class MathCalls:
             out = fn.emit(f"insertelement {a.type} {out}, {scalar} {one}, i32 {i}")
         return Ssa(out, a.width, a.dtype)
 
-    def _vector(self, name: str, width: int, count: int) -> str:
+    def _vector(self, name: str, args: list[Ssa]) -> Ssa:
+        """A function of `vector_math`: written here, or called."""
+        a, fn = args[0], self.fn
+        if name in _INLINED:
+            body = Body(self.declarations, a.width, fn)
+            out = VECTOR[name](body, *(Lanes(body, x.ssa, x.dtype) for x in args))
+            return Ssa(out.ssa, a.width, a.dtype)
+        symbol = self._helper(name, a.width, len(args))
+        text = ", ".join(f"{x.type} {x.ssa}" for x in args)
+        return Ssa(fn.emit(f"call {a.type} {symbol}({text})"), a.width, a.dtype)
+
+    def _helper(self, name: str, width: int, count: int) -> str:
         """A function of `vector_math`; if its range is limited, with the C library beyond."""
         symbol = f"@tw.{name}.{width}"
         if symbol in self.declarations.definitions:

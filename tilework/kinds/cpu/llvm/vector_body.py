@@ -14,6 +14,7 @@ from typing import Union
 
 from tilework.dtypes import is_float
 from tilework.kinds.cpu.llvm.declarations import Declarations
+from tilework.kinds.cpu.llvm.function import Function
 from tilework.kinds.cpu.llvm.opcodes import FLOAT_OPS, INT_OPS, comparison
 from tilework.kinds.cpu.llvm.ssa import Ssa, intrinsic_suffix, literal
 
@@ -85,10 +86,12 @@ class Lanes:
 
 
 class Body:
-    """The lines of one function of ``width`` lanes."""
+    """The lines of one function of ``width`` lanes, or of a part of the function ``within``."""
 
-    def __init__(self, declarations: Declarations, width: int) -> None:
-        self.declarations, self.width = declarations, width
+    def __init__(
+        self, declarations: Declarations, width: int, within: Function | None = None
+    ) -> None:
+        self.declarations, self.width, self.within = declarations, width, within
         self.lines: list[str] = []
         self.arguments: list[Lanes] = []
         self._next = 0
@@ -101,6 +104,8 @@ class Body:
 
     def emit(self, text: str, dtype: str) -> Lanes:
         """The value of an instruction."""
+        if self.within is not None:
+            return Lanes(self, self.within.emit(text), dtype)
         self._next += 1
         name = f"%t{self._next}"
         self.lines.append(f"  {name} = {text}")
@@ -113,7 +118,7 @@ class Body:
         one = literal(number, dtype)
         scalar = Ssa("", 1, dtype).type
         if self.width > 1:
-            one = "<" + ", ".join([f"{scalar} {one}"] * self.width) + ">"
+            one = f"splat ({scalar} {one})"
         return Lanes(self, one, dtype)
 
     def binary(self, op: str, a: Lanes, b: Operand) -> Lanes:
@@ -158,6 +163,29 @@ class Body:
         for c in reversed(coefficients[:-1]):
             out = self.fma(out, x, c)
         return out
+
+    def smaller(self, x: Lanes, limit: float) -> Lanes:
+        """``x``, or ``limit`` where x is larger; NaN stays."""
+        return self.select(x > limit, limit, x)
+
+    def larger(self, x: Lanes, limit: float) -> Lanes:
+        """``x``, or ``limit`` where x is smaller; NaN stays."""
+        return self.select(x < limit, limit, x)
+
+    @property
+    def scales(self) -> bool:
+        """Whether `scale` is available: one instruction of AVX-512, for whole registers."""
+        return self.width == 16 and "avx512f" in self.declarations.features
+
+    def scale(self, x: Lanes, k: Lanes) -> Lanes:
+        """``x * 2^k`` for float32 k without a fraction; it overflows as products do."""
+        symbol = "@llvm.x86.avx512.mask.scalef.ps.512"
+        t = x.type
+        self.declarations.declare(f"declare {t} {symbol}({t}, {t}, {t}, i16, i32 immarg)")
+        return self.emit(
+            f"call {t} {symbol}({t} {x.ssa}, {t} {k.ssa}, {t} zeroinitializer, i16 -1, i32 4)",
+            x.dtype,
+        )
 
     def abs(self, x: Lanes) -> Lanes:
         """Magnitude."""

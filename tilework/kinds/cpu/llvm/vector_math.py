@@ -1,10 +1,12 @@
 """Math functions of float32 in vectors, written over `vector_body`.
 
+Those of exponentials are in `exponential`.
+
 Errors, in units of the last place against the exact value, over all finite float32 numbers (tests
 sample them with denormal numbers, both ends of every range, and where methods change):
 
-    log 1, log1p 3, expm1 2, tanh 3, erf 6, atan 2, asin 2, acos 2, sin 2, cos 2, tan 4,
-    sinh 4, cosh 4, asinh 3, acosh 3, atanh 4, pow 1
+    exp 1, sigmoid 3, log 1, log1p 3, expm1 2, tanh 3, erf 6, atan 2, asin 2, acos 2, sin 2, cos 2,
+    tan 4, sinh 4, cosh 4, asinh 3, acosh 3, atanh 4, pow 1
 
 and up to two more on CPUs without fused multiply-adds. Infinities, NaN and numbers outside the
 domain give what the C library gives; the sign of a zero may differ. Polynomials are weighted
@@ -17,17 +19,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from tilework.kinds.cpu.llvm.exponential import (
+    LN2,
+    LN2_HIGH,
+    LN2_LOW,
+    exp,
+    expm1,
+    less_one,
+    sigmoid,
+    tanh,
+)
 from tilework.kinds.cpu.llvm.vector_body import Body, Lanes
 
-_LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
-"""ln 2 in two parts; products of the first with small whole numbers are exact."""
-_LN2 = math.log(2)
 _HALF_PI = 1.57079637050628662109375
 _HALF_PI_LOW = -4.37113900018624283e-8
 _NAN, _INF = math.nan, math.inf
 
-# (e^r - 1 - r) / r^2 for |r| < ln 2 / 2
-_EXPM1 = (0.5, 0.1666666716, 0.04166634381, 0.008333271369, 0.001394202118, 0.0001991500176)
 # (log(1 + g) - g + g^2 / 2) / g^3 for 1 + g between the roots of 1/2 and 2
 _LOG = (
     0.3333331048, -0.2499998659, 0.2000222355, -0.166692555, 0.1421868652, -0.1238424107,
@@ -69,40 +76,14 @@ FAR = 1e6
 _TURN_HIGH, _TURN_LOW = 1.57079632673412561417, 6.07710050650619224932e-11
 
 
-def _expm1_from(f: Body, y: Lanes, scale: float) -> Lanes:
-    """``(e^y - 1) * scale`` for y up to 88; ``scale`` is a power of two."""
-    y = f.select(y > -25.0, y, -25.0)
-    k = f.intrinsic("floor", f.fma(y, 1 / _LN2, 0.5))
-    r = f.fma(k, -_LN2_LOW, f.fma(k, -_LN2_HIGH, y))
-    p = f.fma(r * r, f.polynomial(r, _EXPM1), r)
-    shift = int(math.log2(scale))
-    s = f.power_of_two(f.convert("fptosi", k, "int32") + shift)
-    return f.fma(s, p, s - scale)
-
-
-def expm1(f: Body, x: Lanes) -> Lanes:
-    """Exponential less one: ``2^k (e^r - 1) + (2^k - 1)`` with ``r = x - k ln 2``."""
-    over = x > 88.72283935546875
-    y = f.select(over, 88.0, x)
-    out = _expm1_from(f, y, 0.5) * 2.0  # 2^128 is no float32
-    return f.select(x.differs(x), x, f.select(over, _INF, out))
-
-
-def tanh(f: Body, x: Lanes) -> Lanes:
-    """Hyperbolic tangent: ``-t / (t + 2)`` with ``t = e^(-2|x|) - 1``, exact near zero."""
-    t = _expm1_from(f, f.abs(x) * -2.0, 1.0)
-    return f.select(x.differs(x), x, f.copysign(-t / (t + 2.0), x))
-
-
 def erf(f: Body, x: Lanes) -> Lanes:
-    """A quotient of polynomials whose coefficients are positive, so that nothing cancels.
+    """``x P(x^2) / Q(x^2)``; coefficients are positive, so that nothing cancels.
 
-    Beyond the limit it is 1, rounded.
+    Beyond the limit the quotient stays as it is and x grows, so that what is limited to 1 is 1.
     """
-    y = f.select(x > _ERF_LIMIT, _ERF_LIMIT, f.select(x < -_ERF_LIMIT, -_ERF_LIMIT, x))
-    s = y * y
-    out = y * f.polynomial(s, _ERF_P) / f.polynomial(s, _ERF_Q)
-    return f.select(out > 1.0, 1.0, f.select(out < -1.0, -1.0, out))
+    s = f.smaller(x * x, _ERF_LIMIT**2)
+    out = x * f.polynomial(s, _ERF_P) / f.polynomial(s, _ERF_Q)
+    return f.larger(f.smaller(out, 1.0), -1.0)
 
 
 def log(f: Body, x: Lanes) -> Lanes:
@@ -114,8 +95,8 @@ def log(f: Body, x: Lanes) -> Lanes:
     whole = f.convert("sitofp", e, "float32") - f.select(denormal, 23.0, 0.0)
     square = g * g
     y = square * g * f.polynomial(g, _LOG)
-    y = f.fma(square, -0.5, f.fma(whole, _LN2_LOW, y))
-    out = f.fma(whole, _LN2_HIGH, g + y)
+    y = f.fma(square, -0.5, f.fma(whole, LN2_LOW, y))
+    out = f.fma(whole, LN2_HIGH, g + y)
     inside = f.select(x < _INF, out, x)
     return f.select(x > 0.0, inside, f.select(x.equals(0.0), -_INF, _NAN))
 
@@ -132,7 +113,7 @@ def _halves(f: Body, x: Lanes) -> tuple[Lanes, Lanes]:
     """Hyperbolic sine and cosine of ``|x| / 2``; beyond 90 those of 45, whose squares overflow."""
     a = f.abs(x)
     half = f.select(a < 90.0, a, 90.0) * 0.5
-    t = _expm1_from(f, half, 1.0)
+    t = less_one(f, half, 1.0)
     e = t + 1.0
     return (t + t / e) * 0.5, (e + 1.0 / e) * 0.5
 
@@ -159,7 +140,7 @@ def asinh(f: Body, x: Lanes) -> Lanes:
     large = a > _LARGE
     square = a * a
     z = a + square / (f.intrinsic("sqrt", square + 1.0) + 1.0)
-    out = log1p(f, f.select(large, a, z)) + f.select(large, _LN2, 0.0)
+    out = log1p(f, f.select(large, a, z)) + f.select(large, LN2, 0.0)
     return f.copysign(out, x)
 
 
@@ -168,7 +149,7 @@ def acosh(f: Body, x: Lanes) -> Lanes:
     large = x > _LARGE
     t = x - 1.0
     z = t + f.intrinsic("sqrt", f.fma(t, t, t * 2.0))
-    out = log1p(f, f.select(large, x, z)) + f.select(large, _LN2, 0.0)
+    out = log1p(f, f.select(large, x, z)) + f.select(large, LN2, 0.0)
     return f.select(x >= 1.0, out, _NAN)
 
 
@@ -295,8 +276,8 @@ def pow(f: Body, x: Lanes, y: Lanes) -> Lanes:
 VECTOR: dict[str, Callable[..., Lanes]] = {
     fn.__name__: fn
     for fn in (
-        expm1, log, log1p, tanh, erf, sinh, cosh, asinh, acosh, atanh, atan, asin, acos, sin, cos,
-        tan, pow,
+        exp, sigmoid, expm1, log, log1p, tanh, erf, sinh, cosh, asinh, acosh, atanh, atan, asin,
+        acos, sin, cos, tan, pow,
     )
 }  # fmt: skip
 PERIODIC = frozenset({"sin", "cos", "tan"})
