@@ -15,5 +15,5 @@ Each part owns its own state:
     RegionCode    region.py         recursion over statements; puts all of the above together
 
 `program.py` makes the modules of a kernel of regions, `assembler.py` object code of modules. Math
-functions are written over `vector_body.py` in `vector_math.py`.
+functions are written over `vector_body.py` in `vector_math.py` and `exponential.py`.
 """
