@@ -5,7 +5,7 @@ Those of exponentials are in `exponential`.
 Errors, in units of the last place against the exact value, over all finite float32 numbers (tests
 sample them with denormal numbers, both ends of every range, and where methods change):
 
-    exp 1, sigmoid 3, log 1, log1p 3, expm1 2, tanh 3, erf 6, atan 2, asin 2, acos 2, sin 2, cos 2,
+    exp 1, sigmoid 3, log 1, log1p 2, expm1 2, tanh 3, erf 6, atan 2, asin 2, acos 2, sin 2, cos 2,
     tan 4, sinh 4, cosh 4, asinh 3, acosh 3, atanh 4, pow 1
 
 and up to two more on CPUs without fused multiply-adds. Infinities, NaN and numbers outside the
@@ -86,27 +86,43 @@ def erf(f: Body, x: Lanes) -> Lanes:
     return f.larger(f.smaller(out, 1.0), -1.0)
 
 
-def log(f: Body, x: Lanes) -> Lanes:
-    """Natural logarithm: that of m, between the roots of 1/2 and 2, plus ``e ln 2``."""
-    denormal = x < 1.1754943508222875e-38
-    bits = f.convert("bitcast", f.select(denormal, x * 8388608.0, x), "int32")
+def _log(f: Body, u: Lanes, less: Lanes | None = None, rest: Lanes | None = None) -> Lanes:
+    """Natural logarithm of the positive normal number ``u = m 2^e``.
+
+    It is that of m, between the roots of 1/2 and 2, plus ``(e - less) ln 2``; ``rest`` is what u
+    lacks by rounding.
+    """
+    bits = f.convert("bitcast", u, "int32")
     e = f.bits("ashr", bits - 0x3F3504F3, 23)
-    g = f.convert("bitcast", bits - f.bits("shl", e, 23), "float32") - 1.0
-    whole = f.convert("sitofp", e, "float32") - f.select(denormal, 23.0, 0.0)
+    scaled = f.bits("shl", e, 23)
+    g = f.convert("bitcast", bits - scaled, "float32") - 1.0
+    if rest is not None:
+        twice = f.convert("bitcast", f.lift(0x40000000, "int32") - scaled, "float32")
+        g = f.fma(rest * 0.5, twice, g)  # 2^(1 - e) is a number (or 0) for the largest e
+    whole = f.convert("sitofp", e, "float32")
+    if less is not None:
+        whole = whole - less
     square = g * g
     y = square * g * f.polynomial(g, _LOG)
     y = f.fma(square, -0.5, f.fma(whole, LN2_LOW, y))
-    out = f.fma(whole, LN2_HIGH, g + y)
+    return f.fma(whole, LN2_HIGH, g + y)
+
+
+def log(f: Body, x: Lanes) -> Lanes:
+    """Natural logarithm."""
+    denormal = x < 1.1754943508222875e-38
+    u = f.select(denormal, x * 8388608.0, x)
+    out = _log(f, u, less=f.select(denormal, 23.0, 0.0))
     inside = f.select(x < _INF, out, x)
     return f.select(x > 0.0, inside, f.select(x.equals(0.0), -_INF, _NAN))
 
 
 def log1p(f: Body, x: Lanes) -> Lanes:
-    """Logarithm of ``u = 1 + x`` times ``x / (u - 1)``: the rounding of u cancels."""
+    """Logarithm of ``u = 1 + x`` and of what u lacks of it by rounding."""
     u = x + 1.0
-    y = log(f, u)
-    out = f.select(u.equals(1.0), x, y * (x / (u - 1.0)))
-    return f.select(u.equals(_INF), u, out)
+    out = _log(f, u, rest=x - (u - 1.0))
+    inside = f.select(x < _INF, out, x)
+    return f.select(x > -1.0, inside, f.select(x.equals(-1.0), -_INF, _NAN))
 
 
 def _halves(f: Body, x: Lanes) -> tuple[Lanes, Lanes]:
