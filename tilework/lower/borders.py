@@ -30,9 +30,9 @@ from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis, Expr, binary, compare
 
 _MOST_FIXED = 6
-_FEW = 0.4
-_FEWEST_SUMS = 6
-_MOST_BODIES = 25
+FEW = 0.4
+FEWEST_SUMS = 6
+MOST_BODIES = 25
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ def fewer(
     for axis in fixed:
         share = sum(s.share for s in out[axis] if s.kind == "fixed")
         own = [b for b in bounds if b.axis is axis]
-        enough = tile[axis] > 1 and vectors // tile[axis] >= _FEWEST_SUMS
-        if len(fixed) > 1 and share <= _FEW and enough and clippable(own):
+        enough = tile[axis] > 1 and vectors // tile[axis] >= FEWEST_SUMS
+        if len(fixed) > 1 and share <= FEW and enough and clippable(own):
             rows[axis] = share
     if rows:
         axis = min(rows, key=lambda a: rows[a])
@@ -156,7 +156,7 @@ def fewer(
         for a, found in out.items():
             own = [b for b in bounds if b.axis is a]
             bodies *= sum(len(segments(s, own, tile[a])[1]) for s in found)
-        if bodies > _MOST_BODIES:
+        if bodies > MOST_BODIES:
             out[axis] = checked(out[axis], axis, tile[axis])
     return out
 

@@ -34,11 +34,12 @@ class Machine:
         not_hidden: share of the faster of instructions and traffic that does not hide behind the
             slower.
         conflict_cycles: of an element read from a set of L1 that too many lines compete for.
-        window_load_cycles: of a vector of a window, relative to another: its rows come from L2
-            more often than not.
+        stray_lines: lines that a run of neighbouring lines from beyond L2 costs more than it has:
+            what is fetched ahead begins too late, and goes too far.
         guard_cycles: of a load that asks first whether it falls on padding.
         spill_loads: loads for every register that a tile needs and the machine lacks.
-        call_cycles: of an expensive function, such as an exponential.
+        finish_cycles: of an operation of an epilogue on a vector, on one multiply-add port.
+        math_cycles: of an instruction of a math function, such as an exponential, on one.
         tile_cycles: of starting a register tile.
         loop_cycles: of one iteration of a loop.
         handover_rate: bytes per cycle that a core reads of lines that another has written.
@@ -49,7 +50,7 @@ class Machine:
     load_ports: float = 2.0
     broadcast_ports: float = 2.0
     latency: float = 4.0
-    ahead: float = 128.0
+    ahead: float = 192.0
     lanes: int = 16
     registers: int = 32
     l1_bytes: float = 32 << 10
@@ -64,12 +65,13 @@ class Machine:
     cores: int = 1
     not_hidden: float = 0.25
     conflict_cycles: float = 1.5
-    window_load_cycles: float = 1.4
-    guard_cycles: float = 0.7
+    stray_lines: float = 0.7
+    guard_cycles: float = 1.9
     spill_loads: float = 2.0
-    call_cycles: float = 14.0
-    tile_cycles: float = 5.0
-    loop_cycles: float = 1.5
+    finish_cycles: float = 1.2
+    math_cycles: float = 1.6
+    tile_cycles: float = 4.0
+    loop_cycles: float = 1.0
     handover_rate: float = 1.0
 
     def scaled(self, factors: Mapping[str, float]) -> Machine:

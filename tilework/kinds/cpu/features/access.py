@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 
 from tilework.dtypes import dtype_bytes, is_float
 from tilework.kinds.cpu.caches import LINE_BYTES
+from tilework.kinds.cpu.llvm.math_size import math_operations
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.bounds import without
@@ -86,14 +87,14 @@ class BlockFacts:
     Attributes:
         update_ops: vector instructions per element and reduction point (a multiply-add is one).
         finish_ops: vector instructions per output element when a tile is finished.
-        math_calls: calls of expensive functions per output element.
+        math_ops: vector instructions of math functions per output element.
         local: which accesses are to buffers of attached producers.
     """
 
     accesses: tuple[Access, ...]
     update_ops: float
     finish_ops: float
-    math_calls: float
+    math_ops: float
     local: tuple[int, ...] = ()
 
     @cached_property
@@ -105,6 +106,11 @@ class BlockFacts:
     def update_ops_rate(self, machine: Machine) -> float:
         """Cycles per vector of the register tile and reduction step, ports permitting."""
         return self.update_ops / machine.fma_ports
+
+    def finish_cycles(self, machine: Machine) -> float:
+        """Cycles per vector of a finished register tile: its epilogue, and the store."""
+        plain, math = machine.finish_cycles * self.finish_ops, machine.math_cycles * self.math_ops
+        return 1.0 + (plain + math) / machine.fma_ports
 
 
 @lru_cache(maxsize=512)
@@ -120,7 +126,7 @@ def block_facts(block: Block) -> BlockFacts:
         limited = bool(block.limits)
         accesses.append(_access(read, last, packed=packed, guarded=guarded, limited=limited))
     finish = 1.0
-    calls = 0.0
+    math_ops = 0.0
     if block.epilogue is not None and block.epilogue_body is not None:
         rename = dict(zip(block.epilogue.axes, block.spatial, strict=True))
         for read, guarded in _reads(block.epilogue_body, False):
@@ -137,7 +143,7 @@ def block_facts(block: Block) -> BlockFacts:
                 )
             )
         finish += _ops(block.epilogue_body)
-        calls += _calls(block.epilogue_body)
+        math_ops += _math(block.epilogue_body)
     out = block.result
     dims = tuple({a: 1} for a in block.spatial)
     accesses.append(
@@ -149,12 +155,12 @@ def block_facts(block: Block) -> BlockFacts:
         else _density(block.source)
     )
     if not block.reduce:
-        calls += _calls(block.source)
+        math_ops += _math(block.source)
     inside = {a.op for a in block.attached}
     local = tuple(
         i for i, (read, _) in enumerate(_reads(block.source, False)) if read.tensor.op in inside
     )
-    return BlockFacts(tuple(accesses), update, finish, calls, local)
+    return BlockFacts(tuple(accesses), update, finish, math_ops, local)
 
 
 def plain_access(read: Read) -> Access:
@@ -321,5 +327,7 @@ def _density(e: Expr) -> float:
     return out
 
 
-def _calls(e: Expr) -> float:
-    return float(sum(isinstance(n, Call) for n in walk(e)))
+def _math(e: Expr) -> float:
+    return sum(
+        math_operations(n.name, n.dtype, len(n.args)) for n in walk(e) if isinstance(n, Call)
+    )

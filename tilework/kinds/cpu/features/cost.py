@@ -94,8 +94,7 @@ def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
     transform = block.transform
     if transform is not None:
         compute = shape.tiles * _transform_cycles(nest, transform, shape, machine)
-    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * machine.call_cycles
-    tile_ops = shape.work * (1.0 + finish_ops / machine.load_ports) + machine.tile_cycles
+    tile_ops = shape.work * facts.finish_cycles(machine) + machine.tile_cycles
     respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
     finish = shape.tiles * (tile_ops + respill + machine.loop_cycles * visits * 4)
     attached = attached_cycles(nest, machine)

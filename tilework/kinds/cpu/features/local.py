@@ -64,7 +64,6 @@ def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machin
         )
     )
     points = float(np.prod([a.extent for a in block.reduce], dtype=np.float64))
-    finish_ops = 2.0 * facts.finish_ops + facts.math_calls * machine.call_cycles
     across = block.spatial[-2] if len(block.spatial) > 1 else None
     total = np.zeros(len(one))
     for count_p, size_p in _cuts(extents[-2] if len(extents) > 1 else one, pixels):
@@ -95,7 +94,7 @@ def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machin
                 )
                 + machine.guard_cycles * guarded
             )
-            done = work * (1.0 + finish_ops / machine.load_ports) + machine.tile_cycles
+            done = work * facts.finish_cycles(machine) + machine.tile_cycles
             total += rows * count_p * count_v * (step * points + done)
     return total
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.features.access import Access, BlockFacts
-from tilework.kinds.cpu.features.borders import parts, split_axes, tested
+from tilework.kinds.cpu.features.borders import checked_share, parts, split_axes
+from tilework.kinds.cpu.features.sets import crowded
 from tilework.kinds.cpu.machine import Machine
 from tilework.lower.expansion import expansion, tile_vectors
 from tilework.space.bounds import serial_taps
@@ -177,7 +178,7 @@ def step_cycles(
     for factor in unrolled.values():
         steps = steps * factor
     windows = facts.windows
-    for access in facts.accesses:
+    for i, access in enumerate(facts.accesses):
         if access.once or (access.store and shape.nest.block.reduce):
             continue
         if windows and access.slides:
@@ -197,28 +198,25 @@ def step_cycles(
             scattered = scattered + n / machine.broadcast_ports
         loads = loads + n
         if access.lane_stride == 1:
-            slower = machine.window_load_cycles if windows else 1.0
-            cycles = cycles + n * slower / machine.load_ports
+            cycles = cycles + n / machine.load_ports
         else:
             cycles = cycles + n / machine.broadcast_ports
         if not access.packed and access.lane_stride != 1:
             spread.append((n, access))
+        elif windows and access.slides and i not in facts.local:
+            conflicts = conflicts + n * crowded(access, shape.nest, machine.l1_ways)
         if access.guarded:
             guarded = guarded + n
-    crowded = _thrashes([a for _, a in spread], shape, machine)
+    thrashes = _thrashes([a for _, a in spread], shape, machine)
     for n, _ in spread:
-        conflicts = conflicts + np.where(crowded, n, 0.0)
+        conflicts = conflicts + np.where(thrashes, n, 0.0)
     pressure = np.maximum(shape.work + shape.vectors + 1 - machine.registers, 0.0)
     updates = shape.work * facts.update_ops
     wait = _latency(shape, inner * (loads + updates), machine)
-    per_step = np.maximum.reduce(
-        [
-            shape.work * facts.update_ops_rate(machine),
-            cycles + machine.spill_loads * pressure / machine.load_ports,
-            wait,
-        ]
-    )
-    guarded = guarded * tested(shape.nest)
+    busy = shape.work * facts.update_ops_rate(machine)
+    cycles = cycles + machine.spill_loads * pressure / machine.load_ports
+    per_step = np.maximum(_together(busy, cycles, machine), wait)
+    guarded = guarded * checked_share(shape.nest, unrolled)
     stalls = machine.guard_cycles * guarded + machine.conflict_cycles * conflicts
     return StepCycles(per_step, stalls, loads, guarded, scattered, wait)
 
@@ -284,4 +282,9 @@ def version_cycles(
     else:
         loads = pixels / machine.broadcast_ports + vectors / machine.load_ports
         loads = loads + scattered * work / full
-    return np.minimum(np.maximum.reduce([busy, loads, wait]), base)
+    return np.minimum(np.maximum(_together(busy, loads, machine), wait), base)
+
+
+def _together(busy: Floats, loads: Floats, machine: Machine) -> Floats:
+    """Cycles of multiply-adds and loads that go on beside each other."""
+    return np.maximum(busy, loads) + machine.not_hidden * np.minimum(busy, loads)

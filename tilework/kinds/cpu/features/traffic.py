@@ -47,7 +47,7 @@ def traffic_of(
     into = [[f.copy() for f in now] for _ in sizes]
     whole = _total(now)
     footprint = now
-    warm = _warm(facts, machine)
+    runs = [one.run_lines() for one in touched]
     for axis, level in reversed(block.loops):
         trips = tiles[axis][level]
         if (trips == 1).all():
@@ -68,8 +68,13 @@ def traffic_of(
         whole = _total(now)
         if axis.kind == "spatial" and level == block.levels.visited:
             footprint = now
-    for i in warm:  # what a producer has left in L3 need not come from memory
-        into[2][i] = np.maximum(into[2][i] - now[i], 0.0)
+            runs = [one.run_lines() for one in touched]
+    for level, size in ((1, machine.l2_bytes), (2, machine.l3_bytes * machine.cores)):
+        for i in _warm(facts, size):  # what a producer has left there need not come from beyond
+            into[level][i] = np.maximum(into[level][i] - now[i], 0.0)
+    for per_access in into[1:]:
+        for i, run in enumerate(runs):
+            per_access[i] = per_access[i] * (1.0 + machine.stray_lines / run)
     if block.attached_reductions:
         for per_access in into[1:]:  # a thread's buffer stays in its own caches
             for i in facts.local:
@@ -105,6 +110,17 @@ class _Touched:
                 self._widths[i] = self._width(i)
         self.bytes = self._product()
         return self.bytes
+
+    def run_lines(self) -> Floats:
+        """Lines that follow each other in memory, on average."""
+        access = self._access
+        if access.packed:
+            return self.bytes / LINE_BYTES
+        run, whole = np.full(self._count, access.element_bytes / LINE_BYTES), True
+        for width, extent in zip(reversed(self._widths), reversed(access.shape), strict=True):
+            run = np.where(whole, run * width, run)
+            whole = whole & (np.asarray(width) >= extent)
+        return np.maximum(run, 1.0)
 
     def _width(self, i: int) -> Floats | float:
         access = self._access
@@ -156,8 +172,8 @@ def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[list[Floats]
     return out
 
 
-def _warm(facts: BlockFacts, machine: Machine) -> list[int]:
-    """Accesses whose tensors are in L3 when the block starts.
+def _warm(facts: BlockFacts, size: float) -> list[int]:
+    """Accesses whose tensors are in a cache of ``size`` bytes when the block starts.
 
     In a network these are the results of the layer before; large weights come from memory.
     """
@@ -167,7 +183,7 @@ def _warm(facts: BlockFacts, machine: Machine) -> list[int]:
         if not (a.packed and a.tensor_bytes >= _COLD_WEIGHT_BYTES)
     ]
     total = sum(facts.accesses[i].tensor_bytes for i in found)
-    return found if total <= machine.l3_bytes * machine.cores else []
+    return found if total <= size else []
 
 
 def first_pass(facts: BlockFacts, traffic: Traffic, busy: Floats, machine: Machine) -> Floats:

@@ -1,0 +1,54 @@
+"""The analytic model knows which tiles ask at their loads whether they fall on padding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.hosts import x86
+from tilework import te
+from tilework.kinds.cpu.features.borders import checked_share
+from tilework.kinds.cpu.features.tile import unrolled_steps
+from tilework.lower.loops import Loops
+from tilework.lower.steps import spans_of
+from tilework.ops.conv import conv, depthwise_conv
+from tilework.space import SearchSpace
+from tilework.target import Target
+from tilework.task import SearchTask
+
+
+def nests_of(size, channels, taps, stride, outputs=0):
+    """The convolution's nest with inlined padding: many rows at once, and one by one."""
+    data = te.placeholder((1, size, size, channels), "data")
+    window = (stride, stride), (taps // 2,) * 4, (1, 1)
+    if outputs:
+        weight = te.placeholder((taps, taps, channels, outputs), "weight")
+        out = conv(data, weight, *window, layout_free=True)
+    else:
+        weight = te.placeholder((taps, taps, 1, channels), "weight")
+        out = depthwise_conv(data, weight, *window, layout_free=True)
+    task = SearchTask(te.ComputeDAG([data, weight, out]), Target(x86("x86-64-v4", 1)))
+    sketch = next(s for s in SearchSpace.of(task).sketches if s.name.endswith("inline pad_temp"))
+    rows = sketch.sample(np.random.default_rng(0), 200)
+    return sketch.nests(rows)[-1], [sketch.nests(rows[i : i + 1])[-1] for i in range(len(rows))]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [(14, 32, 5, 1), (16, 16, 7, 1), (28, 48, 3, 2), (12, 16, 3, 1, 32), (10, 8, 5, 1, 24)],
+)
+def test_the_share_of_tiles_that_test_is_what_is_generated(layer):
+    together, each = nests_of(*layer)
+    found = checked_share(together, unrolled_steps(together))
+    for share, nest in zip(found, each, strict=True):
+        spans = spans_of(Loops.of(nest)).values()
+        free = np.prod([1 - sum(s.share for s in own if s.kind == "checked") for own in spans])
+        assert share == pytest.approx(1 - free), {a: t for a, t in nest.tiles.items()}
+
+
+def test_tiles_of_many_rows_of_a_large_window_test_at_their_loads():
+    nest, _ = nests_of(14, 32, 5, 1)
+    share = checked_share(nest, unrolled_steps(nest))
+    _, y, x, _ = (nest.tiles[a][-1] for a in nest.block.spatial)
+    assert share[y == 1].max() == 0
+    assert share[(y > 2) & (y < 14) & (x < 7)].max() == 1

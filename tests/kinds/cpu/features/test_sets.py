@@ -1,0 +1,52 @@
+"""Lines of a window that lie at long even strides compete for few sets of L1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.hosts import x86
+from tilework import te
+from tilework.kinds.cpu.features.access import block_facts
+from tilework.kinds.cpu.features.sets import crowded
+from tilework.ops.conv import depthwise_conv
+from tilework.space import SearchSpace
+from tilework.target import Target
+from tilework.task import SearchTask
+
+
+def shares(channels, size=14):
+    """Rows and pixels of register tiles, and which share of their windows' lines is crowded."""
+    data = te.placeholder((1, size, size, channels), "data")
+    weight = te.placeholder((3, 3, 1, channels), "weight")
+    out = depthwise_conv(data, weight, (1, 1), (1,) * 4, (1, 1))
+    task = SearchTask(te.ComputeDAG([data, weight, out]), Target(x86("x86-64-v4", 1)))
+    sketch = next(s for s in SearchSpace.of(task).sketches if s.name.endswith("inline pad_temp"))
+    nest = sketch.nests(sketch.sample(np.random.default_rng(0), 400))[-1]
+    window = next(a for a in block_facts(nest.block).accesses if a.slides)
+    _, y, x, c = (nest.tiles[a][-1] for a in nest.block.spatial)
+    return y, x, c, crowded(window, nest, ways=8)
+
+
+def by_hand(channels, size, y, x, c, ways=8):
+    """The same, line by line."""
+    lines = {
+        (4 * ((row * size + pixel) * channels + channel)) // 64
+        for row in range(y + 2)
+        for pixel in range(x + 2)
+        for channel in range(c)
+    }
+    sets = [line % 64 for line in lines]
+    return np.mean([sets.count(s) > ways for s in sets])
+
+
+@pytest.mark.parametrize("channels", [48, 512, 1024])
+def test_the_share_is_that_of_the_lines(channels):
+    for y, x, c, share in list(zip(*shares(channels), strict=True))[:60]:
+        assert share == pytest.approx(by_hand(channels, 14, y, x, c))
+
+
+def test_a_power_of_two_of_channels_crowds_and_others_do_not():
+    assert shares(528)[-1].max() == 0
+    y, x, _, share = shares(512)
+    assert share[y * x >= 14].min() == 1 and share[y * x == 1].max() == 0
