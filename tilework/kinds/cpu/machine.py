@@ -65,7 +65,7 @@ class Machine:
     cores: int = 1
     not_hidden: float = 0.25
     conflict_cycles: float = 1.5
-    stray_lines: float = 0.7
+    stray_lines: float = .7
     guard_cycles: float = 1.9
     spill_loads: float = 2.0
     finish_cycles: float = 1.2

@@ -69,8 +69,9 @@ def traffic_of(
         if axis.kind == "spatial" and level == block.levels.visited:
             footprint = now
             runs = [one.run_lines() for one in touched]
-    for level, size in ((1, machine.l2_bytes), (2, machine.l3_bytes * machine.cores)):
-        for i in _warm(facts, size):  # what a producer has left there need not come from beyond
+    l3 = machine.l3_bytes * machine.cores
+    for level, size, weights in ((1, machine.l2_bytes, 0), (2, l3, _COLD_WEIGHT_BYTES)):
+        for i in _warm(facts, size, weights):  # what a producer has left need not come from beyond
             into[level][i] = np.maximum(into[level][i] - now[i], 0.0)
     for per_access in into[1:]:
         for i, run in enumerate(runs):
@@ -172,15 +173,14 @@ def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[list[Floats]
     return out
 
 
-def _warm(facts: BlockFacts, size: float) -> list[int]:
+def _warm(facts: BlockFacts, size: float, weights: float) -> list[int]:
     """Accesses whose tensors are in a cache of ``size`` bytes when the block starts.
 
-    In a network these are the results of the layer before; large weights come from memory.
+    In a network these are the results of the layer before, and of weights those that are smaller
+    than ``weights``: none in L2, in L3 all but large ones, which come from memory.
     """
     found = [
-        i
-        for i, a in enumerate(facts.accesses)
-        if not (a.packed and a.tensor_bytes >= _COLD_WEIGHT_BYTES)
+        i for i, a in enumerate(facts.accesses) if not (a.packed and a.tensor_bytes >= weights)
     ]
     total = sum(facts.accesses[i].tensor_bytes for i in found)
     return found if total <= size else []
