@@ -21,7 +21,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,18 +111,22 @@ def of_checkout(folder: Path, target: tw.Target) -> list[Schedule]:
     return [(sketch, tuple(row)) for sketch, row in json.loads(told.stdout)]
 
 
-def call_of(task: SearchTask, schedule: Schedule) -> BoundKernel:
-    """The program of a schedule, bound to arrays of its own."""
-    rng = np.random.default_rng(0)
-    kernel = build(task, *schedule)
-    arrays = []
-    for argument in kernel.args:
-        array = aligned_empty(argument.shape, argument.dtype)
-        array[...] = rng.standard_normal(argument.shape)
-        arrays.append(array)
-    threads = task.target.num_cores
-    workspace = aligned_empty((max(kernel.workspace_bytes(threads), 64),), "uint8")
-    return load_kernel(kernel).bind(arrays, workspace, threads)
+def calls_of(task: SearchTask, schedules: Iterable[Schedule]) -> list[BoundKernel]:
+    """The programs of some schedules, bound to the same arrays: where these lie is luck."""
+    rng, threads = np.random.default_rng(0), task.target.num_cores
+    made: dict[tuple[str, tuple[int, ...]], Any] = {}
+    found = []
+    for schedule in schedules:
+        kernel = build(task, *schedule)
+        for argument in kernel.args:
+            if (argument.name, argument.shape) not in made:
+                array = aligned_empty(argument.shape, argument.dtype)
+                array[...] = rng.standard_normal(argument.shape)
+                made[argument.name, argument.shape] = array
+        arrays = [made[a.name, a.shape] for a in kernel.args]
+        workspace = aligned_empty((max(kernel.workspace_bytes(threads), 64),), "uint8")
+        found.append(load_kernel(kernel).bind(arrays, workspace, threads))
+    return found
 
 
 def in_turns(calls: Sequence[BoundKernel], turns: int = _TURNS) -> list[float]:
@@ -156,7 +160,7 @@ def five_layers(target: tw.Target, before: Path | None) -> list[dict[str, Any]]:
     for at, layer in enumerate(layers):
         task, first = layer.task(target), at - at % each
         tried = dict.fromkeys(s for own in by_draft.values() for s in own[first : first + each])
-        seconds = dict(zip(tried, in_turns([call_of(task, s) for s in tried]), strict=True))
+        seconds = dict(zip(tried, in_turns(calls_of(task, tried)), strict=True))
         best = min(seconds.values())
         row: dict[str, Any] = {"layer": layer.name, "epilogue": layer.epilogue}
         row["best_us"] = best * 1e6
@@ -235,7 +239,7 @@ def ranked_layers(target: tw.Target, count: int, rows: int, seed: int) -> list[d
     for layer in drawn_layers(count, seed):
         task = layer.task(target)
         tried = fair_rows(task, rows, np.random.default_rng(seed))
-        seconds = np.array(in_turns([call_of(task, s) for s in tried], turns=5))
+        seconds = np.array(in_turns(calls_of(task, tried), turns=5))
         predicted = np.array(_predicted(task, tried))
         row = {
             "layer": layer.name,

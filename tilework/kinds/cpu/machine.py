@@ -64,8 +64,8 @@ class Machine:
     fork_cycles: float = 8000.0
     cores: int = 1
     not_hidden: float = 0.25
-    conflict_cycles: float = 1.5
-    stray_lines: float = .7
+    conflict_cycles: float = 0.6
+    stray_lines: float = 1.0
     guard_cycles: float = 1.9
     spill_loads: float = 2.0
     finish_cycles: float = 1.2
