@@ -19,6 +19,7 @@ from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
 _SAMPLES = 1024
+_STARTS = 3
 _CLIMBS = 4
 
 
@@ -108,7 +109,8 @@ def best_drafted(
 ) -> Choice | None:
     """The best of a random sample of all sketches by predicted time, improved step by step.
 
-    The same workload and target give the same choice, in any process.
+    The few best are improved, each on its own: one alone may have no better neighbour. The same
+    workload and target give the same choice, in any process.
 
     Args:
         workload_key, target: what the random draws are named after.
@@ -118,17 +120,25 @@ def best_drafted(
     Returns:
         None if no row that was drawn is valid.
     """
-    starts = []
+    starts: list[tuple[float, int, Rows]] = []
     for position, sketch in enumerate(sketches):
         rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
         if len(rows):
             times = draft.seconds(sketch, rows)
-            best = int(np.argmin(times))
-            starts.append((float(times[best]), position, rows[best]))
+            best = np.argsort(times, kind="stable")[:_STARTS]
+            starts += [(float(times[i]), position, rows[i]) for i in best]
     if not starts:
         return None
-    seconds, position, row = min(starts, key=lambda s: s[:2])
+    starts.sort(key=lambda s: s[:2])
+    ends = [(*_climbed(sketches[at], row, s, draft), at) for s, at, row in starts[:_STARTS]]
+    seconds, row, position = min(ends, key=lambda e: e[0])
     sketch = sketches[position]
+    row = sketch.canonical(row.reshape(1, -1))[0]
+    return Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
+
+
+def _climbed(sketch: Drawn, row: Rows, seconds: float, draft: Draft) -> tuple[float, Rows]:
+    """What a row of so many seconds becomes by a few steps to the best neighbour: seconds, row."""
     for _ in range(_CLIMBS):
         near = sketch.neighbours(row)
         if not len(near):
@@ -138,8 +148,7 @@ def best_drafted(
         if times[best] >= seconds:
             break
         seconds, row = float(times[best]), near[best]
-    row = sketch.canonical(row.reshape(1, -1))[0]
-    return Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
+    return seconds, row
 
 
 def _generator(workload_key: str, target: str, sketch_id: int) -> np.random.Generator:
