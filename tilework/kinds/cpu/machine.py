@@ -69,7 +69,7 @@ class Machine:
     guard_cycles: float = 1.9
     spill_loads: float = 2.0
     finish_cycles: float = 1.2
-    math_cycles: float = 1.0
+    math_cycles: float = 0.7
     tile_cycles: float = 4.0
     loop_cycles: float = 1.0
     handover_rate: float = 1.0
