@@ -191,6 +191,9 @@ def step_cycles(
             if windows:  # what finds no register is read again for every use
                 fits = shape.work + steps * shape.vectors < machine.registers
                 n = np.where(fits, n, shape.pixels)
+            elif not access.lane_stride:
+                fits = shape.work + shape.vectors < machine.registers
+                n = np.where(fits, n, n * shape.vectors)
         if access.lane_stride == 1:
             n = n * shape.vectors
         elif access.lane_stride and shape.sizes:  # a single element has no lanes
@@ -280,7 +283,8 @@ def version_cycles(
     if facts.windows:
         loads = base * work / full
     else:
-        loads = pixels / machine.broadcast_ports + vectors / machine.load_ports
+        single = np.where(work + vectors < machine.registers, pixels, work)
+        loads = single / machine.broadcast_ports + vectors / machine.load_ports
         loads = loads + scattered * work / full
     return np.minimum(np.maximum(_together(busy, loads), wait), base)
 
