@@ -117,7 +117,8 @@ class _Touched:
         access = self._access
         if access.packed:
             return self.bytes / LINE_BYTES
-        run, whole = np.full(self._count, access.element_bytes / LINE_BYTES), True
+        run = np.full(self._count, access.element_bytes / LINE_BYTES)
+        whole = np.ones(self._count, bool)
         for width, extent in zip(reversed(self._widths), reversed(access.shape), strict=True):
             run = np.where(whole, run * width, run)
             whole = whole & (np.asarray(width) >= extent)
