@@ -59,7 +59,7 @@ class Machine:
     l3_bytes: float = 16 << 20
     l2_rate: float = 48.0
     l3_rate: float = 28.0
-    memory_rate: float = 9.0
+    memory_rate: float = 7.0
     memory_cores: float = 1.1
     fork_cycles: float = 8000.0
     cores: int = 1
