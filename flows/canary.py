@@ -7,7 +7,8 @@ from prefect import flow
 from flows.canary_page import canary_page
 from flows.events import BEST_CHANGED, place_of
 from flows.shell import PublishedRun, nothing_yet, published
-from flows.shell.names import artifact_key, device_words, run_tags, target_words
+from flows.shell.names import artifact_key, device_words, run_tags
+from flows.texts import target_words
 from flows.upkeep_settings import CanarySettings
 from tasks.canary.report import CanaryReport, remedy_line
 from tasks.canary.run import CanaryPlan, OpenMeasurer, run_canary

@@ -13,11 +13,12 @@ from flows.plots import plot_png
 from flows.reporting import current_reporter, reporting
 from flows.settings import TuneSettings
 from flows.shell.here import run_here
-from flows.shell.names import artifact_key, run_name, run_tags, target_words
+from flows.shell.names import artifact_key, run_name, run_tags
 from flows.shell.pages import summary_page
 from flows.shell.published import PublishedRun, published
 from flows.shell.reporter import RunReporter
 from flows.shell.stages import PREFECT
+from flows.texts import target_words
 from tasks.report import TuneReport
 from tilework.target import Target
 from tilework.target.identity import identity_of

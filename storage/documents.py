@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 
 from storage.files import Location
 from storage.names import SUFFIX, safe_name
-from storage.schema import SCHEMA, SCHEMA_VERSION, VERSION_KEY
+from storage.schema import SCHEMA, VERSION_KEY
 from tilework.errors import StoreError
+from tilework.record import SCHEMA_VERSION
 
 CONTENT_KEY = b"tilework.document"
 _DIGEST_KEY = b"tilework.sha256"

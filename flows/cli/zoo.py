@@ -186,7 +186,7 @@ def _document(report: ZooReport) -> dict[str, Any]:
 
 def _print_report(report: ZooReport) -> None:
     """What was spent, what became of each network, and what to type next."""
-    from flows.cli.progress import budget_text
+    from flows.texts import budget_text
 
     out = console()
     if report.progress is not None:

@@ -33,9 +33,8 @@ from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
-    from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.objects import FlowRun, State
     from prefect.events import Event
-    from prefect.states import State
 
     from flows.shell.publisher import Publisher
 

@@ -28,7 +28,6 @@ from storage.packages.manifest import Manifest, NotPackage, is_plain
 from storage.plausible import NO_LATENCY, faults, numbers
 from storage.schema import (
     SCHEMA,
-    SCHEMA_VERSION,
     VERSION_KEY,
     NotRecords,
     check_schema,
@@ -36,7 +35,7 @@ from storage.schema import (
     from_table,
     to_table,
 )
-from tilework.record import Purpose, Record, Status
+from tilework.record import SCHEMA_VERSION, Purpose, Record, Status
 from tilework.target.runs import run_of
 
 ENDING = ".parquet"

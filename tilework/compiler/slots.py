@@ -23,7 +23,7 @@ from tilework.dtypes import dtype_bytes
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
-    from tilework.graph.ir import ValueType
+    from tilework.graph.operators.base import ValueType
     from tilework.graph.plan import Call
 
 _ALIGNMENT = 16

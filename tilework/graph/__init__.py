@@ -10,7 +10,8 @@ import numpy as np
 
 from tilework.graph import zoo
 from tilework.graph.extract import extract_tasks
-from tilework.graph.ir import Builder, Network, Node, ValueType
+from tilework.graph.ir import Builder, Network, Node
+from tilework.graph.operators.base import ValueType
 from tilework.graph.parts import Parts
 from tilework.graph.plan import Call, Plan, plan
 

@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tilework import te
 from tilework.errors import NetworkError
-from tilework.graph.ir import Node, ValueType
+from tilework.graph.ir import Node
 from tilework.graph.moves import as_one_stage
 from tilework.graph.operators import COMMUTATIVE, OPERATORS, Pattern
+from tilework.graph.operators.base import ValueType
 from tilework.ops.storage import is_product, stored, tf32_products
 from tilework.te.expr import Reduce, reads
 from tilework.te.tensor import Compute, Operation

@@ -10,9 +10,10 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.fuse import fuse
-from tilework.graph.ir import Builder, Network, Node, ValueType, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.lower import lower_nodes
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
+from tilework.graph.operators.base import ValueType
 from tilework.graph.passes import optimize
 from tilework.graph.precision import NARROW, Precision, rounds_factors, stored_types
 from tilework.locks import Lock

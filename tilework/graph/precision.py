@@ -33,8 +33,9 @@ from collections.abc import Sequence
 
 from tilework.dtypes import PRECISIONS, Precision
 from tilework.errors import NetworkError
-from tilework.graph.ir import Network, Node, ValueType
+from tilework.graph.ir import Network, Node
 from tilework.graph.operators import CONVOLUTIONS, GROUPED, SPARSE
+from tilework.graph.operators.base import ValueType
 from tilework.target import Target
 
 __all__ = ["PRECISIONS", "Precision", "require_precision", "rounds_factors", "stored_types"]

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from tilework.errors import NetworkError
-from tilework.graph.ir import ValueType
 from tilework.graph.onnx.symbols import evaluated, unbound
 from tilework.graph.operators import MAX_ELEMENTS
-from tilework.graph.operators.base import ANY
+from tilework.graph.operators.base import ANY, ValueType
 
 ELEMENT_TYPES = ANY
 """What an input may consist of."""

@@ -21,7 +21,8 @@ from tilework.lower.borders import (
 )
 from tilework.lower.expansion import tile_vectors
 from tilework.space.blocks import Block
-from tilework.space.bounds import Bound, conjuncts, serial_taps
+from tilework.space.bounds import conjuncts, serial_taps
+from tilework.space.capabilities import Bound
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Compare, IfThenElse, walk
 

@@ -20,9 +20,9 @@ from tilework.kinds.cpu.features.tile import (
 )
 from tilework.kinds.cpu.features.traffic import first_pass, traffic_of
 from tilework.kinds.cpu.machine import Machine
+from tilework.space.capabilities import Transform
 from tilework.space.nest import BlockNest
 from tilework.space.regions import scratch_bytes
-from tilework.space.transforms import Transform
 from tilework.te.expr import Axis, IfThenElse
 from tilework.te.flops import mean_terms
 
