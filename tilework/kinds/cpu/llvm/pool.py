@@ -91,6 +91,8 @@ _MASK_NS = 1_000_000_000
 """A helper's own mask is good for so long."""
 
 SITE_WORDS, RUN_WORDS = 8, 2
+_SHORT_NS = 20_000
+"""Of a chosen way's runs that take less, the judge times every eighth."""
 _FIRST, _TRIAL = 5, 3
 """Runs together at the beginning, and of a trial at most; the first one of each is not counted,
 unless it is clear already."""
@@ -156,6 +158,7 @@ _NUMBERS = {
     "LOOK": _LOOK_NS,
     "LOOK_ASLEEP": _LOOK_ASLEEP_NS,
     "MASK": _MASK_NS,
+    "SHORT": _SHORT_NS,
     "FIRST": _FIRST,
     "TRIAL": _TRIAL,
     "SOONEST": _SOONEST,
