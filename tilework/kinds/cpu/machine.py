@@ -60,7 +60,7 @@ class Machine:
     l2_rate: float = 48.0
     l3_rate: float = 28.0
     memory_rate: float = 7.0
-    memory_cores: float = 1.1
+    memory_cores: float = 1.6
     fork_cycles: float = 8000.0
     cores: int = 1
     not_hidden: float = 0.25
