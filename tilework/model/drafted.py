@@ -130,25 +130,42 @@ def best_drafted(
     if not starts:
         return None
     starts.sort(key=lambda s: s[:2])
-    ends = [(*_climbed(sketches[at], row, s, draft), at) for s, at, row in starts[:_STARTS]]
-    seconds, row, position = min(ends, key=lambda e: e[0])
+    first = starts[:_STARTS]
+    ends: dict[int, tuple[float, Rows]] = {}
+    for position in {at for _, at, _ in first}:
+        mine = [i for i, (_, at, _) in enumerate(first) if at == position]
+        some = [(first[i][0], first[i][2]) for i in mine]
+        ends.update(zip(mine, _climbed(sketches[position], some, draft), strict=True))
+    chosen = min(sorted(ends), key=lambda i: ends[i][0])
+    seconds, row = ends[chosen]
+    position = first[chosen][1]
     sketch = sketches[position]
     row = sketch.canonical(row.reshape(1, -1))[0]
     return Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
 
 
-def _climbed(sketch: Drawn, row: Rows, seconds: float, draft: Draft) -> tuple[float, Rows]:
-    """What a row of so many seconds becomes by a few steps to the best neighbour: seconds, row."""
+def _climbed(
+    sketch: Drawn, starts: Sequence[tuple[float, Rows]], draft: Draft
+) -> list[tuple[float, Rows]]:
+    """What rows of so many seconds become by a few steps, each to its best neighbour.
+
+    A step of all of them is one question to the draft.
+    """
+    found = list(starts)
+    going = list(range(len(found)))
     for _ in range(_CLIMBS):
-        near = sketch.neighbours(row)
-        if not len(near):
+        near = {i: rows for i in going if len(rows := sketch.neighbours(found[i][1]))}
+        if not near:
             break
-        times = draft.seconds(sketch, near)
-        best = int(np.argmin(times))
-        if times[best] >= seconds:
-            break
-        seconds, row = float(times[best]), near[best]
-    return seconds, row
+        times = draft.seconds(sketch, np.concatenate(list(near.values())))
+        ends = np.cumsum([len(rows) for rows in near.values()])
+        going = []
+        for (i, rows), mine in zip(near.items(), np.split(times, ends[:-1]), strict=True):
+            best = int(np.argmin(mine))
+            if mine[best] < found[i][0]:
+                found[i] = float(mine[best]), rows[best]
+                going.append(i)
+    return found
 
 
 def _generator(workload_key: str, target: str, sketch_id: int) -> np.random.Generator:
