@@ -1,12 +1,17 @@
-"""The boundary to LLVM: IR text in, object code out. No optimisation passes run."""
+"""The boundary to LLVM: IR text in, object code out. It runs few of its passes."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any
 
-from tilework.kinds.cpu.jit import llvm
+from tilework.kinds.cpu.jit import llvm, skip_passes
 from tilework.kinds.cpu.target import CpuTarget
+from tilework.locks import Lock
+
+_MANY_REGISTERS_BITS = 512
+"""Vectors of this width are in 32 registers; others are in 16, or nobody has tried."""
+_emitting = Lock()
 
 
 @lru_cache(maxsize=16)
@@ -38,10 +43,14 @@ def emit_object(text: str, target: CpuTarget, *, calls_only: bool = False) -> by
             millisecond for each of them, however short.
     """
     module, machine = _module(text, target, 0 if calls_only else 2)
-    return bytes(machine.emit_object(module))
+    with _emitting:
+        skip_passes(target.vector_bits >= _MANY_REGISTERS_BITS)
+        return bytes(machine.emit_object(module))
 
 
 def emit_assembly(text: str, target: CpuTarget) -> str:
     """Assembly of LLVM IR text for the target."""
     module, machine = _module(text, target)
-    return str(machine.emit_assembly(module))
+    with _emitting:
+        skip_passes(target.vector_bits >= _MANY_REGISTERS_BITS)
+        return str(machine.emit_assembly(module))
