@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilework.index.form import Form
 from tilework.te import ComputeDAG
-from tilework.te.affine import Linear, linear
+from tilework.te.affine import linear
 from tilework.te.expr import Axis, Compare, Const, Expr, IfThenElse, Read
 from tilework.te.tensor import Compute, Placeholder
 
@@ -69,7 +70,7 @@ def sliced(dag: ComputeDAG) -> Box | None:
     forms = _forms(dag, op, op.body)
     if forms is None:
         return None
-    steps = tuple(form.coefficients.get(a, 0) for a, form in zip(op.axes, forms, strict=True))
+    steps = tuple(form.step(a) for a, form in zip(op.axes, forms, strict=True))
     if any(n < 1 and a.extent > 1 for n, a in zip(steps, op.axes, strict=True)):
         return None
     return Box(tuple(form.const for form in forms), steps)
@@ -97,7 +98,7 @@ def _part(dag: ComputeDAG, op: Compute, piece: Expr, axis: Axis, at: int) -> Par
         return None
     for a, form in zip(op.axes, forms, strict=True):
         wanted = -at if a is axis else 0
-        if form.const != wanted or (a.extent > 1 and form.coefficients.get(a) != 1):
+        if form.const != wanted or (a.extent > 1 and form.step(a) != 1):
             return None
     shape = piece.tensor.shape
     if any(a is not axis and a.extent != n for a, n in zip(op.axes, shape, strict=True)):
@@ -106,14 +107,14 @@ def _part(dag: ComputeDAG, op: Compute, piece: Expr, axis: Axis, at: int) -> Par
     return Part([t.op for t in dag.inputs].index(piece.tensor.op), start)
 
 
-def _forms(dag: ComputeDAG, op: Compute, read: Read) -> list[Linear] | None:
+def _forms(dag: ComputeDAG, op: Compute, read: Read) -> list[Form[Axis]] | None:
     """The indices of a read of an input, each a linear form of the axis in its place alone."""
     inputs = [t.op for t in dag.inputs]
     if not isinstance(read.tensor.op, Placeholder) or read.tensor.op not in inputs:
         return None
     if read.dtype != op.dtype or len(read.indices) != len(op.axes):
         return None
-    out: list[Linear] = []
+    out: list[Form[Axis]] = []
     for a, index in zip(op.axes, read.indices, strict=True):
         form = linear(index)
         if form is None or set(form.coefficients) - {a}:

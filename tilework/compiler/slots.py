@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilework import te
 from tilework.compiler.copies import joined, sliced
 from tilework.dtypes import dtype_bytes
+from tilework.index.strides import row_major
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
@@ -87,14 +88,6 @@ def without_copies(plan: Plan) -> tuple[Plan, dict[str, Slot]]:
     calls = [c for call in plan.calls for c in instead.get(call.output, [call])]
     copies = {c.output: plan.values[c.inputs[0]] for cs in instead.values() for c in cs}
     return replace(plan, calls=tuple(calls), values=plan.values | copies), slots
-
-
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Elements between neighbours in each dimension of a dense array."""
-    out = [1] * len(shape)
-    for d in range(len(shape) - 2, -1, -1):
-        out[d] = out[d + 1] * shape[d + 1]
-    return tuple(out)
 
 
 def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple[int, ...]]:

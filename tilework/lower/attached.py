@@ -27,6 +27,7 @@ from tilework.lower.common import (
     load,
     loop_var,
     nest,
+    placed,
     var_or_zero,
     weighted_sum,
 )
@@ -40,6 +41,7 @@ from tilework.space.blocks import Attached, Block
 from tilework.space.regions import attached_extents, attached_read, inner_level
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary
+from tilework.te.ranges import linear_range
 from tilework.te.strides import scattered
 from tilework.te.tensor import Operation
 
@@ -83,7 +85,7 @@ class AttachedBuffer:
             raw = self._raw_start(dim, others)
             last = dim == len(self.extents) - 1  # vectors are never clipped
             clipped = attached.block is None and attached.reader is None and not last
-            inside = clipped or _bounded(raw, size - extent)
+            inside = clipped or _within(raw, size - extent)
             self.start.append(raw if inside else self._moved(dim, raw, size - extent))
             self.shift.append(ZERO if inside else self._let(dim, "shift", raw, self.start[-1]))
 
@@ -93,13 +95,11 @@ class AttachedBuffer:
         assert form is not None
         reader = self.attached.reader
         if reader is None:
-            terms = [
-                (self.loops.offset(a, 0, self.first[a]), c) for a, c in form.coefficients.items()
-            ]
+            start = {a: self.loops.offset(a, 0, self.first[a]) for a in form.coefficients}
         else:
-            start = dict(zip(reader.axes, others[reader].start, strict=True))
-            terms = [(start.get(a, ZERO), c) for a, c in form.coefficients.items()]
-        return binary("+", weighted_sum(terms), const(form.const))
+            start = dict.fromkeys(form.coefficients, ZERO)
+            start |= zip(reader.axes, others[reader].start, strict=True)
+        return placed(form, start)
 
     def _moved(self, dim: int, raw: Expr, last: int) -> Expr:
         """The start, moved so that the region lies within the producer."""
@@ -154,7 +154,7 @@ class AttachedBuffer:
         points: list[Expr] = []
         for axis, extent, start in zip(op.axes[:-1], self.extents, self.start, strict=False):
             var = loop_var(f"{axis.name}.p", extent)
-            if self.attached.reader is not None or _bounded(start, axis.extent - extent):
+            if self.attached.reader is not None or _within(start, axis.extent - extent):
                 loop_list.append((var, extent, "serial"))
                 points.append(var_or_zero(var))
             else:
@@ -262,10 +262,7 @@ class AttachedBuffer:
         return load(self.buffer, indices)
 
 
-def _bounded(start: Expr, last: int) -> bool:
+def _within(start: Expr, last: int) -> bool:
     """Whether ``0 <= start <= last`` for all values of its loop variables."""
-    form = linear(start)
-    if form is None or any(c < 0 for c in form.coefficients.values()):
-        return False
-    high = form.const + sum(c * (v.extent - 1) for v, c in form.coefficients.items())
-    return form.const >= 0 and high <= last
+    bounds = linear_range(start)
+    return bounds is not None and bounds[0] >= 0 and bounds[1] <= last

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
+from tilework.index import bounds
+from tilework.index.form import Form
 from tilework.lower.expansion import expansion_of_one
 from tilework.lower.ir import Buffer, For, Load, Stmt
-from tilework.te.affine import Linear, linear
+from tilework.te.affine import linear
 from tilework.te.expr import Axis, Binary, Const, Expr, Read, binary, substitute
+from tilework.te.ranges import axis_range
 from tilework.te.tensor import Operation
 
 ZERO = Const("int32", 0)
@@ -43,6 +45,12 @@ def weighted_sum(terms: Sequence[tuple[Expr, int]]) -> Expr:
     for expr, weight in terms:
         out = binary("+", out, binary("*", expr, const(weight)))
     return out
+
+
+def placed(form: Form[Axis], at: Mapping[Axis, Expr]) -> Expr:
+    """A form as an expression, its axes at these places."""
+    terms = weighted_sum([(at[a], c) for a, c in form.coefficients.items()])
+    return binary("+", terms, const(form.const))
 
 
 def nest(
@@ -106,45 +114,25 @@ def bind(
 def divide(op: str, a: Expr, b: Expr) -> Expr:
     """``a // b`` or ``a % b``, without the division where loop bounds make it needless.
 
-    ``(4*i + j) // 4`` is ``i`` and ``(4*i + j) % 4`` is ``j`` for ``0 <= j < 4``.
+    ``(4*i + j) // 4`` is ``i`` and ``(4*i + j) % 4`` is ``j`` for ``0 <= j < 4``. For such a j,
+    ``(4*i + j) // 8`` is ``(4*i) // 8`` and ``(4*i + j) % 8`` is ``(4*i) % 8 + j``: what is
+    divided varies with fewer loops.
     """
     form = linear(a)
     if form is None or not isinstance(b, Const) or b.value <= 0:
         return binary(op, a, b)
-    d = int(b.value)
+    d, here = int(b.value), {v: v for v in form.coefficients}
     if d == 1:
         return a if op == "//" else ZERO
-    whole = {v: c for v, c in form.coefficients.items() if c % d == 0}
-    rest = {v: c for v, c in form.coefficients.items() if c % d}
-    low = form.const % d
-    high = low + sum(c * (v.extent - 1) for v, c in rest.items())
-    if any(c < 0 for c in rest.values()) or high >= d:
-        shorter = _divide_tiles(op, form, d)
-        return binary(op, a, b) if shorter is None else shorter
-    if op == "//":
-        quotient = weighted_sum([(v, c // d) for v, c in whole.items()])
-        return binary("+", quotient, const(form.const // d))
-    return binary("+", weighted_sum([(v, c) for v, c in rest.items()]), const(low))
-
-
-def _divide_tiles(op: str, form: Linear, d: int) -> Expr | None:
-    """For ``j < 4``: ``(4*i + j) // 8 = (4*i) // 8`` and ``(4*i + j) % 8 = (4*i) % 8 + j``.
-
-    The terms that are divided vary with fewer loops.
-    """
-    steps = [math.gcd(c, d) for c in form.coefficients.values() if math.gcd(c, d) > 1]
-    tile = math.gcd(*steps) if steps else 1
-    outer = {v: c for v, c in form.coefficients.items() if c % tile == 0}
-    inner = {v: c for v, c in form.coefficients.items() if c % tile}
-    low = form.const % tile
-    high = low + sum(c * (v.extent - 1) for v, c in inner.items())
-    if tile == 1 or not inner or any(c < 0 for c in inner.values()) or high >= tile:
-        return None
-    first = binary("+", weighted_sum(list(outer.items())), const(form.const - low))
-    first = binary(op, first, const(d))
-    if op == "//":
-        return first
-    return binary("+", first, binary("+", weighted_sum(list(inner.items())), const(low)))
+    parts = bounds.cut(form, d, axis_range)
+    if parts is not None:
+        return placed(bounds.quotient(parts[0], d) if op == "//" else parts[1], here)
+    unit = bounds.common_unit(form, d)
+    parts = bounds.cut(form, unit, axis_range) if unit > 1 else None
+    if parts is None or not parts[1].coefficients:
+        return binary(op, a, b)
+    first = binary(op, placed(parts[0], here), const(d))
+    return first if op == "//" else binary("+", first, placed(parts[1], here))
 
 
 def load(buffer: Buffer, indices: Sequence[Expr]) -> Load:

@@ -14,20 +14,11 @@ covers an output with tiles that do not overlap).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from tilework.lower.ir import (
-    AsyncCopy,
-    Buffer,
-    For,
-    If,
-    Intrinsic,
-    Load,
-    Program,
-    Store,
-    walk_stmts,
-)
-from tilework.te.affine import Linear, linear
+from tilework.index.form import Form
+from tilework.lower.ir import AsyncCopy, For, If, Intrinsic, Load, Program, Store, walk_stmts
+from tilework.te.affine import position
 from tilework.te.expr import Axis, Expr, children
 
 
@@ -40,7 +31,7 @@ def replaceable(program: Program) -> frozenset[int]:
     for stmt in (s for region in program.regions for s in walk_stmts(region.body)):
         here = None
         if isinstance(stmt, Store) and stmt.buffer is out:
-            here = _position(stmt.indices, out)
+            here = position(stmt.indices, out.strides)
         for load in _loads(stmt):
             if load.buffer is out:
                 return frozenset()
@@ -49,21 +40,9 @@ def replaceable(program: Program) -> frozenset[int]:
     return frozenset(i for i, b in enumerate(program.inputs) if b in good)
 
 
-def _same(load: Load, here: Linear) -> bool:
+def _same(load: Load, here: Form[Axis]) -> bool:
     """Whether an input of the output's size is read at the position that is written."""
-    at = _position(load.indices, load.buffer)
-    return at is not None and (at.coefficients, at.const) == (here.coefficients, here.const)
-
-
-def _position(indices: Sequence[Expr], buffer: Buffer) -> Linear | None:
-    """Number of the element as a linear form of the loop variables, None if it has none."""
-    out = Linear({}, 0)
-    for index, stride in zip(indices, buffer.strides, strict=True):
-        part = linear(index)
-        if part is None:
-            return None
-        out = out + part.scale(stride)
-    return out
+    return position(load.indices, load.buffer.strides) == here
 
 
 def _loads(stmt: object) -> Iterator[Load]:

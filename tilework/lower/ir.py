@@ -24,11 +24,12 @@ threads of a block, and `Barrier` is where they wait for each other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tilework.index.extents import size
+from tilework.index.strides import reach, row_major
 from tilework.te.expr import Axis, Expr
 
 PAIR_DOT = "pair_dot"
@@ -61,22 +62,19 @@ class Buffer:
         """Elements between neighbours in each dimension."""
         if self.apart is not None:
             return self.apart
-        out = [1]
-        for extent in reversed(self.shape[1:]):
-            out.append(out[-1] * extent)
-        return tuple(reversed(out)) if self.shape else ()
+        return row_major(self.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return math.prod(self.shape)
+        return size(self.shape)
 
     @property
     def reach(self) -> int:
         """Elements from the first to the end of the last one, those between included."""
         if not self.size:
             return 0
-        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        return reach(self.shape, self.strides, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,12 +235,12 @@ class Region:
     @property
     def blocks(self) -> int:
         """Points of the parallel loops."""
-        return math.prod(a.extent for a in self.parallel)
+        return size(a.extent for a in self.parallel)
 
     @property
     def block_size(self) -> int:
         """Threads of a block."""
-        return math.prod(a.extent for a in self.threads)
+        return size(a.extent for a in self.threads)
 
 
 @dataclass(frozen=True, eq=False)

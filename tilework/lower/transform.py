@@ -30,16 +30,7 @@ from tilework.space.capabilities import Transform
 from tilework.space.nest import BlockNest
 from tilework.space.straightline import straight_line
 from tilework.te.affine import linear
-from tilework.te.expr import (
-    Axis,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    binary,
-    reads,
-    replace_axes,
-)
+from tilework.te.expr import Axis, Compare, Const, Expr, IfThenElse, binary, reads, replace_axes
 from tilework.te.tensor import Operation
 
 
@@ -219,10 +210,10 @@ def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:
         a, b = linear(part.a), linear(part.b)
         if a is None or b is None:
             return None
-        difference = a + b.scale(-1)
+        difference = a - b
         corner: dict[Axis, Expr] = {}
         for axis in reduce:
-            grows = difference.coefficients.get(axis, 0) > 0
+            grows = difference.step(axis) > 0
             corner[axis] = const(axis.extent - 1 if grows == (part.op[0] == "<") else 0)
         out.append(replace_axes(part, corner))
     return conjunction(out)

@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tilework.dtypes import finite_range, is_float
+from tilework.index.form import constant
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Bound
-from tilework.te.affine import Linear, linear
+from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -68,16 +69,16 @@ def _bound(block: Block, node: Expr, skips: bool) -> Bound | None:
     a, b = linear(node.a), linear(node.b)
     if a is None or b is None or node.op in ("==", "!="):
         return None
-    form = a + b.scale(-1) if node.op in (">", ">=") else b + a.scale(-1)
+    form = a - b if node.op in (">", ">=") else b - a
     if node.op in ("<", ">"):
-        form = form + Linear({}, -1)
+        form = form + constant(-1)
     spatial = [x for x in form.coefficients if x in block.spatial]
     taps = [x for x in form.coefficients if x in block.reduce]
     if len(spatial) != 1 or len(taps) > 1 or spatial[0] is block.spatial[-1]:
         return None
     (axis,), tap = spatial, taps[0] if taps else None
-    step = form.coefficients[tap] if tap is not None else 0
-    return Bound(node, axis, form.coefficients[axis], tap, step, form.const, skips)
+    step = form.step(tap) if tap is not None else 0
+    return Bound(node, axis, form.step(axis), tap, step, form.const, skips)
 
 
 def start(block: Block) -> float:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tilework.dtypes import dtype_bytes
 from tilework.space.blocks import Attached
 from tilework.space.nest import BlockNest
-from tilework.te.affine import Linear, linear
+from tilework.te.affine import linear
 from tilework.te.expr import Axis, Read, reads
 
 Ints = NDArray[np.int64]
@@ -18,14 +18,6 @@ def inner_level(nest: BlockNest, axis: Axis, depth: int) -> int:
     """First level of ``axis`` inside the ``depth`` outermost levels of the nest."""
     spatial, reduce = nest.block.levels.within(depth)
     return spatial if axis.kind == "spatial" else reduce
-
-
-def extent_of(form: Linear, spans: dict[Axis, Ints], count: int) -> Ints:
-    """Width of the interval that a linear index covers while its axes run over ``spans``."""
-    width = np.ones(count, np.int64)
-    for axis, coefficient in form.coefficients.items():
-        width = width + abs(coefficient) * (spans[axis] - 1)
-    return width
 
 
 def attached_read(nest: BlockNest, attached: Attached) -> Read:
@@ -48,11 +40,11 @@ def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
         spans = dict(zip(reader.axes, attached_extents(nest, reader), strict=True))
         for a in reader.block.reduce if reader.block is not None else ():
             spans[a] = np.full(count, a.extent, np.int64)
-    out = []
+    out, one = [], np.ones(count, np.int64)
     for index, size in zip(attached_read(nest, attached).indices, attached.op.shape, strict=True):
         form = linear(index)
         assert form is not None  # the rule attaches only linear accesses
-        out.append(np.minimum(extent_of(form, spans, count), size))
+        out.append(np.minimum(form.width(spans, one), size))
     return out
 
 

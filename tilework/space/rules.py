@@ -11,7 +11,8 @@ from tilework.space.plan import Root, StagePlan
 from tilework.space.state import Branch, Later, State, Variants
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
-from tilework.te.expr import Expr, Read, Reduce, reads
+from tilework.te.expr import Read, Reduce, reads
+from tilework.te.ranges import linear_range
 from tilework.te.tensor import Compute, Operation
 
 
@@ -254,19 +255,10 @@ def in_range(read: Read) -> bool:
     A guarded read may not, and then there is no region of the producer to compute ahead of it.
     """
     for index, size in zip(read.indices, read.tensor.shape, strict=True):
-        bounds = index_range(index)
+        bounds = linear_range(index)
         if bounds is None or bounds[0] < 0 or bounds[1] >= size:
             return False
     return True
-
-
-def index_range(index: Expr) -> tuple[int, int] | None:
-    """Least and greatest value of a linear index with positive coefficients."""
-    form = linear(index)
-    if form is None:
-        return None
-    reach = sum(c * (a.extent - 1) for a, c in form.coefficients.items())
-    return form.const, form.const + reach
 
 
 def skip(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:

@@ -1,50 +1,72 @@
-"""Linear forms of index expressions: ``constant + sum(coefficient * axis)``."""
+"""Index expressions as forms of `tilework.index`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
+from tilework.index import form as forms
+from tilework.index.form import Atom, Form
+from tilework.index.whole import DIVISIONS, folded
 from tilework.te.expr import Axis, Binary, Const, Expr
 
-
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """``const + sum(coefficients[axis] * axis)`` over integers."""
-
-    coefficients: dict[Axis, int]
-    const: int
-
-    def __add__(self, other: Linear) -> Linear:
-        out = dict(self.coefficients)
-        for axis, c in other.coefficients.items():
-            out[axis] = out.get(axis, 0) + c
-        return Linear({a: c for a, c in out.items() if c}, self.const + other.const)
-
-    def scale(self, factor: int) -> Linear:
-        """The form multiplied by an integer."""
-        if factor == 0:
-            return Linear({}, 0)
-        return Linear({a: c * factor for a, c in self.coefficients.items()}, self.const * factor)
+Known = Mapping[Axis, "str | int"]
+"""What stands for each variable: a name, or its value where that is known."""
 
 
-def linear(e: Expr) -> Linear | None:
-    """The linear form of an integer expression, or None where it has none."""
+def form_of(e: Expr, atom: Callable[[Expr], Form[Atom] | None]) -> Form[Atom] | None:
+    """An integer expression as a form; ``atom`` says what all but literals and sums is."""
     match e:
         case Const():
-            return Linear({}, int(e.value))
-        case Axis():
-            return Linear({e: 1}, 0)
+            return forms.constant(int(e.value))
         case Binary(op="+" | "-"):
-            a, b = linear(e.a), linear(e.b)
+            a, b = form_of(e.a, atom), form_of(e.b, atom)
             if a is None or b is None:
                 return None
-            return a + (b if e.op == "+" else b.scale(-1))
+            return a + b if e.op == "+" else a - b
         case Binary(op="*"):
-            a, b = linear(e.a), linear(e.b)
+            a, b = form_of(e.a, atom), form_of(e.b, atom)
+            whole = forms.product(a, b) if a is not None and b is not None else None
+            if whole is not None:
+                return whole
+    return atom(e)
+
+
+def linear(e: Expr) -> Form[Axis] | None:
+    """The form of an expression that is linear in axes, None for any other."""
+    return form_of(e, lambda x: forms.variable(x) if isinstance(x, Axis) else None)
+
+
+def sum_of(e: Expr, known: Known | None = None) -> Form[Expr]:
+    """The form of any integer expression: what is no sum is an atom, or has a known value."""
+
+    def atom(x: Expr) -> Form[Expr]:
+        value = value_of(x, known) if known is not None else None
+        return forms.variable(x) if value is None else forms.constant(value)
+
+    found = form_of(e, atom)
+    assert found is not None
+    return found
+
+
+def value_of(e: Expr, known: Known) -> int | None:
+    """The value of an index expression where all its variables are known."""
+    match e:
+        case Const():
+            return int(e.value) if e.dtype != "bool" else None
+        case Axis():
+            value = known.get(e)
+            return value if isinstance(value, int) else None
+        case Binary(op="+" | "-" | "*" | "max" | "min" | "//" | "%" | "quot" | "rem"):
+            a = value_of(e.a, known)
+            b = value_of(e.b, known) if a is not None else None
             if a is None or b is None:
                 return None
-            if not b.coefficients:
-                return a.scale(b.const)
-            if not a.coefficients:
-                return b.scale(a.const)
+            if e.op in DIVISIONS and (b < 0 or (a < 0 and e.op in ("quot", "rem"))):
+                return None
+            return folded(e.op, a, b)
     return None
+
+
+def position(indices: Sequence[Expr], strides: Sequence[int]) -> Form[Axis] | None:
+    """The number of an element as a form of axes, None where an index has none."""
+    return forms.position_if(map(linear, indices), strides)

@@ -5,11 +5,11 @@ Operators fold integer literals; indices stay short that way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Union
 
 from tilework.dtypes import NARROW_FLOATS, integer_range, is_float, wrapped
+from tilework.index.whole import folded
 
 ExprLike = Union["Expr", int, float, bool]  # also NumPy scalars, which `wrap` unpacks
 
@@ -132,26 +132,6 @@ def _in_range(value: int, dtype: str) -> int:
     return value
 
 
-def _towards_zero(a: int, b: int) -> int:
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_FOLD: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "max": max,
-    "min": min,
-    "quot": _towards_zero,
-    "rem": lambda a, b: a - b * _towards_zero(a, b),
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-}
-
-
 def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     """Build ``a op b``, matching dtypes of literals and folding integer literals."""
     dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "int32"
@@ -168,10 +148,10 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
         raise TypeError(f"'{op}' is not defined for bool; use te.all, te.any or te.cast")
     if is_float(a.dtype) and op in INTEGER_OPS:
         raise TypeError(f"'{op}' is not defined for {a.dtype}; it works on integers")
-    if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype) and op in _FOLD:
-        x, y = int(a.value), int(b.value)
-        if y or op not in ("//", "%", "quot", "rem"):
-            return Const(a.dtype, wrapped(_FOLD[op](x, y), a.dtype))
+    if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype):
+        value = folded(op, int(a.value), int(b.value))
+        if value is not None:
+            return Const(a.dtype, wrapped(value, a.dtype))
     if not is_float(a.dtype):
         if op in "+-" and isinstance(b, Const) and b.value == 0:
             return a

@@ -12,14 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tilework.dtypes import (
-    converted,
-    is_float,
-    is_integer,
-    numpy_dtype,
-    round_bfloat16,
-    wrapped,
-)
+from tilework.dtypes import converted, is_float, is_integer, numpy_dtype, round_bfloat16, wrapped
+from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -186,12 +180,11 @@ class Grid:
         shape, strides = [1] * self.ndim, [0] * self.ndim
         offset = 0
         for index, extent, stride in zip(e.indices, array.shape, array.strides, strict=True):
-            affine = _affine(index)
-            if affine is None:
+            form = linear(index)
+            if form is None:
                 return None
-            first, steps = affine
-            low = high = first
-            for axis, step in steps.items():
+            first = low = high = form.const
+            for axis, step in form.coefficients.items():
                 r = self.ranges[axis]
                 first += step * r.start
                 ends = (step * r.start, step * (r.start + r.count - 1))
@@ -221,29 +214,3 @@ class Grid:
         for d in kept:
             shape[varying[d][0]] = array.shape[d]
         return array.transpose(*kept, *single).reshape(shape)
-
-
-def _affine(e: Expr) -> tuple[int, dict[Axis, int]] | None:
-    """``e`` as constant + sum of step * axis, if it has that form."""
-    match e:
-        case Const():
-            return int(e.value), {}
-        case Axis():
-            return 0, {e: 1}
-        case Binary(op="+" | "-"):
-            a, b = _affine(e.a), _affine(e.b)
-            if a is None or b is None:
-                return None
-            sign = 1 if e.op == "+" else -1
-            steps = dict(a[1])
-            for axis, step in b[1].items():
-                steps[axis] = steps.get(axis, 0) + sign * step
-            return a[0] + sign * b[0], steps
-        case Binary(op="*"):
-            a, b = _affine(e.a), _affine(e.b)
-            if a is None or b is None or (a[1] and b[1]):
-                return None
-            if b[1]:
-                a, b = b, a
-            return a[0] * b[0], {axis: step * b[0] for axis, step in a[1].items()}
-    return None

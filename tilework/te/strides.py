@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tilework.index.form import constant, position
+from tilework.index.strides import row_major
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Expr, Read, reads
 
@@ -11,12 +13,8 @@ def element_stride(read: Read, axis: Axis) -> int:
 
     0 for the same element; indices that are not linear count as standing still.
     """
-    stride, total = 1, 0
-    for index, size in zip(reversed(read.indices), reversed(read.tensor.shape), strict=True):
-        form = linear(index)
-        total += stride * form.coefficients.get(axis, 0) if form is not None else 0
-        stride *= size
-    return total
+    forms = [linear(i) or constant(0) for i in read.indices]
+    return position(forms, row_major(read.tensor.shape)).step(axis)
 
 
 def scattered(body: Expr, axis: Axis) -> bool:

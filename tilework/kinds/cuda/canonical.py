@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilework.index.strides import in_order
 from tilework.kinds.cuda.decisions import REGISTERS
 from tilework.kinds.cuda.expansion import expanded_terms
 from tilework.kinds.cuda.geometry import geometry, least_blocks
@@ -16,7 +17,6 @@ from tilework.kinds.cuda.staging import (
     box,
     operands,
     spans,
-    strides_in,
 )
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.nest import BlockNest, Ints
@@ -53,8 +53,8 @@ def canonical(nest: BlockNest) -> dict[str, Ints]:
 
 def _mode(nest: BlockNest, number: int, operand: Operand, found: Box, pad: Ints) -> Ints:
     """How an operand is staged: as it lies in memory, where another order changes nothing."""
-    plain = strides_in(found.extents, operand.order(ROW_ORDER), pad)
-    turned = strides_in(found.extents, operand.order(REDUCE_FIRST), pad)
+    plain = in_order(found.extents, operand.order(ROW_ORDER), pad)
+    turned = in_order(found.extents, operand.order(REDUCE_FIRST), pad)
     same = np.ones(nest.count, bool)
     for extent, a, b in zip(found.extents, plain, turned, strict=True):
         same &= (extent == 1) | (a == b)

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.form import Form
+from tilework.index.strides import in_order, reach
 from tilework.space.blocks import Attached, Block
 from tilework.space.nest import BlockNest, Ints
-from tilework.te.affine import Linear, linear
+from tilework.te.affine import linear
 from tilework.te.expr import Axis, Const, IfThenElse, Read, reads, walk
 
 DIRECT, ROW_ORDER, REDUCE_FIRST = 0, 1, 2
@@ -42,7 +44,7 @@ class Operand:
     """
 
     read: Read
-    forms: tuple[Linear, ...] | None
+    forms: tuple[Form[Axis], ...] | None
     attached: Attached | None
 
     @property
@@ -126,30 +128,15 @@ def box(nest: BlockNest, number: int, operand: Operand, span: dict[Axis, Ints]) 
     assert operand.forms is not None
     ones = np.ones(nest.count, np.int64)
     mode, pad = nest.values[f"stage{number}"], nest.values[f"pad{number}"]
-    extents = tuple(
-        ones + sum((abs(c) * (span[a] - 1) for a, c in f.coefficients.items()), 0 * ones)
-        for f in operand.forms
-    )
-    plain = strides_in(extents, operand.order(ROW_ORDER), pad)
-    turned = strides_in(extents, operand.order(REDUCE_FIRST), pad)
+    extents = tuple(f.width(span, ones) for f in operand.forms)
+    plain = in_order(extents, operand.order(ROW_ORDER), pad)
+    turned = in_order(extents, operand.order(REDUCE_FIRST), pad)
     strides = tuple(
         np.where(mode == REDUCE_FIRST, t, p) for p, t in zip(plain, turned, strict=True)
     )
-    reach = ones + sum(((e - 1) * s for e, s in zip(extents, strides, strict=True)), 0 * ones)
+    far = reach(extents, strides, ones)
     width = _width(nest.values[f"width{number}"], operand, extents[-1], span)
-    return Box(extents, strides, np.where(mode == DIRECT, 0, reach), width)
-
-
-def strides_in(extents: tuple[Ints, ...], order: tuple[int, ...], pad: Ints) -> tuple[Ints, ...]:
-    """Strides of dimensions that lie in this order, ``pad`` elements behind each innermost row."""
-    out: dict[int, Ints] = {}
-    step = np.ones_like(pad)
-    for place, d in enumerate(reversed(order)):
-        out[d] = step
-        step = step * extents[d]
-        if place == 0:
-            step = step + pad
-    return tuple(out[d] for d in range(len(extents)))
+    return Box(extents, strides, np.where(mode == DIRECT, 0, far), width)
 
 
 def _width(wanted: Ints, operand: Operand, extent: Ints, span: dict[Axis, Ints]) -> Ints:
@@ -177,8 +164,8 @@ def shared_bytes(nest: BlockNest) -> Ints:
     span, total = spans(nest), np.zeros(nest.count, np.int64)
     for i, operand in enumerate(operands(nest.block)):
         if operand.stageable:
-            reach = box(nest, i, operand, span).reach
-            total = total + aligned(reach * operand.itemsize) * nest.values["stages"]
+            far = box(nest, i, operand, span).reach
+            total = total + aligned(far * operand.itemsize) * nest.values["stages"]
     return total
 
 

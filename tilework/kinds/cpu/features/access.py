@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from tilework.dtypes import dtype_bytes, is_float
+from tilework.index.form import Form
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.llvm.math_size import math_operations
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.bounds import without
-from tilework.te.affine import Linear, linear
+from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -224,7 +225,7 @@ def _found_places(index: Expr) -> dict[Axis, float] | None:
     if found is None:
         return None
 
-    def with_value(value: int) -> Linear | None:
+    def with_value(value: int) -> Form[Axis] | None:
         literal = Const("int32", value)
         return linear(substitute(index, lambda n: literal if n is found else None))
 
@@ -240,7 +241,7 @@ def _remainder(index: Expr) -> Expr | None:
     return index.a if isinstance(index, Binary) and index.op == "%" else None
 
 
-def _row_start(index: Expr) -> tuple[Linear | None, Axis | None]:
+def _row_start(index: Expr) -> tuple[Form[Axis] | None, Axis | None]:
     """A position in rows of stored elements: ``starts[axis // n] + linear`` as its parts."""
     starts = [n for n in walk(index) if isinstance(n, Read)]
     if len(starts) != 1 or len(starts[0].indices) != 1:

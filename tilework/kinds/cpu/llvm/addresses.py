@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tilework.index.form import Form, position_if
 from tilework.kinds.cpu.llvm.bindings import Terms
 from tilework.kinds.cpu.llvm.integers import Integers
 from tilework.kinds.cpu.llvm.ssa import BYTES
 from tilework.lower.ir import Buffer
-from tilework.te.affine import Linear
-from tilework.te.expr import Expr
+from tilework.te.expr import Axis, Expr
 
 
 class Addresses:
@@ -15,9 +15,9 @@ class Addresses:
 
     def __init__(self, integers: Integers) -> None:
         self.integers = integers
-        self._flat: dict[int, tuple[object, Linear | None]] = {}
+        self._flat: dict[int, tuple[object, Form[Axis] | None]] = {}
 
-    def flat(self, key: object, buffer: Buffer, indices: tuple[Expr, ...]) -> Linear | None:
+    def flat(self, key: object, buffer: Buffer, indices: tuple[Expr, ...]) -> Form[Axis] | None:
         """Linear form of an access's flat element index; None if it has none.
 
         Args:
@@ -26,11 +26,8 @@ class Addresses:
         """
         hit = self._flat.get(id(key))
         if hit is None:
-            out: Linear | None = Linear({}, 0)
-            for index, stride in zip(indices, buffer.strides, strict=True):
-                part = self.integers.form(index)
-                out = None if part is None or out is None else out + part.scale(stride)
-            hit = self._flat[id(key)] = (key, out)
+            forms = [self.integers.form(i) for i in indices]
+            hit = self._flat[id(key)] = (key, position_if(forms, buffer.strides))
         return hit[1]
 
     def pointer(self, buffer: Buffer, terms: Terms, const: int) -> str:

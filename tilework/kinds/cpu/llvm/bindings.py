@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilework.index.form import Form
 from tilework.kinds.cpu.llvm.lanes import Lane
 from tilework.lower.ir import Buffer
-from tilework.te.affine import Linear
 from tilework.te.expr import Axis
 
 
@@ -45,7 +45,7 @@ class Bindings:
         bound = self.loops.get(self.vector) if self.vector is not None else None
         return bound if isinstance(bound, Lane) else None
 
-    def split(self, form: Linear) -> tuple[int, Terms, int, Lane | None]:
+    def split(self, form: Form[Axis]) -> tuple[int, Terms, int, Lane | None]:
         """A linear form here: constant, dynamic terms, the vector variable's coefficient, lanes.
 
         Terms are ordered by the depth of the loop that they come from.

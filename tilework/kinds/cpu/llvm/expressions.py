@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tilework.dtypes import is_float
 from tilework.errors import ScheduleError
+from tilework.index.form import constant
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.convert import binary, compare, convert
 from tilework.kinds.cpu.llvm.index_data import IndexData
@@ -17,7 +18,6 @@ from tilework.kinds.cpu.llvm.pair_dot import PairDot
 from tilework.kinds.cpu.llvm.products import Products
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal
 from tilework.lower.ir import PAIR_DOT, Load
-from tilework.te.affine import Linear
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -172,15 +172,15 @@ class Expressions:
                 return self.memory.load_at(e.buffer, pointer, 1, 1)
             except LaneDependent:
                 pass
-        rest = Linear({}, 0)
+        linear = constant(0)
         others: list[tuple[Expr, int]] = []
         for index, stride in zip(e.indices, e.buffer.strides, strict=True):
             form = self.integers.form(index)
             if form is None:
                 others.append((index, stride))
             else:
-                rest = rest + form.scale(stride)
-        const, terms, lane_c, lane = self.bindings.split(rest)
+                linear = linear + form.scale(stride)
+        const, terms, lane_c, lane = self.bindings.split(linear)
         width, active = (lane.width, lane.active) if lane is not None and lane_c else (1, 1)
         if lane_c not in (0, 1) or any(self._varies(index) for index, _ in others):
             return self._by_lane(e)

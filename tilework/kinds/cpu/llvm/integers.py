@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from tilework.errors import ScheduleError
+from tilework.index.form import Form
+from tilework.index.whole import COMPARE
 from tilework.kinds.cpu.llvm.bindings import Bindings, Terms
 from tilework.kinds.cpu.llvm.function import Function
 from tilework.kinds.cpu.llvm.lanes import LaneDependent
 from tilework.kinds.cpu.llvm.opcodes import SIGNED_ORDER
 from tilework.kinds.cpu.llvm.ssa import LLVM_TYPE
+from tilework.lower.common import weighted_sum
 from tilework.lower.ir import Buffer, Load
-from tilework.te.affine import Linear, linear
+from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -54,9 +57,9 @@ class Integers:
     def __init__(self, fn: Function, bindings: Bindings) -> None:
         self.fn = fn
         self.bindings = bindings
-        self._linear: dict[int, tuple[Expr, Linear | None]] = {}
+        self._linear: dict[int, tuple[Expr, Form[Axis] | None]] = {}
 
-    def form(self, e: Expr) -> Linear | None:
+    def form(self, e: Expr) -> Form[Axis] | None:
         """Cached linear form of an expression."""
         hit = self._linear.get(id(e))
         if hit is None:
@@ -85,7 +88,7 @@ class Integers:
             case Compare():
                 (a, da), (b, db) = self.int_value(e.a), self.int_value(e.b)
                 if _literal(a) and _literal(b):
-                    return _known(_compare(e.op, int(a), int(b))), 0
+                    return _known(COMPARE[e.op](int(a), int(b))), 0
                 depth = max(da, db)
                 text = f"icmp {SIGNED_ORDER[e.op]} i64 {a}, {b}"
                 return self.fn.hoist(depth, text, text), depth
@@ -130,10 +133,7 @@ class Integers:
 
     def flat_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[str, int]:
         """Element index of an access, which need not be linear, and its depth."""
-        flat: Expr = Const("int32", 0)
-        for index, stride in zip(indices, buffer.strides, strict=True):
-            flat = binary("+", flat, binary("*", index, Const("int32", stride)))
-        return self.int_value(flat)
+        return self.int_value(weighted_sum(list(zip(indices, buffer.strides, strict=True))))
 
     def sum(self, const: int, terms: Terms) -> tuple[str, int]:
         """The value of a linear form without its vector variable, and its depth.
@@ -212,9 +212,3 @@ def _literal(text: str) -> bool:
 
 def _known(value: bool) -> str:
     return "true" if value else "false"
-
-
-def _compare(op: str, a: int, b: int) -> bool:
-    return {
-        "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b,
-    }[op]  # fmt: skip

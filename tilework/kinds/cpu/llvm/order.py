@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from tilework.index.form import Form
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.lower.ir import For, If, Load, Stmt, Store
-from tilework.te.affine import Linear
 from tilework.te.expr import Axis, Expr, IfThenElse, Lookup, children
 
 Point = dict[Axis, int]
@@ -54,7 +54,7 @@ def by_element(s: For, addresses: Addresses) -> tuple[Stmt, list[Point]] | None:
     best: list[int] | None = None
     distinct = 0
     for form in forms:
-        terms = [(v, form.coefficients.get(v, 0)) for v, _ in loops]
+        terms = [(v, form.step(v)) for v, _ in loops]
         offsets = [sum(c * p[v] for v, c in terms) for p in points]
         count = len(set(offsets))
         if distinct < count < len(points):
@@ -67,7 +67,7 @@ def by_element(s: For, addresses: Addresses) -> tuple[Stmt, list[Point]] | None:
     return body, [points[i] for i in order]
 
 
-def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Linear]:
+def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Form[Axis]]:
     """Addresses of what an update of a register reads; empty unless all are plain vectors."""
     if store.buffer.scope != "register":
         return []
@@ -77,7 +77,7 @@ def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Linear
             return []
         if isinstance(node, Load) and node.buffer.scope != "register":
             form = addresses.flat(node, node.buffer, node.indices)
-            if form is None or form.coefficients.get(lane) != 1:
+            if form is None or form.step(lane) != 1:
                 return []
             forms.append(form)
     return forms

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from tilework.dtypes import dtype_bytes, is_float
+from tilework.index.form import Form
+from tilework.index.strides import row_major
 from tilework.space.blocks import Block
-from tilework.te.affine import Linear, linear
+from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -50,7 +52,7 @@ class Access:
     guards: int = 0
 
     @cached_property
-    def forms(self) -> tuple[Linear | None, ...]:
+    def forms(self) -> tuple[Form[Axis] | None, ...]:
         """The indices as linear forms, where they are."""
         return tuple(linear(i) for i in self.indices)
 
@@ -62,19 +64,18 @@ class Access:
     @cached_property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours in each dimension of the tensor."""
-        return tuple(math.prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
+        return row_major(self.shape)
 
     @cached_property
     def touched(self) -> int:
         """Elements of the tensor that all points together need; all, where none can tell."""
         out = 1
-        for size, form in zip(self.shape, self.forms, strict=True):
+        for points, form in zip(self.shape, self.forms, strict=True):
             if form is None:
-                out *= size
+                out *= points
                 continue
-            points = math.prod(a.extent for a in form.coefficients)
-            reach = 1 + sum(abs(c) * (a.extent - 1) for a, c in form.coefficients.items())
-            out *= min(size, points, reach)
+            spans = {a: a.extent for a in form.coefficients}
+            out *= min(points, math.prod(spans.values()), form.width(spans, 1))
         return out
 
     def addresses(self, where: Mapping[Axis, Any], count: int) -> np.ndarray[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.form import position_if
 from tilework.kinds.cuda.features.constants import Constants
 from tilework.kinds.cuda.features.counts import Counts
 from tilework.kinds.cuda.features.facts import Access
@@ -50,19 +51,14 @@ def vector_width(access: Access, axis: Axis | None, extents: Extents, count: int
     They are where the axis moves on by one element and all else by whole vectors.
     """
     width = np.ones(count, np.int64)
-    if axis is None or axis not in access.axes or any(f is None for f in access.forms):
+    if axis is None or axis not in access.axes:
         return width
-    steps: dict[Axis, int] = {}
-    const = 0
-    for form, stride in zip(access.forms, access.strides, strict=True):
-        assert form is not None
-        const += form.const * stride
-        for a, c in form.coefficients.items():
-            steps[a] = steps.get(a, 0) + c * stride
-    if steps.pop(axis, 0) != 1:
+    place = position_if(access.forms, access.strides)
+    if place is None or place.step(axis) != 1:
         return width
+    others = [c for a, c in place.coefficients.items() if a is not axis]
     for lanes in (2, 4):
-        if const % lanes == 0 and all(s % lanes == 0 for s in steps.values()):
+        if place.const % lanes == 0 and all(c % lanes == 0 for c in others):
             width = np.where(extents[axis] % lanes == 0, lanes, width)
     return np.where(axis.extent % width == 0, width, 1)
 

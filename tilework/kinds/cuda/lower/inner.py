@@ -18,24 +18,10 @@ from tilework.kinds.cuda.expansion import expansion
 from tilework.kinds.cuda.lower.flat import clamped
 from tilework.kinds.cuda.lower.fragments import Fragment, Place
 from tilework.kinds.cuda.lower.staged import Staged, element
-from tilework.kinds.cuda.lower.terms import (
-    add,
-    reduce_index,
-    reduce_loops,
-    reduce_vars,
-    reduction,
-)
+from tilework.kinds.cuda.lower.terms import add, reduce_index, reduce_loops, reduce_vars, reduction
 from tilework.kinds.cuda.lower.thread_tile import VECTORS, Held, ThreadTile
 from tilework.kinds.cuda.staging import Operand, operands
-from tilework.lower.common import (
-    bind,
-    const,
-    load,
-    loop_var,
-    nest,
-    var_or_zero,
-    weighted_sum,
-)
+from tilework.lower.common import bind, load, loop_var, nest, placed, var_or_zero, weighted_sum
 from tilework.lower.context import Context
 from tilework.lower.ir import Buffer, Load, Stmt, seq
 from tilework.space.nest import BlockNest
@@ -166,10 +152,8 @@ class Inner:
             local = self._local(held, terms, term)
             indices = []
             for form in operand.forms or ():
-                parts = [
-                    (binary("+", first[a], local[a]), c) for a, c in form.coefficients.items()
-                ]
-                indices.append(binary("+", weighted_sum(parts), const(form.const)))
+                where = {a: binary("+", first[a], local[a]) for a in form.coefficients}
+                indices.append(placed(form, where))
             return load(buffer, indices)
 
         return place

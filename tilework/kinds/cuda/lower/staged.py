@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilework.errors import ScheduleError
+from tilework.index.form import constant
 from tilework.kinds.cuda.lower.fetch import Shares, Turn
-from tilework.kinds.cuda.source.indices import range_of
 from tilework.kinds.cuda.source.vectors import is_aligned, is_uniform
 from tilework.kinds.cuda.staging import Box, Operand, aligned
-from tilework.lower.common import ZERO, bind, const, load, weighted_sum
+from tilework.lower.common import ZERO, bind, const, load, placed
 from tilework.lower.context import Context
 from tilework.lower.ir import AsyncCopy, Buffer, Load, Stmt, Store
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjunction
 from tilework.te.expr import Axis, Const, Expr, IfThenElse, Read, binary, compare
+from tilework.te.ranges import range_of
 from tilework.te.tensor import Operation
 
 _ASYNC_BYTES = 16
@@ -129,8 +130,7 @@ class Staged:
         assert forms is not None
         at = []
         for form, local in zip(forms, turn.local, strict=True):
-            start = weighted_sum([(first[a], c) for a, c in form.coefficients.items()])
-            at.append(binary("+", binary("+", start, const(form.const)), local))
+            at.append(binary("+", placed(form, first), local))
         value = element(self._ctx, self._block, self.operand.read.tensor.op, tuple(at))
         outside = [c for i, n in zip(at, self.operand.shape, strict=True) for c in within(i, n)]
         inside = conjunction(outside)
@@ -144,7 +144,7 @@ class Staged:
         """The element of the fetch at a point of the tile, by its place in it."""
         forms = self.operand.forms
         assert forms is not None
-        at = [weighted_sum([(local[a], c) for a, c in f.coefficients.items()]) for f in forms]
+        at = [placed(f - constant(f.const), local) for f in forms]
         return load(self.buffer, (stage, *at))
 
 

@@ -20,8 +20,10 @@ from typing import Literal
 
 from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
+from tilework.index.form import Form
+from tilework.index.strides import in_order
 from tilework.space.blocks import Block
-from tilework.te.affine import Linear, linear
+from tilework.te.affine import linear, position
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -210,15 +212,11 @@ def _axes(name: str, element: tuple[Read, Expr | None]) -> set[Axis]:
     return used
 
 
-def position(read: Read, order: tuple[int, ...]) -> Linear:
+def place(read: Read, order: tuple[int, ...]) -> Form[Axis]:
     """Elements from a dense tensor's beginning, whose dimensions lie in this order."""
-    shape, total, stride = read.tensor.shape, Linear({}, 0), 1
-    for d in reversed(order):
-        form = linear(read.indices[d])
-        assert form is not None
-        total = total + form.scale(stride)
-        stride *= shape[d]
-    return total
+    form = position(read.indices, in_order(read.tensor.shape, order, 0))
+    assert form is not None
+    return form
 
 
 def _factor(
@@ -231,7 +229,7 @@ def _factor(
     read, guard = element
     constant = order is not None
     order = tuple(range(read.tensor.ndim)) if order is None else order
-    form = position(read, order)
+    form = place(read, order)
     piece = PIECE_BYTES // dtype_bytes(read.tensor.dtype)
     along: Axis | None = None
     for axis, step in form.coefficients.items():

@@ -6,18 +6,12 @@ from collections.abc import Sequence
 
 from tilework.dtypes import NARROW_FLOATS, is_float, is_integer
 from tilework.errors import ScheduleError
-from tilework.kinds.cuda.source.indices import (
-    Sum,
-    flat,
-    is_index,
-    range_of,
-    sum_equal,
-    sum_of,
-    value_of,
-)
+from tilework.index.form import Form
+from tilework.kinds.cuda.source.indices import flat, is_index
 from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.types import UNSIGNED, VALUE, literal
 from tilework.lower.ir import PAIR_DOT, Buffer, Load
+from tilework.te.affine import sum_of, value_of
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -32,6 +26,7 @@ from tilework.te.expr import (
     Not,
     Select,
 )
+from tilework.te.ranges import range_of
 
 _FUNCTIONS = {
     "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh", "erf": "erf",
@@ -98,10 +93,10 @@ class Expressions:
             return f"{self.names.buffer(buffer)}[{self.position(buffer, indices)}] = {value};"
         return f"{self.access('ST', buffer, indices, value)};"
 
-    def sum(self, form: Sum) -> str:
+    def sum(self, form: Form[Expr]) -> str:
         """A sum, without parentheses around it."""
         parts = []
-        for atom, c in form.terms.items():
+        for atom, c in form.coefficients.items():
             value = self.atom(atom)
             parts.append(value if c == 1 else f"-{value}" if c == -1 else f"{value} * {c}")
         if not parts:
@@ -170,10 +165,10 @@ class Expressions:
     def _index(self, e: Expr) -> str:
         """An expression of loop variables alone, which cannot overflow."""
         form = sum_of(e, self.names.known)
-        if e not in form.terms:
+        if e not in form.coefficients:
             text = self.sum(form)
-            plain = len(form.terms) + bool(form.const) == 1 and text[0] != "-" and " " not in text
-            return text if plain else f"({text})"
+            single = len(form.coefficients) + bool(form.const) == 1
+            return text if single and text[0] != "-" and " " not in text else f"({text})"
         if isinstance(e, Axis):
             return str(self.names.known[e])
         if not isinstance(e, Binary):
@@ -211,7 +206,7 @@ class Expressions:
         match value:
             case Binary(op="max" | "min", a=Load() as old) if old.buffer is buffer:
                 known = self.names.known
-                same = sum_equal(flat(buffer, indices, known), flat(buffer, old.indices, known))
+                same = flat(buffer, indices, known) == flat(buffer, old.indices, known)
                 if same and buffer.scope == "register" and is_float(buffer.dtype):
                     name = f"f{value.op}{'' if buffer.dtype == 'float64' else 'f'}"
                     return f"{name}({self.text(old)}, {self.text(value.b)})"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tilework.kinds.cuda.source.indices import Sum
+from tilework.index.form import Form, constant
 from tilework.lower.ir import Buffer
-from tilework.te.expr import Axis, Lookup
+from tilework.te.expr import Axis, Expr, Lookup
 
 Terms = frozenset[tuple[int, int]]
 """Terms of an index, as (identity of the atom, its factor)."""
@@ -41,18 +41,19 @@ class Names:
         word = word if word[:1].isalpha() else f"x{word}"
         return f"{word}_{self._count - 1}"
 
-    def base(self, buffer: Buffer, form: Sum) -> tuple[str, Sum] | None:
+    def base(self, buffer: Buffer, form: Form[Expr]) -> tuple[str, Form[Expr]] | None:
         """The place in a buffer from which an access has least to go, and the way from there."""
         found: tuple[Terms, str] | None = None
-        own = {(id(a), c) for a, c in form.terms.items()} if self.bases else set()
+        own = {(id(a), c) for a, c in form.coefficients.items()} if self.bases else set()
         for (where, terms), name in self.bases.items():
             longer = found is None or len(terms) > len(found[0])
             if where is buffer and longer and terms <= own:
                 found = terms, name
         if found is None:
             return None
-        rest = {a: c for a, c in form.terms.items() if (id(a), c) not in found[0]}
-        return found[1], Sum(rest, form.const)
+        terms = found[0]
+        rest = form.only(lambda a: (id(a), form.coefficients[a]) not in terms)
+        return found[1], rest + constant(form.const)
 
     def table(self, e: Lookup) -> str:
         """The name of an array that holds a constant matrix."""

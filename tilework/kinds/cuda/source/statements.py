@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tilework.errors import ScheduleError
 from tilework.kinds.cuda.source.expressions import Expressions
-from tilework.kinds.cuda.source.indices import Sum, flat, mentions, parts
+from tilework.kinds.cuda.source.indices import flat, mentions, parts
 from tilework.kinds.cuda.source.lines import Lines
 from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.threads import print_combine, print_copy, print_intrinsic
@@ -173,12 +173,13 @@ class Statements:
         inner: set[Expr] = {x.var for x in walk_stmts(s) if isinstance(x, For | Let)}
         for buffer, indices in _accesses(s):
             form = flat(buffer, indices, self.names.known)
-            outer = {a: c for a, c in form.terms.items() if a not in inner}
-            key = buffer, frozenset((id(a), c) for a, c in outer.items())
-            known = key in self.names.bases or not all(isinstance(a, Axis) for a in outer)
-            if known or len(outer) < _FEWEST_TERMS or buffer.scope in ("register", "thread"):
+            outer = form.only(lambda a: a not in inner)
+            terms = outer.coefficients
+            key = buffer, frozenset((id(a), c) for a, c in terms.items())
+            known = key in self.names.bases or not all(isinstance(a, Axis) for a in terms)
+            if known or len(terms) < _FEWEST_TERMS or buffer.scope in ("register", "thread"):
                 continue
-            text = self.texts.sum(Sum(outer, 0))
+            text = self.texts.sum(outer)
             name = self.names.fresh("at")
             self.lines.add(f"TW_AT({name}, {self.names.buffer(buffer)}, {text});")
             self.names.bases[key] = name

@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework.kinds.cuda.source.expressions import Expressions
-from tilework.kinds.cuda.source.indices import flat, mentions, multiple_of, parts, sum_of
+from tilework.kinds.cuda.source.indices import flat, mentions, parts
 from tilework.kinds.cuda.source.lines import Lines
 from tilework.kinds.cuda.source.types import VALUE
 from tilework.lower.ir import Buffer, Load, Store
+from tilework.te.affine import sum_of
 from tilework.te.expr import Axis, Compare, Const, Expr, IfThenElse, Logic, Not
+from tilework.te.ranges import multiple_of
 
 _TYPES = {
     "float32": "float", "float16": "float", "bfloat16": "float", "int32": "int",
@@ -137,9 +139,9 @@ def is_aligned(
         return False
     rest = {a: v for a, v in known.items() if a is not var}
     form = flat(buffer, indices, rest)
-    if form.terms.get(var) != 1:
+    if form.step(var) != 1:
         return False
-    for atom, c in form.terms.items():
+    for atom, c in form.coefficients.items():
         if atom is var:
             continue
         if mentions(atom, var) or c * multiple_of(atom) % var.extent:
@@ -162,13 +164,13 @@ def is_uniform(e: Expr, var: Axis, known: dict[Axis, str | int]) -> bool:
             return is_uniform(e.a, var, known)
         case Compare(op="<" | ">=" | "<=" | ">"):
             rest = {a: v for a, v in known.items() if a is not var}
-            form = sum_of(e.a, rest) + sum_of(e.b, rest).scale(-1)
-            if form.terms.get(var) != 1 or e.a.dtype != "int32":
+            form = sum_of(e.a, rest) - sum_of(e.b, rest)
+            if form.step(var) != 1 or e.a.dtype != "int32":
                 return False
             # a < b asks for the sign of a - b, a <= b for that of a - b - 1
             const = form.const - (e.op in ("<=", ">"))
-            others = [c * multiple_of(atom) for atom, c in form.terms.items() if atom is not var]
-            if any(mentions(atom, var) for atom in form.terms if atom is not var):
+            others = {a: c for a, c in form.coefficients.items() if a is not var}
+            if const % var.extent or any(mentions(atom, var) for atom in others):
                 return False
-            return const % var.extent == 0 and all(c % var.extent == 0 for c in others)
+            return all(c * multiple_of(atom) % var.extent == 0 for atom, c in others.items())
     return False

@@ -1,0 +1,59 @@
+"""What is known of a form's values: their range, what divides them, and so when to divide them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilework.index.form import Atom, Form, constant
+
+Range = tuple[int, int]
+"""Least and greatest value."""
+
+
+def range_of(form: Form[Atom], of: Callable[[Atom], Range | None]) -> Range | None:
+    """The range of a form, by those of its atoms; None where one has none."""
+    low = high = form.const
+    for atom, c in form.coefficients.items():
+        own = of(atom)
+        if own is None:
+            return None
+        ends = (c * own[0], c * own[1])
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def multiple_of(form: Form[Atom], of: Callable[[Atom], int]) -> int:
+    """A number that divides all values of a form; 0 for one that is always 0."""
+    out = form.const
+    for atom, c in form.coefficients.items():
+        out = math.gcd(out, c * of(atom))
+    return abs(out)
+
+
+def cut(
+    form: Form[Atom], unit: int, of: Callable[[Atom], Range | None]
+) -> tuple[Form[Atom], Form[Atom]] | None:
+    """A form as a multiple of ``unit`` and a rest of ``0 <= rest < unit``; None if it is none.
+
+    ``4*i + j`` with ``j < 4`` is ``4*i`` and ``j``. Only rests that grow with their atoms count.
+    """
+    rest = form.only(lambda a: bool(form.coefficients[a] % unit)) + constant(form.const % unit)
+    found = range_of(rest, of)
+    if found is None or found[1] >= unit or any(c < 0 for c in rest.coefficients.values()):
+        return None
+    return form.only(lambda a: not form.coefficients[a] % unit) + constant(
+        form.const - rest.const
+    ), rest
+
+
+def quotient(form: Form[Atom], by: int) -> Form[Atom]:
+    """A multiple of ``by``, divided."""
+    return Form({a: c // by for a, c in form.coefficients.items()}, form.const // by)
+
+
+def common_unit(form: Form[Any], d: int) -> int:
+    """The largest number that divides ``d`` and every coefficient that has a divisor of it."""
+    steps = [math.gcd(c, d) for c in form.coefficients.values() if math.gcd(c, d) > 1]
+    return math.gcd(*steps) if steps else 1

@@ -1,0 +1,46 @@
+"""Extents: how many points an axis or a dimension has.
+
+An extent has two faces. The *exact* one decides code: declarations, loop programs, generators and
+modules compute with it alone. The *typical* one is where a search looks: schedules, features,
+models and measurements are of it, and nothing that decides code may read it (`tests/index` holds
+that). Both are the same integer as long as every extent is known when a network is compiled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.dtypes import dtype_bytes
+
+Extent = int
+"""An exact extent."""
+Typical = int
+"""What a search takes an extent for."""
+Ints = NDArray[np.int64]
+"""One integer for each of P rows."""
+Number = TypeVar("Number", int, Ints)
+
+
+def typical(extent: Extent) -> Typical:
+    """Where a search looks at an extent."""
+    return extent
+
+
+def size(extents: Iterable[Extent]) -> Extent:
+    """Points of all dimensions together."""
+    return math.prod(extents)
+
+
+def nbytes(shape: Iterable[Extent], dtype: str) -> Extent:
+    """Bytes of a dense value."""
+    return size(shape) * dtype_bytes(dtype)
+
+
+def ceil_div(n: Number, d: Number) -> Number:
+    """How many pieces of ``d`` it takes to cover ``n``: the division that rounds up."""
+    return -(-n // d)
