@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilework.index.extents import round_up
 from tilework.runtime.arrays import ALIGN
 
 
@@ -23,7 +24,7 @@ class Lifetime:
 
 def aligned(size: int) -> int:
     """``size`` rounded up to the alignment of buffers."""
-    return -(-size // ALIGN) * ALIGN
+    return round_up(size, ALIGN)
 
 
 def place(values: Sequence[Lifetime]) -> tuple[list[int], int]:

@@ -16,6 +16,8 @@ from tilework.compiler.inplace import replaceable_inputs
 from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import Slot, distances, without_copies
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import nbytes
+from tilework.index.strides import reach as reach_of
 from tilework.lower.kernel import Kernel, KernelArg
 from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
@@ -219,7 +221,7 @@ class _Memory:
                 out[root] = replace(out[root], last=i)
             elif root not in self._io:
                 kind = self._plan.values[root]
-                size = int(np.prod(kind.shape, dtype=np.int64)) * dtype_bytes(kind.dtype)
+                size = nbytes(kind.shape, kind.dtype)
                 out[root] = Lifetime(size, i, i)
         return out
 
@@ -253,8 +255,7 @@ class _Memory:
         """
         root, reach = self._root(name), arg.nbytes
         if apart is not None and arg.nbytes:
-            last = sum((n - 1) * s for n, s in zip(arg.shape, apart, strict=True))
-            reach = (last + 1) * dtype_bytes(arg.dtype)
+            reach = reach_of(arg.shape, apart, 1) * dtype_bytes(arg.dtype)
         if root in self._plan.constants:
             return Ref("constant", self._constant(name, root, arg), reach)
         if arg.packing is not None:

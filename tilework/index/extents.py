@@ -41,6 +41,11 @@ def nbytes(shape: Iterable[Extent], dtype: str) -> Extent:
     return size(shape) * dtype_bytes(dtype)
 
 
+def round_up(n: Number, unit: int) -> Number:
+    """The next multiple of ``unit``."""
+    return -(-n // unit) * unit
+
+
 def ceil_div(n: Number, d: Number) -> Number:
     """How many pieces of ``d`` it takes to cover ``n``: the division that rounds up."""
     return -(-n // d)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 DIVISIONS = ("//", "%", "quot", "rem")
 
@@ -29,7 +32,16 @@ FOLD: dict[str, Callable[[int, int], int]] = {
 }
 """By operator: ``//`` and ``%`` round down, ``quot`` and ``rem`` towards zero."""
 
-COMPARE: dict[str, Callable[[int, int], bool]] = {
+ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
+    **{op: FOLD[op] for op in "+-*"},
+    "//": lambda a, b: a // np.maximum(b, 1),
+    "%": lambda a, b: a % np.maximum(b, 1),
+    "min": np.minimum,
+    "max": np.maximum,
+}
+"""Those of index arithmetic, over arrays of points; nothing is divided by less than 1."""
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import (
-    converted,
-    is_float,
-    is_float_array,
-    is_integer,
-    numpy_dtype,
-    wrapped,
-)
+from tilework.dtypes import converted, is_float, is_float_array, is_integer, numpy_dtype, wrapped
+from tilework.index.whole import COMPARE, FOLD
 from tilework.lower.ir import (
     PAIR_DOT,
     Buffer,
@@ -55,7 +48,7 @@ from tilework.te.expr import (
     Not,
     Select,
 )
-from tilework.te.numeric import MATH, divisor, maximum, minimum
+from tilework.te.numeric import ARITHMETIC, MATH, WHOLE
 
 LANES = 8
 """Elements of a vector loop that count as one step."""
@@ -406,91 +399,22 @@ def _chosen(cond: Any, a: Any, b: Any, kind: np.dtype[Any]) -> Any:
 
 def _operator(e: Binary | Compare | Logic) -> Callable[[Any, Any], Any]:
     if isinstance(e, Compare):
-        return _COMPARE[e.op]
+        return COMPARE[e.op]
     if isinstance(e, Logic):
         return np.logical_and if e.op == "and" else np.logical_or
-    if is_integer(e.dtype):
-        return _whole(_INTEGER[e.op], numpy_dtype(e.dtype))
-    return _FLOAT[e.op]
+    return _whole(e.op, numpy_dtype(e.dtype)) if is_integer(e.dtype) else ARITHMETIC[e.op]
 
 
-def _whole(fn: Callable[[Any, Any], Any], kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
+def _whole(op: str, kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
     """Integer arithmetic that wraps around; Python integers are indices and stay exact."""
+    exact, wraps = FOLD.get(op), WHOLE[op]
 
     def apply(a: Any, b: Any) -> Any:
-        if isinstance(a, int) and isinstance(b, int):
-            return fn(a, b)
-        return np.asarray(fn(np.asarray(a).astype(kind), np.asarray(b).astype(kind)))[()]
+        if exact is not None and isinstance(a, int) and isinstance(b, int):
+            return exact(a, b)
+        return np.asarray(wraps(np.asarray(a).astype(kind), np.asarray(b).astype(kind)))[()]
 
     return apply
-
-
-_FLOAT: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "max": maximum,
-    "min": minimum,
-}
-
-
-def _scalar_or(fn: Callable[[int, int], int], array: Any) -> Callable[[Any, Any], Any]:
-    def apply(a: Any, b: Any) -> Any:
-        if isinstance(a, int) and isinstance(b, int):
-            return fn(a, b)
-        return array(a, b)
-
-    return apply
-
-
-_INTEGER: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": _scalar_or(operator.floordiv, lambda a, b: a // divisor(b)),
-    "%": _scalar_or(operator.mod, lambda a, b: a % divisor(b)),
-    "max": _scalar_or(max, np.maximum),
-    "min": _scalar_or(min, np.minimum),
-    "quot": lambda a, b: _divided(a, b)[0],
-    "rem": lambda a, b: _divided(a, b)[1],
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: _shifted(a, b, np.left_shift),
-    ">>": lambda a, b: _shifted(a, b, np.right_shift),
-}
-
-
-def _divided(a: Any, b: Any) -> tuple[Any, Any]:
-    """Quotient rounded towards zero, and remainder, as C has them."""
-    if isinstance(a, int) and isinstance(b, int):
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return quotient, a - quotient * b
-    rest = np.fmod(a, b)
-    return np.where(b == 0, a, (a - rest) // b).astype(a.dtype), rest
-
-
-def _shifted(a: Any, b: Any, shift: Any) -> Any:
-    """A shift by any amount: NumPy leaves amounts beyond the type's width open."""
-    a, b = np.asarray(a), np.asarray(b)
-    bits = 8 * a.dtype.itemsize
-    if shift is np.right_shift:
-        return shift(a, np.where((b < 0) | (b >= bits), bits - 1, b).astype(b.dtype)) * np.where(
-            ((b < 0) | (b >= bits)) & (a >= 0), 0, 1
-        ).astype(a.dtype)
-    inside = (b >= 0) & (b < bits)
-    return np.where(inside, shift(a, np.where(inside, b, 0).astype(b.dtype)), 0).astype(a.dtype)
-
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-}
 
 
 def _pair_dot(acc: Any, a: Any, b: Any, c: Any, d: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilework.dtypes import dtype_bytes
+from tilework.index.extents import nbytes
 from tilework.space.packing import Packing
 
 
@@ -22,10 +22,7 @@ class KernelArg:
     @property
     def nbytes(self) -> int:
         """Size of the argument in bytes."""
-        size = dtype_bytes(self.dtype)
-        for extent in self.shape:
-            size *= extent
-        return size
+        return nbytes(self.shape, self.dtype)
 
 
 @dataclass(frozen=True)

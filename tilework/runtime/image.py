@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
-from tilework.dtypes import dtype_bytes
+from tilework.index.extents import nbytes
 
 ABI_VERSION = 4
 """Of images, and of how their code is called. A module runs under every version of Tilework that
@@ -47,10 +47,7 @@ class Value:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        size = dtype_bytes(self.dtype)
-        for extent in self.shape:
-            size *= extent
-        return size
+        return nbytes(self.shape, self.dtype)
 
 
 @dataclass(frozen=True)

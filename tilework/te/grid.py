@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilework.dtypes import converted, is_float, is_integer, numpy_dtype, round_bfloat16, wrapped
+from tilework.index.whole import COMPARE
 from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
@@ -29,7 +30,7 @@ from tilework.te.expr import (
     Read,
     Select,
 )
-from tilework.te.numeric import ARITHMETIC, COMPARISONS, MATH, WHOLE
+from tilework.te.numeric import ARITHMETIC, MATH, WHOLE
 from tilework.te.tensor import Operation
 
 
@@ -109,7 +110,7 @@ class Grid:
             case Binary():
                 return self._binary(e, guarded)
             case Compare():
-                return COMPARISONS[e.op](self(e.a, guarded), self(e.b, guarded))
+                return COMPARE[e.op](self(e.a, guarded), self(e.b, guarded))
             case Logic():
                 both = np.logical_and if e.op == "and" else np.logical_or
                 return both(self(e.a, guarded), self(e.b, guarded))

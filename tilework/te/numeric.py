@@ -110,12 +110,3 @@ WHOLE: dict[str, Callable[[Any, Any], Any]] = {
     ">>": _shifted(np.right_shift),
 }
 """Arithmetic of integers, which wraps around."""
-
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-}

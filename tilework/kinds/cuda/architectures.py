@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tilework.index.extents import round_up
+
 WARP = 32
 """Threads that run in step."""
 
@@ -114,10 +116,10 @@ def resident_blocks(
     registers, threads, shared = _whole(registers), _whole(threads), _whole(shared)
     warps = np.maximum(-(-threads // WARP), 1)
     found = np.minimum(limits.blocks_per_sm, limits.warps_per_sm // warps)
-    in_warp = _rounded(np.maximum(registers, 1) * WARP, _REGISTER_UNIT)
+    in_warp = round_up(np.maximum(registers, 1) * WARP, _REGISTER_UNIT)
     held = limits.registers_per_sm // _SUBPARTITIONS // in_warp * _SUBPARTITIONS
     found = np.minimum(found, held // warps)
-    in_block = _rounded(shared + limits.reserved_shared, _shared_unit(limits))
+    in_block = round_up(shared + limits.reserved_shared, _shared_unit(limits))
     found = np.minimum(found, limits.shared_per_sm // np.maximum(in_block, 1))
     fits = (
         (registers <= limits.registers_per_thread)
@@ -149,10 +151,6 @@ def occupancy(limits: ArchLimits, blocks: ArrayLike, threads: ArrayLike) -> NDAr
 def _shared_unit(limits: ArchLimits) -> int:
     """Bytes that shared memory is given out in."""
     return 128 if limits.number >= 80 else 256
-
-
-def _rounded(values: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
-    return -(-values // unit) * unit
 
 
 def _whole(values: Any) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import round_up
 from tilework.index.form import Form
 from tilework.index.strides import in_order, reach
 from tilework.space.blocks import Attached, Block
@@ -156,7 +157,7 @@ def _width(wanted: Ints, operand: Operand, extent: Ints, span: dict[Axis, Ints])
 
 def aligned(nbytes: Ints) -> Ints:
     """Bytes up to the next buffer's beginning."""
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+    return round_up(nbytes, ALIGNMENT)
 
 
 def shared_bytes(nest: BlockNest) -> Ints:

@@ -7,12 +7,12 @@ array of base pointers. So candidates that differ in one region share the code o
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
+from tilework.index.extents import nbytes, round_up
 from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.pool import PARALLEL
 from tilework.kinds.cpu.llvm.region import RegionCode
@@ -156,7 +156,7 @@ def _place(program: Program) -> tuple[dict[Buffer, _Place], int, int]:
 
 
 def _rounded(b: Buffer) -> int:
-    return -(-b.size * BYTES[b.dtype] // ALIGN) * ALIGN
+    return round_up(nbytes(b.shape, b.dtype), ALIGN)
 
 
 def _call(
@@ -187,7 +187,7 @@ def _call(
     lines.append(f"  store i64 {per_thread}, ptr %d{i}")
     if not several:
         return [*lines, f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 1)"]
-    extent = math.prod(v.extent for v in region.parallel)
+    extent = region.blocks
     alone = f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 {extent}, i64 0)"
     if not region.parallel:
         return [*lines, alone]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from typing import Any, cast
 
 from numpy.typing import NDArray
 
-from tilework.dtypes import numpy_dtype
 from tilework.errors import DeviceError
+from tilework.index.extents import nbytes
 from tilework.kinds.cuda.devices.gpu import described
 from tilework.kinds.cuda.simulate import jitter, latency_s
 from tilework.kinds.cuda.source import nvrtc
@@ -109,7 +108,7 @@ class NoBuffer:
     @property
     def nbytes(self) -> int:
         """What it would take."""
-        return math.prod(self.shape) * numpy_dtype(self.dtype).itemsize
+        return nbytes(self.shape, self.dtype)
 
     @property
     def intact(self) -> bool:

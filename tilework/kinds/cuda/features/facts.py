@@ -13,6 +13,7 @@ import numpy as np
 from tilework.dtypes import dtype_bytes, is_float
 from tilework.index.form import Form
 from tilework.index.strides import row_major
+from tilework.index.whole import ARRAYS
 from tilework.space.blocks import Block
 from tilework.te.affine import linear
 from tilework.te.expr import (
@@ -93,20 +94,8 @@ def evaluate(index: Expr, where: Mapping[Axis, Any]) -> Any:
             return int(index.value)
         case Axis():
             return where.get(index, 0)
-        case Binary(op="+"):
-            return evaluate(index.a, where) + evaluate(index.b, where)
-        case Binary(op="-"):
-            return evaluate(index.a, where) - evaluate(index.b, where)
-        case Binary(op="*"):
-            return evaluate(index.a, where) * evaluate(index.b, where)
-        case Binary(op="//"):
-            return evaluate(index.a, where) // np.maximum(evaluate(index.b, where), 1)
-        case Binary(op="%"):
-            return evaluate(index.a, where) % np.maximum(evaluate(index.b, where), 1)
-        case Binary(op="min"):
-            return np.minimum(evaluate(index.a, where), evaluate(index.b, where))
-        case Binary(op="max"):
-            return np.maximum(evaluate(index.a, where), evaluate(index.b, where))
+        case Binary() if index.op in ARRAYS:
+            return ARRAYS[index.op](evaluate(index.a, where), evaluate(index.b, where))
     return 0
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
+from tilework.index.extents import round_up
 from tilework.kinds.cuda.source.expressions import Expressions
 from tilework.kinds.cuda.source.functions import definitions
 from tilework.kinds.cuda.source.indices import parts
@@ -132,7 +133,7 @@ def _shared(used: list[Buffer], names: Names, lines: Lines) -> int:
         if b.scope == "block":
             kind = memory_type(b.name, b.dtype)
             lines.add(f"TW_SHARED({kind}, {names.buffer(b)}, {b.reach}, {offset});")
-            offset += -(-b.reach * dtype_bytes(b.dtype) // ALIGNMENT) * ALIGNMENT
+            offset += round_up(b.reach * dtype_bytes(b.dtype), ALIGNMENT)
     return offset
 
 

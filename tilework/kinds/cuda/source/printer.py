@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import round_up
 from tilework.kinds.cuda.launches import Launch, Where, launches_to_json
 from tilework.kinds.cuda.source.kernel import Entry, print_region
 from tilework.lower.inplace import replaceable
@@ -69,6 +69,5 @@ def _places(program: Program) -> tuple[dict[Buffer, Where], int]:
     for b in program.temporaries:
         if b.scope == "global":
             out[b] = ("workspace", offset)
-            nbytes = b.reach * dtype_bytes(b.dtype)
-            offset += math.ceil(nbytes / WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+            offset += round_up(b.reach * dtype_bytes(b.dtype), WORKSPACE_ALIGNMENT)
     return out, offset
