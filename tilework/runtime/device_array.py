@@ -14,6 +14,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
+from tilework.index.strides import row_major
 
 _CUDA, _CUDA_MANAGED = 2, 13  # of DLDeviceType
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}  # of DLDataTypeCode
@@ -115,8 +116,6 @@ def _by_dlpack(what: str, given: Any) -> DeviceArray:
 def _check_contiguous(what: str, shape: tuple[int, ...], strides: Any, size: int) -> None:
     if strides is None:
         return
-    step = size
-    for extent, stride in zip(reversed(shape), reversed(tuple(strides)), strict=True):
-        if extent > 1 and stride != step:
-            raise ModuleError(f"{what}: the array must be contiguous; make a contiguous copy")
-        step *= extent
+    pairs = zip(shape, strides, row_major(shape), strict=True)
+    if any(extent > 1 and stride != size * dense for extent, stride, dense in pairs):
+        raise ModuleError(f"{what}: the array must be contiguous; make a contiguous copy")

@@ -12,6 +12,7 @@ from tilework.graph.aten.dtypes import dtype_name
 from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder, Network
 from tilework.graph.operators import MAX_ELEMENTS
+from tilework.index.strides import in_order
 
 if TYPE_CHECKING:
     import torch
@@ -289,15 +290,11 @@ def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
     plain = tuple(range(tensor.ndim))
     if tensor.is_contiguous():
         return plain
-    strides = [int(s) for s in tensor.stride()]
+    strides = tuple(int(s) for s in tensor.stride())
     extents = [int(n) for n in tensor.shape]
     order = tuple(sorted(plain, key=lambda d: (-strides[d], extents[d] == 1 and strides[d] == 1)))
-    step = 1
-    for d in reversed(order):
-        if extents[d] != 1 and strides[d] != step:
-            return plain
-        step *= extents[d]
-    return order
+    dense = in_order(extents, order, 0)
+    return plain if any(extents[d] != 1 and strides[d] != dense[d] for d in plain) else order
 
 
 def _several(results: Any) -> bool:

@@ -19,6 +19,7 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.values import room, value
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.windows import ceil_pads
+from tilework.index.strides import row_major
 
 if TYPE_CHECKING:
     import onnx
@@ -237,9 +238,9 @@ def _max_unpool(c: Context, node: onnx.NodeProto) -> str:
             pads = {"before": (0,) * len(shape), "after": rest}
             x, places = x.op("pad", **pads, value=0.0), places.op("pad", **pads, value=-1)
         own = places.constant(0)
-        for d, n in enumerate(shape):
+        for d, (n, stride) in enumerate(zip(shape, row_major(shape), strict=True)):
             room(c, n)
-            along = np.arange(n) * math.prod(shape[d + 1 :])
+            along = np.arange(n) * stride
             own = own + along.reshape([-1 if e == d else 1 for e in range(len(shape))])
         return x.where(places.op("equal", own), 0).name
     flat = x.constant([0]).op("expand", shape=(math.prod(shape),))

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 
 from tilework.dtypes import dtype_bytes, is_float
 from tilework.index.form import Form
+from tilework.index.strides import row_major
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.llvm.math_size import math_operations
 from tilework.kinds.cpu.machine import Machine
@@ -57,10 +58,8 @@ class Access:
 
     def stride_lines(self, axis: Axis) -> int:
         """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
-        total, stride = 0.0, float(self.element_bytes)
-        for dim, size in zip(reversed(self.dims), reversed(self.shape), strict=True):
-            total += (dim or {}).get(axis, 0) * stride
-            stride *= size
+        pairs = zip(reversed(self.dims), reversed(row_major(self.shape)), strict=True)
+        total = self.element_bytes * sum((dim or {}).get(axis, 0) * n for dim, n in pairs)
         return int(total) // LINE_BYTES if total and total % LINE_BYTES == 0 else 1
 
     @cached_property
@@ -257,13 +256,12 @@ def _row_start(index: Expr) -> tuple[Form[Axis] | None, Axis | None]:
 def _lane(
     dims: tuple[dict[Axis, float] | None, ...], shape: tuple[int, ...], last: Axis | None
 ) -> int:
-    stride, total = 1, 0.0
-    for dim, size in zip(reversed(dims), reversed(shape), strict=True):
+    total = 0.0
+    for dim, size, stride in [*zip(dims, shape, row_major(shape), strict=True)][::-1]:
         if dim is None:
             return size
         if last is not None:
             total += dim.get(last, 0) * stride
-        stride *= size
     return int(total)
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.strides import row_major
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.features.access import Access
 from tilework.space.nest import BlockNest
@@ -33,9 +34,7 @@ def crowded(access: Access, nest: BlockNest, ways: int) -> Floats:
         for axis, c in (dim or {}).items():
             points = points + c * (nest.tiles[axis][-1] - 1)
         reach.append(points)
-    strides = [access.element_bytes]
-    for extent in reversed(access.shape[1:]):
-        strides.insert(0, strides[0] * extent)
+    strides = [access.element_bytes * n for n in row_major(access.shape)]
     unique, where = np.unique(np.stack(reach, axis=1), axis=0, return_inverse=True)
     table = [_share(tuple(strides), tuple(int(n) for n in row), ways) for row in unique]
     return np.array(table)[where.reshape(-1)]

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilework.index.strides import row_major
 from tilework.lower.common import ZERO, const, loop_var, var_or_zero, weighted_sum
 from tilework.lower.ir import If, Let, Region, Stmt
 from tilework.space.nest import BlockNest
@@ -37,9 +38,10 @@ def place(number: Expr, extents: Mapping[Axis, int]) -> tuple[Names, dict[Axis, 
     """The place of a point by its number: variables to name, and the index along each axis."""
     names: Names = []
     out: dict[Axis, Expr] = {}
-    total, inner = math.prod(extents.values()), 1
+    total = math.prod(extents.values())
+    strides = dict(zip(extents, row_major(list(extents.values())), strict=True))
     for axis in reversed(list(extents)):
-        extent = extents[axis]
+        extent, inner = extents[axis], strides[axis]
         if extent == 1:
             out[axis] = ZERO
             continue
@@ -52,7 +54,6 @@ def place(number: Expr, extents: Mapping[Axis, int]) -> tuple[Names, dict[Axis, 
             var = loop_var(axis.name, extent)
             names.append((var, value))
             out[axis] = var
-        inner *= extent
     return names, {a: out[a] for a in extents}
 
 

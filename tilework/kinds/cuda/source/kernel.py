@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
 from tilework.index.extents import round_up
+from tilework.index.strides import row_major
 from tilework.kinds.cuda.source.expressions import Expressions
 from tilework.kinds.cuda.source.functions import definitions
 from tilework.kinds.cuda.source.indices import parts
@@ -154,12 +155,11 @@ def _split(number: str, axes: tuple[Axis, ...], names: Names, lines: Lines) -> N
     for a in axes:
         if a.extent == 1:
             names.known[a] = 0
-    inner = 1
-    for i, a in enumerate(reversed(rest)):
-        text = number if inner == 1 else f"{number} / {inner}"
-        if i < len(rest) - 1:
+    strides = dict(zip(rest, row_major([a.extent for a in rest]), strict=True))
+    for a in reversed(rest):
+        text = number if strides[a] == 1 else f"{number} / {strides[a]}"
+        if a is not rest[0]:
             text += f" % {a.extent}"
-        inner *= a.extent
         name = names.fresh(a.name)
         lines.add(f"const int {name} = {text};")
         names.known[a] = name
