@@ -21,9 +21,8 @@ Extent = int
 """An exact extent."""
 Typical = int
 """What a search takes an extent for."""
-Ints = NDArray[np.int64]
-"""One integer for each of P rows."""
-Number = TypeVar("Number", int, Ints)
+Number = TypeVar("Number", int, NDArray[np.int64])
+"""An integer, or one for each of P rows."""
 
 
 def typical(extent: Extent) -> Typical:

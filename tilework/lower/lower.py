@@ -86,7 +86,7 @@ def nests_of(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
     rows = sketch.check(np.asarray(row, dtype=np.int32))
     if not sketch.valid(rows)[0]:
         raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
-    return sketch.nests(rows)
+    return sketch.nests(rows, exact=True)
 
 
 def lowerable(levels: Levels, form: Form) -> bool:

@@ -45,7 +45,7 @@ def sparse_structures(dag: Any, seed: int) -> dict[str, np.ndarray]:
         if names is None or not {names["indices"], names["indptr"]} <= shapes.keys():
             continue
         (stored,), (ends,) = shapes[names["indices"]], shapes[names["indptr"]]
-        wide = op.reduce_axes[0].extent
+        wide = op.reduce_axes[0].typical
         indices, indptr = random_structure(ends - 1, wide, stored, np.random.default_rng(seed))
         out |= {names["indices"]: indices, names["indptr"]: indptr}
     return out

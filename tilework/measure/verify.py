@@ -165,6 +165,6 @@ def _unrounded(dag: Any) -> Any:
 def output_tolerance(dag: Any) -> float:
     """Allowed error relative to the largest magnitude of the reference; see the module's text."""
     longest = max(
-        (math.prod(a.extent for a in getattr(op, "reduce_axes", ())) for op in dag.ops), default=1
+        (math.prod(a.typical for a in getattr(op, "reduce_axes", ())) for op in dag.ops), default=1
     )
     return _BASE_TOLERANCE * max(1.0, math.sqrt(longest / _BASE_REDUCTION))

@@ -39,15 +39,15 @@ def add_rfactor(facts: AccessAnalysis, state: State, op: Compute) -> list[State]
     """Make the outer, or the inner, part of a reduction spatial where spatial points are few."""
     if not op.reduce_axes or op in state.prepared or has_limits(op):
         return []
-    spatial = math.prod(a.extent for a in op.axes)
-    points = math.prod(a.extent for a in op.reduce_axes)
+    spatial = math.prod(a.typical for a in op.axes)
+    points = math.prod(a.typical for a in op.reduce_axes)
     cores = state.target.num_cores
     if needs_tiling(facts, op):
         if spatial > points or spatial > _SPATIAL_PER_CORE * cores:
             return []
     elif points <= max(cores, 1):
         return []
-    long = [a for a in op.reduce_axes if a.extent > 1]
+    long = [a for a in op.reduce_axes if a.typical > 1]
     outer: Cut = (long[0], min(d for d in divisors(long[0].extent) if d > 1))
     fit = [d for d in divisors(long[-1].extent) if 1 < d <= _LARGEST_FACTOR]
     inner: Cut = (long[-1], max(fit, default=long[-1].extent))

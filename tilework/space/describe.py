@@ -74,10 +74,10 @@ def _steps(blocks: Sequence[Block], nest: BlockNest) -> Iterator[str]:
     yield f"{block.op.name}: tile {block.structure}"
     for axis in (*block.spatial, *block.reduce):
         tiles = _extents(nest, axis)
-        over = math.prod(tiles) - axis.extent
+        over = math.prod(tiles) - axis.typical
         tail = f" ({over} over)" if over else ""
         if len(tiles) > 1:
-            yield f"  split {axis.name} {axis.extent} -> {', '.join(map(str, tiles))}{tail}"
+            yield f"  split {axis.name} {axis.typical} -> {', '.join(map(str, tiles))}{tail}"
     if has_grid(nest):
         yield from _grid_steps(nest)
         return

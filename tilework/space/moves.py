@@ -182,7 +182,7 @@ _TABLES: BoundedCache[tuple[int, tuple[int, ...], bytes], Table] = BoundedCache(
 def table_of(decision: Decision) -> Table:
     """The table of a decision's choices."""
     choices = np.ascontiguousarray(decision.choices)
-    extent = decision.axis.extent if decision.axis is not None else 0
+    extent = decision.axis.typical if decision.axis is not None else 0
     key = (extent, choices.shape, choices.tobytes())
     return _TABLES.get_or_make(key, lambda: Table(choices, extent))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.extents import Extent, Typical
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Decision
 from tilework.te.expr import Axis
@@ -30,6 +31,8 @@ class BlockNest:
         values: what other decisions chose, by their kind; each an array of length P.
         local: register tiles of attached reductions, as points of their last axis but one and
             of their last axis.
+        exact: whether code is made of it, so that axes have their exact extents; else they have
+            their typical ones.
     """
 
     block: Block
@@ -37,9 +40,12 @@ class BlockNest:
     tiles: dict[Axis, tuple[Ints, ...]]
     values: dict[str, Ints] = field(default_factory=dict)
     local: dict[Attached, tuple[Ints, ...]] = field(default_factory=dict)
+    exact: bool = False
 
     @staticmethod
-    def of(block: Block, rows: NDArray[np.int32], decisions: Sequence[Decision]) -> BlockNest:
+    def of(
+        block: Block, rows: NDArray[np.int32], decisions: Sequence[Decision], exact: bool = False
+    ) -> BlockNest:
         """The nest of P rows (P x D), of which ``decisions`` are the block's."""
         inner: dict[Axis, tuple[Ints, ...]] = {}
         local: dict[Attached, tuple[Ints, ...]] = {}
@@ -58,8 +64,13 @@ class BlockNest:
             covered = np.ones(len(rows), np.int64)
             for factor in inner.get(axis, ()):
                 covered = covered * np.maximum(factor, 1)
-            tiles[axis] = (-(-axis.extent // covered), *inner.get(axis, ()))
-        return BlockNest(block, len(rows), tiles, values, local)
+            whole = axis.extent if exact else axis.typical
+            tiles[axis] = (-(-whole // covered), *inner.get(axis, ()))
+        return BlockNest(block, len(rows), tiles, values, local, exact)
+
+    def extent(self, axis: Axis) -> Extent | Typical:
+        """Points of an axis, as the nest takes it."""
+        return axis.extent if self.exact else axis.typical
 
     @property
     def parallel(self) -> Ints:
@@ -80,7 +91,7 @@ class BlockNest:
         out = np.ones(self.count, np.int64)
         for extent in self.tiles[axis][level:]:
             out = out * extent
-        return np.minimum(out, axis.extent)
+        return np.minimum(out, self.extent(axis))
 
     def held(self, axis: Axis) -> Ints:
         """Points of a spatial axis that a buffer of partial or late results holds, per thread."""

@@ -39,7 +39,7 @@ def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
     else:
         spans = dict(zip(reader.axes, attached_extents(nest, reader), strict=True))
         for a in reader.block.reduce if reader.block is not None else ():
-            spans[a] = np.full(count, a.extent, np.int64)
+            spans[a] = np.full(count, nest.extent(a), np.int64)
     out, one = [], np.ones(count, np.int64)
     for index, size in zip(attached_read(nest, attached).indices, attached.op.shape, strict=True):
         form = linear(index)

@@ -87,8 +87,8 @@ def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
     """Whether a reduction has many terms, and few points or operands that are used once."""
     if not op.reduce_axes or op in state.prepared or "const_axes" in op.attrs:
         return False
-    points = math.prod(a.extent for a in op.reduce_axes)
-    spatial = math.prod(a.extent for a in op.axes)
+    points = math.prod(a.typical for a in op.reduce_axes)
+    spatial = math.prod(a.typical for a in op.axes)
     tiled = facts.needs_multi_level_tiling(op)
     few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
     return points >= _MIN_REDUCE and not (tiled and (spatial > points or not few))
@@ -96,8 +96,8 @@ def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
 
 def _in_parts(state: State, op: Compute) -> bool:
     """Whether a long reduction has work for several cores, and too few points for them."""
-    spatial = math.prod(a.extent for a in op.axes)
-    points = math.prod(a.extent for a in op.reduce_axes)
+    spatial = math.prod(a.typical for a in op.axes)
+    points = math.prod(a.typical for a in op.reduce_axes)
     few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
     return few and spatial * points >= _PARALLEL_POINTS
 

@@ -119,10 +119,10 @@ class Sketch:
             )
         return matrix
 
-    def nests(self, rows: Rows) -> list[BlockNest]:
-        """Loop nests of all blocks for the given rows."""
+    def nests(self, rows: Rows, exact: bool = False) -> list[BlockNest]:
+        """Loop nests of all blocks for the given rows; ``exact`` ones to make code of."""
         pairs = zip(self.blocks, self.by_block, strict=True)
-        return [BlockNest.of(block, rows, own) for block, own in pairs]
+        return [BlockNest.of(block, rows, own, exact) for block, own in pairs]
 
     def describe(self, row: Sequence[int]) -> str:
         """The schedule that a row selects: steps with numbers, then the loop tree.

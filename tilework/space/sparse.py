@@ -56,7 +56,7 @@ def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
     if len(blocks) != 1 or len(others) != 1 or len(op.axes) < 2:
         return []
     (x,), rows = others, blocks[0].tensor.shape[-1]
-    points = math.prod(a.extent for a in op.axes[:-1])
+    points = math.prod(a.typical for a in op.axes[:-1])
     last = any(n is op.axes[-1] for r in reads(x.indices[-1]) for n in walk(r))
     if not last or rows >= state.target.lanes() or points < _LEAST_POINTS:
         return []

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilework.dtypes import integer_range, is_float
+from tilework.index.extents import Extent, Typical, typical
 from tilework.te.arithmetic import Expr, ExprLike, wrap
 
 REDUCTIONS = ("sum", "prod", "max", "min")
@@ -21,8 +22,13 @@ class Axis(Expr):
     """An iteration axis ``0 <= name < extent``; ``kind`` is ``"spatial"`` or ``"reduce"``."""
 
     name: str
-    extent: int
+    extent: Extent
     kind: str
+
+    @property
+    def typical(self) -> Typical:
+        """What a search takes the extent for; nothing that decides code reads it."""
+        return typical(self.extent)
 
 
 @dataclass(frozen=True, eq=False)

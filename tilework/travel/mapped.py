@@ -276,13 +276,13 @@ def _tile(pair: Pair, rows: Rows, here: Reach, there: Reach) -> Floats:
         spans = spans[:, spans.shape[1] - width :]
     else:  # levels that the source lacks hold no more than what is inside them
         spans = np.concatenate([np.repeat(spans[:, :1], width - spans.shape[1], 1), spans], axis=1)
-    whole = spans >= theirs.extent
+    whole = spans >= theirs.typical
     kept = theirs in pair.source_block.spatial and _in_registers(pair.block)
     cached = np.arange(width) < width - kept
     caches = 0.25 * np.log2(here.l1_bytes / there.l1_bytes)
     caches += 0.25 * np.log2(here.l2_bytes / there.l2_bytes)
     wanted = _logs(spans) + np.where(
-        whole, np.log2(axis.extent / theirs.extent), np.where(cached, caches, 0.0)
+        whole, np.log2(axis.typical / theirs.typical), np.where(cached, caches, 0.0)
     )
     vector = kept and pair.block.levels.items[-1].role == Role.vector
     if vector and theirs is pair.source_block.spatial[-1] and here.lanes != there.lanes:

@@ -76,12 +76,12 @@ def _blocks(sketch: Sketch) -> dict[int, Block]:
 
 
 def _points(block: Block) -> float:
-    return math.prod(a.extent for a in (*block.spatial, *block.reduce))
+    return math.prod(a.typical for a in (*block.spatial, *block.reduce))
 
 
 def _sizes(block: Block, sketch: Sketch) -> list[float]:
     """Logarithms of the spatial extents, the last first: in vectors; the first one per thread."""
-    out = [math.log2(axis.extent) for axis in reversed(block.spatial)]
+    out = [math.log2(axis.typical) for axis in reversed(block.spatial)]
     if out:
         out[0] -= math.log2(sketch.target.lanes())
     if len(out) > 1:

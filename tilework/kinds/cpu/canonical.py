@@ -25,7 +25,7 @@ def canonical(nest: BlockNest, target: CpuTarget) -> dict[str, Ints]:
     sizes = []
     for axis in block.spatial:
         tile = nest.tiles[axis][-1]
-        rest = axis.extent - (-(-axis.extent // tile) - 1) * tile
+        rest = axis.typical - (-(-axis.typical // tile) - 1) * tile
         sizes.append(np.minimum(tile, rest))  # a shorter last tile leaves more room
     unroll = np.where(nest.unroll >= 2 * tile_vectors(sizes), nest.unroll, 0)
     return {"parallel": parallel, "unroll": unroll}

@@ -38,7 +38,7 @@ def _vector_limit(block: Block, target: CpuTarget) -> int:
         return 8
     if block.const_axes:
         return 1  # the expanded body is long enough
-    return 8 if math.prod(a.extent for a in block.spatial[:-1]) == 1 else 4
+    return 8 if math.prod(a.typical for a in block.spatial[:-1]) == 1 else 4
 
 
 def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
@@ -47,13 +47,13 @@ def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
     if fixed is not None:
         return (int(fixed),)
     if block.transform is not None:
-        return (axis.extent,) if axis in block.const_axes else (1,)
+        return (axis.typical,) if axis in block.const_axes else (1,)
     if block.const_axes:
-        return divisors(axis.extent) if axis in block.const_axes else (1,)
+        return divisors(axis.typical) if axis in block.const_axes else (1,)
     operands = reads(block.source)
     if len(operands) > 1 and all(any(i is axis for i in r.indices) for r in operands):
         return (1,)  # a batch axis: a larger register tile would reuse nothing
-    return register_tiles(axis.extent)
+    return register_tiles(axis.typical)
 
 
 def _limited_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
@@ -72,9 +72,9 @@ def _local_tiles(attached: Attached, target: CpuTarget) -> list[tuple[str, tuple
     block = attached.block
     assert block is not None
     *others, last = block.spatial or (None,)
-    pixels = tuple(t for t in _LOCAL_PIXELS if t <= others[-1].extent) if others else (1,)
+    pixels = tuple(t for t in _LOCAL_PIXELS if t <= others[-1].typical) if others else (1,)
     lanes = vector_lanes(block, target)
-    vectors = vector_tiles(last.extent, lanes, _LOCAL_VECTORS) if last is not None else (1,)
+    vectors = vector_tiles(last.typical, lanes, _LOCAL_VECTORS) if last is not None else (1,)
     return [("pixels", pixels), ("vector", vectors)]
 
 
@@ -88,16 +88,16 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
             inner = _limited_tiles(block, axis)
         elif i == len(block.spatial) - 1:
             lanes = vector_lanes(block, target)
-            inner = vector_tiles(axis.extent, lanes, _vector_limit(block, target))
+            inner = vector_tiles(axis.typical, lanes, _vector_limit(block, target))
         else:
             inner = _inner_tiles(block, axis) if tiled else (1,)
-        out.append(Open(axis.name, spatial_table(axis.extent, levels, inner), "tile", axis))
+        out.append(Open(axis.name, spatial_table(axis.typical, levels, inner), "tile", axis))
     levels = block.reduce_levels - 1
     taps = {b.tap for b in block.bounds}
     for axis in block.reduce if levels > 0 else ():
-        table = reduce_table(axis.extent, levels)
+        table = reduce_table(axis.typical, levels)
         if axis in taps:  # in one piece, so that the code knows which taps meet the border
-            table = table[table[:, -1] == axis.extent]
+            table = table[table[:, -1] == axis.typical]
         if block.dots is not None and axis is block.dots.axis:
             table = table[table[:, -1] % block.dots.count == 0]
         out.append(Open(axis.name, table, "tile", axis))
@@ -119,7 +119,7 @@ def _fused(block: Block, target: CpuTarget) -> list[int]:
     loops = block.parallel_loops
     if target.num_cores == 1:
         loops = loops[: len(block.parallel_axes)]
-    return [0, *(i + 1 for i, (axis, _) in enumerate(loops) if axis.extent > 1)]
+    return [0, *(i + 1 for i, (axis, _) in enumerate(loops) if axis.typical > 1)]
 
 
 def _column(choices: Sequence[int] | NDArray[np.int32]) -> Rows:

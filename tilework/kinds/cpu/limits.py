@@ -26,11 +26,11 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
             ok &= extent >= 1
             covered = covered * extent
         if axis.kind == "reduce":
-            ok &= covered * extents[0] == axis.extent
+            ok &= axis.extent % np.maximum(covered, 1) == 0
             if block.dots is not None and axis is block.dots.axis:
                 ok &= extents[-1] % block.dots.count == 0
         else:
-            ok &= covered < 2 * max(axis.extent, target.lanes())
+            ok &= covered < 2 * max(axis.typical, target.lanes())
     ok &= _fusible(nest, target)
     ok &= nest.unroll <= max(UNROLL_LIMITS)
     for axis in block.spatial:
@@ -61,8 +61,8 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         vectors = -(-last // vector_lanes(attached.block, target))
         ok &= rows * vectors + vectors <= target.num_vector_registers
         *others, inner = attached.block.spatial or (None,)
-        ok &= (rows <= (others[-1].extent if others else 1)) & (
-            last < 2 * max(inner.extent if inner is not None else 1, target.lanes())
+        ok &= (rows <= (others[-1].typical if others else 1)) & (
+            last < 2 * max(inner.typical if inner is not None else 1, target.lanes())
         )
     return ok
 
@@ -90,7 +90,7 @@ def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         covered = nest.outer_trips(axis, level) * trips * inside
         fused = (nest.parallel > outer + i) & (trips > 1)
         first = np.where(fused, np.minimum(first, i % outer), first)
-        ok &= ~(fused & (covered - axis.extent >= inside))
+        ok &= ~(fused & (covered - axis.typical >= inside))
     needed = (chunks < _CHUNKS_PER_CORE * target.num_cores) & (first < last)
     return np.asarray(ok & (~deeper | needed))
 

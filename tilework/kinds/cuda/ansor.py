@@ -53,8 +53,8 @@ def cross_thread_reduction(facts: AccessAnalysis, state: State, op: Compute) -> 
     """Share the terms of a point among threads where they are more than the points."""
     if not op.reduce_axes or has_limits(op) or by_constants(op):
         return []
-    points = math.prod(a.extent for a in op.axes)
-    terms = math.prod(a.extent for a in op.reduce_axes)
+    points = math.prod(a.typical for a in op.axes)
+    terms = math.prod(a.typical for a in op.reduce_axes)
     if needs_tiling(facts, op):
         if points > _MOST_THREADS or points >= terms:
             return []

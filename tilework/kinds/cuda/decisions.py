@@ -75,7 +75,7 @@ def _tiled(block: Block) -> list[Open]:
         table = _spatial(axis, axis is block.spatial[-1]) if reused else _batch(axis)
         out.append(Open(axis.name, table, "tile", axis))
     for axis in block.reduce:
-        inner = [d for d in divisors(axis.extent) if d <= _LARGEST_INNER]
+        inner = [d for d in divisors(axis.typical) if d <= _LARGEST_INNER]
         out.append(Open(axis.name, _column(inner), "tile", axis))
     for i, operand in enumerate(read):
         name = operand.read.tensor.name
@@ -102,22 +102,22 @@ def _spatial(axis: Axis, last: bool) -> Rows:
     neighbours in memory, make up whole warps together with others.
     """
     registers = _LAST_REGISTER if last else _REGISTER
-    odd = () if last else (d for d in divisors(axis.extent) if d <= _LARGEST_ODD)
+    odd = () if last else (d for d in divisors(axis.typical) if d <= _LARGEST_ODD)
     rows = [
         (v, t, r)
         for v in _VIRTUAL
         for t in sorted({*_POWERS, *odd})
         for r in registers
         if (v == 1 or t > 1) and v * r <= _MOST_HELD
-        if -(-axis.extent // (v * t * r)) * v * t * r <= _OVERHANG * axis.extent
+        if -(-axis.typical // (v * t * r)) * v * t * r <= _OVERHANG * axis.typical
     ]
     return np.array(rows, np.int32).reshape(-1, 3)
 
 
 def _batch(axis: Axis) -> Rows:
     """(1, thread, 1) of an axis that every operand varies with: nothing is reused along it."""
-    even = [t for t in _BATCH_THREADS if axis.extent % t == 0]
-    threads = even if len(even) > 1 else [d for d in divisors(axis.extent) if d <= _LARGEST_BATCH]
+    even = [t for t in _BATCH_THREADS if axis.typical % t == 0]
+    threads = even if len(even) > 1 else [d for d in divisors(axis.typical) if d <= _LARGEST_BATCH]
     return np.array([(1, t, 1) for t in threads], np.int32).reshape(-1, 3)
 
 
@@ -129,11 +129,11 @@ def _direct(block: Block) -> list[Open]:
         if fixed is not None:
             sizes = (int(fixed),)
         elif block.transform is not None:  # a thread computes a tile of it in one channel
-            sizes = (axis.extent if axis in block.const_axes else 1,)
+            sizes = (axis.typical if axis in block.const_axes else 1,)
         elif axis is block.spatial[-1]:
-            sizes = [r for r in (1, 2, 4) if r <= axis.extent]
+            sizes = [r for r in (1, 2, 4) if r <= axis.typical]
         else:
-            sizes = register_tiles(axis.extent, 8)
+            sizes = register_tiles(axis.typical, 8)
         out.append(Open(axis.name, _column(sizes), "tile", axis))
     return [*out, _open("threads", BLOCK_SIZES), _open("unroll", UNROLL)]
 
@@ -143,13 +143,13 @@ def _limited(block: Block) -> list[Open]:
     out = []
     for axis in block.spatial:
         step, last = block.limits.steps.get(axis, 0), axis is block.spatial[-1]
-        registers = [r for r in (1, 2, 4, 8) if step % r == 0 and r <= axis.extent]
-        odd = (d for d in divisors(axis.extent) if d <= _LARGEST_ODD)
+        registers = [r for r in (1, 2, 4, 8) if step % r == 0 and r <= axis.typical]
+        odd = (d for d in divisors(axis.typical) if d <= _LARGEST_ODD)
         rows = [
             (t, r)
             for t in sorted({*_POWERS, *odd})
             for r in (registers if not last or step else registers[:3])
-            if -(-axis.extent // (t * r)) * t * r <= _OVERHANG * axis.extent
+            if -(-axis.typical // (t * r)) * t * r <= _OVERHANG * axis.typical
         ]
         out.append(Open(axis.name, np.array(rows, np.int32).reshape(-1, 2), "tile", axis))
     return [*out, _open("unroll", (1, 4, 16))]
@@ -158,7 +158,7 @@ def _limited(block: Block) -> list[Open]:
 def _points(block: Block) -> list[Open]:
     out = []
     for axis in block.spatial[-1:]:
-        sizes = [r for r in (1, 2, 4) if r <= axis.extent]
+        sizes = [r for r in (1, 2, 4) if r <= axis.typical]
         out.append(Open(axis.name, _column(sizes), "tile", axis))
     return [*out, _open("threads", BLOCK_SIZES), _open("serial", (1, 2, 4))]
 

@@ -43,7 +43,7 @@ def _largest_divisor(extent: Ints, room: Ints) -> Ints:
 def expanded_terms(nest: BlockNest) -> Ints:
     """Terms of the reduction that stand one after another in the text, for P rows."""
     if form_of(nest.block) == "across":
-        terms = math.prod(a.extent for a in nest.block.reduce)
+        terms = math.prod(map(nest.extent, nest.block.reduce))
         return np.minimum(np.maximum(nest.unroll, 1), -(-terms // nest.values["lanes"]))
     out = np.ones(nest.count, np.int64)
     for copies in expansion(nest).values():

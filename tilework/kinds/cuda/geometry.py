@@ -104,7 +104,7 @@ def overhang_of(nest: BlockNest, axis: Axis) -> NDArray[np.float64]:
     points = np.ones(nest.count)
     for extent in nest.tiles[axis]:
         points = points * extent
-    return points / max(axis.extent, 1)
+    return points / max(nest.extent(axis), 1)
 
 
 def _tiled(nest: BlockNest) -> Geometry:
@@ -151,7 +151,7 @@ def _flat(nest: BlockNest) -> Geometry:
 def _shared_out(nest: BlockNest) -> Geometry:
     """Points that neighbouring threads share: `ACROSS`, `ROWS`."""
     lanes, groups = nest.values["lanes"], nest.values["groups"]
-    points, held = math.prod(a.extent for a in nest.block.spatial), [nest.block.op.dtype]
+    points, held = math.prod(map(nest.extent, nest.block.spatial)), [nest.block.op.dtype]
     if form_of(nest.block) == "rows":
         chain = chain_of(nest.block)
         points, held = chain.count, [r.dtype for r in chain.reductions]

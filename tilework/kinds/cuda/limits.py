@@ -54,9 +54,9 @@ def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
             ok &= nest.values[kind] >= 1
     for axis in block.reduce:
         covered = np.ones(nest.count, np.int64)
-        for extent in nest.tiles[axis]:
+        for extent in nest.tiles[axis][1:]:
             covered = covered * extent
-        ok &= covered == axis.extent
+        ok &= axis.extent % np.maximum(covered, 1) == 0
     for axis in block.spatial:
         fixed = block.op.attrs.get("tile", {}).get(axis.name)
         if fixed is not None:
@@ -64,7 +64,7 @@ def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
     for axis, step in block.limits.steps.items():
         ok &= step % np.maximum(nest.tiles[axis][-1], 1) == 0
     found = geometry(nest)
-    points = math.prod(a.extent for a in block.spatial)
+    points = math.prod(a.typical for a in block.spatial)
     ok &= (found.threads <= limits.max_threads) & (found.grid <= _MOST_GRID)
     if form_of(block) in ("tiled", "limited"):
         ok &= (points < _TINY) | _uses_warps(block, found.threads, limits.max_threads)

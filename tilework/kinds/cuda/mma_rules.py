@@ -96,7 +96,7 @@ def _in_parts(state: State, op: Compute, product: Product) -> Iterator[State]:
     most = min(_MOST_PARTS, k // _PART_TERMS)
     if state.form or blocks >= wanted or most < 2:
         return
-    axis = max(op.reduce_axes, key=lambda a: a.extent)
+    axis = max(op.reduce_axes, key=lambda a: a.typical)
     fit = [d for d in divisors(axis.extent) if 2 <= d <= most and _whole(axis, d, product)]
     if not fit:
         return

@@ -90,7 +90,7 @@ def _last(chain: RowChain) -> bool:
     """Whether neighbouring columns are neighbours in memory."""
     if not chain.wide(chain.anchor):
         return contiguous_axis(chain.reductions[0]) is not None
-    wide = [a for a in chain.anchor.axes if a.extent > 1]
+    wide = [a for a in chain.anchor.axes if a.typical > 1]
     return wide[-len(chain.columns) :] == list(chain.columns)
 
 
@@ -145,7 +145,7 @@ def _used_again(facts: AccessAnalysis, state: State, op: Compute, readers: list[
     if len(readers) > 1 or len(_accesses(state, op, readers[0])) > 1:
         return True
     reader = readers[0]
-    points = math.prod(a.extent for a in (*reader.axes, *reader.reduce_axes))
+    points = math.prod(a.typical for a in (*reader.axes, *reader.reduce_axes))
     return points > math.prod(op.shape)
 
 
@@ -165,8 +165,8 @@ def across_threads(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
     """
     if not op.reduce_axes or has_limits(op) or by_constants(op):
         return []
-    points = math.prod(a.extent for a in op.axes)
-    terms = math.prod(a.extent for a in op.reduce_axes)
+    points = math.prod(a.typical for a in op.axes)
+    terms = math.prod(a.typical for a in op.reduce_axes)
     if terms < _WARP or (op in state.prepared and points > _WARP):
         return []
     if needs_tiling(facts, op):
@@ -182,8 +182,8 @@ def window(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
 
     Only one of its operands, the weights, is the same for many points.
     """
-    terms = math.prod(a.extent for a in op.reduce_axes)
-    wide = [a for a in op.axes if a.extent > 1]
+    terms = math.prod(a.typical for a in op.reduce_axes)
+    wide = [a for a in op.axes if a.typical > 1]
     few = bool(op.reduce_axes) and terms <= _WINDOW and len(wide) > 1
     if not few or not needs_tiling(facts, op):
         return []

@@ -38,12 +38,12 @@ def split_k(state: State, op: Compute) -> list[State]:
 
     Products on a rewritten DAG (Winograd) take the middle one alone.
     """
-    terms = math.prod(a.extent for a in op.reduce_axes)
-    blocks = math.prod(a.extent for a in op.axes) / _TILE
+    terms = math.prod(a.typical for a in op.reduce_axes)
+    blocks = math.prod(a.typical for a in op.axes) / _TILE
     wanted = _WAVES * _multiprocessors(state.target)
     if blocks > wanted or terms < _LEAST_TERMS:
         return []
-    axis = max(op.reduce_axes, key=lambda a: a.extent)
+    axis = max(op.reduce_axes, key=lambda a: a.typical)
     most = min(_MOST_PARTS, terms // _PART_TERMS)
     shares = (1.0,) if state.form else (0.5, 1.0, 2.0)
     found = _numbers(axis, [wanted / blocks * s for s in shares], most)
@@ -52,12 +52,12 @@ def split_k(state: State, op: Compute) -> list[State]:
 
 def split_sum(state: State, op: Compute) -> list[State]:
     """A reduction of very many terms to few points, each part a block's."""
-    terms = math.prod(a.extent for a in op.reduce_axes)
-    points = math.prod(a.extent for a in op.axes)
+    terms = math.prod(a.typical for a in op.reduce_axes)
+    points = math.prod(a.typical for a in op.axes)
     sms = _multiprocessors(state.target)
     if terms < _LONG or points > sms:
         return []
-    axis = max(op.reduce_axes, key=lambda a: a.extent)
+    axis = max(op.reduce_axes, key=lambda a: a.typical)
     most = max(terms // 1024, 1)
     return [
         _split(state, op, axis, parts, ACROSS)

@@ -61,16 +61,16 @@ class ReferenceSpace:
         out = []
         levels = block.spatial_levels - 1
         for axis in block.spatial:
-            table = spatial_table(axis.extent, levels, self._tiles(block, axis))
+            table = spatial_table(axis.typical, levels, self._tiles(block, axis))
             out.append(Open(axis.name, table, "tile", axis))
         for axis in block.reduce if block.reduce_levels > 1 else ():
-            table = reduce_table(axis.extent, block.reduce_levels - 1)
+            table = reduce_table(axis.typical, block.reduce_levels - 1)
             out.append(Open(axis.name, table, "tile", axis))
         for attached in block.attached_reductions:
             assert attached.block is not None
             *others, last = attached.block.spatial or (None,)
             for what, local in (("rows", others[-1] if others else None), ("vector", last)):
-                sizes = (1,) if local is None else _sizes(local.extent, what == "vector")
+                sizes = (1,) if local is None else _sizes(local.typical, what == "vector")
                 name = f"{attached.op.name} at {block.op.name} {what}"
                 out.append(Open(name, _column(sizes), "tile", attached=attached))
         fused = range(len(block.parallel_axes) + 1)
@@ -81,7 +81,7 @@ class ReferenceSpace:
         if axis in block.limits.steps:  # a tile has one number of terms
             step = block.limits.steps[axis]
             return (step,) if last else divisors(step)
-        return _sizes(axis.extent, last)
+        return _sizes(axis.typical, last)
 
     def valid(self, nest: BlockNest, target: ReferenceTarget) -> NDArray[np.bool_]:
         """Whole tiles of reduce axes, no empty tiles, no more parallel loops than there are."""
@@ -92,17 +92,17 @@ class ReferenceSpace:
                 ok &= extent >= 1
                 covered = covered * extent
             if axis.kind == "reduce":
-                ok &= covered * extents[0] == axis.extent
+                ok &= axis.extent % np.maximum(covered, 1) == 0
             else:
-                ok &= covered < 2 * max(axis.extent, LANES)
+                ok &= covered < 2 * max(axis.typical, LANES)
         for axis, step in nest.block.limits.steps.items():
             tile = np.maximum(nest.tiles[axis][-1], 1)
             ok &= tile == step if axis is nest.block.spatial[-1] else step % tile == 0
         for attached, (rows, last) in nest.local.items():
             assert attached.block is not None
             *others, inner = attached.block.spatial or (None,)
-            ok &= rows <= (others[-1].extent if others else 1)
-            ok &= last < 2 * max(inner.extent if inner is not None else 1, LANES)
+            ok &= rows <= (others[-1].typical if others else 1)
+            ok &= last < 2 * max(inner.typical if inner is not None else 1, LANES)
         return ok
 
     def canonical(self, nest: BlockNest, target: ReferenceTarget) -> dict[str, Ints]:

@@ -55,8 +55,8 @@ class Conv:
         out, taps = 1.0, self.taps
         for w in self.windows:
             if w.transformed and w.output is not None:
-                tiles = -(-w.output.extent // tile)
-                out *= tiles * (tile + taps - 1) / (taps * w.output.extent)
+                tiles = -(-w.output.typical // tile)
+                out *= tiles * (tile + taps - 1) / (taps * w.output.typical)
         return out
 
 
@@ -86,7 +86,7 @@ def _match(dag: ComputeDAG, op: Compute) -> Conv | None:
         return None
     channels = windows[-1].tap
     assert channels is not None
-    if min(channels.extent, op.axes[-1].extent) < _MIN_CHANNELS:
+    if min(channels.typical, op.axes[-1].typical) < _MIN_CHANNELS:
         return None
     return Conv(op, data.tensor, weight.tensor, windows, axes)
 

@@ -25,7 +25,7 @@ def across_counts(nest: BlockNest, constants: Constants) -> Counts:
     block, count = nest.block, nest.count
     counts, facts = Counts.none(geometry(nest)), block_facts(block)
     lanes, groups = nest.values["lanes"], nest.values["groups"]
-    total = math.prod(a.extent for a in block.reduce)
+    total = math.prod(a.typical for a in block.reduce)
     own, mean = np.ceil(total / lanes), total / lanes  # some lanes may have nothing to do
     copies = expanded_terms(nest)
     bodies = np.ceil(own / copies)
@@ -72,9 +72,9 @@ def coordinates(nest: BlockNest, lanes: Ints) -> dict[Axis, Lanes]:
     block = nest.block
     ones = np.ones(nest.count, np.int64)
     lane = np.arange(WARP) % np.minimum(lanes, WARP)[:, None]
-    found = digits([ones * a.extent for a in block.reduce])
+    found = digits([ones * a.typical for a in block.reduce])
     terms = [np.take_along_axis(d, lane, axis=1) for d in found]
-    points = digits([ones * a.extent for a in block.spatial], lanes)
+    points = digits([ones * a.typical for a in block.spatial], lanes)
     return dict(zip((*block.reduce, *block.spatial), (*terms, *points), strict=True))
 
 
@@ -82,5 +82,5 @@ def _covered(nest: BlockNest, groups: Floats) -> dict[Axis, Floats]:
     """Points of each axis that a block has, and all terms."""
     ones = np.ones(nest.count)
     axes = nest.block.spatial
-    found = coverage([ones * a.extent for a in axes], groups)
-    return dict(zip(axes, found, strict=True)) | {a: ones * a.extent for a in nest.block.reduce}
+    found = coverage([ones * a.typical for a in axes], groups)
+    return dict(zip(axes, found, strict=True)) | {a: ones * a.typical for a in nest.block.reduce}

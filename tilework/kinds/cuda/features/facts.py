@@ -75,7 +75,7 @@ class Access:
             if form is None:
                 out *= points
                 continue
-            spans = {a: a.extent for a in form.coefficients}
+            spans = {a: a.typical for a in form.coefficients}
             out *= min(points, math.prod(spans.values()), form.width(spans, 1))
         return out
 

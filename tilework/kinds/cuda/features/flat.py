@@ -38,7 +38,7 @@ def flat_counts(nest: BlockNest, constants: Constants) -> Counts:
     copies = expansion(nest)
     terms, bodies = np.ones(count), np.ones(count)
     for axis in block.reduce:
-        extent = limited.get(axis, float(axis.extent))
+        extent = limited.get(axis, float(axis.typical))
         terms = terms * extent
         bodies = bodies * np.ceil(extent / copies[axis])
     transform = block.transform
@@ -67,7 +67,7 @@ def flat_counts(nest: BlockNest, constants: Constants) -> Counts:
         loads = per_read if per_read is not None else elements(access, extents, count) * bodies
         loads = loads * serial / width
         requests = requests + loads
-        whole = covered | {a: np.full(count, a.extent) for a in block.reduce}
+        whole = covered | {a: np.full(count, a.typical) for a in block.reduce}
         unique = unique_bytes(access, whole, count)
         addresses = access.addresses(lanes, count)
         touched = add_loads(counts, access, addresses, loads, unique, constants)
@@ -97,7 +97,7 @@ def _covered(nest: BlockNest, threads: Floats) -> dict[Axis, Floats]:
     axes, level = nest.block.spatial, _shared_level(nest)
     found = coverage([nest.tiles[a][level] * 1.0 for a in axes], threads)
     return {
-        a: np.minimum(n * register_extent(nest, a), a.extent)
+        a: np.minimum(n * register_extent(nest, a), a.typical)
         for a, n in zip(axes, found, strict=True)
     }
 

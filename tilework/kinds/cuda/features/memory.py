@@ -60,7 +60,7 @@ def vector_width(access: Access, axis: Axis | None, extents: Extents, count: int
     for lanes in (2, 4):
         if place.const % lanes == 0 and all(c % lanes == 0 for c in others):
             width = np.where(extents[axis] % lanes == 0, lanes, width)
-    return np.where(axis.extent % width == 0, width, 1)
+    return np.where(axis.typical % width == 0, width, 1)
 
 
 def add_loads(

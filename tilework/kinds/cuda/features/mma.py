@@ -100,7 +100,7 @@ def _finish(counts: Counts, nest: BlockNest, tiles: Tiles, constants: Constants)
     """Epilogue and stores: pairs of neighbours along n, of rows of m."""
     facts, product = block_facts(nest.block), tiles.product
     done = tiles.accumulators * 1.0
-    width = np.full(nest.count, 2 if product.n[-1].extent % 2 == 0 else 1, np.int64)
+    width = np.full(nest.count, 2 if product.n[-1].typical % 2 == 0 else 1, np.int64)
     counts.instructions += done * (facts.finish + constants.address_instructions)
     counts.calls += done * facts.finish_calls
     lane = np.arange(WARP)[None, :].repeat(nest.count, axis=0)
@@ -122,7 +122,7 @@ def _within(access: Access, where: dict[Axis, Lanes], count: int) -> Lanes:
 
 def _last(axes: tuple[Axis, ...]) -> Axis:
     """The innermost axis with more than one point."""
-    return next((a for a in reversed(axes) if a.extent > 1), axes[-1])
+    return next((a for a in reversed(axes) if a.typical > 1), axes[-1])
 
 
 def _chain(nest: BlockNest, tiles: Tiles, steps: Floats, constants: Constants) -> Floats:

@@ -91,11 +91,11 @@ def _coordinates(
     """Rows and first columns of a warp's threads."""
     ones = np.ones(nest.count, np.int64)
     lane = np.arange(WARP) % np.minimum(lanes, WARP)[:, None]
-    extents = [ones * a.extent for a in chain.columns]
+    extents = [ones * a.typical for a in chain.columns]
     extents[-1] = extents[-1] // together
     columns = [np.take_along_axis(d, lane, axis=1) for d in digits(extents)]
     columns[-1] = columns[-1] * together[:, None]
-    rows = digits([ones * a.extent for a in chain.rows], lanes)
+    rows = digits([ones * a.typical for a in chain.rows], lanes)
     return dict(zip((*chain.columns, *chain.rows), (*columns, *rows), strict=True))
 
 

@@ -80,8 +80,8 @@ def _by_waves(nest: BlockNest, access: Access, blocks: Floats) -> Floats:
     found = coverage(grid, np.minimum(blocks, total))
     covered: dict[Axis, Floats] = {}
     for a in nest.block.reduce:
-        covered[a] = np.full(nest.count, float(a.extent))
+        covered[a] = np.full(nest.count, float(a.typical))
     for a, n in zip(axes, found, strict=True):
         tile = np.prod(nest.tiles[a][1:], axis=0)
-        covered[a] = np.minimum(n * tile, a.extent)
+        covered[a] = np.minimum(n * tile, a.typical)
     return waves * elements(access, covered, nest.count) * access.itemsize
