@@ -206,11 +206,11 @@ def _stored_rows(read: Read) -> tuple[_Dims, tuple[int, ...]]:
             dims[d] = _found_places(index) if dims[d] is None else dims[d]
             continue
         dims[d] = {a: abs(c) for a, c in row.coefficients.items()}
-        per_point = shape[d] / axis.extent
+        per_point = shape[d] / axis.typical
         within = [m for m, i in enumerate(read.indices) if _remainder(i) is axis]
         for m in within:
             per_point *= shape[m]
-            dims[m], shape[m] = {axis: 1}, axis.extent
+            dims[m], shape[m] = {axis: 1}, axis.typical
         if within:
             shape[d] = max(round(per_point), 1)
         else:

@@ -44,7 +44,7 @@ def parts(block: Block, axis: Axis, sizes: Floats) -> list[tuple[Floats, Floats]
     first part uses all points, the others at least half and less, with their mean.
     """
     unique, where = np.unique(sizes, return_inverse=True)
-    table = np.array([_parts(block, axis, min(int(n), axis.extent)) for n in unique])
+    table = np.array([_parts(block, axis, min(int(n), axis.typical)) for n in unique])
     return [(table[where, i, 0], table[where, i, 1]) for i in range(table.shape[1])]
 
 
@@ -96,7 +96,7 @@ def _checked(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> dict[Axis, Flo
     much code, one is computed row by row, or axes take turns in testing their bounds.
     """
     block = nest.block
-    sizes = {a: np.minimum(nest.tiles[a][-1], a.extent) for a in block.spatial}
+    sizes = {a: np.minimum(nest.tiles[a][-1], a.typical) for a in block.spatial}
     found = {a: _versions_of(nest, a, sizes[a], expanded) for a in block.spatial}
     bodies = {a: v.bodies for a, v in found.items()}
     out = {a: v.checked for a, v in found.items()}
@@ -174,13 +174,13 @@ def _versions(block: Block, axis: Axis, size: int, wide: bool, cut: bool) -> _Ve
 @lru_cache(maxsize=4096)
 def _parts(block: Block, axis: Axis, size: int) -> list[tuple[float, float]]:
     own = [b for b in block.bounds if b.axis is axis]
-    taps = max([b.tap.extent for b in own if b.tap is not None], default=1)
-    count = -(-axis.extent // size)
+    taps = max([b.tap.typical for b in own if b.tap is not None], default=1)
+    count = -(-axis.typical // size)
     used = np.ones((count * size, taps), bool)
     position, tap = np.arange(count * size)[:, None], np.arange(taps)[None, :]
     for b in own:
         used &= b.slope * position + b.step * tap + b.const >= 0
-    used[axis.extent :] = False
+    used[axis.typical :] = False
     points = used.reshape(count, size, taps).sum(axis=1)
     out: list[tuple[float, float]] = []
     many = 2 * points >= size

@@ -72,7 +72,7 @@ def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
     inner_points = np.ones(count)
     for a in block.reduce:
         together = dots.count if dots is not None and a is dots.axis else 1
-        points *= (tiles[a][0] if a in limited else a.extent) / together
+        points *= (tiles[a][0] if a in limited else a.typical) / together
         inner_points *= tiles[a][-1] / together
     visits = points / inner_points
     unrolled = unrolled_steps(nest)
@@ -185,7 +185,7 @@ def _transform_cycles(
     if isinstance(transform.data, IfThenElse):
         taps = {s.reduce for s in transform.stages}
         dims = [d for a in block_facts(nest.block).accesses for d in a.dims if d and taps & set(d)]
-        counts = [a.extent for d in dims for a in d if a not in taps]
+        counts = [a.typical for d in dims for a in d if a not in taps]
         border = 1.0 - float(np.prod([max(n - 2, 0) / n for n in counts]))
     return shape.vectors * (per_vector + machine.guard_cycles * reads_ * border)
 

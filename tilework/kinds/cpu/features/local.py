@@ -63,7 +63,7 @@ def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machin
             strict=True,
         )
     )
-    points = float(np.prod([a.extent for a in block.reduce], dtype=np.float64))
+    points = float(np.prod([a.typical for a in block.reduce], dtype=np.float64))
     across = block.spatial[-2] if len(block.spatial) > 1 else None
     total = np.zeros(len(one))
     for count_p, size_p in _cuts(extents[-2] if len(extents) > 1 else one, pixels):

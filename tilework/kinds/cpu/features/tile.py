@@ -38,10 +38,10 @@ class TileShape:
         self.tiles = np.ones(count)
         slots = np.ones(count)
         for a, size in zip(nest.block.spatial, self.sizes, strict=True):
-            n = np.ceil(a.extent / size)
+            n = np.ceil(a.typical / size)
             self.tiles = self.tiles * n
             slots = slots * n * size
-        exact = float(np.prod([a.extent for a in nest.block.spatial], dtype=np.float64))
+        exact = float(np.prod([a.typical for a in nest.block.spatial], dtype=np.float64))
         self.waste = slots / exact
 
     def sum_over_versions(self, cost: Callable[[Floats, Floats], Floats]) -> Floats:
@@ -55,8 +55,8 @@ class TileShape:
         axes = self.nest.block.spatial
         split = split_axes(self.nest.block)
         for i, (a, size) in enumerate(zip(axes, self.sizes, strict=True)):
-            full = np.floor(a.extent / size)
-            rest = a.extent - full * size
+            full = np.floor(a.typical / size)
+            rest = a.typical - full * size
             found = [(full, size), (np.ones(count), rest)]
             if a in split:
                 found = parts(self.nest.block, a, size)

@@ -52,7 +52,7 @@ def traffic_of(
         trips = tiles[axis][level]
         if (trips == 1).all():
             continue
-        spans[axis] = np.minimum(spans[axis] * trips, axis.extent)
+        spans[axis] = np.minimum(spans[axis] * trips, axis.typical)
         after = [
             touched[i].grown(axis) if axis in access.axes else now[i]
             for i, access in enumerate(facts.accesses)
@@ -161,7 +161,7 @@ def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[list[Floats]
         }
         count = nest.count
         reduce = attached.block.reduce if attached.block is not None else ()
-        spans |= {a: np.full(count, float(a.extent)) for a in reduce}
+        spans |= {a: np.full(count, float(a.typical)) for a in reduce}
         visits = region_visits(nest, attached)
         for read in reads(attached.source):
             if read.tensor.op in local:
