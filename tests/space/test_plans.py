@@ -103,6 +103,19 @@ def test_columns_belong_to_decisions_and_not_to_places():
     assert np.array_equal(one.unroll, two.unroll)
 
 
+def test_rows_of_a_nest_may_look_at_points_of_their_own():
+    sketch = sketches(matmul(64, 96, 64))[0]
+    rows = sketch.sample(np.random.default_rng(0), 6)
+    (block,), (own,) = sketch.blocks, sketch.by_block
+    points = {a: a.extent + 5 * np.arange(6) for a in (*block.spatial, *block.reduce)}
+    together = BlockNest.of(block, rows, own, points.__getitem__)
+    for p in range(6):
+        one = BlockNest.of(block, rows[p : p + 1], own, lambda a, p=p: int(points[a][p]))
+        for axis, extents in one.tiles.items():
+            assert [int(n[p]) for n in together.tiles[axis]] == [int(n[0]) for n in extents]
+            assert together.span(axis, 1)[p] == one.span(axis, 1)[0]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_dot_products_are_a_capability(dtype):
     target = Target(x86("znver4", 1))

@@ -20,7 +20,7 @@ from tilework.dtypes import dtype_bytes
 Extent = int
 """An exact extent."""
 Typical = int
-"""What a search takes an extent for."""
+"""What a search takes an extent for; see also `tilework.space.nest.Face`."""
 Number = TypeVar("Number", int, NDArray[np.int64])
 """An integer, or one for each of P rows."""
 
@@ -45,6 +45,6 @@ def round_up(n: Number, unit: int) -> Number:
     return -(-n // unit) * unit
 
 
-def ceil_div(n: Number, d: Number) -> Number:
+def ceil_div(n: int | Number, d: Number) -> Number:
     """How many pieces of ``d`` it takes to cover ``n``: the division that rounds up."""
     return -(-n // d)

@@ -18,7 +18,7 @@ from tilework.lower.tactics import NEUTRAL, Tactics
 from tilework.lower.transform import lower_transform, scattered_ops
 from tilework.space.blocks import Block
 from tilework.space.levels import Levels, Role
-from tilework.space.nest import BlockNest
+from tilework.space.nest import BlockNest, exact
 from tilework.space.packing import Packed, Packing, packings
 from tilework.space.sketch import Sketch
 from tilework.te.expr import Axis
@@ -86,7 +86,7 @@ def nests_of(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
     rows = sketch.check(np.asarray(row, dtype=np.int32))
     if not sketch.valid(rows)[0]:
         raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
-    return sketch.nests(rows, exact=True)
+    return sketch.nests(rows, exact)
 
 
 def lowerable(levels: Levels, form: Form) -> bool:

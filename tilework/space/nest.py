@@ -6,18 +6,31 @@ the block. Features and the draft model read it with P candidates, the lowering 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.index.extents import Extent, Typical
+from tilework.index.extents import Extent, Typical, ceil_div
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Decision
 from tilework.te.expr import Axis
 
 Ints = NDArray[np.int64]
+Face = Callable[[Axis], int | Ints]
+"""How many points an axis is taken to have: `exact` where code is made, `typical` where rows are
+ranked; or an array, where each of the P rows is looked at elsewhere."""
+
+
+def exact(axis: Axis) -> Extent:
+    """Axes as code has them."""
+    return axis.extent
+
+
+def typical(axis: Axis) -> Typical:
+    """Axes as a search looks at them."""
+    return axis.typical
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +44,7 @@ class BlockNest:
         values: what other decisions chose, by their kind; each an array of length P.
         local: register tiles of attached reductions, as points of their last axis but one and
             of their last axis.
-        exact: whether code is made of it, so that axes have their exact extents; else they have
-            their typical ones.
+        extent: points of an axis, as the nest takes it.
     """
 
     block: Block
@@ -40,11 +52,14 @@ class BlockNest:
     tiles: dict[Axis, tuple[Ints, ...]]
     values: dict[str, Ints] = field(default_factory=dict)
     local: dict[Attached, tuple[Ints, ...]] = field(default_factory=dict)
-    exact: bool = False
+    extent: Face = typical
 
     @staticmethod
     def of(
-        block: Block, rows: NDArray[np.int32], decisions: Sequence[Decision], exact: bool = False
+        block: Block,
+        rows: NDArray[np.int32],
+        decisions: Sequence[Decision],
+        extent: Face = typical,
     ) -> BlockNest:
         """The nest of P rows (P x D), of which ``decisions`` are the block's."""
         inner: dict[Axis, tuple[Ints, ...]] = {}
@@ -64,13 +79,8 @@ class BlockNest:
             covered = np.ones(len(rows), np.int64)
             for factor in inner.get(axis, ()):
                 covered = covered * np.maximum(factor, 1)
-            whole = axis.extent if exact else axis.typical
-            tiles[axis] = (-(-whole // covered), *inner.get(axis, ()))
-        return BlockNest(block, len(rows), tiles, values, local, exact)
-
-    def extent(self, axis: Axis) -> Extent | Typical:
-        """Points of an axis, as the nest takes it."""
-        return axis.extent if self.exact else axis.typical
+            tiles[axis] = (ceil_div(extent(axis), covered), *inner.get(axis, ()))
+        return BlockNest(block, len(rows), tiles, values, local, extent)
 
     @property
     def parallel(self) -> Ints:

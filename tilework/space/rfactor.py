@@ -153,10 +153,10 @@ def contiguous_axis(op: Compute) -> Axis | None:
         form = linear(read.indices[-1]) if read.indices else None
         if form is None:
             continue
-        if op.axes and op.axes[-1].extent > 1 and form.coefficients.get(op.axes[-1]) == 1:
+        if op.axes and op.axes[-1].extent > 1 and form.step(op.axes[-1]) == 1:
             return None
         for axis in op.reduce_axes:
-            if form.coefficients.get(axis) == 1 and axis.extent > 1:
+            if form.step(axis) == 1 and axis.extent > 1:
                 return axis
     return None
 

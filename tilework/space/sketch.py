@@ -15,7 +15,7 @@ from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
 from tilework.space.describe import describe
 from tilework.space.moves import Moves
-from tilework.space.nest import BlockNest
+from tilework.space.nest import BlockNest, Face, typical
 from tilework.space.plan import StagePlan
 from tilework.space.protocol import space_of
 from tilework.space.siblings import stages_of
@@ -119,10 +119,10 @@ class Sketch:
             )
         return matrix
 
-    def nests(self, rows: Rows, exact: bool = False) -> list[BlockNest]:
-        """Loop nests of all blocks for the given rows; ``exact`` ones to make code of."""
+    def nests(self, rows: Rows, extent: Face = typical) -> list[BlockNest]:
+        """Loop nests of all blocks for the given rows."""
         pairs = zip(self.blocks, self.by_block, strict=True)
-        return [BlockNest.of(block, rows, own, exact) for block, own in pairs]
+        return [BlockNest.of(block, rows, own, extent) for block, own in pairs]
 
     def describe(self, row: Sequence[int]) -> str:
         """The schedule that a row selects: steps with numbers, then the loop tree.

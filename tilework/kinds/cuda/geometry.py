@@ -104,7 +104,7 @@ def overhang_of(nest: BlockNest, axis: Axis) -> NDArray[np.float64]:
     points = np.ones(nest.count)
     for extent in nest.tiles[axis]:
         points = points * extent
-    return points / max(nest.extent(axis), 1)
+    return points / nest.extent(axis)
 
 
 def _tiled(nest: BlockNest) -> Geometry:

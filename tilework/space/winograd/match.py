@@ -120,8 +120,8 @@ def _windows(op: Compute, data: Read) -> tuple[Window, ...] | None:
             return None
         y = spatial[0] if spatial else None
         r = taps[0] if taps else None
-        stride = form.coefficients[y] if y is not None else 1
-        step = form.coefficients[r] if r is not None else 1
+        stride = form.step(y) if y is not None else 1
+        step = form.step(r) if r is not None else 1
         out.append(Window(y, r, stride, step))
     moved = [w.output for w in out if w.output is not None]
     summed = [w.tap for w in out if w.tap is not None]

@@ -276,7 +276,7 @@ def _bounded(op: Compute, cond: Expr) -> set[Axis]:
     a, b = linear(cond.a), linear(cond.b)
     if a is None or b is None:
         return set()
-    form = a + b.scale(-1)
+    form = a - b
     if len(form.coefficients) != 1:
         return set()
     ((axis, c),) = form.coefficients.items()

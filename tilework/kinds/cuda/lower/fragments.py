@@ -90,5 +90,5 @@ class Fragment:
             strides, buffer.shape[-len(strides) :], self.operand.forms, strict=True
         ):
             if stride == 1 and size > 1:
-                return next((a for a in self.axes if form.coefficients.get(a) == 1), None)
+                return next((a for a in self.axes if form.step(a) == 1), None)
         return None
