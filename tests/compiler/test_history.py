@@ -25,6 +25,7 @@ from tilework.record import MemoryHistory, Purpose, Record, Status
 from tilework.runtime import tuned_text
 from tilework.space import SearchSpace
 from tilework.target.identity import DeviceIdentity, identity_of
+from tilework.travel.guests import guests
 
 
 def record(task, row, latency, rules=RULES_VERSION, sketch=0, status=Status.ok, of=None, **more):
@@ -169,16 +170,21 @@ def test_another_number_of_threads_serves_where_there_is_no_record(tasks, rows):
     task, own = tasks[0], tasks[0].target.num_cores
     sketch = SearchSpace.of(task).sketches[0]
     many = sketch.sample(np.random.default_rng(0), 512)
-    good = many[np.argsort(draft_of(task.target).seconds(sketch, many))[:2]]
+    good = many[np.argsort(draft_of(task.target).seconds(sketch, many))[:8]]
     others = [replace(task, target=task.target.with_cores(n)) for n in (own * 2, own * 8)]
-    far = record(others[1], good[0], 1.0)
-    near = record(others[0], good[1], 2.0)
-    choice = choose_schedule(task, MemoryHistory([far, near]))
-    assert (choice.source, choice.record_id) == ("transferred", near.record_id)
+    far = record(others[1], rows[0], 1.0)
+    near = [record(others[0], row, 2.0 + n) for n, row in enumerate(good)]
+    found = guests(task, MemoryHistory([far, near[0]]))
+    assert [g.record_id for g in found] == [near[0].record_id, far.record_id]
+    # one whose place in the task's space is not the draft's own choice
+    choices = [choose_schedule(task, MemoryHistory([r])) for r in near]
+    taken = zip(choices, near, strict=True)
+    choice, one = next((c, r) for c, r in taken if c.source == "transferred")
+    assert choice.record_id == one.record_id
     assert choice.latency_s is None and choice.predicted_s > 0
     assert choice.origin == str(others[0].target)
     exact = record(task, rows[2], 3.0)
-    assert choose_schedule(task, MemoryHistory([far, near, exact])).source == "tuned"
+    assert choose_schedule(task, MemoryHistory([far, *near, exact])).source == "tuned"
 
 
 def test_a_record_of_one_thread_gets_parallel_loops_or_gives_way():
