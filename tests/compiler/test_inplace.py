@@ -7,11 +7,11 @@ import pytest
 
 from tilework import Target, extract_tasks, zoo
 from tilework import compile as compile_network
-from tilework.compiler.assemble import _Memory
-from tilework.compiler.inplace import replaceable_inputs
+from tilework.compiler.assemble import _assemble, _Memory
 from tilework.graph import Builder, plan
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.lower.protocol import lowering_of
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace
 from tilework.te import evaluate
@@ -84,9 +84,9 @@ def test_what_may_be_overwritten_is_computed_right_in_place(make):
     seen: set[str] = set()
     for sketch in SearchSpace.of(task).sketches:
         for row in sketch.sample(rng, 6):
-            found = replaceable_inputs(task, sketch.id, row)
-            seen |= {names[i] for i in found}
             kernel = build(task, sketch.id, row)
+            found = kernel.overwritable
+            seen |= {names[i] for i in found}
             loaded = load_kernel(kernel)
             for i in found:
                 packed = [
@@ -112,12 +112,31 @@ def test_a_network_computes_the_same_and_needs_less_memory(monkeypatch):
     assert module.image.arena_bytes <= apart.arena_bytes
     x = np.random.default_rng(0).standard_normal((1, 40, 40, 3), np.float32)
     first = module.run(x)[0]
-    monkeypatch.setattr("tilework.compiler.assemble._overwritten", lambda p, t, c: ())
-    assert np.array_equal(first, compile_network(net, target).run(x)[0])
+    monkeypatch.setattr("tilework.kinds.cpu.build.overwritable", lambda program: frozenset())
+    alone = compile_network(net, target)
+    assert not [s for s in alone.image.steps if s.args[-1] in s.args[:-1]]
+    assert np.array_equal(first, alone.run(x)[0])
     assert np.array_equal(first, module.run(x)[0])  # nothing was left behind by the first run
     alone = module.kernels_alone(threads=1)
     assert set(alone) == {s.symbol for s in module.image.steps}
     assert np.array_equal(first, module.run(x)[0])
+
+
+@pytest.mark.parametrize(
+    "text", ["llvm -num-cores=2", "cuda -model=a100 -run=emulated", "reference"]
+)
+def test_each_kernel_is_lowered_once(text, monkeypatch):
+    target, seen = Target(text), []
+    room = type(lowering_of(target))
+    lower = room.lower
+
+    def counted(self, sketch, row, apart=None):
+        seen.append((sketch, tuple(row), tuple(sorted((apart or {}).items()))))
+        return lower(self, sketch, row, apart)
+
+    monkeypatch.setattr(room, "lower", counted)
+    image = _assemble(plan(zoo.get("resnet-18", image_shape=(64, 64, 3))), target, None)
+    assert len(seen) == len(set(seen)) == len({s.symbol for s in image.steps})
 
 
 def test_a_value_that_is_read_later_is_left_alone():
@@ -172,4 +191,4 @@ def test_tasks_of_the_zoo_may_be_asked(target):
     for task in tasks:
         sketch = SearchSpace.of(task).sketches[0]
         row = sketch.sample(np.random.default_rng(0), 1)[0]
-        assert replaceable_inputs(task, sketch.id, row) == frozenset()
+        assert build(task, sketch.id, row).overwritable == frozenset()

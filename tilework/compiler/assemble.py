@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tilework.compiler.arena import Lifetime, aligned, place
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
-from tilework.compiler.inplace import replaceable_inputs
 from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import Slot, distances, without_copies
 from tilework.dtypes import dtype_bytes
@@ -84,7 +83,7 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
         if one not in kernels:
             kernels[one] = builder.build(task, made.choice.sketch_id, made.choice.row, apart)
         called.append((kernels[one], apart))
-    memory = _Memory(plan, _overwritten(plan, tasks, chosen), slots)
+    memory = _Memory(plan, [kernel.overwritable for kernel, _ in called], slots)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
     linked = builder.link(steps, tuple(kernels.values()), target)
@@ -114,20 +113,6 @@ def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]
         array = plan.constants.get(plan.views.get(name, name))
         if array is not None:
             out[tensor.name] = array
-    return out
-
-
-def _overwritten(
-    plan: Plan, tasks: dict[str, SearchTask], chosen: Sequence[LayerChoice]
-) -> list[frozenset[int]]:
-    """Of each call, the positions of inputs that its kernel lets its output overwrite."""
-    found: dict[tuple[str, Choice], frozenset[int]] = {}
-    out = []
-    for call, made in zip(plan.calls, chosen, strict=True):
-        key = (call.dag.workload_key, made.choice)
-        if key not in found:
-            found[key] = replaceable_inputs(tasks[key[0]], made.choice.sketch_id, made.choice.row)
-        out.append(found[key])
     return out
 
 

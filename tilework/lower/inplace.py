@@ -22,12 +22,14 @@ from tilework.te.affine import position
 from tilework.te.expr import Axis, Expr, children
 
 
-def replaceable(program: Program) -> frozenset[int]:
+def overwritable(program: Program) -> frozenset[int]:
     """Positions of the inputs that a program with one output reads just where it writes."""
     if len(program.outputs) != 1:
         return frozenset()
     out = program.outputs[0]
     good = {b for b in program.inputs if b.size == out.size and b.dtype == out.dtype}
+    if not good:
+        return frozenset()
     for stmt in (s for region in program.regions for s in walk_stmts(region.body)):
         here = None
         if isinstance(stmt, Store) and stmt.buffer is out:

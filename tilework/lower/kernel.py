@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilework.index.extents import nbytes
+from tilework.lower.ir import Program
 from tilework.space.packing import Packing
 
 
@@ -25,6 +26,21 @@ class KernelArg:
         return nbytes(self.shape, self.dtype)
 
 
+def kernel_args(program: Program, packing: Mapping[int, Packing]) -> tuple[KernelArg, ...]:
+    """The arguments of a program's kernel: inputs, then outputs.
+
+    Args:
+        program: what the kernel computes.
+        packing: how constants are packed, by the position of the input.
+    """
+    inputs = (
+        KernelArg(b.name, b.shape, b.dtype, "input", packing.get(i))
+        for i, b in enumerate(program.inputs)
+    )
+    outputs = (KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs)
+    return (*inputs, *outputs)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """Code of one scheduled task, in words of the target's kind.
@@ -42,6 +58,8 @@ class Kernel:
         unfit: why it is not worth measuring, such as registers that it spills; often empty.
         outlook: how many times as fast the draft model finds the program, now that its code is
             known, as it found the schedule.
+        overwritable: positions of the inputs that its output may take the place of, as its loop
+            program proves (`tilework.lower.inplace`).
     """
 
     symbol: str
@@ -53,6 +71,7 @@ class Kernel:
     facts: Mapping[str, float] = field(default_factory=dict)
     unfit: str = ""
     outlook: float = 1.0
+    overwritable: frozenset[int] = frozenset()
 
     def workspace_bytes(self, threads: int) -> int:
         """Bytes of workspace for a run with ``threads`` threads."""

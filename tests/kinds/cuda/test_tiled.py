@@ -26,7 +26,7 @@ from tilework.kinds.cuda.source import cubin, nvrtc
 from tilework.kinds.cuda.source.printer import print_program
 from tilework.kinds.cuda.staging import shared_bytes
 from tilework.kinds.cuda.tiling import form_of
-from tilework.lower.inplace import replaceable
+from tilework.lower.inplace import overwritable
 from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace
 from tilework.te import ComputeDAG
@@ -137,7 +137,7 @@ def test_the_output_may_take_the_place_of_the_residual():
         inputs = random_inputs(dag)
         for row in sketch.sample(np.random.default_rng(1), 2):
             cases.append(case_of(lowering_of(A100).lower(sketch, row), inputs))
-            (place,) = replaceable(cases[-1].program)
+            (place,) = overwritable(cases[-1].program)
             assert dag.inputs[place].name == "R"
             over.append(place)
             cases[-1].source = print_program(cases[-1].program)

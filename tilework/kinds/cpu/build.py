@@ -11,7 +11,8 @@ from tilework.kinds.cpu.llvm.driver import driver_object
 from tilework.kinds.cpu.llvm.program import IrModule, Source, generate_program, region_keys
 from tilework.kinds.cpu.lowering import LOWERING
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.lower.kernel import Kernel, KernelArg
+from tilework.lower.inplace import overwritable
+from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Linked
 from tilework.runtime.image import Step
 from tilework.space import SearchSpace
@@ -40,18 +41,14 @@ def build(
     program, target = lowered.program, CpuTarget.of(task.target)
     keys = None if apart else region_keys(sketch, row)
     source = generate_program(program, target, keys)
-    args = [
-        KernelArg(b.name, b.shape, b.dtype, "input", lowered.packing.get(i))
-        for i, b in enumerate(program.inputs)
-    ]
-    args += [KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs]
     return Kernel(
         source.symbol,
         tuple((m.symbol, _object(m, target, m.symbol == source.symbol)) for m in source.modules),
         source.code_hash,
-        tuple(args),
+        kernel_args(program, lowered.packing),
         source.shared_workspace,
         source.thread_workspace,
+        overwritable=overwritable(program) - lowered.packing.keys(),
     )
 
 

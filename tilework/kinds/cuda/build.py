@@ -11,7 +11,7 @@ from tilework.kinds.cuda.lowering import LOWERING
 from tilework.kinds.cuda.rescore import rescore
 from tilework.kinds.cuda.source.printer import Source, print_program
 from tilework.kinds.cuda.target import CudaTarget
-from tilework.lower.kernel import Kernel, KernelArg
+from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Linked, Lowered
 from tilework.runtime.image import Step
 from tilework.space import SearchSpace
@@ -51,12 +51,6 @@ def build(
     """
     target = CudaTarget.of(task.target)
     lowered, source = generate(task, sketch_id, row, apart)
-    program = lowered.program
-    args = [
-        KernelArg(b.name, b.shape, b.dtype, "input", lowered.packing.get(i))
-        for i, b in enumerate(program.inputs)
-    ]
-    args += [KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs]
     plan = (source.symbol, launches.launches_to_json(source.launches))
     facts: dict[str, float] = {}
     unfit, outlook = "", 1.0
@@ -75,12 +69,13 @@ def build(
         source.symbol,
         (plan, *objects),
         source.code_hash,
-        tuple(args),
+        kernel_args(lowered.program, lowered.packing),
         source.workspace_bytes,
         0,
         facts,
         unfit,
         outlook,
+        source.overwritable - lowered.packing.keys(),
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilework.kinds.reference.executor import piece
-from tilework.lower.kernel import Kernel, KernelArg
+from tilework.lower.inplace import overwritable
+from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Linked, lowering_of
 from tilework.lower.serial import FORMAT, program_to_json
 from tilework.runtime.image import Step
@@ -32,12 +33,15 @@ class ReferenceBuilder:
         text = program_to_json(program).encode()
         code_hash = hashlib.sha256(text).hexdigest()
         symbol = f"program_{code_hash[:32]}"
-        args = [
-            KernelArg(b.name, b.shape, b.dtype, "input", lowered.packing.get(i))
-            for i, b in enumerate(program.inputs)
-        ]
-        args += [KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs]
-        return Kernel(symbol, ((symbol, text),), code_hash, tuple(args), 0, 0)
+        return Kernel(
+            symbol,
+            ((symbol, text),),
+            code_hash,
+            kernel_args(program, lowered.packing),
+            0,
+            0,
+            overwritable=overwritable(program) - lowered.packing.keys(),
+        )
 
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
         """The programs as they are: the executor calls them in the order of the steps."""

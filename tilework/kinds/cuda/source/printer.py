@@ -9,7 +9,7 @@ from tilework.dtypes import dtype_bytes
 from tilework.index.extents import round_up
 from tilework.kinds.cuda.launches import Launch, Where, launches_to_json
 from tilework.kinds.cuda.source.kernel import Entry, print_region
-from tilework.lower.inplace import replaceable
+from tilework.lower.inplace import overwritable
 from tilework.lower.ir import Buffer, Program
 
 WORKSPACE_ALIGNMENT = 256
@@ -26,6 +26,7 @@ class Source:
         symbol: its name: equal names have equal code and launches.
         code_hash: of the code.
         workspace_bytes: of the buffers between regions.
+        overwritable: positions of the inputs that its output may take the place of.
     """
 
     entries: tuple[Entry, ...]
@@ -33,6 +34,7 @@ class Source:
     symbol: str
     code_hash: str
     workspace_bytes: int
+    overwritable: frozenset[int]
 
     @property
     def text(self) -> str:
@@ -47,8 +49,8 @@ def print_program(program: Program) -> Source:
         ScheduleError: there is no CUDA C for what it does, or a buffer is too large.
     """
     places, nbytes = _places(program)
-    inputs = program.inputs
-    same = frozenset(inputs[i] for i in replaceable(program))
+    over = overwritable(program)
+    same = frozenset(program.inputs[i] for i in over)
     entries, launches = [], []
     for region in program.regions:
         entry = print_region(region, same)
@@ -57,7 +59,7 @@ def print_program(program: Program) -> Source:
         launches.append(Launch(entry.name, entry.grid, entry.block, entry.shared_dynamic, args))
     digest = hashlib.sha256(launches_to_json(launches)).hexdigest()[:16]
     unique = {e.name: e for e in entries}
-    return Source(tuple(unique.values()), tuple(launches), f"tw_{digest}", digest, nbytes)
+    return Source(tuple(unique.values()), tuple(launches), f"tw_{digest}", digest, nbytes, over)
 
 
 def _places(program: Program) -> tuple[dict[Buffer, Where], int]:
