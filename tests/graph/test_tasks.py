@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
+from tilework import te
 from tilework.errors import TargetError
 from tilework.graph import Builder, Network, extract_tasks, plan, zoo
+from tilework.graph.ir import Node
+from tilework.graph.lower import lower_node
+from tilework.graph.passes import optimize
 
 
 def keys(net: Network, simple: bool = False) -> tuple[list[str], list[int]]:
@@ -104,3 +110,18 @@ def test_layout_changes_stay_out_of_heavy_calls() -> None:
 def test_bad_target() -> None:
     with pytest.raises(TargetError):
         extract_tasks(zoo.get("mlp"), "abacus")
+
+
+@pytest.mark.parametrize("name", ["resnet-18", "mobilenet", "inception_v3"])
+def test_each_node_is_declared_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = optimize(zoo.get(name))
+    declared: list[str] = []
+
+    def counted(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -> te.Tensor:
+        declared.append(node.name)
+        return lower_node(node, tensors, free)
+
+    monkeypatch.setattr("tilework.graph.lower.lower_node", counted)
+    calls = plan(net).calls
+    assert len(declared) == len(net.nodes) - sum(n.op == "reshape" for n in net.nodes)
+    assert len(calls) < len(declared)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from tilework.graph.chains import fuse_chains
 from tilework.graph.ir import Network, Node
-from tilework.graph.lower import copies
+from tilework.graph.lower import Declared
 from tilework.graph.operators import OPERATORS, Pattern
 from tilework.target import ChainLimits
 
@@ -66,7 +66,9 @@ def execution_order(net: Network) -> list[Node]:
     return order
 
 
-def fuse(net: Network, chains: ChainLimits | None = None) -> list[tuple[Node, ...]]:
+def fuse(
+    net: Network, chains: ChainLimits | None = None, declared: Declared | None = None
+) -> list[tuple[Node, ...]]:
     """Partition the nodes into groups, in execution order.
 
     A group's last node is its output; nobody outside reads the others.
@@ -74,8 +76,9 @@ def fuse(net: Network, chains: ChainLimits | None = None) -> list[tuple[Node, ..
     Args:
         net: the network.
         chains: which convolutions in a row share a group; none do by default.
+        declared: keeps what is declared on the way, for `tilework.graph.lower.lower_nodes`.
     """
-    items = _items(net)
+    items = _items(net, Declared() if declared is None else declared)
     _dominators(items, net)
     for phase in (0, 1):
         for i in range(len(items)):
@@ -87,17 +90,14 @@ def fuse(net: Network, chains: ChainLimits | None = None) -> list[tuple[Node, ..
     return found if chains is None else fuse_chains(net, found, chains)
 
 
-def _items(net: Network) -> list[_Item]:
+def _items(net: Network, declared: Declared) -> list[_Item]:
     order = execution_order(net)
     index = {n.name: i for i, n in enumerate(order)}
     items = []
-    known: dict[object, tuple[int, ...]] = {}  # nodes of a long chain are alike
     for i, node in enumerate(order):
         pattern = OPERATORS[node.op].pattern
-        key = (node.op, tuple(net.types[v] for v in node.inputs), repr(node.attrs))
-        if key not in known:
-            known[key] = copies(node, net.types)
-        operands = zip((index.get(v) for v in node.inputs), known[key], strict=True)
+        copies = declared.copies(node, net.types)
+        operands = zip((index.get(v) for v in node.inputs), copies, strict=True)
         anchors = _anchors(pattern)
         items.append(_Item(node, pattern, [], tuple(operands), i, (i,), has_anchor=anchors))
     for i, node in enumerate(order):

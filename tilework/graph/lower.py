@@ -12,8 +12,8 @@ from tilework.graph.moves import as_one_stage
 from tilework.graph.operators import COMMUTATIVE, OPERATORS, Pattern
 from tilework.graph.operators.base import ValueType
 from tilework.ops.storage import is_product, stored, tf32_products
-from tilework.te.expr import Reduce, reads
-from tilework.te.tensor import Compute, Operation
+from tilework.te.expr import Expr, Read, Reduce, children, reads, rebuild
+from tilework.te.tensor import Compute, Operation, make_compute
 
 _MOST_LISTED = 4  # inputs in an error
 
@@ -24,6 +24,7 @@ def lower_nodes(
     constants: frozenset[str],
     dtype: str,
     rounded: Collection[str] = (),
+    declared: Declared | None = None,
 ) -> tuple[te.ComputeDAG, tuple[str, ...]]:
     """Declare what a group of nodes computes.
 
@@ -33,6 +34,7 @@ def lower_nodes(
         constants: names of values whose layout may be changed at compile time.
         dtype: element type that the output is stored in.
         rounded: nodes whose products have factors rounded to tf32.
+        declared: what was declared before.
 
     Returns:
         The DAG, whose placeholders ``p0, p1, ...`` are numbered in order of first use, and the
@@ -41,6 +43,7 @@ def lower_nodes(
     Raises:
         NetworkError: a node has no computation, or its operator does not take what it is given.
     """
+    declared = Declared() if declared is None else declared
     placeholders: dict[str, te.Tensor] = {}
     inner: dict[str, te.Tensor] = {}
 
@@ -58,8 +61,8 @@ def lower_nodes(
             values = values[::-1]  # one form, however the network wrote it
         tensors = [tensor(v) for v in values]
         free = len(values) == 2 and values[1] in constants
-        made = lower_node(node, tensors, free)
-        inner[node.name] = _rounded(made) if node.name in rounded else made
+        result = declared.take(node, tensors) or lower_node(node, tensors, free)
+        inner[node.name] = _rounded(result) if node.name in rounded else result
     output = stored(inner[nodes[-1].name], dtype)
     patterns = [OPERATORS[n.op].pattern for n in nodes]
     if len(nodes) > 1 and max(patterns) == Pattern.INJECTIVE:
@@ -100,25 +103,82 @@ def lower_node(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -> 
         ) from e
 
 
-def copies(node: Node, types: Mapping[str, ValueType]) -> tuple[int, ...]:
-    """How often each input stands in the expression of one element of the node.
+_Form = tuple[str, tuple[ValueType, ...], str]
+"""Operator, types of the inputs, attributes: nodes of one form are declared alike."""
 
-    The stages that the node is declared in are written out in each other. An anchor reads arrays,
-    each once, and so does a view.
 
-    Raises:
-        NetworkError: the operator does not take what it is given.
+class Declared:
+    """What was declared to see how groups are formed, kept until the groups are declared.
+
+    How far operators are fused depends on how often an element's expression reads each input, and
+    the declaration alone says that. A node of each form is declared to find out, on placeholders;
+    the first node of that form takes the place of a new declaration from it.
     """
-    operator = OPERATORS[node.op]
-    if operator.lower is None or operator.pattern >= Pattern.ANCHOR:
-        return (1,) * len(node.inputs)
-    given = (types[v] for v in node.inputs)
-    inputs = [te.placeholder(t.shape, f"p{i}", t.dtype) for i, t in enumerate(given)]
-    dag = te.ComputeDAG([*inputs, lower_node(node, inputs)])
-    counts: dict[Operation, Counter[Operation]] = {x.op: Counter([x.op]) for x in inputs}
+
+    def __init__(self) -> None:
+        self._counts: dict[_Form, tuple[int, ...]] = {}
+        self._kept: dict[_Form, te.ComputeDAG] = {}
+
+    def copies(self, node: Node, types: Mapping[str, ValueType]) -> tuple[int, ...]:
+        """How often each input stands in the expression of one element of the node.
+
+        The stages that the node is declared in are written out in each other. An anchor reads
+        arrays, each once, and so does a view.
+
+        Raises:
+            NetworkError: the operator does not take what it is given.
+        """
+        operator = OPERATORS[node.op]
+        if operator.lower is None or operator.pattern >= Pattern.ANCHOR:
+            return (1,) * len(node.inputs)
+        given = tuple(types[v] for v in node.inputs)
+        form = node.op, given, repr(node.attrs)
+        if form not in self._counts:  # nodes of a long chain are alike
+            inputs = [te.placeholder(t.shape, f"p{i}", t.dtype) for i, t in enumerate(given)]
+            self._kept[form] = te.ComputeDAG([*inputs, lower_node(node, inputs)])
+            self._counts[form] = _reads_of_inputs(self._kept[form])
+        return self._counts[form]
+
+    def take(self, node: Node, tensors: Sequence[te.Tensor]) -> te.Tensor | None:
+        """The node's declaration on ``tensors``, if it is kept; it is then no longer.
+
+        Each is taken once: two nodes of a group must not share axes.
+        """
+        if not self._kept:
+            return None
+        given = tuple(ValueType(t.shape, t.dtype) for t in tensors)
+        dag = self._kept.pop((node.op, given, repr(node.attrs)), None)
+        return None if dag is None else _bound(dag, tensors)
+
+
+def _reads_of_inputs(dag: te.ComputeDAG) -> tuple[int, ...]:
+    counts: dict[Operation, Counter[Operation]] = {x.op: Counter([x.op]) for x in dag.inputs}
     for stage in dag.compute_ops:
         total: Counter[Operation] = Counter()
         for read in reads(stage.body):
             total.update(counts[read.tensor.op])
         counts[stage] = total
-    return tuple(total[x.op] for x in inputs)
+    return tuple(total[x.op] for x in dag.inputs)
+
+
+def _bound(dag: te.ComputeDAG, tensors: Sequence[te.Tensor]) -> te.Tensor:
+    """The output of ``dag`` where its inputs are ``tensors``."""
+    places: dict[Operation, te.Tensor] = {
+        x.op: tensor for x, tensor in zip(dag.inputs, tensors, strict=True)
+    }
+    known: dict[int, Expr] = {}  # what a stage says twice stays one expression
+
+    def bound(e: Expr) -> Expr:
+        if id(e) not in known:
+            parts = [bound(part) for part in children(e)]
+            if isinstance(e, Read):
+                known[id(e)] = Read(e.dtype, places[e.tensor.op], tuple(parts))
+            else:
+                known[id(e)] = rebuild(e, parts)
+        return known[id(e)]
+
+    for stage in dag.compute_ops:
+        places[stage] = te.Tensor(
+            make_compute(stage.name, stage.axes, bound(stage.body), stage.attrs)
+        )
+    return places[dag.outputs[0].op]

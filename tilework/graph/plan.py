@@ -11,7 +11,7 @@ import numpy as np
 from tilework.dtypes import numpy_dtype
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, rewrite
-from tilework.graph.lower import lower_nodes
+from tilework.graph.lower import Declared, lower_nodes
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import ValueType
 from tilework.graph.passes import optimize
@@ -95,7 +95,8 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
 
 def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Plan:
     net = _outputs_computed(optimize(net))
-    groups = fuse(net, chains)
+    declared = Declared()
+    groups = fuse(net, chains, declared)
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}
@@ -107,7 +108,8 @@ def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Pla
             source = node.inputs[0]
             views[node.name] = views.get(source, source)
             continue
-        dag, inputs = lower_nodes(group, types, names, types[node.name].dtype, rounded)
+        dtype = types[node.name].dtype
+        dag, inputs = lower_nodes(group, types, names, dtype, rounded, declared)
         calls.append(
             Call(
                 dag,
