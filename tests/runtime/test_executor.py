@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,9 +10,8 @@ import pytest
 from tilework import kinds, load_module
 from tilework.errors import ModuleError
 from tilework.runtime import Module
-from tilework.runtime.executor import executor_of
+from tilework.runtime.executor import HostLoaded, executor_of
 from tilework.runtime.image import Image, Ref, Step, Value
-from tilework.runtime.samples import HostStopwatch
 
 
 class ToyContext:
@@ -50,24 +48,12 @@ class ToyContext:
         return blocks[ref.space][ref.at : ref.at + ref.nbytes].view(np.float32)
 
 
-class ToyLoaded:
+class ToyLoaded(HostLoaded):
     def __init__(self, image):
         self.image = image
 
     def context(self):
         return ToyContext(self.image)
-
-    def turn(self, threads):
-        return nullcontext()
-
-    def device_array(self, what, given):
-        return None
-
-    def resident(self, buffers):
-        return buffers
-
-    def stopwatch(self):
-        return HostStopwatch()
 
     def roofline(self, threads):
         return ToyRoofline()

@@ -13,7 +13,7 @@ target names the kind. It needs nothing of the compiler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from tilework import kinds
 from tilework.errors import ModuleError, TargetError
 from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.image import Image, Step
-from tilework.runtime.samples import Stopwatch
+from tilework.runtime.samples import HostStopwatch, Stopwatch
 
 Array = NDArray[Any]
 
@@ -106,6 +106,26 @@ class Loaded(Protocol):
 
     def roofline(self, threads: int) -> Roofline:
         """What this machine reaches with such code; measured once per process."""
+
+
+class HostLoaded:
+    """Of `Loaded`, what goes for code that runs in this process, on the arrays of its callers."""
+
+    def turn(self, threads: int) -> AbstractContextManager[object]:
+        """Runs may meet."""
+        return nullcontext()
+
+    def device_array(self, what: str, given: Any) -> None:
+        """There is no memory but the host's."""
+        return None
+
+    def resident(self, buffers: Sequence[Array]) -> Sequence[Array]:
+        """They are where they must be."""
+        return buffers
+
+    def stopwatch(self) -> HostStopwatch:
+        """Wall time."""
+        return HostStopwatch()
 
 
 class Executor(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from ctypes import c_int32, c_uint64, c_void_p
 from typing import Any
 
@@ -19,8 +18,8 @@ from tilework.kinds.cpu.roofline import CpuRoofline, measure_roofline
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
 from tilework.runtime.arrays import aligned_empty
+from tilework.runtime.executor import HostLoaded
 from tilework.runtime.image import Image
-from tilework.runtime.samples import HostStopwatch
 from tilework.target.host import HOST_PLATFORM
 
 Array = NDArray[Any]
@@ -63,8 +62,11 @@ class CpuExecutor:
         return LoadedNetwork(image)
 
 
-class LoadedNetwork:
-    """Code and constants of a network in this process."""
+class LoadedNetwork(HostLoaded):
+    """Code and constants of a network in this process.
+
+    Runs go on side by side: `tilework.kinds.cpu.llvm.pool` shares the cores among them.
+    """
 
     def __init__(self, image: Image) -> None:
         self.image = image
@@ -75,22 +77,6 @@ class LoadedNetwork:
     def context(self) -> CpuContext:
         """See `tilework.runtime.executor.Loaded`."""
         return CpuContext(self)
-
-    def turn(self, threads: int) -> AbstractContextManager[object]:
-        """Runs go on side by side: `tilework.kinds.cpu.llvm.pool` shares the cores among them."""
-        return nullcontext()
-
-    def device_array(self, what: str, given: Any) -> None:
-        """A CPU has no memory of its own."""
-        return None
-
-    def resident(self, buffers: Sequence[Array]) -> Sequence[Array]:
-        """They are where they must be."""
-        return buffers
-
-    def stopwatch(self) -> HostStopwatch:
-        """Wall time."""
-        return HostStopwatch()
 
     def roofline(self, threads: int) -> CpuRoofline:
         """See `tilework.runtime.executor.Loaded`."""

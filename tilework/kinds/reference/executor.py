@@ -7,7 +7,6 @@ there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from tilework.lower.interpret import Meter, ProgramError, interpret
 from tilework.lower.ir import Buffer, Program
 from tilework.lower.serial import FORMAT, ProgramFormatError, program_from_json
 from tilework.runtime.arrays import aligned_empty
+from tilework.runtime.executor import HostLoaded
 from tilework.runtime.image import Image, Step
-from tilework.runtime.samples import HostStopwatch
 
 Array = NDArray[Any]
 
@@ -81,8 +80,11 @@ def _programs(image: Image) -> dict[str, Program]:
     return out
 
 
-class LoadedPrograms:
-    """The programs and constants of a network."""
+class LoadedPrograms(HostLoaded):
+    """The programs and constants of a network.
+
+    Calls of one step take wall time: what they count is not kept.
+    """
 
     def __init__(self, image: Image) -> None:
         self.image = image
@@ -91,22 +93,6 @@ class LoadedPrograms:
     def context(self) -> ReferenceContext:
         """See `tilework.runtime.executor.Loaded`."""
         return ReferenceContext(self)
-
-    def turn(self, threads: int) -> AbstractContextManager[object]:
-        """Runs may meet."""
-        return nullcontext()
-
-    def device_array(self, what: str, given: Any) -> None:
-        """There is no memory but the host's."""
-        return None
-
-    def resident(self, buffers: Sequence[Array]) -> Sequence[Array]:
-        """They are where they must be."""
-        return buffers
-
-    def stopwatch(self) -> HostStopwatch:
-        """Wall time: what a call of one step counted is not kept."""
-        return HostStopwatch()
 
     def roofline(self, threads: int) -> ReferenceRoofline:
         """See `tilework.runtime.executor.Loaded`."""
