@@ -89,7 +89,7 @@ class Device(Protocol):
     def allocate(self, shape: Sequence[int], dtype: str) -> Buffer:
         """New memory for an array, its values undefined."""
 
-    def copies(self, buffers: Sequence[Any], count: int) -> list[list[Buffer]]:
+    def copies(self, buffers: Sequence[Any], count: int) -> Sequence[Sequence[Buffer]]:
         """``count`` copies of each of some buffers, in memory that later calls use again."""
 
     def load(self, kernel: Any) -> Loaded:

@@ -12,9 +12,11 @@ from tilework.kinds.cpu.identity import identity
 from tilework.kinds.cpu.kernel_call import BoundKernel, LoadedKernel, load_kernel
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.kernel import Kernel
+from tilework.measure.device import Device, Loaded
 from tilework.measure.host_buffer import HostBuffer, footprint
 from tilework.measure.host_speed import host_calibration_s
 from tilework.measure.settings import Settings
+from tilework.overriding import override
 from tilework.runtime.samples import HostStopwatch
 from tilework.target.host import processor_name
 from tilework.target.identity import DeviceIdentity
@@ -23,7 +25,7 @@ _PAGE = 4096
 _POOL_STEP = 128 << 20
 
 
-class CpuDevice:
+class CpuDevice(Device):
     """Kernels run in the process that measures them; its memory is theirs."""
 
     environment: Mapping[str, str] = {"OMP_PROC_BIND": "true"}
@@ -56,8 +58,8 @@ class CpuDevice:
         """All that the target has."""
         return target.num_cores
 
+    @override
     def allocate(self, shape: Sequence[int], dtype: str) -> HostBuffer:
-        """See `tilework.measure.device.Device`."""
         return HostBuffer(shape, dtype)
 
     def copies(self, buffers: Sequence[HostBuffer], count: int) -> list[list[HostBuffer]]:
@@ -98,16 +100,16 @@ class CpuDevice:
         return _reader(cache + cache // 4)
 
 
-class LoadedOnCpu:
+class LoadedOnCpu(Loaded):
     """`tilework.measure.device.Loaded` of object code."""
 
     def __init__(self, loaded: LoadedKernel) -> None:
         self._loaded = loaded
 
+    @override
     def bind(
         self, arguments: Sequence[HostBuffer], workspace: HostBuffer, threads: int
     ) -> BoundKernel:
-        """See `tilework.measure.device.Loaded`."""
         return self._loaded.bind([b.array for b in arguments], workspace.array, threads)
 
 

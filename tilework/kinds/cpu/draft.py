@@ -18,14 +18,15 @@ from tilework.kinds.cpu.features.matrix import (
 )
 from tilework.kinds.cpu.machine import DESCRIBING, PARAMETERS, Machine
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.model.draft import multiplied
+from tilework.model.draft import Draft, multiplied
+from tilework.overriding import override
 from tilework.space.decision import Rows
 from tilework.space.sketch import Sketch
 from tilework.target import Target
 
 
 @dataclass(frozen=True)
-class CpuDraft:
+class CpuDraft(Draft):
     """`tilework.model.draft.Draft` for CPUs.
 
     Each nest costs the slower of its instructions (multiply-add ports, load ports, latency,
@@ -40,12 +41,12 @@ class CpuDraft:
     names: ClassVar[tuple[str, ...]] = FEATURE_NAMES
     parameters: ClassVar[tuple[str, ...]] = PARAMETERS
 
+    @override
     def adjusted(self, factors: Mapping[str, float]) -> CpuDraft:
-        """See `tilework.model.draft.Draft`."""
         return CpuDraft(multiplied(self.parameters, self.factors, factors))
 
+    @override
     def machine(self, target: Target) -> dict[str, float]:
-        """See `tilework.model.draft.Draft`."""
         found = self._machine(target)
         numbers = {name: float(getattr(found, name)) for name in DESCRIBING}
         peak = 2.0 * found.fma_ports * found.lanes * found.clock_hz * found.cores
@@ -60,8 +61,8 @@ class CpuDraft:
         """Predicted run time of every row in seconds: the sum over the sketch's nests."""
         return np.sum([t.seconds for t in self._costs(sketch, rows)], axis=0)
 
+    @override
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
-        """See `tilework.model.draft.Draft`."""
         return block_seconds(self._costs(sketch, rows))
 
     def _costs(self, sketch: Sketch, rows: Rows) -> list[BlockCost]:

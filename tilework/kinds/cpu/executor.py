@@ -17,8 +17,9 @@ from tilework.kinds.cpu.object_code import ObjectCode, check_objects
 from tilework.kinds.cpu.roofline import CpuRoofline, measure_roofline
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
+from tilework.overriding import override
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.executor import HostLoaded
+from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded
 from tilework.runtime.image import Image
 from tilework.target.host import HOST_PLATFORM
 
@@ -27,11 +28,11 @@ Array = NDArray[Any]
 _HERE = "compile the network for 'llvm -mcpu=native' here"
 
 
-class CpuExecutor:
+class CpuExecutor(Executor):
     """Runs object code in this process."""
 
+    @override
     def check(self, image: Image, what: str) -> None:
-        """See `tilework.runtime.executor.Executor`."""
         if image.platform != HOST_PLATFORM:
             raise ModuleError(
                 f"{what} has code for {image.platform}, this is {HOST_PLATFORM}: it was compiled "
@@ -52,17 +53,17 @@ class CpuExecutor:
                 f"{threads} threads: compile the network for -num-cores={threads}"
             )
 
+    @override
     def check_code(self, image: Image) -> None:
-        """See `tilework.runtime.executor.Executor`."""
         symbols = {RUN_SYMBOL, PROFILE_SYMBOL, *(step.symbol for step in image.steps)}
         check_objects(image.code, symbols)
 
+    @override
     def load(self, image: Image) -> LoadedNetwork:
-        """See `tilework.runtime.executor.Executor`."""
         return LoadedNetwork(image)
 
 
-class LoadedNetwork(HostLoaded):
+class LoadedNetwork(HostLoaded, Loaded):
     """Code and constants of a network in this process.
 
     Runs go on side by side: `tilework.kinds.cpu.llvm.pool` shares the cores among them.
@@ -74,16 +75,16 @@ class LoadedNetwork(HostLoaded):
         self.run = RUN(self.code.address(RUN_SYMBOL))
         self.profile = PROFILE(self.code.address(PROFILE_SYMBOL))
 
+    @override
     def context(self) -> CpuContext:
-        """See `tilework.runtime.executor.Loaded`."""
         return CpuContext(self)
 
+    @override
     def roofline(self, threads: int) -> CpuRoofline:
-        """See `tilework.runtime.executor.Loaded`."""
         return measure_roofline(CpuTarget(self.image.target), threads)
 
 
-class CpuContext:
+class CpuContext(Context):
     """Arena, workspace and argument table of a run."""
 
     def __init__(self, loaded: LoadedNetwork) -> None:
@@ -102,13 +103,13 @@ class CpuContext:
             if r.space == "io":
                 self._places.setdefault(r.at, []).append(i)
 
+    @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
-        """See `tilework.runtime.executor.Context`."""
         self._fill(buffers, threads)
         self._loaded.run(self._table.ctypes.data, self._workspace.ctypes.data, threads)
 
+    @override
     def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
-        """See `tilework.runtime.executor.Context`."""
         self._fill(buffers, threads)
         stamps = np.zeros((len(self._image.steps) + 1, 2), np.int64)
         self._loaded.profile(
@@ -140,8 +141,8 @@ class CpuContext:
 
         return run
 
+    @override
     def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
-        """See `tilework.runtime.executor.Context`."""
         steps = self._image.steps
         first = sum(len(s.args) for s in steps[:step])
         kernel = RUN(self._loaded.code.address(steps[step].symbol))

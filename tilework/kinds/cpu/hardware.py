@@ -17,7 +17,8 @@ from tilework.kinds.cpu.parameters import default_path, measured, save
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.team import counts_during
 from tilework.model.drafted import forget_choices
-from tilework.target.hardware import Reach
+from tilework.overriding import override
+from tilework.target.hardware import Hardware, Reach
 from tilework.target.identity import identity_of
 
 _TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile",
@@ -25,7 +26,7 @@ _TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", 
 """Features that people ask for."""
 
 
-class CpuHardware:
+class CpuHardware(Hardware):
     """Cores, caches and memory of this machine, measured with generated code."""
 
     def describe(self, target: CpuTarget) -> dict[str, str]:
@@ -91,8 +92,8 @@ class CpuHardware:
         found = counts_during(work)
         return str(found) if found.shared else ""
 
+    @override
     def in_one_line(self, figures: Mapping[str, Any]) -> str:
-        """See `tilework.target.hardware.Hardware`."""
         read = Bandwidth(**figures["read_gb_per_s"])
         text = (
             f"FMA peak {figures['fma_peak_gflops']:.0f} GFLOP/s; reads L1 {read.l1:.0f}, L2 "

@@ -10,6 +10,7 @@ from tilework.kinds.cpu.calibrate.bandwidth import level_of, read_level
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
+from tilework.overriding import override
 from tilework.runtime.image import Image, Step
 
 
@@ -20,7 +21,7 @@ class Reading(Protocol):
         """The bandwidth at which a working set of so many bytes is read again and again, GB/s."""
 
 
-class _Measured:
+class _Measured(Reading):
     """This machine, of which a level is measured when it is first asked for.
 
     Where caches are large, the far levels take seconds, and small networks have nothing there.
@@ -29,8 +30,8 @@ class _Measured:
     def __init__(self) -> None:
         self._found: dict[tuple[str, CpuTarget, int], float] = {}
 
+    @override
     def of(self, nbytes: float, target: CpuTarget, threads: int = 1) -> float:
-        """See `Reading`."""
         asked = level_of(nbytes, target, threads), target, threads
         with _measuring:
             if asked not in self._found:

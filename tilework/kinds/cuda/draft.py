@@ -15,7 +15,8 @@ from tilework.kinds.cuda.features.matrix import FEATURE_NAMES, feature_matrix
 from tilework.kinds.cuda.features.population import Cost, costs
 from tilework.kinds.cuda.features.terms import TERMS, combined
 from tilework.kinds.cuda.target import CudaTarget
-from tilework.model.draft import multiplied
+from tilework.model.draft import Draft, multiplied
+from tilework.overriding import override
 from tilework.space.decision import Rows
 from tilework.space.sketch import Sketch
 from tilework.target import Target
@@ -67,7 +68,7 @@ def terms(
 
 
 @dataclass(frozen=True)
-class CudaDraft:
+class CudaDraft(Draft):
     """`tilework.model.draft.Draft` for GPUs.
 
     A kernel takes as long as the slowest of: multiply-adds, wavefronts of shared memory, the
@@ -82,8 +83,8 @@ class CudaDraft:
     names: ClassVar[tuple[str, ...]] = FEATURE_NAMES
     parameters: ClassVar[tuple[str, ...]] = TERMS
 
+    @override
     def adjusted(self, factors: Mapping[str, float]) -> CudaDraft:
-        """See `tilework.model.draft.Draft`."""
         return CudaDraft(multiplied(self.parameters, self.factors, factors))
 
     def machine(self, target: Target) -> dict[str, float]:

@@ -14,14 +14,16 @@ from tilework.kinds.cuda.launches import FORMAT
 from tilework.kinds.cuda.network import LoadedNetwork
 from tilework.kinds.cuda.probe import look
 from tilework.kinds.cuda.target import CudaTarget
+from tilework.overriding import override
+from tilework.runtime.executor import Executor
 from tilework.runtime.image import Image
 
 
-class CudaExecutor:
+class CudaExecutor(Executor):
     """Runs cubins on a device, or the text of kernels on its emulation."""
 
+    @override
     def check(self, image: Image, what: str) -> None:
-        """See `tilework.runtime.executor.Executor`."""
         target = _target(image, what)
         formats = sorted({n for n in image.needs if n.startswith("cuda-launches")} - {FORMAT})
         if formats:
@@ -61,12 +63,12 @@ class CudaExecutor:
                 f"threads to set: leave out the {threads} threads"
             )
 
+    @override
     def check_code(self, image: Image) -> None:
-        """See `tilework.runtime.executor.Executor`."""
         check_steps(image, kernels_of(image))
 
+    @override
     def load(self, image: Image) -> LoadedNetwork:
-        """See `tilework.runtime.executor.Executor`."""
         target = _target(image, f"module {image.name}")
         self.check_code(image)
         try:

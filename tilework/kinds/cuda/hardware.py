@@ -16,13 +16,14 @@ from tilework.kinds.cuda.probe import Found, look
 from tilework.kinds.cuda.roofline import flops_of, l2_bytes_per_s, peak_flops
 from tilework.kinds.cuda.source.nvrtc import available, compiler_name
 from tilework.kinds.cuda.target import CudaTarget
-from tilework.target.hardware import Reach
+from tilework.overriding import override
+from tilework.target.hardware import Hardware, Reach
 from tilework.target.identity import identity_of
 
 _MIB = 1 << 20
 
 
-class CudaHardware:
+class CudaHardware(Hardware):
     """What a GPU is, by its driver and by its data sheet."""
 
     def describe(self, target: CudaTarget) -> dict[str, str]:
@@ -74,8 +75,8 @@ class CudaHardware:
         work()
         return ""
 
+    @override
     def in_one_line(self, figures: Mapping[str, Any]) -> str:
-        """See `tilework.target.hardware.Hardware`."""
         read = figures["read_gb_per_s"]
         return (
             f"float32 peak {figures['fp32_peak_gflops']:.0f} GFLOP/s; reads L2 {read['l2']:.0f}, "

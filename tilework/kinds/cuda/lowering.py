@@ -18,7 +18,8 @@ from tilework.kinds.cuda.tiling import Form, form_of
 from tilework.lower.context import Context
 from tilework.lower.ir import Program, Region
 from tilework.lower.lower import arguments, nests_of, weights
-from tilework.lower.protocol import Lowered
+from tilework.lower.protocol import Lowered, Lowering
+from tilework.overriding import override
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packed
 from tilework.space.sketch import Sketch
@@ -35,16 +36,16 @@ _LOWERINGS: dict[Form, Callable[[Context, BlockNest], Region]] = {
 }
 
 
-class CudaLowering:
+class CudaLowering(Lowering):
     """A kernel launch for each block of a sketch; results between them are in global memory."""
 
+    @override
     def lower(
         self,
         sketch: Sketch,
         row: Sequence[int],
         apart: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Lowered:
-        """See `tilework.lower.protocol.Lowering`."""
         nests = nests_of(sketch, row)
         packed: dict[Operation, Packed] = {}
         for block in sketch.blocks:

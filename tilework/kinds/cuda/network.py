@@ -20,7 +20,9 @@ from tilework.kinds.cuda.images import kernels_of
 from tilework.kinds.cuda.roofline import CudaRoofline
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.locks import Lock
+from tilework.overriding import override
 from tilework.runtime.device_array import DeviceArray, device_array
+from tilework.runtime.executor import Context, Loaded
 from tilework.runtime.image import Image, Ref
 
 Array = NDArray[Any]
@@ -32,7 +34,7 @@ _FILLS_PER_LAUNCH = 16
 gives it the launches of a profile: these then follow each other without waiting for the host."""
 
 
-class LoadedNetwork:
+class LoadedNetwork(Loaded):
     """Code and constants on a device.
 
     Raises:
@@ -63,8 +65,8 @@ class LoadedNetwork:
         """Runs may meet: each context has memory and a stream of its own."""
         return nullcontext()
 
+    @override
     def device_array(self, what: str, given: Any) -> DeviceArray | None:
-        """See `tilework.runtime.executor.Loaded`."""
         return device_array(what, given)
 
     def resident(self, buffers: Sequence[Array]) -> Sequence[DeviceArray]:
@@ -82,12 +84,12 @@ class LoadedNetwork:
         """The device's own time."""
         return GraphStopwatch(self.stream)
 
+    @override
     def roofline(self, threads: int) -> CudaRoofline:
-        """See `tilework.runtime.executor.Loaded`."""
         return CudaRoofline(self._target)
 
 
-class CudaContext:
+class CudaContext(Context):
     """Memory of a run: one allocation for arena, workspace, and copies of the caller's arrays."""
 
     def __init__(self, loaded: LoadedNetwork) -> None:
@@ -103,15 +105,15 @@ class CudaContext:
         self._graph: _Graph | None = None
         self._lock = Lock()
 
+    @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
-        """See `tilework.runtime.executor.Context`."""
         with told(self._image):
             if self._graph is None:
                 self._graph = self._captured(self._io)
             self._run(self._graph, buffers)
 
+    @override
     def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
-        """See `tilework.runtime.executor.Context`."""
         driver, stream = self._driver, self._stream.number
         calls = self._calls(self._io)
         launches = sum(len(steps) for _, steps in calls)
@@ -147,8 +149,8 @@ class CudaContext:
 
         return call
 
+    @override
     def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
-        """See `tilework.runtime.executor.Context`."""
         one, spare = self._image.steps[step], None
         *inputs, output = one.args
         places = [self._address(ref, self._io) for ref in one.args]

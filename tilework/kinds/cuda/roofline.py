@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilework.kinds.cuda.target import CudaTarget
+from tilework.overriding import override
+from tilework.runtime.executor import Roofline
 from tilework.runtime.image import Image, Step
 
 _TENSOR = ("bf16", "f16", "tf32")
@@ -39,7 +41,7 @@ def l2_bytes_per_s(target: CudaTarget) -> float:
 
 
 @dataclass(frozen=True)
-class CudaRoofline:
+class CudaRoofline(Roofline):
     """The figures of a target's device: those of its data sheet."""
 
     target: CudaTarget
@@ -57,16 +59,16 @@ class CudaRoofline:
             self.constants_s(step, image) + self._read_s(values, values),
         )
 
+    @override
     def constants_s(self, step: Step, image: Image) -> float:
-        """See `tilework.runtime.executor.Roofline`."""
         return self._read_s(step.constant_bytes, image.constants.nbytes + image.arena_bytes)
 
+    @override
     def warm_constants_s(self, step: Step) -> float:
-        """See `tilework.runtime.executor.Roofline`."""
         return self._read_s(step.constant_bytes, step.nbytes)
 
+    @override
     def level(self, nbytes: float) -> str:
-        """See `tilework.runtime.executor.Roofline`."""
         return "the L2 cache" if self._fits(nbytes) else "the device's memory"
 
     def _peak(self, desc: str) -> float:

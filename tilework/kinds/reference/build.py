@@ -9,16 +9,18 @@ from typing import Any
 from tilework.kinds.reference.executor import piece
 from tilework.lower.inplace import overwritable
 from tilework.lower.kernel import Kernel, kernel_args
-from tilework.lower.protocol import Linked, lowering_of
+from tilework.lower.protocol import Builder, Linked, lowering_of
 from tilework.lower.serial import FORMAT, program_to_json
+from tilework.overriding import override
 from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
 
-class ReferenceBuilder:
+class ReferenceBuilder(Builder):
     """Writes a program as text; nothing is generated."""
 
+    @override
     def build(
         self,
         task: SearchTask,
@@ -26,7 +28,6 @@ class ReferenceBuilder:
         row: Sequence[int],
         apart: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Kernel:
-        """See `tilework.lower.protocol.Builder`."""
         sketch = SearchSpace.of(task).sketch(sketch_id)
         lowered = lowering_of(task.target).lower(sketch, row, apart)
         program = lowered.program

@@ -12,16 +12,18 @@ from tilework.lower.interpret import Meter, interpret
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
 from tilework.lower.serial import program_from_json
+from tilework.measure.device import Device
 from tilework.measure.host_buffer import HostBuffer
 from tilework.measure.settings import Settings
+from tilework.overriding import override
 from tilework.runtime.arrays import check_ready
-from tilework.runtime.samples import Call, Lap
+from tilework.runtime.samples import Call, Lap, Stopwatch
 from tilework.target.identity import DeviceIdentity
 
 NAME = "reference interpreter"
 
 
-class ReferenceDevice:
+class ReferenceDevice(Device):
     """Runs loop programs in this process, and counts what they do."""
 
     environment: Mapping[str, str] = {}
@@ -52,8 +54,8 @@ class ReferenceDevice:
         """All threads are one of this machine's."""
         return 1
 
+    @override
     def allocate(self, shape: Sequence[int], dtype: str) -> HostBuffer:
-        """See `tilework.measure.device.Device`."""
         return HostBuffer(shape, dtype)
 
     def copies(self, buffers: Sequence[HostBuffer], count: int) -> list[list[HostBuffer]]:
@@ -87,11 +89,11 @@ class ReferenceDevice:
         return lambda: None
 
 
-class CountingStopwatch:
+class CountingStopwatch(Stopwatch):
     """`tilework.runtime.samples.Stopwatch` for calls that return their seconds."""
 
+    @override
     def time(self, call: Call, number: int) -> Lap:
-        """See `tilework.runtime.samples.Stopwatch`."""
         return Lap(sum(cast(float, call()) for _ in range(number)))
 
 

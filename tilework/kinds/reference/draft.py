@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from tilework.kinds.reference.clock import REGION_S, STEP_S
 from tilework.lower.interpret import LANES
-from tilework.model.draft import multiplied
+from tilework.model.draft import Draft, multiplied
+from tilework.overriding import override
 from tilework.space.decision import Rows
 from tilework.space.nest import BlockNest
 from tilework.space.sketch import Sketch
@@ -65,7 +66,7 @@ def count(nest: BlockNest, threads: int) -> Counts:
 
 
 @dataclass(frozen=True)
-class ReferenceDraft:
+class ReferenceDraft(Draft):
     """Features are logarithms of the counts, and of the time that they give.
 
     Attributes:
@@ -76,17 +77,17 @@ class ReferenceDraft:
     names: ClassVar[tuple[str, ...]] = _NAMES
     parameters: ClassVar[tuple[str, ...]] = ("step_s", "region_s")
 
+    @override
     def adjusted(self, factors: Mapping[str, float]) -> ReferenceDraft:
-        """See `tilework.model.draft.Draft`."""
         return ReferenceDraft(multiplied(self.parameters, self.factors, factors))
 
+    @override
     def machine(self, target: Target) -> dict[str, float]:
-        """See `tilework.model.draft.Draft`."""
         step, region = self._clock()
         return {"step_s": step, "region_s": region, "threads": float(target.num_cores)}
 
+    @override
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
-        """See `tilework.model.draft.Draft`."""
         found = self._counts(sketch, rows)
         seconds = [c.seconds(*self._clock()) for c in found]
         total = np.sum(seconds, axis=0)
@@ -97,13 +98,13 @@ class ReferenceDraft:
             out[:, s, :] = np.log2(1 + np.stack([*counts, *times], axis=-1))
         return out
 
+    @override
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
-        """See `tilework.model.draft.Draft`."""
         found = self._counts(sketch, rows)
         return np.asarray(np.sum([c.seconds(*self._clock()) for c in found], axis=0))
 
+    @override
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
-        """See `tilework.model.draft.Draft`."""
         return np.stack([c.seconds(*self._clock()) for c in self._counts(sketch, rows)], axis=1)
 
     def _clock(self) -> tuple[float, float]:

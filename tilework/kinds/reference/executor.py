@@ -19,8 +19,9 @@ from tilework.locks import Lock
 from tilework.lower.interpret import Meter, ProgramError, interpret
 from tilework.lower.ir import Buffer, Program
 from tilework.lower.serial import FORMAT, ProgramFormatError, program_from_json
+from tilework.overriding import override
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.executor import HostLoaded
+from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded, Roofline
 from tilework.runtime.image import Image, Step
 
 Array = NDArray[Any]
@@ -31,7 +32,7 @@ def piece(symbol: str) -> str:
     return f"{symbol}.json"
 
 
-class ReferenceExecutor:
+class ReferenceExecutor(Executor):
     """Interprets the programs of an image, one after another."""
 
     def check(self, image: Image, what: str) -> None:
@@ -50,8 +51,8 @@ class ReferenceExecutor:
         """Read all programs."""
         _programs(image)
 
+    @override
     def load(self, image: Image) -> LoadedPrograms:
-        """See `tilework.runtime.executor.Executor`."""
         return LoadedPrograms(image)
 
 
@@ -80,7 +81,7 @@ def _programs(image: Image) -> dict[str, Program]:
     return out
 
 
-class LoadedPrograms(HostLoaded):
+class LoadedPrograms(HostLoaded, Loaded):
     """The programs and constants of a network.
 
     Calls of one step take wall time: what they count is not kept.
@@ -90,22 +91,22 @@ class LoadedPrograms(HostLoaded):
         self.image = image
         self.programs = _programs(image)
 
+    @override
     def context(self) -> ReferenceContext:
-        """See `tilework.runtime.executor.Loaded`."""
         return ReferenceContext(self)
 
+    @override
     def roofline(self, threads: int) -> ReferenceRoofline:
-        """See `tilework.runtime.executor.Loaded`."""
         return ReferenceRoofline()
 
 
-class ReferenceRoofline:
+class ReferenceRoofline(Roofline):
     """The only bound there is: a kernel runs one region at least. Seconds are counted steps."""
 
     wall_clock: bool = False
 
+    @override
     def seconds(self, step: Step, image: Image) -> float:
-        """See `tilework.runtime.executor.Roofline`."""
         return REGION_S
 
     def constants_s(self, step: Step, image: Image) -> float:
@@ -121,7 +122,7 @@ class ReferenceRoofline:
         return "memory"
 
 
-class ReferenceContext:
+class ReferenceContext(Context):
     """The arena of a run: `tilework.runtime.executor.Context`."""
 
     def __init__(self, loaded: LoadedPrograms) -> None:
@@ -129,8 +130,8 @@ class ReferenceContext:
         self._arena = aligned_empty((loaded.image.arena_bytes,), "uint8")
         self._lock = Lock()
 
+    @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
-        """See `tilework.runtime.executor.Context`."""
         for step in self._image.steps:
             self._call(step, buffers, threads)
 
@@ -138,8 +139,8 @@ class ReferenceContext:
         """Run once and return the seconds that each step counted."""
         return np.array([self._call(step, buffers, threads) for step in self._image.steps])
 
+    @override
     def bind(self, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
-        """See `tilework.runtime.executor.Context`."""
 
         def call() -> None:
             with self._lock:

@@ -25,8 +25,9 @@ from tilework.kinds.cpu.library.tables import (
 from tilework.kinds.cpu.library.trial import try_level
 from tilework.kinds.cpu.library.weights import PAGE, Weights, join_weights
 from tilework.kinds.cpu.llvm.pool import plainest_target, pool_object
+from tilework.overriding import override
 from tilework.runtime.image import Image
-from tilework.runtime.library import Library, LibraryLevel, WeightsPlace
+from tilework.runtime.library import Libraries, Library, LibraryLevel, WeightsPlace
 from tilework.target import Target
 from tilework.target.host import HOST_PLATFORM
 from tilework.version import __version__
@@ -40,16 +41,16 @@ _LARGE = 4 * _HUGE_PAGE
 _CHUNK = 16 << 20
 
 
-class CpuLibraries:
+class CpuLibraries(Libraries):
     """`tilework.runtime.library.Libraries` for CPUs."""
 
+    @override
     def require(self, platform: str, path: Path) -> None:
-        """See `tilework.runtime.library.Libraries`."""
         identifier(_stem(path))
         find_linker(platform)
 
+    @override
     def level_target(self, word: str, native: Target) -> str:
-        """See `tilework.runtime.library.Libraries`."""
         return str(Target(level_target(word, native)))
 
     def write(

@@ -17,13 +17,15 @@ from tilework.kinds.cuda.probe import FoundDevice, look
 from tilework.kinds.cuda.source import nvrtc
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel
+from tilework.measure.device import Device
 from tilework.measure.settings import Settings
+from tilework.overriding import override
 from tilework.target.identity import DeviceIdentity
 
 _POOL_STEP = 64 << 20
 
 
-class CudaDevice:
+class CudaDevice(Device):
     """The device of a target.
 
     Nothing of CUDA is loaded before the first buffer, kernel or calibration: only a process that
@@ -55,8 +57,8 @@ class CudaDevice:
         """It is of one target."""
         return self
 
+    @override
     def require(self, target: CudaTarget) -> None:
-        """See `tilework.measure.device.Device`."""
         if target.missing_on_host():
             why = look().why_none or "the devices here are others"
             raise TargetError(
@@ -86,8 +88,8 @@ class CudaDevice:
         """The one that waits for the device."""
         return 1
 
+    @override
     def allocate(self, shape: Sequence[int], dtype: str) -> CudaBuffer:
-        """See `tilework.measure.device.Device`."""
         return CudaBuffer(self.driver, self.stream.number, shape, dtype)
 
     def copies(self, buffers: Sequence[CudaBuffer], count: int) -> list[list[CudaBuffer]]:

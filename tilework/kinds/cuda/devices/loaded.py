@@ -12,9 +12,11 @@ from tilework.kinds.cuda.drivers.program import Launcher
 from tilework.kinds.cuda.drivers.stream import Stream
 from tilework.kinds.cuda.launches import LaunchFormatError, launches_from_json
 from tilework.lower.kernel import Kernel
+from tilework.measure.device import Loaded
+from tilework.overriding import override
 
 
-class LoadedLaunches:
+class LoadedLaunches(Loaded):
     """Functions of one kernel.
 
     Raises:
@@ -33,10 +35,10 @@ class LoadedLaunches:
         self._launcher = Launcher(driver, driver.load(code), launches)
         self._launcher.check(kernel.symbol, len(kernel.args), self._need)
 
+    @override
     def bind(
         self, arguments: Sequence[CudaBuffer], workspace: CudaBuffer, threads: int
     ) -> BoundLaunches:
-        """See `tilework.measure.device.Loaded`."""
         for buffer, arg in zip(arguments, self._args, strict=True):
             if buffer.shape != arg.shape or numpy_dtype(buffer.dtype) != numpy_dtype(arg.dtype):
                 raise ModuleError(

@@ -18,7 +18,8 @@ from tilework.kinds.cuda.source import nvrtc
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel
 from tilework.measure.settings import Settings
-from tilework.runtime.samples import Call, Lap
+from tilework.overriding import override
+from tilework.runtime.samples import Call, Lap, Stopwatch
 from tilework.target.identity import DeviceIdentity
 
 _SAMPLES = 3
@@ -144,9 +145,9 @@ class Simulated:
         return lambda: self._seconds * jitter(self._hash, next(numbers))
 
 
-class SimulatedStopwatch:
+class SimulatedStopwatch(Stopwatch):
     """`tilework.runtime.samples.Stopwatch` for calls that return their seconds."""
 
+    @override
     def time(self, call: Call, number: int) -> Lap:
-        """See `tilework.runtime.samples.Stopwatch`."""
         return Lap(sum(cast(float, call()) for _ in range(number)))

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from tilework.errors import DeviceError, DeviceLost, LaunchError
 from tilework.kinds.cuda.drivers.code_check import check_cubin
-from tilework.kinds.cuda.drivers.driver import DeviceFacts
+from tilework.kinds.cuda.drivers.driver import Code, DeviceFacts, Driver
 from tilework.kinds.cuda.drivers.errors import OUT_OF_MEMORY, device_error, no_memory_text
+from tilework.overriding import override
 
 # numbers of cudaDeviceAttr
 _CLOCK_KHZ, _SMS, _MEMORY_KHZ, _BUS_BITS, _L2, _MAJOR, _MINOR = 13, 16, 36, 37, 38, 75, 76
 _SHARED_OPTIN = 97
 
 
-class CupyDriver:
+class CupyDriver(Driver):
     """The first device of an architecture.
 
     Args:
@@ -47,8 +48,8 @@ class CupyDriver:
         self.arch = arch
         self._number = self._find(arch)
 
+    @override
     def facts(self) -> DeviceFacts:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         ask = self._runtime.getDeviceProperties
         properties = self._call("asking for the device", ask, self._number)
         name = properties["name"]
@@ -63,13 +64,13 @@ class CupyDriver:
             shared_per_block=self._attribute(_SHARED_OPTIN),
         )
 
+    @override
     def memory(self) -> tuple[int, int]:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         free, total = self._call("asking for memory", self._runtime.memGetInfo)
         return int(free), int(total)
 
+    @override
     def allocate(self, nbytes: int) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         try:
             return int(self._call("allocating", self._runtime.malloc, max(nbytes, 1)))
         except DeviceError as e:
@@ -78,38 +79,38 @@ class CupyDriver:
             free, total = self.memory()
             raise DeviceError(no_memory_text(nbytes, free, total)) from e
 
+    @override
     def free(self, address: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("freeing memory", self._runtime.free, address)
 
+    @override
     def write(self, address: int, array: NDArray[Any], stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         kind = self._runtime.memcpyHostToDevice
         self._copy(address, array.ctypes.data, array.nbytes, kind, stream)
         # From memory that may be moved CUDA copies before it returns; of other memory, wait.
         self.synchronize(stream)
 
+    @override
     def read(self, array: NDArray[Any], address: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         kind = self._runtime.memcpyDeviceToHost
         self._copy(array.ctypes.data, address, array.nbytes, kind, stream)
         self.synchronize(stream)
 
+    @override
     def copy(self, to: int, start: int, nbytes: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._copy(to, start, nbytes, self._runtime.memcpyDeviceToDevice, stream)
 
+    @override
     def fill(self, address: int, byte: int, nbytes: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         if nbytes:
             self._call("filling", self._runtime.memsetAsync, address, byte, nbytes, stream)
 
+    @override
     def load(self, code: Mapping[str, bytes]) -> CupyCode:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return CupyCode(self, code)
 
+    @override
     def allow_shared(self, function: int, nbytes: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         which = self._driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         doing = f"allowing {nbytes} bytes of shared memory"
         self._call(doing, self._driver.funcSetAttribute, function, which, nbytes)
@@ -134,17 +135,17 @@ class CupyDriver:
             function, grid, 1, 1, block, 1, 1, shared, stream, ctypes.addressof(places), 0,
         )  # fmt: skip
 
+    @override
     def stream(self) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         flag = self._runtime.streamNonBlocking  # others cannot be captured beside the default one
         return int(self._call("making a stream", self._runtime.streamCreateWithFlags, flag))
 
+    @override
     def drop_stream(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("dropping a stream", self._runtime.streamDestroy, stream)
 
+    @override
     def after_others(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         mark = self._call("marking the default stream", self._event_without_time)
         try:
             legacy = self._runtime.streamLegacy
@@ -153,17 +154,17 @@ class CupyDriver:
         finally:
             self.drop_event(mark)
 
+    @override
     def synchronize(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("running", self._runtime.streamSynchronize, stream)
 
+    @override
     def begin_capture(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         mode = self._runtime.streamCaptureModeThreadLocal
         self._call("beginning a graph", self._runtime.streamBeginCapture, stream, mode)
 
+    @override
     def end_capture(self, stream: int) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         graph = self._call("ending a graph", self._runtime.streamEndCapture, stream)
         try:
             ready = self._call("making a graph ready", self._runtime.graphInstantiate, graph)
@@ -172,30 +173,30 @@ class CupyDriver:
         self._call("bringing a graph", self._runtime.graphUpload, ready, stream)
         return int(ready)
 
+    @override
     def replay(self, graph: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("launching a graph", self._runtime.graphLaunch, graph, stream)
 
+    @override
     def drop_graph(self, graph: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("dropping a graph", self._runtime.graphExecDestroy, graph)
 
+    @override
     def event(self) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return int(self._call("making an event", self._runtime.eventCreate))
 
+    @override
     def record(self, event: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("recording an event", self._runtime.eventRecord, event, stream)
 
+    @override
     def elapsed_s(self, first: int, last: int) -> float:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return 1e-3 * float(
             self._call("reading the time", self._runtime.eventElapsedTime, first, last)
         )
 
+    @override
     def drop_event(self, event: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._call("dropping an event", self._runtime.eventDestroy, event)
 
     def _find(self, arch: str) -> int:
@@ -241,7 +242,7 @@ class CupyDriver:
             raise DeviceLost(f"{doing}: {e}") from e
 
 
-class CupyCode:
+class CupyCode(Code):
     """Cubins in the device's memory."""
 
     def __init__(self, driver: CupyDriver, code: Mapping[str, bytes]) -> None:
@@ -259,8 +260,8 @@ class CupyCode:
             driver._call(f"loading {entry}", driver._driver.funcGetAttribute, registers, function)
             self._functions[entry] = function
 
+    @override
     def function(self, entry: str) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Code`."""
         if entry not in self._functions:
             raise LaunchError(f"there is no function {entry}")
         return self._functions[entry]

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from tilework.errors import DeviceError, LaunchError
 from tilework.kinds.cuda.architectures import STATIC_SHARED
-from tilework.kinds.cuda.drivers.driver import DeviceFacts
+from tilework.kinds.cuda.drivers.driver import Code, DeviceFacts, Driver
 from tilework.kinds.cuda.drivers.errors import no_memory_text
 from tilework.kinds.cuda.target import CudaTarget
+from tilework.overriding import override
 
 _ALIGN = 256
 _CAPACITY = 16 << 30
@@ -42,7 +43,7 @@ class HostFunction(Protocol):
         """
 
 
-class HostDriver:
+class HostDriver(Driver):
     """`tilework.kinds.cuda.drivers.driver.Driver` but for loading code: `functions_of` does that.
 
     Args:
@@ -78,16 +79,16 @@ class HostDriver:
         """
         raise NotImplementedError
 
+    @override
     def facts(self) -> DeviceFacts:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return self._facts
 
+    @override
     def memory(self) -> tuple[int, int]:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return self._facts.memory_bytes - self._used, self._facts.memory_bytes
 
+    @override
     def allocate(self, nbytes: int) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         free, total = self.memory()
         if nbytes > free:
             raise DeviceError(no_memory_text(nbytes, free, total))
@@ -100,36 +101,36 @@ class HostDriver:
         self._used += block.nbytes
         return address
 
+    @override
     def free(self, address: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._used -= self._memory.pop(address).nbytes
 
+    @override
     def write(self, address: int, array: NDArray[Any], stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._do(stream, partial(ctypes.memmove, address, array.ctypes.data, array.nbytes))
 
+    @override
     def read(self, array: NDArray[Any], address: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._do(stream, partial(ctypes.memmove, array.ctypes.data, address, array.nbytes))
 
+    @override
     def fill(self, address: int, byte: int, nbytes: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._do(stream, partial(ctypes.memset, address, byte, nbytes))
 
+    @override
     def copy(self, to: int, start: int, nbytes: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._do(stream, partial(ctypes.memmove, to, start, nbytes))
 
+    @override
     def load(self, code: Mapping[str, bytes]) -> HostCode:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         numbers = {}
         for entry, function in self.functions_of(code).items():
             numbers[entry] = next(self._numbers)
             self._functions[numbers[entry]] = function
         return HostCode(self._functions, numbers)
 
+    @override
     def allow_shared(self, function: int, nbytes: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         if nbytes > self._limits.shared_per_block:
             raise LaunchError(
                 f"{nbytes} bytes of shared memory are more than the "
@@ -137,6 +138,7 @@ class HostDriver:
             )
         self._allowed[function] = nbytes
 
+    @override
     def launch(
         self,
         function: int,
@@ -146,7 +148,6 @@ class HostDriver:
         pointers: Sequence[int],
         stream: int,
     ) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         found = self._functions[function]
         if shared > self._allowed.get(function, STATIC_SHARED):
             raise LaunchError(f"{found.entry} may not have {shared} bytes of shared memory")
@@ -154,52 +155,54 @@ class HostDriver:
             raise LaunchError(f"{grid} blocks of {block} threads cannot be launched")
         self._do(stream, partial(found.run, grid, block, shared, tuple(pointers)))
 
+    @override
     def stream(self) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return next(self._numbers)
 
+    @override
     def drop_stream(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
+        """Nothing is to be done."""
 
     def after_others(self, stream: int) -> None:
         """See `tilework.kinds.cuda.drivers.driver.Driver`; nothing is ever under way."""
 
+    @override
     def synchronize(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
+        """Nothing is to be done."""
 
+    @override
     def begin_capture(self, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._captures[stream] = []
 
+    @override
     def end_capture(self, stream: int) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         graph = next(self._numbers)
         self._graphs[graph] = self._captures.pop(stream)
         return graph
 
+    @override
     def replay(self, graph: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         for step in self._graphs[graph]:
             step()
 
+    @override
     def drop_graph(self, graph: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._graphs.pop(graph, None)
 
+    @override
     def event(self) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return next(self._numbers)
 
+    @override
     def record(self, event: int, stream: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._marks[event] = time.perf_counter()
 
+    @override
     def elapsed_s(self, first: int, last: int) -> float:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         return self._marks[last] - self._marks[first]
 
+    @override
     def drop_event(self, event: int) -> None:
-        """See `tilework.kinds.cuda.drivers.driver.Driver`."""
         self._marks.pop(event, None)
 
     def _do(self, stream: int, work: Callable[[], object]) -> None:
@@ -209,14 +212,14 @@ class HostDriver:
             work()
 
 
-class HostCode:
+class HostCode(Code):
     """Kernels of this process: `tilework.kinds.cuda.drivers.driver.Code`."""
 
     def __init__(self, functions: dict[int, HostFunction], numbers: Mapping[str, int]) -> None:
         self._functions, self._numbers = functions, numbers
 
+    @override
     def function(self, entry: str) -> int:
-        """See `tilework.kinds.cuda.drivers.driver.Code`."""
         if entry not in self._numbers:
             raise LaunchError(f"there is no function {entry}")
         return self._numbers[entry]
