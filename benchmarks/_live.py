@@ -15,7 +15,7 @@ from storage import RecordStore
 from tilework.measure import Measurer
 from tilework.measure.records import to_records
 from tilework.record import Purpose, Record
-from tilework.search import TuningOptions, TuningSession
+from tilework.search import TuningOptions, TuningRun, TuningSession
 from tilework.search.tune import run_round
 from tilework.target.identity import identity_of
 from tilework.task import SearchTask
@@ -76,7 +76,7 @@ def ours(arm: str, layer: str, task: SearchTask, seed: int, limit: int, work: Pa
 
     def one_round(measurer: Measurer) -> bool:
         if not sessions:  # made late: it drafts the task, and reads the store
-            sessions.append(TuningSession([task], None, options, store, run_id=run_id, seed=seed))
+            sessions.append(TuningSession(TuningRun([task], options, run_id, seed=seed), store))
         index = sessions[0].next_task()
         return index is not None and run_round(sessions[0], index, measurer) is not None
 

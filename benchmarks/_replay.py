@@ -26,12 +26,13 @@ from tilework.measure.candidates import Candidate
 from tilework.measure.records import to_records
 from tilework.model import XGBModel
 from tilework.record import History, MemoryHistory, Record
-from tilework.search import PolicyParams, SketchPolicy
+from tilework.search import PolicyParams, Scope, SketchPolicy
 from tilework.search.corpus import lessons
 from tilework.search.known import observations
 from tilework.search.pool import Pool, concatenate
 from tilework.search.replay import Replay
 from tilework.search.seeding import generator
+from tilework.search.sources import Judge, MeasuredElsewhere
 from tilework.search.start import champion
 from tilework.task import SearchTask
 from tilework.travel.guests import guests
@@ -102,16 +103,18 @@ class Knowledge:
 NOTHING = Knowledge()
 
 
-class RecordedPolicy(SketchPolicy):
-    """Our policy over recorded programs: guests become the recorded ones nearest to them."""
+class NearestRecorded(MeasuredElsewhere):
+    """Of a space of recorded programs: guests become the recorded ones nearest to them."""
 
-    def guests(self, history: History) -> Pool:
-        """See `SketchPolicy.guests`."""
-        assert isinstance(self.task, SearchTask)
-        at = {sketch.id: i for i, sketch in enumerate(self.space.sketches)}
-        found = guests(self.task, history, most=self.params.guests) if self.params.guests else []
-        pools = [self.space.pool(at[g.sketch_id], [g.row]) for g in found if g.sketch_id in at]
-        return concatenate([self.space.empty(), *pools]).unique()
+    def guests(self, history: History, judge: Judge | None = None) -> Pool:
+        """Those that are recorded."""
+        scope = self.scope
+        task, space, most = scope.task, scope.space, scope.params.guests
+        assert isinstance(task, SearchTask)
+        at = {sketch.id: i for i, sketch in enumerate(space.sketches)}
+        found = guests(task, history, most=most) if most else []
+        pools = [space.pool(at[g.sketch_id], [g.row]) for g in found if g.sketch_id in at]
+        return concatenate([space.empty(), *pools]).unique()
 
 
 def ours(
@@ -123,13 +126,9 @@ def ours(
 ) -> int | None:
     """Trials that our policy needs from some knowledge on; None if it does not get there."""
     history, space = knowledge.history(task.target.kind), world.space_of(task)
-    policy = RecordedPolicy(
-        task,
-        champion(history, task.target, space, seed) or XGBModel(seed),
-        seed=seed,
-        params=PolicyParams(population=1024),
-        space=space,
-    )
+    scope = Scope(task, seed, PolicyParams(population=1024), space)
+    policy = SketchPolicy(scope, champion(history, task.target, space, seed) or XGBModel(seed))
+    policy.elsewhere = NearestRecorded(scope)
     goal, done, learnt = world.goal_s(task), 0, set[str]()
     while done < MOST:
         candidates = policy.propose(history, batch)

@@ -69,7 +69,7 @@ def _of_task(task: SearchTask, count: int, at_random: bool) -> list[Program]:
     else:
         from tilework.search import SketchPolicy
 
-        proposed = SketchPolicy(task, seed=0).propose(MemoryHistory(), count)
+        proposed = SketchPolicy(task).propose(MemoryHistory(), count)
         chosen = [(c.sketch_id, c.row) for c in proposed]
     pickled = pickle.dumps(task)
     return [

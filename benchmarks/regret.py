@@ -51,7 +51,7 @@ def regret(chosen: Sequence[Measured], true: Sequence[Measured]) -> float:
 
 def finalists(task: SearchTask, measurer: Measurer, count: int) -> list[Candidate]:
     """The fastest of one proposal, by a measurement of each on its own."""
-    candidates = SketchPolicy(task, seed=0).propose(MemoryHistory(), 4 * count)
+    candidates = SketchPolicy(task).propose(MemoryHistory(), 4 * count)
     measured = measurer.measure(task, candidates)
     fast = sorted((m for m in measured if m.latency_s), key=lambda m: m.latency_s or 0.0)
     return [m.candidate for m in fast[:count]]

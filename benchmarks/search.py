@@ -143,7 +143,7 @@ def refitting(records: int = 200) -> dict[str, float]:
 def measuring(seconds: float = 30.0) -> dict[str, float]:
     """Trials per second, failures, and the seconds to 220 GFLOP/s on two threads."""
     from tilework.measure import Measurer
-    from tilework.search import TuningOptions, TuningSession
+    from tilework.search import TuningOptions, TuningRun, TuningSession
     from tilework.search.tune import run_round
 
     target = Target("llvm -num-cores=2")
@@ -151,10 +151,8 @@ def measuring(seconds: float = 30.0) -> dict[str, float]:
     trials = failed = 0
     with Measurer(target) as measurer:
         began = time.perf_counter()
-        session = TuningSession(
-            small, None, TuningOptions(seconds=seconds, num_measures_per_round=32),
-            MemoryHistory(), run_id="benchmark",
-        )  # fmt: skip
+        options = TuningOptions(seconds=seconds, num_measures_per_round=32)
+        session = TuningSession(TuningRun(small, options, "benchmark"), MemoryHistory())
         while (index := session.next_task()) is not None:
             done = run_round(session, index, measurer)
             if done is not None:
@@ -163,10 +161,8 @@ def measuring(seconds: float = 30.0) -> dict[str, float]:
         spent = time.perf_counter() - began
         layer = conv2d_task(14, 256, 256, 3, 1, target)
         began, reached = time.perf_counter(), float("nan")
-        session = TuningSession(
-            [layer], None, TuningOptions(seconds=seconds, num_measures_per_round=16),
-            MemoryHistory(), run_id="benchmark",
-        )  # fmt: skip
+        options = TuningOptions(seconds=seconds, num_measures_per_round=16)
+        session = TuningSession(TuningRun([layer], options, "benchmark"), MemoryHistory())
         while (index := session.next_task()) is not None:
             run_round(session, index, measurer)
             if layer.flops / session.scheduler.states[0].best_s > 220e9:
@@ -200,7 +196,7 @@ def choosing() -> dict[str, float]:
 def compiling(task: SearchTask, count: int = 64) -> dict[str, float]:
     """Milliseconds of one core for each candidate of a batch that the search proposes."""
     times, builder = [], builder_of(task.target)
-    for candidate in SketchPolicy(task, seed=0).propose(MemoryHistory(), count):
+    for candidate in SketchPolicy(task).propose(MemoryHistory(), count):
         start = time.process_time()
         builder.build(task, candidate.sketch_id, candidate.row)
         times.append(1e3 * (time.process_time() - start))
@@ -209,7 +205,7 @@ def compiling(task: SearchTask, count: int = 64) -> dict[str, float]:
 
 def proposing(task: SearchTask) -> dict[str, float]:
     """Seconds of one core for a whole proposal step: sample, evolve, pick 64."""
-    policy = SketchPolicy(task, seed=0)
+    policy = SketchPolicy(task)
     start = time.process_time()
     policy.propose(MemoryHistory(), 64)
     return {"propose_s": time.process_time() - start}

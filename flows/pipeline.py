@@ -198,7 +198,7 @@ def _tuned(
     ]
     weights = zip(found.tasks, found.weights, strict=True)
     report = TuneReport(
-        run_id=run.session.run_id,
+        run_id=run.plan.run_id,
         network=settings.network,
         target=target,
         store=settings.store,
@@ -209,7 +209,7 @@ def _tuned(
         failed=finished.failed,
         stopped=stopped,
         resumed_rounds=run.resumed_rounds,
-        failures=_failures(r for r in records if r.run_id == run.session.run_id),
+        failures=_failures(r for r in records if r.run_id == run.plan.run_id),
         gap=finished.gap,
         weights={task.workload_key: float(weight) for task, weight in weights},
         model=run.start.text,

@@ -75,7 +75,7 @@ class TuningRun:
         from storage.packages import knowledge
         from tilework.measure.records import from_records
         from tilework.model import XGBModel
-        from tilework.search import TuningSession
+        from tilework.search import TuningRun, TuningSession
 
         self.plan = plan
         self.target = measurer.target
@@ -86,20 +86,20 @@ class TuningRun:
         self.clock = SearchClock()
         self.start = starts.begin(store, plan, self.target)
         guides = knowledge(packages=plan.packages)
-        self.session: TuningSession = TuningSession(
+        run = TuningRun(
             plan.tasks,
-            plan.weights,
             plan.options,
-            store,
-            run_id=plan.run_id,
-            model=self.start.model or XGBModel(plan.seed),
-            seed=plan.seed,
-            network=plan.label,
+            plan.run_id,
+            plan.weights,
+            plan.seed,
+            plan.label,
             clock=self.clock,
             build_factor=measurer.build_factor,
             reproduce=plan.reproduce,
             guides=guides if guides.names else None,
         )
+        model = self.start.model or XGBModel(plan.seed)
+        self.session: TuningSession = TuningSession(run, store, model)
         for task in plan.tasks:
             records = store.of(task.workload_key, str(task.target), self.device)
             measurer.remember(task.workload_key, from_records(records, task.target))

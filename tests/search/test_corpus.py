@@ -15,7 +15,7 @@ from tilework.measure.records import to_records
 from tilework.model import XGBModel
 from tilework.model.draft import draft_of
 from tilework.record import MemoryHistory, Purpose, Status
-from tilework.search import PolicyParams, TuningOptions, TuningSession, corpus
+from tilework.search import PolicyParams, TuningOptions, TuningRun, TuningSession, corpus
 from tilework.search.corpus import choose, keep_workloads, lessons, nearest, other_workloads
 from tilework.space import SearchSpace
 from tilework.target import Target
@@ -60,18 +60,18 @@ def history():
 def test_a_run_starts_with_a_model_of_other_networks(history):
     options = TuningOptions(num_measure_trials=8, policy=PARAMS)
     model = XGBModel()
-    session = TuningSession([_task(128)], None, options, history, run_id="run", model=model)
+    session = TuningSession(TuningRun([_task(128)], options, "run"), history, model)
     assert model.trained and model.num_observations == 40
     session.propose(0)
     cold = XGBModel()
-    TuningSession([_task(128)], None, options, history, run_id="r", model=cold, warm=False)
+    TuningSession(TuningRun([_task(128)], options, "r", warm=False), history, cold)
     assert not cold.trained
 
 
 def test_own_workloads_are_not_learnt_twice(history):
     options = TuningOptions(num_measure_trials=8, policy=PARAMS)
     model = XGBModel()
-    TuningSession([_task(64)], None, options, history, run_id="run", model=model)
+    TuningSession(TuningRun([_task(64)], options, "run"), history, model)
     assert model.num_observations == 40
     assert other_workloads(history, [_task(64)]) == []
 
@@ -111,11 +111,11 @@ def test_a_session_keeps_what_its_tasks_compute():
 
     history = MemoryHistory()
     options = TuningOptions(num_measure_trials=4, policy=PARAMS)
-    session = TuningSession([task], None, options, history, run_id="run")
+    session = TuningSession(TuningRun([task], options, "run"), history)
     run_round(session, session.next_task(), Instant())
     assert history.workload(task.workload_key) is not None
     fake = FakeTask("fake")
-    session = TuningSession([fake], None, options, history, run_id="run", space_of=space_of)
+    session = TuningSession(TuningRun([fake], options, "run", space_of=space_of), history)
     run_round(session, session.next_task(), FakeMeasurer())
     assert history.workload("fake") is None
 

@@ -22,6 +22,7 @@ from tilework.search.budget import Budget, Goal
 from tilework.search.known import read_known
 from tilework.search.past import PastRound, in_turn
 from tilework.search.policy import SketchPolicy
+from tilework.search.scope import Scope
 from tilework.target.identity import DeviceIdentity, identity_of
 
 HERE = DeviceIdentity("A CPU", (("cores", "2"),), 1e-3)
@@ -111,7 +112,7 @@ def test_how_fast_they_were_there_makes_no_difference(wide):
 def test_a_hint_that_was_to_be_tried_anyway_changes_nothing():
     alone, beside = MemoryHistory(), MemoryHistory()
     for task in TASKS[:2]:
-        drafted = SketchPolicy(task, space=space_of(task)).untuned
+        drafted = SketchPolicy(Scope(task, own_space=space_of(task))).drafts.untuned
         program = Candidate(drafted.sketch_id, drafted.row, 0.0, "")
         for number, factor in enumerate(FOREIGN.values()):
             one = Measured(program, Status.ok, latency_s=1e-6 * factor)
@@ -143,18 +144,18 @@ def test_what_was_best_elsewhere_is_tried_here():
 )  # fmt: skip
 def test_hints_that_are_no_programs_here_are_left_out(change):
     task = TASKS[0]
-    policy = SketchPolicy(task, space=space_of(task), device=HERE)
+    policy = SketchPolicy(Scope(task, own_space=space_of(task), device=HERE))
     one = Measured(Candidate(0, (1,) * 8, 0.5, "draft"), Status.ok, latency_s=1e-9)
     (hint,) = to_records(task, [one], run_id="r", round=0, device=OTHER)
-    assert len(policy.hinted(MemoryHistory([hint]))) == 1
+    assert len(policy.elsewhere.hints(MemoryHistory([hint]))) == 1
     odd = MemoryHistory([replace(hint, **change)])
-    assert len(policy.hinted(odd)) == 0
+    assert len(policy.elsewhere.hints(odd)) == 0
     assert policy.propose(odd, 8) == policy.propose(MemoryHistory(), 8)
 
 
 def test_many_hints_leave_room_for_the_search():
     task = TASKS[0]
-    policy = SketchPolicy(task, space=space_of(task), device=HERE)
+    policy = SketchPolicy(Scope(task, own_space=space_of(task), device=HERE))
     history = MemoryHistory()
     programs = []
     for number in range(12):
@@ -323,8 +324,8 @@ def test_what_guides_hold_is_tried_and_is_no_measurement():
     one = Measured(Candidate(0, (1,) * 8, 0.5, "draft"), Status.ok, latency_s=1e-9)
     for device in (HERE, OTHER):
         guides = MemoryHistory(to_records(task, [one], run_id="r", round=0, device=device))
-        policy = SketchPolicy(task, space=space_of(task), device=HERE, guides=guides)
-        alone = SketchPolicy(task, space=space_of(task), device=HERE)
+        policy = SketchPolicy(Scope(task, own_space=space_of(task), device=HERE, guides=guides))
+        alone = SketchPolicy(Scope(task, own_space=space_of(task), device=HERE))
         program = (0, (1,) * 8)
         assert program in {(c.sketch_id, c.row) for c in policy.propose(MemoryHistory(), 8)}
         assert program not in {(c.sketch_id, c.row) for c in alone.propose(MemoryHistory(), 8)}

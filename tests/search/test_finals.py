@@ -17,6 +17,7 @@ from tilework.search import finals, tune
 from tilework.search.finals import finalists
 from tilework.search.known import read_known
 from tilework.search.policy import SketchPolicy
+from tilework.search.scope import Scope
 
 
 def record(number, latency, at, purpose=Purpose.search, run="run", **more):
@@ -71,9 +72,9 @@ def test_decided_finals_are_not_repeated_until_a_newcomer_is_close():
 
 def test_finals_replace_latencies_in_what_the_search_knows():
     task = FakeTask("w")
-    policy = SketchPolicy(task, space=space_of(task))
-    row = tuple(int(v) for v in policy.drafts.rows[0])
-    sketch = int(policy.drafts.sketch[0])
+    policy = SketchPolicy(Scope(task, own_space=space_of(task)))
+    row = tuple(int(v) for v in policy.drafts.pool.rows[0])
+    sketch = int(policy.drafts.pool.sketch[0])
     row = row[: task.space.sketches[sketch].num_decisions]
     rows = [
         record(0, 1.0, at=0, sketch_id=sketch, decisions=row),

@@ -12,7 +12,7 @@ from tilework.measure.candidates import Candidate
 from tilework.measure.records import to_records
 from tilework.model import XGBModel
 from tilework.record import MemoryHistory
-from tilework.search import PolicyParams, SketchPolicy
+from tilework.search import PolicyParams, Scope, SketchPolicy
 from tilework.search.known import FEWEST, RETRY, observations, read_known
 
 TASK = FakeTask("conv")
@@ -33,7 +33,7 @@ def _records(count, score, model_id="xgb-1", seed=0, number=0):
 
 
 def _known(records):
-    policy = SketchPolicy(TASK, space=space_of(TASK), params=PARAMS)
+    policy = SketchPolicy(Scope(TASK, params=PARAMS, own_space=space_of(TASK)))
     return read_known(policy.space, records)
 
 
@@ -68,7 +68,7 @@ def test_it_is_asked_again_after_records_made_without_it():
 @pytest.mark.parametrize(("score", "by"), [(_right, "xgb"), (_wrong, "draft")])
 def test_the_policy_sets_a_misleading_model_aside(score, by):
     model = XGBModel()
-    policy = SketchPolicy(TASK, model, space=space_of(TASK), params=PARAMS)
+    policy = SketchPolicy(Scope(TASK, params=PARAMS, own_space=space_of(TASK)), model)
     history = MemoryHistory(_records(60, score))
     known = policy.known(history)
     model.update(observations(known, TASK.workload_key, TASK.flops))

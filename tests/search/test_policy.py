@@ -10,7 +10,7 @@ from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.records import to_records
 from tilework.model import Batch, RandomModel, XGBModel
 from tilework.record import MemoryHistory, Status
-from tilework.search import PolicyParams, SketchPolicy
+from tilework.search import PolicyParams, Scope, SketchPolicy
 from tilework.search.known import observations
 
 TASK = FakeTask("conv")
@@ -18,7 +18,7 @@ PARAMS = PolicyParams(population=384, generations=3)
 
 
 def _policy(task=TASK, model=None, seed=0, params=PARAMS):
-    return SketchPolicy(task, model, seed=seed, params=params, space=space_of(task))
+    return SketchPolicy(Scope(task, seed, params, space_of(task)), model)
 
 
 def _round(task, history, candidates, number, noise=0.0):
@@ -66,13 +66,13 @@ def test_the_first_batch_follows_the_draft_and_is_diverse():
     rng = np.random.default_rng(0)
     typical = np.median(DRAFT.seconds(sketch, sketch.sample(rng, 1000)))
     assert (DRAFT.seconds(sketch, np.array(first)) < typical / 2).all()
-    assert policy.draft_best_s <= DRAFT.seconds(sketch, np.array(first)).min()
+    assert policy.drafts.best_s <= DRAFT.seconds(sketch, np.array(first)).min()
 
 
 def test_the_first_batch_measures_the_untuned_choice():
     policy = _policy()
-    choice = policy.untuned
-    assert choice.predicted_s == policy.untuned_s >= policy.draft_best_s
+    choice = policy.drafts.untuned
+    assert choice.predicted_s == policy.drafts.untuned_s >= policy.drafts.best_s
     for count in (1, 2, 12):
         batch = policy.propose(MemoryHistory(), count)
         assert len(batch) == count
@@ -82,13 +82,13 @@ def test_the_first_batch_measures_the_untuned_choice():
 def test_records_keep_what_the_named_model_itself_predicted():
     history, model, policy = _tuned(3)
     known = policy.known(history)
-    assert 0 < policy._draft_trust(known) < 1  # the choice is by both
+    assert 0 < policy.scores.trust(known) < 1  # the choice is by both
     batch = policy.propose(history, 16)
     assert {c.model_id for c in batch} == {model.model_id}
     for candidate in batch:
         sketch = TASK.space.sketches[candidate.sketch_id]
         row = np.array([candidate.row], np.int32)
-        alone = Batch(TASK.workload_key, TASK.flops, sketch, row, DRAFT, policy.draft_best_s)
+        alone = Batch(TASK.workload_key, TASK.flops, sketch, row, DRAFT, policy.drafts.best_s)
         assert candidate.predicted_score == pytest.approx(model.predict(alone)[0], rel=1e-6)
     (measured, *_) = _round(TASK, history, batch, 3)
     record = next(r for r in history.read() if r.round == 3)
@@ -112,7 +112,7 @@ def test_the_drafts_own_word_is_kept_where_it_chooses():
         sketch = TASK.space.sketches[candidate.sketch_id]
         seconds = DRAFT.seconds(sketch, np.array([candidate.row]))[0]
         assert candidate.model_id == "draft"
-        assert candidate.predicted_score == pytest.approx(policy.draft_best_s / seconds)
+        assert candidate.predicted_score == pytest.approx(policy.drafts.best_s / seconds)
 
 
 def test_the_same_seed_and_records_give_the_same_candidates():
@@ -217,7 +217,7 @@ def test_a_model_that_ranks_backwards_is_set_aside(sign, trust):
     history = MemoryHistory()
     _round(TASK, history, batch, 0)
     _learn(model, policy, history)
-    assert policy._draft_trust(policy.known(history)) == pytest.approx(trust, abs=0.1)
+    assert policy.scores.trust(policy.known(history)) == pytest.approx(trust, abs=0.1)
 
 
 def test_batches_hold_some_random_candidates_after_the_first_round():

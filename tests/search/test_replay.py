@@ -15,7 +15,14 @@ from tilework.model import DraftModel, XGBModel
 from tilework.model.draft import draft_of
 from tilework.model.plain import PlainModel
 from tilework.record import MemoryHistory, Status
-from tilework.search import PolicyParams, SketchPolicy, TuningOptions, TuningSession
+from tilework.search import (
+    PolicyParams,
+    Scope,
+    SketchPolicy,
+    TuningOptions,
+    TuningRun,
+    TuningSession,
+)
 from tilework.search.corpus import keep_workloads
 from tilework.search.options import PLAIN_POLICY
 from tilework.search.pool import PoolSpace
@@ -182,7 +189,9 @@ def test_searches_repeat_and_end(replay, kind):
     def search() -> Course:
         models = {"tilework": XGBModel, "plain": PlainModel, "draft": DraftModel}
         params = PLAIN_POLICY if kind == "plain" else PARAMS
-        policy = SketchPolicy(task, models[kind](), params=params, space=replay.space_of(task))
+        policy = SketchPolicy(
+            Scope(task, params=params, own_space=replay.space_of(task)), models[kind]()
+        )
         return replay_search(replay, task, policy, trials=48, batch=16)
 
     first = search()
@@ -197,7 +206,7 @@ def test_searches_repeat_and_end(replay, kind):
 def test_a_session_runs_on_a_replay(replay):
     options = TuningOptions(num_measure_trials=48, num_measures_per_round=16, policy=PARAMS)
     session = TuningSession(
-        replay.tasks, None, options, MemoryHistory(), run_id="r", space_of=replay.space_of
+        TuningRun(replay.tasks, options, "r", space_of=replay.space_of), MemoryHistory()
     )
     while (index := session.next_task()) is not None:
         run_round(session, index, replay)

@@ -11,7 +11,14 @@ from tests.te import workloads
 from tilework import te
 from tilework.compiler.choose import choose_schedule
 from tilework.record import MemoryHistory
-from tilework.search import PolicyParams, TuningError, TuningOptions, TuningSession, tune
+from tilework.search import (
+    PolicyParams,
+    TuningError,
+    TuningOptions,
+    TuningRun,
+    TuningSession,
+    tune,
+)
 from tilework.search.tune import run_round
 from tilework.target import Target
 from tilework.task import SearchTask
@@ -30,16 +37,9 @@ def _options(**changes):
 
 
 def _session(history, options=None, tasks=TASKS, clock=None, run_id="run", **more):
-    return TuningSession(
-        tasks,
-        None,
-        options or _options(),
-        history,
-        run_id=run_id,
-        space_of=space_of,
-        clock=clock or FakeClock(),
-        **more,
-    )
+    clock = clock or FakeClock()
+    run = TuningRun(tasks, options or _options(), run_id, space_of=space_of, clock=clock, **more)
+    return TuningSession(run, history)
 
 
 def _drive(session, measurer, rounds=10**6):
@@ -84,7 +84,7 @@ def test_a_run_keeps_to_its_trials_and_reports():
 def test_draft_ms_is_what_an_untuned_compile_predicts():
     dag = te.ComputeDAG(workloads.conv2d_relu(1, 14, 14, 8, 24))
     task = SearchTask(dag, Target(x86("x86-64-v3", 2)), "conv")
-    session = TuningSession([task], None, _options(), MemoryHistory(), run_id="run")
+    session = TuningSession(TuningRun([task], _options(), "run"), MemoryHistory())
     choice = choose_schedule(task)
     assert choice.source == "untuned"
     assert session.summary()[0].draft_ms == choice.predicted_s * 1e3

@@ -10,7 +10,7 @@ import pytest
 from tests.search.fakes import FakeMeasurer, FakeTask, observation, space_of
 from tilework.model import XGBModel
 from tilework.record import MemoryHistory
-from tilework.search import PolicyParams, TuningOptions, TuningSession
+from tilework.search import PolicyParams, TuningOptions, TuningRun, TuningSession
 from tilework.search.tune import run_round
 
 TASK = FakeTask("mine")
@@ -28,7 +28,7 @@ def document():
 def session(history):
     params = PolicyParams(population=32, generations=1, neighbours=4)
     options = TuningOptions(num_measure_trials=16, num_measures_per_round=8, policy=params)
-    return TuningSession([TASK], None, options, history, run_id="run", space_of=space_of)
+    return TuningSession(TuningRun([TASK], options, "run", space_of=space_of), history)
 
 
 def test_a_session_begins_with_the_champion_and_goes_on_from_it(document):

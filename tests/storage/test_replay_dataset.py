@@ -14,7 +14,7 @@ from tests.hosts import x86_records
 from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.model import XGBModel
 from tilework.model.metrics import pairwise_accuracy, peak_score
-from tilework.search import PolicyParams, SketchPolicy
+from tilework.search import PolicyParams, Scope, SketchPolicy
 from tilework.search.known import read_known
 from tilework.search.replay import Replay, replay_search
 
@@ -91,10 +91,8 @@ def test_a_search_comes_near_the_best_in_few_trials(replay):
     trials = []
     for task in replay.tasks:
         policy = SketchPolicy(
-            task,
+            Scope(task, 0, PolicyParams(population=512, generations=2), replay.space_of(task)),
             XGBModel(),
-            params=PolicyParams(population=512, generations=2),
-            space=replay.space_of(task),
         )
         limit = 1.1 * replay.best_s(task)
         course = replay_search(replay, task, policy, trials=160, until_s=limit)

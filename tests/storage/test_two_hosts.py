@@ -9,7 +9,7 @@ import pytest
 from storage import RecordStore
 from tests.search.fakes import FakeClock, FakeMeasurer, FakeTask, space_of
 from tilework.record import writer_of
-from tilework.search import PolicyParams, TuningOptions, TuningSession
+from tilework.search import PolicyParams, TuningOptions, TuningRun, TuningSession
 from tilework.search.tune import run_round
 from tilework.target.identity import DeviceIdentity
 
@@ -24,10 +24,10 @@ TASKS = [FakeTask("heavy", base_s=4e-3), FakeTask("light", base_s=4e-4)]
 
 def _session(path, device, run_id="run"):
     """A session of a process of its own: it has opened the store itself."""
-    return TuningSession(
-        TASKS, None, OPTIONS, RecordStore(path), run_id=run_id, space_of=space_of,
-        clock=FakeClock(), device=device, warm=False,
-    )  # fmt: skip
+    run = TuningRun(
+        TASKS, OPTIONS, run_id, space_of=space_of, clock=FakeClock(), device=device, warm=False
+    )
+    return TuningSession(run, RecordStore(path))
 
 
 def _in_turns(sessions, rounds):

@@ -8,7 +8,9 @@ from tilework.search.failures import Cause, TaskFailure, frequent_causes
 from tilework.search.options import EFFORTS, PolicyParams, TuningError, TuningOptions
 from tilework.search.policy import SketchPolicy
 from tilework.search.report import Round, TaskRow, TuneResult
+from tilework.search.run import TuningRun
 from tilework.search.scheduler import TaskScheduler, TaskState
+from tilework.search.scope import Scope
 from tilework.search.session import TuningSession
 from tilework.search.tune import run_round, tune
 
@@ -17,6 +19,7 @@ __all__ = [
     "Cause",
     "PolicyParams",
     "Round",
+    "Scope",
     "SketchPolicy",
     "TaskFailure",
     "TaskRow",
@@ -25,6 +28,7 @@ __all__ = [
     "TuneResult",
     "TuningError",
     "TuningOptions",
+    "TuningRun",
     "TuningSession",
     "frequent_causes",
     "run_round",

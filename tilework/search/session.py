@@ -1,6 +1,6 @@
 """One tuning run of several tasks, as steps that a caller drives one by one.
 
-    session = TuningSession(tasks, weights, options, history, run_id="...")
+    session = TuningSession(TuningRun(tasks, options, run_id="..."), history)
     while (index := session.next_task()) is not None:
         candidates = session.propose(index)
         if candidates:
@@ -17,15 +17,14 @@ interrupted one goes on after the last round that was committed.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.drift import drift, drifted
 from tilework.measure.records import to_records
 from tilework.model import CostModel, Observation, XGBModel
-from tilework.record import History, Purpose, Record, RecordLog, best_of, new_writer
+from tilework.record import Purpose, Record, RecordLog, best_of, new_writer
 from tilework.search.budget import Budget
 from tilework.search.corpus import keep_workloads, other_workloads
 from tilework.search.failures import TaskFailure, task_failure
@@ -38,15 +37,14 @@ from tilework.search.finals import (
     off_by,
 )
 from tilework.search.known import observations
-from tilework.search.options import TuningError, TuningOptions
+from tilework.search.options import TuningError
 from tilework.search.past import PastRound, best_s_of, in_turn, ok_of, past_rounds, trials_of
 from tilework.search.policy import SketchPolicy
-from tilework.search.pool import PoolSpace
 from tilework.search.protocol import MeasurerLike, Task
 from tilework.search.report import Round, TaskRow, TuneResult, round_metrics, task_rows
+from tilework.search.run import TuningRun
 from tilework.search.scheduler import TaskScheduler
 from tilework.search.start import champion
-from tilework.target.identity import DeviceIdentity, identity_of
 from tilework.travel.likeness import Shape, shape_of_dag
 
 HOPELESS_TRIALS = 32
@@ -57,83 +55,30 @@ class TuningSession:
     """See the module's text.
 
     Args:
-        tasks: the network's tasks.
-        weights: appearances of each; the tasks' own weights if None.
-        options: budgets.
+        run: what is tuned, and how.
         history: read for what is known, appended to one round at a time.
-        run_id: identity of the run; its rounds in the history are restored.
         model: cost model; if None, boosted trees that go on from the history's champion
             (`tilework.search.start`), or begin with nothing.
-        seed: of every random choice.
-        network: name kept in the records; or one for each task.
-        space_of: search space of a task.
-        clock: seconds since some moment.
-        warm: learn from the history's records of other networks first, and begin with what was
-            best for other targets and alike workloads.
-        build_factor: candidates to build for each one that is measured.
-        device: whose records count; the device of each task's target on this machine if None.
-            What was best on others is tried, and says nothing of latencies here.
-        reproduce: command line that measures a record again, with `{record_id}` in it; for
-            messages about failures.
-        guides: other histories whose best programs are tried, such as packages; what they say of
-            latencies counts for nothing.
 
     Raises:
         TuningError: no task, or weights that do not match the tasks.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[Task],
-        weights: Sequence[float] | None,
-        options: TuningOptions,
-        history: RecordLog,
-        *,
-        run_id: str,
-        model: CostModel | None = None,
-        seed: int = 0,
-        network: str | Sequence[str] = "",
-        space_of: Callable[[Task], PoolSpace] = PoolSpace.of,
-        clock: Callable[[], float] = time.monotonic,
-        warm: bool = True,
-        build_factor: int = 1,
-        device: DeviceIdentity | None = None,
-        reproduce: str = "",
-        guides: History | None = None,
-    ) -> None:
-        if not tasks:
-            raise TuningError("there is no task to tune")
-        weights = [task.weight for task in tasks] if weights is None else list(weights)
-        if len(weights) != len(tasks):
-            raise TuningError(f"{len(tasks)} tasks have {len(weights)} weights")
-        networks = [network] * len(tasks) if isinstance(network, str) else list(network)
-        if len(networks) != len(tasks):
-            raise TuningError(f"{len(tasks)} tasks have the names of {len(networks)} networks")
-        self.budget = Budget(options, len(tasks), clock)
-        self.tasks, self.weights = list(tasks), weights
-        self.history, self.run_id = history, run_id
-        spaces = [space_of(task) for task in self.tasks]
+    def __init__(self, run: TuningRun, history: RecordLog, model: CostModel | None = None) -> None:
+        self.run, self.history, self.tasks = run, history, list(run.tasks)
+        self.weights, self._networks = run.weight_of_each(), run.network_of_each()
+        self.budget = Budget(run.options, len(self.tasks), run.clock)
+        spaces = [run.space_of(task) for task in self.tasks]
         if model is None:
-            model = champion(history, self.tasks[0].target, spaces[0], seed)
-        self.model: CostModel = XGBModel(seed) if model is None else model
-        self._build_factor = build_factor
-        self._networks = networks
+            model = champion(history, self.tasks[0].target, spaces[0], run.seed)
+        self.model: CostModel = XGBModel(run.seed) if model is None else model
         self._writer = new_writer()
-        self._reproduce = reproduce
         self._policies = [
-            SketchPolicy(
-                task,
-                self.model,
-                seed=seed,
-                params=options.policy if warm else replace(options.policy, guests=0),
-                space=space,
-                device=device or identity_of(task.target),
-                guides=guides,
-            )
+            SketchPolicy(run.scope(task, space), self.model)
             for task, space in zip(self.tasks, spaces, strict=True)
         ]
-        drafts = [policy.untuned_s for policy in self._policies]
-        self.scheduler = TaskScheduler(weights, drafts, options, _shapes(self.tasks))
+        drafts = [policy.drafts.untuned_s for policy in self._policies]
+        self.scheduler = TaskScheduler(self.weights, drafts, run.options, _shapes(self.tasks))
         self._rounds = self._refused = self._size = 0
         self._stopped = ""
         self._failures: dict[int, TaskFailure] = {}
@@ -143,7 +88,7 @@ class TuningSession:
         self._finals_done: set[int] = set()
         self._off: dict[int, float] = {}  # finals that were disturbed: by how much
         self._finals_began: float | None = None
-        self._warmth = self._other_workloads() if warm else []
+        self._warmth = self._other_workloads() if run.warm else []
         self._restore()
         self.refit()
 
@@ -171,7 +116,7 @@ class TuningSession:
         first = self.scheduler.states[index].rounds == 0
         size = self.budget.round_size(first, self.scheduler.negligible(index))
         descend = not first and self.budget.closing
-        reserves = size * (self._build_factor - 1)
+        reserves = size * (self.run.build_factor - 1)
         candidates = self._policies[index].propose(
             self.history, size, descend=descend, reserves=reserves
         )
@@ -186,7 +131,7 @@ class TuningSession:
         """Measure a task's candidates."""
         best = self.scheduler.states[index].best_s
         known = best if math.isfinite(best) else None
-        if self._build_factor == 1:
+        if self.run.build_factor == 1:
             return measurer.measure(self.tasks[index], candidates, known)
         return measurer.measure(self.tasks[index], candidates, known, limit=self._size)
 
@@ -262,7 +207,7 @@ class TuningSession:
         return to_records(
             self.tasks[index],
             measured,
-            run_id=self.run_id,
+            run_id=self.run.run_id,
             round=self._rounds,
             network=self._networks[index],
             purpose=purpose,
@@ -340,7 +285,7 @@ class TuningSession:
             for p in self._policies
         )
         return TuneResult(
-            run_id=self.run_id,
+            run_id=self.run.run_id,
             rows=self.summary(),
             best=best,
             estimated_total_s=self.scheduler.estimated_total_s(),
@@ -372,12 +317,12 @@ class TuningSession:
         """Take over what the history knows: what other runs found, then this run's own rounds."""
 
         def order(one: PastRound) -> tuple[bool, int, str]:
-            own = one.run_id == self.run_id
+            own = one.run_id == self.run.run_id
             return (own, one.number, one.writer) if own else (own, 0, "")
 
         spent = []
         for one in sorted(past_rounds(self._policies, self.history), key=order):
-            if one.run_id != self.run_id:
+            if one.run_id != self.run.run_id:
                 if not one.final:
                     trials, ok = trials_of(one.records), ok_of(one.records)
                     self.scheduler.credit(one.index, trials, ok, best_s_of(one.records))
@@ -409,7 +354,7 @@ class TuningSession:
             known = self._policies[index].known(self.history)
             failed = (*known.records, *known.refused)
             desc = self.tasks[index].desc
-            self._failures[index] = task_failure(index, desc, failed, self._reproduce)
+            self._failures[index] = task_failure(index, desc, failed, self.run.reproduce)
 
     def _stop_if_hopeless(self, least: int) -> None:
         """Raise when the run has measured ``least`` candidates or more and all of them failed."""

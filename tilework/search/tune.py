@@ -12,6 +12,7 @@ from tilework.search.finals import TimesFinals
 from tilework.search.options import TuningOptions
 from tilework.search.protocol import MeasurerLike, Task
 from tilework.search.report import Round, TuneResult
+from tilework.search.run import TuningRun
 from tilework.search.session import TuningSession
 
 Callback = Callable[[TuningSession, Round], None]
@@ -30,7 +31,7 @@ def tune(
     seed: int = 0,
     network: str | Sequence[str] = "",
     callbacks: Sequence[Callback] = (),
-    **session_options: Any,
+    **run_options: Any,
 ) -> TuneResult:
     """Tune tasks until a budget is used up or nothing is left to gain.
 
@@ -47,22 +48,21 @@ def tune(
         seed: of every random choice.
         network: name kept in the records; or one for each task.
         callbacks: called in order after every committed round.
-        session_options: further arguments of `TuningSession`.
+        run_options: further fields of `TuningRun`.
 
     Raises:
         TuningError: the run has measured nothing but failures.
     """
-    session = TuningSession(
+    run = TuningRun(
         tasks,
-        weights,
         options,
-        history,
-        run_id=run_id or datetime.now(UTC).strftime("run-%Y%m%d-%H%M%S-%f"),
-        model=model,
-        seed=seed,
-        network=network,
-        **{"build_factor": getattr(measurer, "build_factor", 1), **session_options},
+        run_id or datetime.now(UTC).strftime("run-%Y%m%d-%H%M%S-%f"),
+        weights,
+        seed,
+        network,
+        **{"build_factor": getattr(measurer, "build_factor", 1), **run_options},
     )
+    session = TuningSession(run, history, model)
     try:
         while (index := session.next_task()) is not None:
             finished = run_round(session, index, measurer)

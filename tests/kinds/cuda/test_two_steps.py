@@ -28,7 +28,7 @@ def measured(count: int, limit: int, size: int, searched: bool, choose=random_ro
     dag = te.ComputeDAG(workloads.conv2d_relu(1, size, size, 64, 64))
     task = SearchTask(dag, Target("cuda -model=a100 -run=simulated"), "conv")
     if searched:
-        policy = SketchPolicy(task, seed=0)
+        policy = SketchPolicy(task)
         candidates = policy.propose(MemoryHistory(), limit, reserves=count - limit)
     else:
         rows = choose(SearchSpace.of(task).sketches[0], count)
