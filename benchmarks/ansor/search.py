@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from ansor.features import features
 from ansor.model import AnsorModel
 from ansor.moves import Moves
+from ansor.rules import ANSOR_RULES
 from tilework.measure.candidates import Candidate
 from tilework.record import History
 from tilework.search.known import Known, read_known
 from tilework.search.pool import Pool, PoolSpace, concatenate
 from tilework.search.seeding import generator
-from tilework.space import ANSOR_RULES
 from tilework.space.rules import place_producer
 from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask

@@ -36,10 +36,10 @@ def _options(**changes):
     return replace(base, **changes)
 
 
-def _session(history, options=None, tasks=TASKS, clock=None, run_id="run", **more):
+def _session(history, options=None, tasks=TASKS, clock=None, run_id="run", model=None, **more):
     clock = clock or FakeClock()
     run = TuningRun(tasks, options or _options(), run_id, space_of=space_of, clock=clock, **more)
-    return TuningSession(run, history)
+    return TuningSession(run, history, model)
 
 
 def _drive(session, measurer, rounds=10**6):

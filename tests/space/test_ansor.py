@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.ansor.rules import ANSOR_RULES
 from tests.lower.check import check_row, random_inputs, reference
 from tests.te.workloads import conv2d_relu, conv_bn_relu, matmul, max_pool, winograd
 from tilework import te
-from tilework.space import ANSOR_RULES, SearchSpace, Sketch
+from tilework.space import SearchSpace, Sketch
 from tilework.target import Target
 from tilework.task import SearchTask
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.ansor.rules import ANSOR_RULES
 from tests.hosts import x86
 from tests.te.workloads import conv2d_relu, matmul, softmax
 from tilework import te
 from tilework.errors import ScheduleError
 from tilework.lower.protocol import lowering_of
-from tilework.space import ANSOR_RULES, SearchSpace
+from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
 

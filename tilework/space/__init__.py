@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilework.space.ansor import ANSOR_RULES
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Decision
 from tilework.space.nest import BlockNest
@@ -12,7 +11,6 @@ from tilework.space.space import SearchSpace
 from tilework.space.state import Branch, Rule, Rules, State, Variants
 
 __all__ = [
-    "ANSOR_RULES",
     "Attached",
     "Block",
     "BlockNest",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.ansor.cuda_rules import ANSOR_RULES
 from tests.kinds.cuda.harness import check_all
 from tests.te.workloads import conv_bn_relu, matmul, max_pool
 from tilework import ops, te
-from tilework.kinds.cuda.ansor import ANSOR_RULES
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space import SearchSpace
 from tilework.target import Target

@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.registers import train
+from benchmarks.registers.samples import Sample, compiled, samples
 from tests.kinds.cuda.nests import A100
-from tilework.kinds.cuda import registers, train_registers
-from tilework.kinds.cuda.register_samples import Sample, compiled, samples
+from tilework.kinds.cuda import registers
 from tilework.kinds.cuda.registers import (
     INPUTS,
     RegistersFormatError,
@@ -36,11 +37,11 @@ def invented(count, seed=0):
 
 def test_trees_are_those_that_were_fitted():
     found = invented(400)
-    trees = train_registers.fit(found)
-    guess = train_registers.predicted(trees, found)
+    trees = train.fit(found)
+    guess = train.predicted(trees, found)
     truth = np.array([s.registers for s in found])
     assert np.median(np.abs(guess / truth - 1)) < 0.06
-    assert train_registers.held_out(found)[1] > 0.95
+    assert train.held_out(found)[1] > 0.95
     again = from_json(to_json(trees, "invented"))
     inputs = np.stack([s.inputs for s in found])
     assert np.allclose(again(inputs), trees(inputs), atol=1e-3)
@@ -96,7 +97,7 @@ def test_predictions_are_near_the_cubins_of_another_network():
     for task in tasks[:16:2]:
         sketch = SearchSpace.of(task).sketches[0]
         for sample in compiled(task.desc, sketch, sketch.sample(rng, 2)[:1]):
-            near += train_registers.predicted(shipped(), [sample]).tolist()
+            near += train.predicted(shipped(), [sample]).tolist()
             truth.append(sample.registers)
     assert len(truth) >= 6
     assert np.median(np.abs(np.array(near) / truth - 1)) < 0.3
@@ -106,18 +107,18 @@ def test_predictions_are_near_the_cubins_of_another_network():
 @pytest.mark.usefixtures("needs_nvrtc")
 def test_learning_again(tmp_path):
     found = list(samples(count=120, seed=3))
-    note = train_registers.learn(found, tmp_path / "learnt.json")
+    note = train.learn(found, tmp_path / "learnt.json")
     assert "correlation" in note
     assert from_json((tmp_path / "learnt.json").read_text()).features.shape[0] > 0
 
 
 def test_few_kernels_do_not_replace_the_installed_model(capsys):
     with pytest.raises(SystemExit) as stopped:
-        train_registers.main(["--count", "20"])
+        train.main(["--count", "20"])
     assert stopped.value.code == 2
     assert "name another file with --out" in capsys.readouterr().err
 
 
 def test_kernels_of_a_single_task_teach_nothing(tmp_path):
     with pytest.raises(ValueError, match="at least two"):
-        train_registers.learn([], tmp_path / "learnt.json")
+        train.learn([], tmp_path / "learnt.json")

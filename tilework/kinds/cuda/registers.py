@@ -2,7 +2,7 @@
 
 Counting what a thread holds tells half of it: compilers keep addresses, load ahead, and share
 common parts. So boosted trees correct the count. They were learnt from the cubins of random
-schedules (`tilework.kinds.cuda.train_registers`) and lie beside this module as plain numbers.
+schedules (`benchmarks.registers.train`) and lie beside this module as plain numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Learns how many registers kernels take from kernels that it compiles; no GPU is needed.
 
-    python -m tilework.kinds.cuda.train_registers [--count N] [--out FILE]
+    python -m benchmarks.registers.train [--count N] [--out FILE]
 
 `tilework.kinds.cuda.registers` reads what is learnt.
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.registers.samples import USUAL_TARGETS, Sample, samples
 from tilework.errors import TileworkError
-from tilework.kinds.cuda.register_samples import USUAL_TARGETS, Sample, samples
 from tilework.kinds.cuda.registers import FILE, INPUTS, Trees, to_json
 from tilework.kinds.cuda.source.nvrtc import compiler_name
 

@@ -18,7 +18,6 @@ import math
 from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.rules import inline_or_attach, row_chain
 from tilework.kinds.cuda.tiling import ACROSS, TILED
-from tilework.space.ansor import simplify_const_tensor
 from tilework.space.rules import (
     by_constants,
     consumers,
@@ -32,6 +31,8 @@ from tilework.space.rules import (
 from tilework.space.state import Branch, Rules, State
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute
+
+from .rules import simplify_const_tensor
 
 _MOST_THREADS = 1024
 

@@ -1,4 +1,4 @@
-"""Kernels of random schedules, compiled: what `train_registers` learns from."""
+"""Kernels of random schedules, compiled: what `benchmarks.registers.train` learns from."""
 
 from __future__ import annotations
 
