@@ -81,8 +81,8 @@ class Timer:
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self.stream = driver.stream()
-        self._first, self._last = driver.event(), driver.event()
+        self.stream = driver.streams.make()
+        self._first, self._last = driver.events.make(), driver.events.make()
 
     def seconds(self, launch: Callable[[int], None], launches: int, samples: int) -> float:
         """Median seconds of one launch.
@@ -92,12 +92,12 @@ class Timer:
             launches: in the graph, so that the gap between graphs does not count.
             samples: replays that are timed; one comes before.
         """
-        self.driver.begin_capture(self.stream)
+        self.driver.streams.begin_capture(self.stream)
         for _ in range(launches):
             launch(self.stream)
-        graph = self.driver.end_capture(self.stream)
-        found = self._sampled(lambda: self.driver.replay(graph, self.stream), samples)
-        self.driver.drop_graph(graph)
+        graph = self.driver.streams.end_capture(self.stream)
+        found = self._sampled(lambda: self.driver.streams.replay(graph, self.stream), samples)
+        self.driver.streams.drop_graph(graph)
         return found / launches
 
     def without_graph(self, launch: Callable[[int], None], launches: int, samples: int) -> float:
@@ -111,25 +111,25 @@ class Timer:
 
     def _sampled(self, work: Callable[[], None], samples: int) -> float:
         work()
-        self.driver.synchronize(self.stream)
+        self.driver.streams.synchronize(self.stream)
         out = []
         for _ in range(samples):
-            self.driver.record(self._first, self.stream)
+            self.driver.events.record(self._first, self.stream)
             work()
-            self.driver.record(self._last, self.stream)
-            self.driver.synchronize(self.stream)
-            out.append(self.driver.elapsed_s(self._first, self._last))
+            self.driver.events.record(self._last, self.stream)
+            self.driver.streams.synchronize(self.stream)
+            out.append(self.driver.events.elapsed_s(self._first, self._last))
         return float(np.median(out))
 
 
 @contextlib.contextmanager
 def memory(driver: Driver, nbytes: int) -> Iterator[int]:
     """The address of memory that is given back."""
-    address = driver.allocate(nbytes)
+    address = driver.memory.allocate(nbytes)
     try:
         yield address
     finally:
-        driver.free(address)
+        driver.memory.free(address)
 
 
 def finish(path: Path | None, target: Any, results: dict[str, Any]) -> None:

@@ -54,13 +54,13 @@ def measure(target: Any, dry: bool) -> dict[str, float]:
         one, two, three = (held.enter_context(memory(driver, n)) for n in (large, large, 8 * wave))
         numbers = np.random.default_rng(0).random(min(large, 1 << 26) // 4).astype(np.float32)
         for at in range(0, large, numbers.nbytes):  # no zeros: they cost less energy, and lie
-            driver.write(one + at, numbers[: (large - at) // 4], timer.stream)
+            driver.memory.write(one + at, numbers[: (large - at) // 4], timer.stream)
 
         steps, grid = 4 if dry else 4096, wave
         probe = Probe(timer, target, "multiply_adds", multiply_adds(steps, grid))
         took = probe.seconds(grid, THREADS, [one, two, three], 1, samples)
         cycles = np.empty(grid, np.int64)
-        driver.read(cycles, three, timer.stream)
+        driver.memory.read(cycles, three, timer.stream)
         found["fma_tflops"] = 2e-12 * CHAINS * steps * THREADS * grid / took
         # a block's cycles are the kernel's, because all blocks run at once
         found["ghz"] = float(np.median(cycles)) / took * 1e-9

@@ -104,25 +104,25 @@ class FakeCuda:
         return {"name": self.host.facts().name.encode()}
 
     def _memGetInfo(self):
-        return self.host.memory()
+        return self.host.memory.available()
 
     def _malloc(self, size):
-        return self.host.allocate(size)
+        return self.host.memory.allocate(size)
 
     def _free(self, address):
         if address:
-            self.host.free(address)
+            self.host.memory.free(address)
 
     def _memsetAsync(self, address, value, size, stream):
-        self.host.fill(address, value, size, stream)
+        self.host.memory.fill(address, value, size, stream)
 
     def _memcpyAsync(self, to, start, size, kind, stream):
         assert kind in (1, 2, 3)
-        self.host.copy(to, start, size, stream)
+        self.host.memory.copy(to, start, size, stream)
 
     def _streamCreateWithFlags(self, flags):
         assert flags == 1
-        return self.host.stream()
+        return self.host.streams.make()
 
     def _streamDestroy(self, stream):
         pass
@@ -134,10 +134,10 @@ class FakeCuda:
         pass
 
     def _streamBeginCapture(self, stream, mode):
-        self.host.begin_capture(stream)
+        self.host.streams.begin_capture(stream)
 
     def _streamEndCapture(self, stream):
-        return self.host.end_capture(stream)
+        return self.host.streams.end_capture(stream)
 
     def _graphInstantiate(self, graph):
         self._graphs[graph + 10**6] = graph
@@ -147,28 +147,28 @@ class FakeCuda:
         pass
 
     def _graphExecDestroy(self, graph):
-        self.host.drop_graph(self._graphs.pop(graph))
+        self.host.streams.drop_graph(self._graphs.pop(graph))
 
     def _graphUpload(self, graph, stream):
         assert graph in self._graphs
 
     def _graphLaunch(self, graph, stream):
-        self.host.replay(self._graphs[graph], stream)
+        self.host.streams.replay(self._graphs[graph], stream)
 
     def _eventCreate(self):
-        return self.host.event()
+        return self.host.events.make()
 
     def _eventCreateWithFlags(self, flags):
-        return self.host.event()
+        return self.host.events.make()
 
     def _eventRecord(self, event, stream):
-        self.host.record(event, stream)
+        self.host.events.record(event, stream)
 
     def _eventDestroy(self, event):
-        self.host.drop_event(event)
+        self.host.events.drop(event)
 
     def _eventElapsedTime(self, first, last):
-        return 1e3 * self.host.elapsed_s(first, last)
+        return 1e3 * self.host.events.elapsed_s(first, last)
 
     # --- driver ------------------------------------------------------------------------------
 

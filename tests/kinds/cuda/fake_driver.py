@@ -19,6 +19,7 @@ import numpy as np
 from tilework.kinds.cuda.devices.gpu import CudaDevice
 from tilework.kinds.cuda.drivers.errors import device_error
 from tilework.kinds.cuda.drivers.host_driver import HostDriver
+from tilework.kinds.cuda.drivers.host_parts import HostMemory, HostStreams
 from tilework.kinds.cuda.launches import Launch, launches_to_json
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel, KernelArg
@@ -68,6 +69,34 @@ class FakeFunction:
             ctypes.c_float.from_address(pointers[2] + 4 * n).value = 1.0
 
 
+class FakeStreams(HostStreams):
+    def __init__(self, driver: FakeDriver) -> None:
+        super().__init__()
+        self._driver = driver
+
+    def synchronize(self, stream: int) -> None:
+        driver = self._driver
+        while driver.hangs:
+            time.sleep(1)
+        if driver.pending:
+            driver.broken, driver.pending = driver.pending, None
+        driver.alive("running")
+
+
+class FakeMemory(HostMemory):
+    def __init__(self, driver: FakeDriver, streams: FakeStreams) -> None:
+        super().__init__(streams)
+        self._driver = driver
+
+    def read(self, array: Any, address: int, stream: int) -> None:
+        self._driver.streams.synchronize(stream)
+        super().read(array, address, stream)
+
+    def allocate(self, nbytes: int) -> int:
+        self._driver.alive("allocating")
+        return super().allocate(nbytes)
+
+
 class FakeDriver(HostDriver):
     """See the module's text."""
 
@@ -76,33 +105,20 @@ class FakeDriver(HostDriver):
         self.pending: tuple[int, str] | None = None
         self.broken: tuple[int, str] | None = None
         self.hangs = False
+        self.streams = self._streams = FakeStreams(self)
+        self.memory = FakeMemory(self, self._streams)
         state = os.environ.get("FAKE_GPU", "")
         if state in STATES:
             raise device_error(*STATES[state], "opening the device")
 
     def functions_of(self, code: Mapping[str, bytes]) -> Mapping[str, Any]:
-        self._alive("loading")
+        self.alive("loading")
         for entry, text in code.items():
             if text.startswith(b"\x7fELF"):
                 continue
             if text.decode() not in FAULTS or text == b"bad_image":
                 raise device_error(200, "CUDA_ERROR_INVALID_IMAGE", f"loading {entry}")
         return {e: FakeFunction(e, _fault(text), self) for e, text in code.items() if e != "gone"}
-
-    def synchronize(self, stream: int) -> None:
-        while self.hangs:
-            time.sleep(1)
-        if self.pending:
-            self.broken, self.pending = self.pending, None
-        self._alive("running")
-
-    def read(self, array: Any, address: int, stream: int) -> None:
-        self.synchronize(stream)
-        super().read(array, address, stream)
-
-    def allocate(self, nbytes: int) -> int:
-        self._alive("allocating")
-        return super().allocate(nbytes)
 
     def launch(
         self,
@@ -113,10 +129,10 @@ class FakeDriver(HostDriver):
         pointers: Sequence[int],
         stream: int,
     ) -> None:
-        self._alive("launching")
+        self.alive("launching")
         super().launch(function, grid, block, shared, pointers, stream)
 
-    def _alive(self, doing: str) -> None:
+    def alive(self, doing: str) -> None:
         if self.broken:
             raise device_error(*self.broken, doing)
 
@@ -157,7 +173,7 @@ class FakeGpu(CudaDevice):
         super().__init__(target, lambda: FakeDriver(target))
 
     def calibration_s(self) -> float:
-        self.driver.synchronize(self.stream.number)
+        self.driver.streams.synchronize(self.stream.number)
         return 1e-4
 
 

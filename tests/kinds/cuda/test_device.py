@@ -31,7 +31,7 @@ def test_a_write_into_either_red_zone_is_seen():
         buffer = device.allocate((3, 5), "float32")
         assert buffer.intact and buffer.address % 256 == 0
         end = buffer.address + buffer.nbytes if behind >= 0 else buffer.address
-        device.driver.fill(end + behind, 7, 1, device.stream.number)
+        device.driver.memory.fill(end + behind, 7, 1, device.stream.number)
         assert not buffer.intact
 
 
@@ -65,9 +65,9 @@ def test_copies_and_the_flushed_bytes_share_one_block():
     buffer = device.allocate((1000,), "float32")
     buffer.write(np.arange(1000, dtype=np.float32))
     flush = device.flush(Target("cuda -model=a100"))
-    free = device.driver.memory()[0]
+    free = device.driver.memory.available()[0]
     copies = device.copies([buffer], 5)
-    assert device.driver.memory()[0] == free
+    assert device.driver.memory.available()[0] == free
     assert all((c.read() == buffer.read()).all() and c.intact for (c,) in copies)
     assert len({c.address for (c,) in copies}) == 5
     flush()
@@ -76,11 +76,11 @@ def test_copies_and_the_flushed_bytes_share_one_block():
 
 def test_memory_goes_back_when_nobody_holds_it():
     device = FakeGpu()
-    free = device.driver.memory()[0]
+    free = device.driver.memory.available()[0]
     buffers = [device.allocate((1 << 20,), "float32") for _ in range(3)]
-    assert device.driver.memory()[0] < free - (12 << 20)
+    assert device.driver.memory.available()[0] < free - (12 << 20)
     del buffers
-    assert device.driver.memory()[0] == free
+    assert device.driver.memory.available()[0] == free
 
 
 def test_the_stopwatch_repeats_one_graph():
@@ -89,15 +89,16 @@ def test_the_stopwatch_repeats_one_graph():
     with device.stopwatch() as watch:
         for number in (1, 256, 257, 1000):
             lap = watch.time(
-                lambda: device.driver._do(device.stream.number, lambda: done.append(1)), number
+                lambda: device.driver.streams.do(device.stream.number, lambda: done.append(1)),
+                number,
             )
             assert lap.seconds > 0 and not lap.disturbed
             assert len(done) == math.ceil(number / 256) * min(number, 256)
             done.clear()
         with pytest.raises(ZeroDivisionError):
             watch.time(lambda: 1 // 0, 3)
-        assert device.stream.waits and not device.driver._captures
-    assert not device.driver._graphs and not device.driver._marks
+        assert device.stream.waits and not device.driver.streams._captures
+    assert not device.driver.streams._graphs and not device.driver.events._marks
 
 
 def test_names_say_what_was_measured_on(monkeypatch):
@@ -157,5 +158,5 @@ def test_the_calibration_stays_in_registers(needs_nvrtc, needs_compiler):
     code, out = driver.load({ENTRY: TEXT.encode()}), Memory(driver, 4 * 256)
     driver.launch(code.function(ENTRY), 1, 256, 0, (out.address,), 0)
     sums = np.empty(256, np.float32)
-    driver.read(sums, out.address, 0)
+    driver.memory.read(sums, out.address, 0)
     assert np.isfinite(sums).all() and len(set(sums.tolist())) > 200

@@ -238,11 +238,11 @@ def test_what_was_taken_is_given_back(cuda):
     module.run(X)
     module.bind()()
     module.kernels_alone()
-    assert cuda.host.memory()[0] < cuda.host.memory()[1]
+    assert cuda.host.memory.available()[0] < cuda.host.memory.available()[1]
     del module
     executor._driver.cache_clear()
-    free, total = cuda.host.memory()
-    assert free == total and not cuda.host._graphs and not cuda._modules
+    free, total = cuda.host.memory.available()
+    assert free == total and not cuda.host.streams._graphs and not cuda._modules
 
 
 def test_a_compiled_network_is_whole_and_of_its_architecture(needs_nvrtc, tmp_path, monkeypatch):

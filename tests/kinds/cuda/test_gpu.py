@@ -35,9 +35,9 @@ driver, stream, function = opened(TEXT.replace("2.0f * TW_LD(a, i)", "TW_LD(a, i
 from tilework.errors import DeviceError
 for turn in range(2):
     try:
-        address = driver.allocate(4 * N)
+        address = driver.memory.allocate(4 * N)
         driver.launch(function, N // 256, 256, 0, (address, address), stream.number)
-        driver.synchronize(stream.number)
+        driver.streams.synchronize(stream.number)
     except DeviceError as e:
         print(e.fatal, e)
 """
@@ -59,24 +59,24 @@ def test_the_driver_copies_launches_and_times():
     assert (
         facts.arch == Target("cuda").arch and facts.sms > 0 and facts.shared_per_block >= 48 << 10
     )
-    assert 0 < driver.memory()[0] <= driver.memory()[1] == facts.memory_bytes
+    assert 0 < driver.memory.available()[0] <= driver.memory.available()[1] == facts.memory_bytes
     a, b = Memory(driver, 4 * N), Memory(driver, 4 * N)
     x, y = np.random.default_rng(0).standard_normal(N, np.float32), np.empty(N, np.float32)
-    driver.write(a.address, x, stream.number)
-    driver.fill(b.address, 0xFF, b.nbytes, stream.number)
+    driver.memory.write(a.address, x, stream.number)
+    driver.memory.fill(b.address, 0xFF, b.nbytes, stream.number)
 
     def call():
         driver.launch(function, N // 256, 256, 0, (a.address, b.address), stream.number)
 
     call()
-    driver.read(y, b.address, stream.number)
+    driver.memory.read(y, b.address, stream.number)
     np.testing.assert_array_equal(y, 2 * x)
     with GraphStopwatch(stream) as watch:
         one, many = watch.time(call, 1).seconds, watch.time(call, 1000).seconds
     assert 0 < one < 1e-2 and 1e-6 < many / 1000 < 1e-3
-    driver.after_others(stream.number)
-    driver.copy(a.address, b.address, a.nbytes, stream.number)
-    driver.read(y, a.address, stream.number)
+    driver.streams.after_others(stream.number)
+    driver.memory.copy(a.address, b.address, a.nbytes, stream.number)
+    driver.memory.read(y, a.address, stream.number)
     np.testing.assert_array_equal(y, 2 * x)
 
 
@@ -89,9 +89,9 @@ def test_what_the_device_refuses():
     with pytest.raises(LaunchError):
         driver.load({"twice": b"\x7fELF garbage"})
     with pytest.raises(DeviceError, match="GiB left") as error:
-        driver.allocate(1 << 50)
+        driver.memory.allocate(1 << 50)
     assert not error.value.fatal
-    driver.synchronize(stream.number)  # none the worse
+    driver.streams.synchronize(stream.number)  # none the worse
 
 
 def test_an_illegal_address_is_fatal_to_its_process_alone():

@@ -50,7 +50,7 @@ class LoadedNetwork(Loaded):
             self.launchers = {s: Launcher(driver, code, k.launches) for s, k in found.items()}
             self.stream = Stream(driver)
             self.constants = Memory(driver, image.constants.nbytes)
-            driver.write(self.constants.address, image.constants, self.stream.number)
+            driver.memory.write(self.constants.address, image.constants, self.stream.number)
 
     def context(self) -> CudaContext:
         """See `tilework.runtime.executor.Loaded`.
@@ -75,7 +75,7 @@ class LoadedNetwork(Loaded):
         with told(self.image):
             for array in buffers:
                 memory = Memory(self.driver, array.nbytes)
-                self.driver.write(memory.address, array, self.stream.number)
+                self.driver.memory.write(memory.address, array, self.stream.number)
                 place = (memory.address, array.shape, str(array.dtype))
                 out.append(DeviceArray(*place, writable=True, given=array, keep=memory))
         return out
@@ -119,18 +119,18 @@ class CudaContext(Context):
         launches = sum(len(steps) for _, steps in calls)
         with told(self._image):
             busy = _Graph(self._stream, self._fills(_FILLS_PER_LAUNCH * (launches + 1)))
-            marks = [driver.event() for _ in range(len(calls) + 1)]
+            marks = [driver.events.make() for _ in range(len(calls) + 1)]
             self._write(buffers)
             busy.replay()
-            driver.record(marks[0], stream)
+            driver.events.record(marks[0], stream)
             for (launcher, steps), mark in zip(calls, marks[1:], strict=True):
                 launcher.start(steps, stream)
-                driver.record(mark, stream)
+                driver.events.record(mark, stream)
             self._read(buffers)
             pairs = itertools.pairwise(marks)
-            seconds = np.array([driver.elapsed_s(a, b) for a, b in pairs], np.float64)
+            seconds = np.array([driver.events.elapsed_s(a, b) for a, b in pairs], np.float64)
             for mark in marks:
-                driver.drop_event(mark)
+                driver.events.drop(mark)
         return seconds
 
     def bind(self, buffers: Sequence[Any], threads: int) -> Callable[[], None]:
@@ -144,7 +144,7 @@ class CudaContext(Context):
         def call() -> None:
             with lock, told(image):
                 if foreign:
-                    self._driver.after_others(self._stream.number)
+                    self._driver.streams.after_others(self._stream.number)
                 self._run(graph, buffers)
 
         return call
@@ -165,7 +165,7 @@ class CudaContext(Context):
             with lock, told(image):
                 launcher.start(steps, stream.number)
                 if stream.waits:
-                    stream.driver.synchronize(stream.number)
+                    stream.driver.streams.synchronize(stream.number)
 
         call.keep = (self, spare)  # type: ignore[attr-defined]
         return call
@@ -179,14 +179,14 @@ class CudaContext(Context):
         """Inputs of the host, to the device."""
         for number in range(len(self._image.inputs)):
             if not isinstance(buffers[number], DeviceArray):
-                self._driver.write(self._io[number], buffers[number], self._stream.number)
+                self._driver.memory.write(self._io[number], buffers[number], self._stream.number)
 
     def _read(self, buffers: Sequence[Any]) -> None:
         """Outputs of the host, from the device, when the run is over."""
-        self._driver.synchronize(self._stream.number)
+        self._driver.streams.synchronize(self._stream.number)
         for number in range(len(self._image.inputs), len(buffers)):
             if not isinstance(buffers[number], DeviceArray):
-                self._driver.read(buffers[number], self._io[number], self._stream.number)
+                self._driver.memory.read(buffers[number], self._io[number], self._stream.number)
 
     def _captured(self, io: Sequence[int]) -> _Graph:
         """All launches as one graph, with the caller's arrays at these addresses."""
@@ -209,7 +209,7 @@ class CudaContext(Context):
     def _fills(self, count: int) -> Callable[[], None]:
         def start() -> None:
             for _ in range(count):
-                self._driver.fill(self._scratch, 0, _SCRATCH, self._stream.number)
+                self._driver.memory.fill(self._scratch, 0, _SCRATCH, self._stream.number)
 
         return start
 
@@ -233,12 +233,12 @@ class _Graph:
         self._graph = stream.captured(start)
 
     def replay(self) -> None:
-        self._stream.driver.replay(self._graph, self._stream.number)
+        self._stream.driver.streams.replay(self._graph, self._stream.number)
 
     def __del__(self) -> None:
         if hasattr(self, "_graph"):
             with contextlib.suppress(Exception):  # the device is broken, or the process ends
-                self._stream.driver.drop_graph(self._graph)
+                self._stream.driver.streams.drop_graph(self._graph)
 
 
 @contextlib.contextmanager

@@ -48,14 +48,14 @@ class CudaBuffer:
         behind = footprint(self.nbytes) - ZONE - self.nbytes
         self._zones = ((first, ZONE), (self.address + self.nbytes, behind))
         for zone, size in self._zones:
-            driver.fill(zone, _ZONE_BYTE, size, stream)
+            driver.memory.fill(zone, _ZONE_BYTE, size, stream)
 
     @property
     def intact(self) -> bool:
         """Whether nothing was written beyond the array."""
         for zone, size in self._zones:
             found = np.empty(size, np.uint8)
-            self._driver.read(found, zone, self._stream)
+            self._driver.memory.read(found, zone, self._stream)
             if not bool((found == _ZONE_BYTE).all()):
                 return False
         return True
@@ -67,7 +67,7 @@ class CudaBuffer:
         they do with NaN.
         """
         byte = 0xFF if is_float(self.dtype) else 0x7F
-        self._driver.fill(self.address, byte, self.nbytes, self._stream)
+        self._driver.memory.fill(self.address, byte, self.nbytes, self._stream)
 
     def write(self, array: NDArray[Any]) -> None:
         """Copy an array of the same shape and type.
@@ -80,12 +80,12 @@ class CudaBuffer:
                 f"an array {array.dtype}{list(array.shape)} cannot be copied to one of "
                 f"{self.dtype}{list(self.shape)}"
             )
-        self._driver.write(self.address, np.ascontiguousarray(array), self._stream)
+        self._driver.memory.write(self.address, np.ascontiguousarray(array), self._stream)
 
     def read(self) -> NDArray[Any]:
         """A copy on the host."""
         out = np.empty(self.shape, numpy_dtype(self.dtype))
-        self._driver.read(out, self.address, self._stream)
+        self._driver.memory.read(out, self.address, self._stream)
         return out
 
 

@@ -47,7 +47,7 @@ class Calibration:
         self._function = self._code.function(ENTRY)
         self._out = Memory(driver, 4 * self._blocks * _THREADS)
         self._run()
-        driver.synchronize(stream.number)
+        driver.streams.synchronize(stream.number)
 
     def seconds(self) -> float:
         """The least of some runs."""

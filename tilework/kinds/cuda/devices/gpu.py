@@ -105,7 +105,9 @@ class CudaDevice(Device):
                 made = CudaBuffer(
                     self.driver, self.stream.number, buffer.shape, buffer.dtype, (pool, at)
                 )
-                self.driver.copy(made.address, buffer.address, buffer.nbytes, self.stream.number)
+                self.driver.memory.copy(
+                    made.address, buffer.address, buffer.nbytes, self.stream.number
+                )
                 copy.append(made)
             out.append(copy)
         return out
@@ -130,7 +132,7 @@ class CudaDevice(Device):
         """Writes to a quarter more memory than the second-level cache holds."""
         size = self.driver.facts().l2_bytes * 5 // 4
         memory, stream = self._at_least(size), self.stream.number
-        return lambda: self.driver.fill(memory.address, 0, size, stream)
+        return lambda: self.driver.memory.fill(memory.address, 0, size, stream)
 
     @cached_property
     def _calibration(self) -> Calibration:

@@ -68,4 +68,4 @@ class BoundLaunches:
         """Run once, or add one run to the graph that is being made."""
         self._launcher.start(self._steps, self._stream.number)
         if self._stream.waits:
-            self._stream.driver.synchronize(self._stream.number)
+            self._stream.driver.streams.synchronize(self._stream.number)

@@ -1,8 +1,8 @@
 """What is asked of a GPU: memory, code, launches, time. The GPU may be real, or made up.
 
 Addresses, streams, events and graphs are whole numbers, as CUDA has them. Work that is given to a
-stream is done in order, and later: an error of a kernel shows at the next `synchronize`, or
-anywhere after it. Every error is a `tilework.errors.DeviceError`.
+stream is done in order, and later: an error of a kernel shows at the next `Streams.synchronize`,
+or anywhere after it. Every error is a `tilework.errors.DeviceError`.
 """
 
 from __future__ import annotations
@@ -50,13 +50,10 @@ class Code(Protocol):
         """
 
 
-class Driver(Protocol):
-    """One device, as one process uses it."""
+class DeviceMemory(Protocol):
+    """The device's own memory."""
 
-    def facts(self) -> DeviceFacts:
-        """What it is."""
-
-    def memory(self) -> tuple[int, int]:
+    def available(self) -> tuple[int, int]:
         """Bytes that are free, and bytes in all."""
 
     def allocate(self, nbytes: int) -> int:
@@ -83,6 +80,65 @@ class Driver(Protocol):
 
     def copy(self, to: int, start: int, nbytes: int, stream: int) -> None:
         """Copy within the device's memory."""
+
+
+class Streams(Protocol):
+    """Where the device is given work; graphs are work that was remembered."""
+
+    def make(self) -> int:
+        """A new stream; different ones run side by side."""
+
+    def drop(self, stream: int) -> None:
+        """Give it back."""
+
+    def after_others(self, stream: int) -> None:
+        """What the stream is given from now on waits for what the default stream has now."""
+
+    def synchronize(self, stream: int) -> None:
+        """Wait until the stream has nothing to do.
+
+        Raises:
+            DeviceError: something that it did went wrong.
+        """
+
+    def begin_capture(self, stream: int) -> None:
+        """From now on what the stream is given is not done, but remembered as a graph."""
+
+    def end_capture(self, stream: int) -> int:
+        """The graph since `begin_capture`, ready to run."""
+
+    def replay(self, graph: int, stream: int) -> None:
+        """Do once more what a graph holds."""
+
+    def drop_graph(self, graph: int) -> None:
+        """Give it back."""
+
+
+class Events(Protocol):
+    """Marks in time."""
+
+    def make(self) -> int:
+        """A new mark in time."""
+
+    def record(self, event: int, stream: int) -> None:
+        """Set the mark when the stream comes here."""
+
+    def elapsed_s(self, first: int, last: int) -> float:
+        """Seconds between two marks that have been set."""
+
+    def drop(self, event: int) -> None:
+        """Give it back."""
+
+
+class Driver(Protocol):
+    """One device, as one process uses it."""
+
+    memory: DeviceMemory
+    streams: Streams
+    events: Events
+
+    def facts(self) -> DeviceFacts:
+        """What it is."""
 
     def load(self, code: Mapping[str, bytes]) -> Code:
         """Bring functions to the device.
@@ -117,48 +173,8 @@ class Driver(Protocol):
             grid, block: number of blocks, and of threads in each.
             shared: bytes of dynamic shared memory.
             pointers: its parameters, all of them addresses.
-            stream: from `stream`.
+            stream: from `Streams.make`.
 
         Raises:
             LaunchError: the device cannot start it like this.
         """
-
-    def stream(self) -> int:
-        """A new stream; different ones run side by side."""
-
-    def drop_stream(self, stream: int) -> None:
-        """Give it back."""
-
-    def after_others(self, stream: int) -> None:
-        """What the stream is given from now on waits for what the default stream has now."""
-
-    def synchronize(self, stream: int) -> None:
-        """Wait until the stream has nothing to do.
-
-        Raises:
-            DeviceError: something that it did went wrong.
-        """
-
-    def begin_capture(self, stream: int) -> None:
-        """From now on what the stream is given is not done, but remembered as a graph."""
-
-    def end_capture(self, stream: int) -> int:
-        """The graph since `begin_capture`, ready to run."""
-
-    def replay(self, graph: int, stream: int) -> None:
-        """Do once more what a graph holds."""
-
-    def drop_graph(self, graph: int) -> None:
-        """Give it back."""
-
-    def event(self) -> int:
-        """A new mark in time."""
-
-    def record(self, event: int, stream: int) -> None:
-        """Set the mark when the stream comes here."""
-
-    def elapsed_s(self, first: int, last: int) -> float:
-        """Seconds between two marks that have been set."""
-
-    def drop_event(self, event: int) -> None:
-        """Give it back."""

@@ -12,10 +12,10 @@ class Memory:
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
         self._driver = driver
-        self.address = driver.allocate(nbytes)
+        self.address = driver.memory.allocate(nbytes)
         self.nbytes = nbytes
 
     def __del__(self) -> None:
         if hasattr(self, "address"):
             with contextlib.suppress(Exception):  # the device is broken, or the process ends
-                self._driver.free(self.address)
+                self._driver.memory.free(self.address)

@@ -22,7 +22,7 @@ class Stream:
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self.number = driver.stream()
+        self.number = driver.streams.make()
         self.waits = True
 
     def captured(self, call: Call, number: int = 1) -> int:
@@ -31,22 +31,22 @@ class Stream:
         Raises:
             DeviceError: from a call.
         """
-        self.driver.begin_capture(self.number)
+        self.driver.streams.begin_capture(self.number)
         self.waits = False
         try:
             for _ in range(number):
                 call()
         except BaseException:
             with contextlib.suppress(DeviceError):
-                self.driver.drop_graph(self.driver.end_capture(self.number))
+                self.driver.streams.drop_graph(self.driver.streams.end_capture(self.number))
             raise
         finally:
             self.waits = True
-        return self.driver.end_capture(self.number)
+        return self.driver.streams.end_capture(self.number)
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # the device is broken, or the process ends
-            self.driver.drop_stream(self.number)
+            self.driver.streams.drop(self.number)
 
 
 class GraphStopwatch:
@@ -61,12 +61,12 @@ class GraphStopwatch:
         self._stream, self._driver = stream, stream.driver
 
     def __enter__(self) -> GraphStopwatch:
-        self._events = (self._driver.event(), self._driver.event())
+        self._events = (self._driver.events.make(), self._driver.events.make())
         return self
 
     def __exit__(self, *_: object) -> None:
         for event in self._events:
-            self._driver.drop_event(event)
+            self._driver.events.drop(event)
 
     def time(self, call: Call, number: int) -> Lap:
         """See `tilework.runtime.samples.Stopwatch.time`."""
@@ -76,12 +76,12 @@ class GraphStopwatch:
         first, last = self._events
         graph = self._stream.captured(call, nodes)
         try:
-            driver.record(first, stream)
+            driver.events.record(first, stream)
             for _ in range(replays):
-                driver.replay(graph, stream)
-            driver.record(last, stream)
-            driver.synchronize(stream)
-            seconds = driver.elapsed_s(first, last)
+                driver.streams.replay(graph, stream)
+            driver.events.record(last, stream)
+            driver.streams.synchronize(stream)
+            seconds = driver.events.elapsed_s(first, last)
         finally:
-            driver.drop_graph(graph)
+            driver.streams.drop_graph(graph)
         return Lap(seconds * number / (nodes * replays))
