@@ -82,12 +82,12 @@ def _place(net: Network, settings: Settings) -> tuple[ModuleCache | None, str]:
     """Where the compiled network is kept, and under which key; None where it is not."""
     from tilework.session import ModuleCache
     from tilework.session.forms import code_version
-    from tilework.session.records import Source
+    from tilework.session.records import RecordSource
     from tilework.torch.backend import target_of
 
     if not settings.cache or (settings.trials and settings.store is None):
         return None, ""
-    source = Source(settings.store)
+    source = RecordSource(settings.store)
     folders = source.folders()
     if folders is None:  # an object store: nobody knows what is new there
         return None, ""

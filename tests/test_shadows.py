@@ -40,7 +40,7 @@ def test_the_command_says_which_file_is_in_the_way(name, tmp_path):
 
 def test_a_session_without_our_storage_says_so(tmp_path):
     (tmp_path / "storage.py").write_text("")
-    code = "from tilework.session.records import Source; Source({}).history()"
+    code = "from tilework.session.records import RecordSource; RecordSource({}).history()"
     done = run(tmp_path, "-c", code.format(""))
     assert done.returncode == 0 and "no packages of records are looked at" in done.stderr
     done = run(tmp_path, "-c", code.format("'records'"))

@@ -12,7 +12,7 @@ from tests.graph.operator_cases import Cases
 from tests.graph.run_plan import relative_error, run_nodes
 from tests.graph.test_onnx_errors import refused
 from tilework.graph import Builder, from_onnx
-from tilework.graph.onnx.context import Context, Unsupported
+from tilework.graph.onnx.context import OnnxContext, Unsupported
 from tilework.graph.onnx.convert.spectra import transformed
 from tilework.graph.onnx.values import Value
 
@@ -25,7 +25,7 @@ def spectrum(x: np.ndarray, n: int, inverse: bool = False, onesided: bool = Fals
     """A transform of [rows, n, 1 or 2] by the package."""
     b = Builder("spectrum")
     y = transformed(
-        Value(Context(b, 20), b.input("x", x.shape, str(x.dtype))), n, inverse, onesided
+        Value(OnnxContext(b, 20), b.input("x", x.shape, str(x.dtype))), n, inverse, onesided
     )
     (found,) = run_nodes(b.finish([y.name]), x)
     return found[..., 0] + 1j * found[..., 1] if found.shape[-1] == 2 else found[..., 0]
@@ -51,7 +51,7 @@ def test_transforms_of_any_length(n: int, dtype: str) -> None:
 def test_a_long_prime_is_refused() -> None:
     b = Builder("spectrum")
     with pytest.raises(Unsupported, match="10007 numbers, a prime"):
-        transformed(Value(Context(b, 20), b.input("x", (1, 10007, 1))), 10007)
+        transformed(Value(OnnxContext(b, 20), b.input("x", (1, 10007, 1))), 10007)
 
 
 @pytest.mark.parametrize("opset", [17, 20])

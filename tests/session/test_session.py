@@ -334,7 +334,7 @@ def test_records_that_decide(folder, monkeypatch):
     assert len(entries(folder)) == 1
     asked = []
     monkeypatch.setattr(history, "hints", lambda *a: asked.append(a) or [])
-    monkeypatch.setattr("tilework.session.records.Source.deciding", lambda *a: "others")
+    monkeypatch.setattr("tilework.session.records.RecordSource.deciding", lambda *a: "others")
     Session(model, store=history)
     assert len(entries(folder)) == 2
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tilework.lower.attached import AttachedBuffer
 from tilework.lower.common import COMBINE, ZERO, Point, bind, const, load, weighted_sum
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.ir import PAIR_DOT
 from tilework.lower.tile_version import Version
 from tilework.space.packing import Packed
@@ -37,7 +37,7 @@ class Addend:
         source: what is reduced, without the conditions that hold throughout the version.
     """
 
-    ctx: Context
+    ctx: LoweringContext
     version: Version
     regions: Mapping[Operation, AttachedBuffer]
     reduction: Reduce

@@ -31,7 +31,7 @@ from tilework.lower.common import (
     var_or_zero,
     weighted_sum,
 )
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.elementwise import inner_loops
 from tilework.lower.epilogue import finished
 from tilework.lower.expansion import tile_vectors
@@ -62,7 +62,7 @@ class AttachedBuffer:
 
     def __init__(
         self,
-        ctx: Context,
+        ctx: LoweringContext,
         loops: Loops,
         attached: Attached,
         others: Mapping[Attached, AttachedBuffer],

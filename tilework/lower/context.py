@@ -12,7 +12,7 @@ from tilework.te.tensor import Operation
 
 
 @dataclass
-class Context:
+class LoweringContext:
     """What the lowering of one program knows and collects.
 
     Attributes:

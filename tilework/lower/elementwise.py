@@ -13,14 +13,14 @@ from tilework.lower.common import (
     var_or_zero,
     weighted_sum,
 )
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Stmt, Store
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, Read, binary
 from tilework.te.tensor import Operation
 
 
-def plain_read(ctx: Context) -> Resolver:
+def plain_read(ctx: LoweringContext) -> Resolver:
     """A resolver that reads every op from its buffer at the original indices."""
 
     def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
@@ -29,7 +29,9 @@ def plain_read(ctx: Context) -> Resolver:
     return resolve
 
 
-def lower_elementwise(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
+def lower_elementwise(
+    ctx: LoweringContext, block_nest: BlockNest
+) -> tuple[tuple[Axis, ...], Stmt]:
     """Parallel variables and body of an elementwise block.
 
     Outer loops cover tiles; the inner loops are expanded and the last axis is a vector loop. Where

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilework.lower.common import bind, load
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Stmt, Store
 from tilework.space.blocks import Block
 from tilework.te.expr import Axis, Expr, Read
 from tilework.te.tensor import Operation
 
 
-def finished(ctx: Context, block: Block, at: Mapping[Axis, Expr], done: Expr) -> Expr:
+def finished(ctx: LoweringContext, block: Block, at: Mapping[Axis, Expr], done: Expr) -> Expr:
     """An element of the block's result.
 
     Args:
@@ -41,7 +41,7 @@ def finished(ctx: Context, block: Block, at: Mapping[Axis, Expr], done: Expr) ->
     return bind(block.epilogue_body, own, resolve)
 
 
-def store_result(ctx: Context, block: Block, at: Mapping[Axis, Expr], done: Expr) -> Stmt:
+def store_result(ctx: LoweringContext, block: Block, at: Mapping[Axis, Expr], done: Expr) -> Stmt:
     """Store an element of the block's result; arguments as for `finished`."""
     where = tuple(at[a] for a in block.spatial)
     return Store(ctx.buffers[block.result], where, finished(ctx, block, at, done))

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from tilework.errors import ScheduleError
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.elementwise import lower_elementwise
 from tilework.lower.ir import Buffer, Program, Region, Stmt
 from tilework.lower.protocol import Lowered
@@ -26,7 +26,7 @@ from tilework.te.tensor import Operation
 
 Form = Literal["transform", "reduction", "elementwise"]
 
-_LOWERINGS: dict[Form, Callable[[Context, BlockNest], tuple[tuple[Axis, ...], Stmt]]] = {
+_LOWERINGS: dict[Form, Callable[[LoweringContext, BlockNest], tuple[tuple[Axis, ...], Stmt]]] = {
     "transform": lower_transform,
     "reduction": lower_reduction,
     "elementwise": lower_elementwise,
@@ -61,7 +61,7 @@ def lower(
         own = packings(sketch.blocks, nest)
         packed |= own
         streamed |= {op for op, p in own.items() if tactics.streamed(nest, op, p)}
-    ctx = Context(arguments(sketch, packed, streamed, apart or {}), packed, tactics)
+    ctx = LoweringContext(arguments(sketch, packed, streamed, apart or {}), packed, tactics)
     scattered = scattered_ops(sketch.blocks)
     for op in (b.result for b in sketch.blocks):
         if op not in ctx.buffers:

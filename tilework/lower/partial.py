@@ -27,7 +27,7 @@ from tilework.lower.common import (
     var_or_zero,
     weighted_sum,
 )
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, Stmt
 from tilework.lower.loops import Loops
@@ -54,7 +54,7 @@ class PartialSums:
     last: Expr | None
 
     @staticmethod
-    def of(ctx: Context, loops: Loops) -> PartialSums | None:
+    def of(ctx: LoweringContext, loops: Loops) -> PartialSums | None:
         """Where sums wait in a nest; None if its register tiles are visited once and written."""
         block, revisits = loops.block, loops.revisits()
         if not revisits and not block.write_level:
@@ -84,7 +84,7 @@ class PartialSums:
         return tuple(binary("+", self.loops.offset(a, held, top), inner[a]) for a in block.spatial)
 
 
-def write_late(ctx: Context, partial: PartialSums) -> Stmt:
+def write_late(ctx: LoweringContext, partial: PartialSums) -> Stmt:
     """Write the finished tile that lies inside the nest's ``write_level`` spatial levels."""
     loops = partial.loops
     block, level = loops.block, loops.block.write_level

@@ -24,7 +24,7 @@ from tilework.lower.addend import Addend
 from tilework.lower.attached import AttachedBuffer
 from tilework.lower.borders import Span, dispatch
 from tilework.lower.common import nest
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Stmt, seq
 from tilework.lower.limited import Names
 from tilework.lower.limited_tile import limited_tile
@@ -44,7 +44,7 @@ from tilework.te.tensor import Operation
 Regions = dict[Attached, AttachedBuffer]
 
 
-def lower_reduction(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
+def lower_reduction(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
     """Parallel variables and body of a reduction block."""
     loops = Loops.of(block_nest)
     regions: Regions = {}
@@ -58,7 +58,7 @@ def lower_reduction(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ..
 
 
 def _register_tiles(
-    ctx: Context, loops: Loops, regions: Regions, partial: PartialSums | None
+    ctx: LoweringContext, loops: Loops, regions: Regions, partial: PartialSums | None
 ) -> Stmt:
     """The register tile in all versions, chosen by position."""
     block = loops.block
@@ -73,7 +73,7 @@ def _register_tiles(
 
 
 def _one_tile(
-    ctx: Context, version: Version, regions: Regions, partial: PartialSums | None
+    ctx: LoweringContext, version: Version, regions: Regions, partial: PartialSums | None
 ) -> Stmt:
     """The register tile in one version."""
     block = version.loops.block
@@ -92,7 +92,7 @@ def _one_tile(
 
 
 def _loops_around(
-    ctx: Context,
+    ctx: LoweringContext,
     loops: Loops,
     regions: Regions,
     partial: PartialSums | None,
@@ -112,7 +112,7 @@ def _loops_around(
 
 
 def _inside_levels(
-    ctx: Context,
+    ctx: LoweringContext,
     block: Block,
     depth: int,
     regions: Regions,

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from tilework.lower.addend import Addend
 from tilework.lower.common import ZERO, Point, load, loop_var, nest, var_or_zero
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.elementwise import inner_loops
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
@@ -46,7 +46,7 @@ class RegisterTile:
         turns: whether several accumulators of each point take turns.
     """
 
-    ctx: Context
+    ctx: LoweringContext
     version: Version
     addend: Addend
     partial: PartialSums | None
@@ -55,7 +55,7 @@ class RegisterTile:
 
     @staticmethod
     def of(
-        ctx: Context,
+        ctx: LoweringContext,
         version: Version,
         addend: Addend,
         partial: PartialSums | None,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tilework.lower.borders import Span, dispatch, tile_spans
 from tilework.lower.common import bind, const, loop_var, nest, var_or_zero, weighted_sum
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.elementwise import plain_read
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import If, Load, Stmt, Store, seq
@@ -34,7 +34,7 @@ from tilework.te.expr import Axis, Compare, Const, Expr, IfThenElse, binary, rea
 from tilework.te.tensor import Operation
 
 
-def lower_transform(ctx: Context, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
+def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
     """Parallel variables and body of a block that is a transform."""
     block = block_nest.block
     transform = block.transform
@@ -83,7 +83,7 @@ class TransformTile:
 
     def __init__(
         self,
-        ctx: Context,
+        ctx: LoweringContext,
         block_nest: BlockNest,
         transform: Transform,
         base: dict[Axis, Expr],

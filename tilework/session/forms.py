@@ -30,7 +30,7 @@ from tilework.runtime.other import engine
 from tilework.runtime.parts import PartedModule
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Facts, parsed
-from tilework.session.records import Source, unchanged
+from tilework.session.records import RecordSource, unchanged
 
 if TYPE_CHECKING:
     from tilework.graph import Network, Parts
@@ -61,7 +61,7 @@ class How:
     target: str
     precision: Precision
     threads: int | None
-    records: Source
+    records: RecordSource
     strict: bool = False
 
 

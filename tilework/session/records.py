@@ -35,7 +35,7 @@ _SETTINGS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME")
 """Environment variables that say which packages there are."""
 
 
-class Source:
+class RecordSource:
     """Where measured schedules are looked up.
 
     Args:
@@ -147,7 +147,7 @@ def _answers(store: object) -> bool:
 
 
 def unchanged(folders: Any) -> bool:
-    """Whether the folders that a form remembers (`Source.folders`) look as they did."""
+    """Whether the folders that a form remembers (`RecordSource.folders`) look as they did."""
     try:
         return folders is not None and all(look(path) == was for path, was in folders)
     except (TypeError, ValueError):

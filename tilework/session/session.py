@@ -19,7 +19,7 @@ from tilework.session.cache import ModuleCache
 from tilework.session.facts import Declared, facts_of
 from tilework.session.forms import Compiled, Forms, How
 from tilework.session.options import SessionOptions, threads_of
-from tilework.session.records import Source
+from tilework.session.records import RecordSource
 from tilework.session.values import ModelMetadata, NodeArg, metadata, node_arg, type_text
 from tilework.target import Target
 
@@ -92,7 +92,9 @@ class Session:
         kept = _cache(cache)
         cores = "" if threads is None else f" -num-cores={threads}"
         text = str(Target(f"llvm -mcpu=native{cores}") if target is None else Target(str(target)))
-        how = How(text, precision, threads if target is not None else None, Source(store), strict)
+        how = How(
+            text, precision, threads if target is not None else None, RecordSource(store), strict
+        )
         self._facts = facts_of(source, kept)
         self._forms = Forms(source, self._facts, how, kept)
         self._names = [o.name for o in self._facts.outputs]

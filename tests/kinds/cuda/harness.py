@@ -17,7 +17,7 @@ from tilework.dtypes import is_float, numpy_dtype
 from tilework.kinds.cuda.emulate.compile import compile_text
 from tilework.kinds.cuda.emulate.run import Emulated, EmulationError
 from tilework.kinds.cuda.launches import Launch
-from tilework.kinds.cuda.source.printer import Source, print_program
+from tilework.kinds.cuda.source.printer import CudaSource, print_program
 from tilework.lower.ir import Program
 from tilework.lower.protocol import Lowered, lowering_of
 from tilework.runtime.arrays import aligned_copy, aligned_empty
@@ -32,7 +32,7 @@ class Case:
 
     program: Program
     inputs: Sequence[np.ndarray]
-    source: Source | None = None
+    source: CudaSource | None = None
 
 
 def run_cases(
@@ -98,7 +98,7 @@ def _address(where, arguments, workspace) -> int:
     return int(workspace.ctypes.data) + number
 
 
-def _numbered(source: Source, launch: Launch) -> str:
+def _numbered(source: CudaSource, launch: Launch) -> str:
     text = next(e.text for e in source.entries if e.name == launch.entry)
     return "\n".join(f"{i:4} {line}" for i, line in enumerate(text.splitlines(), 1))
 
@@ -138,7 +138,7 @@ def case_of(lowered: Lowered, inputs: Sequence[np.ndarray]) -> Case:
     return Case(lowered.program, packed)
 
 
-def print_schedule(sketch: Sketch, row) -> Source:
+def print_schedule(sketch: Sketch, row) -> CudaSource:
     """CUDA C of one row."""
     return print_program(lowering_of(sketch.target).lower(sketch, row).program)
 

@@ -29,7 +29,7 @@ class Value(str):
     __slots__ = ()
 
 
-class Context:
+class AtenContext:
     """The network under construction.
 
     Converters get a node's arguments with every node replaced by what it means: a `Value`, a

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilework.graph.aten.context import Context, Converter, Unsupported, Value
+from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value
 from tilework.graph.aten.convert import CONVERTERS
 from tilework.graph.aten.dtypes import dtype_name
 from tilework.graph.failures import left_alone
@@ -103,7 +103,7 @@ class _Walk:
     ) -> None:
         self.gm, self.given, self.orders, self.names = gm, constants, orders, names
         self.b = Builder(name)
-        self.c = Context(self.b)
+        self.c = AtenContext(self.b)
         self.env: dict[Node, Any] = {}
         self.stays: list[Stays] = []
         self.feeds: list[int] = []

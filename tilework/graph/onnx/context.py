@@ -42,7 +42,7 @@ class ValuesNeeded(NetworkError):
         self.inputs = tuple(inputs)
 
 
-class Context:
+class OnnxContext:
     """The network under construction, and what the ONNX names mean in it.
 
     Attributes:
@@ -108,7 +108,7 @@ class Context:
 
 # what the node's first output is, or each of its outputs (None: not offered)
 Result = Union[str, np.ndarray, "list[str | np.ndarray | None]"]
-Converter = Callable[[Context, "onnx.NodeProto"], Result]
+Converter = Callable[[OnnxContext, "onnx.NodeProto"], Result]
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:
@@ -124,6 +124,6 @@ def optional(node: onnx.NodeProto, i: int) -> str:
     return node.input[i] if i < len(node.input) else ""
 
 
-def scalar(c: Context, value: float) -> str:
+def scalar(c: OnnxContext, value: float) -> str:
     """A constant of rank 0."""
     return c.b.constant(np.asarray(value, np.float32), "scalar")

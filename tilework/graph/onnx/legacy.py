@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilework.graph.onnx.context import Context, Unsupported, attributes
+from tilework.graph.onnx.context import OnnxContext, Unsupported, attributes
 
 if TYPE_CHECKING:
     import onnx
@@ -13,7 +13,7 @@ _BINARY = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", 
 _STATEFUL = ("BatchNormalization", "Dropout")
 
 
-def modern(c: Context, node: onnx.NodeProto) -> onnx.NodeProto:
+def modern(c: OnnxContext, node: onnx.NodeProto) -> onnx.NodeProto:
     """The node as opset 7 writes it; operands that broadcast along an axis are reshaped.
 
     before: Add(x[N, C, H, W], b[C]; broadcast=1, axis=1)
@@ -42,7 +42,7 @@ def modern(c: Context, node: onnx.NodeProto) -> onnx.NodeProto:
     return new
 
 
-def _align(c: Context, node: onnx.NodeProto, shape: tuple[int, ...]) -> None:
+def _align(c: OnnxContext, node: onnx.NodeProto, shape: tuple[int, ...]) -> None:
     """Have ``node`` read its second operand in another shape."""
     old = node.input[1]
     if c.shape(old) == shape:

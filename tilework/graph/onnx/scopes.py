@@ -13,7 +13,7 @@ import numpy as np
 from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder
-from tilework.graph.onnx.context import Context, Unsupported
+from tilework.graph.onnx.context import OnnxContext, Unsupported
 from tilework.graph.onnx.places import Places
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ Meaning = Union["Computed", np.ndarray, "Listed"]
 """What a name of the model means; it may be given another name."""
 
 
-class Scopes(Context):
+class Scopes(OnnxContext):
     """Names and their meanings, those of nested graphs for as long as these are visited.
 
     Attributes:
@@ -208,7 +208,7 @@ class Scopes(Context):
             self.unknown = unknown
 
 
-def initial_constants(graph: onnx.GraphProto, c: Context) -> Iterable[tuple[str, np.ndarray]]:
+def initial_constants(graph: onnx.GraphProto, c: OnnxContext) -> Iterable[tuple[str, np.ndarray]]:
     """The constants that a graph brings, by name."""
     for tensor in graph.initializer:
         yield tensor.name, c.tensor(tensor)

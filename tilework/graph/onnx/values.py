@@ -14,7 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
-from tilework.graph.onnx.context import Context, Unsupported
+from tilework.graph.onnx.context import OnnxContext, Unsupported
 
 Operand = Union["Value", float, np.ndarray]
 """A number or an array becomes a constant of the other operand's element type."""
@@ -24,7 +24,7 @@ Operand = Union["Value", float, np.ndarray]
 class Value:
     """A value of the network that ``c`` builds; methods append nodes and return their results."""
 
-    c: Context
+    c: OnnxContext
     name: str
 
     @property
@@ -122,7 +122,7 @@ class Value:
         )
 
 
-def room(c: Context, count: int) -> None:
+def room(c: OnnxContext, count: int) -> None:
     """Pay for ``count`` numbers that are about to be made.
 
     Raises:
@@ -132,7 +132,7 @@ def room(c: Context, count: int) -> None:
         raise Unsupported("the tables that it needs are too large")
 
 
-def constant(c: Context, array: np.ndarray) -> Value:
+def constant(c: OnnxContext, array: np.ndarray) -> Value:
     """A constant of the array's element type.
 
     Raises:
@@ -143,6 +143,6 @@ def constant(c: Context, array: np.ndarray) -> Value:
     return Value(c, c.b.constant(array, "table" if array.ndim else "scalar"))
 
 
-def value(c: Context, name: str) -> Value:
+def value(c: OnnxContext, name: str) -> Value:
     """The value of an ONNX name."""
     return Value(c, c.value(name))

@@ -8,7 +8,7 @@ from tilework.cache import BoundedCache
 from tilework.kinds.cpu.code_features import used_features
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
-from tilework.kinds.cpu.llvm.program import IrModule, Source, generate_program, region_keys
+from tilework.kinds.cpu.llvm.program import IrModule, LlvmSource, generate_program, region_keys
 from tilework.kinds.cpu.lowering import LOWERING
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.inplace import overwritable
@@ -52,7 +52,7 @@ def build(
     )
 
 
-def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> Source:
+def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> LlvmSource:
     """LLVM IR of one candidate."""
     sketch = SearchSpace.of(task).sketch(sketch_id)
     program, target = LOWERING.lower(sketch, row).program, CpuTarget.of(task.target)

@@ -122,10 +122,10 @@ def hardware_features() -> frozenset[str]:
         return frozenset()
     ask = ctypes.CDLL(None).getauxval
     ask.argtypes, ask.restype = [ctypes.c_ulong], ctypes.c_ulong
-    return told_by(ask(_AT_HWCAP), ask(_AT_HWCAP2))
+    return features_of_hwcaps(ask(_AT_HWCAP), ask(_AT_HWCAP2))
 
 
-def told_by(hwcap: int, hwcap2: int) -> frozenset[str]:
+def features_of_hwcaps(hwcap: int, hwcap2: int) -> frozenset[str]:
     """Features by the two words in which Linux tells those of AArch64 (``asm/hwcap.h``)."""
     found = {name for name, bit in _HWCAP.items() if hwcap >> bit & 1}
     return frozenset(found | {name for name, bit in _HWCAP2.items() if hwcap2 >> bit & 1})

@@ -9,7 +9,7 @@ from tilework.kinds.cuda import launches
 from tilework.kinds.cuda.facts import code_of, facts_of, why_unfit
 from tilework.kinds.cuda.lowering import LOWERING
 from tilework.kinds.cuda.rescore import rescore
-from tilework.kinds.cuda.source.printer import Source, print_program
+from tilework.kinds.cuda.source.printer import CudaSource, print_program
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Linked, Lowered
@@ -23,7 +23,7 @@ def generate(
     sketch_id: int,
     row: Sequence[int],
     apart: Mapping[int, tuple[int, ...]] | None = None,
-) -> tuple[Lowered, Source]:
+) -> tuple[Lowered, CudaSource]:
     """The loop program of one candidate, and its CUDA C.
 
     Raises:

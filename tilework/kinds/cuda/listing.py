@@ -12,7 +12,7 @@ from tilework.kinds.cuda.facts import Code, blocks_per_sm, code_of
 from tilework.kinds.cuda.launches import Launch
 from tilework.kinds.cuda.lowering import LOWERING
 from tilework.kinds.cuda.source import nvrtc
-from tilework.kinds.cuda.source.printer import Source, print_program
+from tilework.kinds.cuda.source.printer import CudaSource, print_program
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.listing import Listing
 
@@ -54,7 +54,7 @@ class CudaLister:
 LISTING = CudaLister()
 
 
-def _text(source: Source) -> str:
+def _text(source: CudaSource) -> str:
     """All functions, each below the launches that run it."""
     parts = []
     for entry in source.entries:
@@ -71,7 +71,7 @@ def _words(launch: Launch) -> str:
     return f"{blocks} of {launch.block} threads{shared}"
 
 
-def _of_code(source: Source, target: CudaTarget) -> dict[str, str]:
+def _of_code(source: CudaSource, target: CudaTarget) -> dict[str, str]:
     codes = {e.name: code_of(e.name, e.text, target.arch) for e in source.entries}
     pairs = [(launch, codes[launch.entry]) for launch in source.launches]
     return {

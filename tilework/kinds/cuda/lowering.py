@@ -15,7 +15,7 @@ from tilework.kinds.cuda.lower.tiled import lower_tiled
 from tilework.kinds.cuda.lower.transform import lower_transform
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import Form, form_of
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Program, Region
 from tilework.lower.lower import arguments, nests_of, weights
 from tilework.lower.protocol import Lowered, Lowering
@@ -25,7 +25,7 @@ from tilework.space.packing import Packed
 from tilework.space.sketch import Sketch
 from tilework.te.tensor import Operation
 
-_LOWERINGS: dict[Form, Callable[[Context, BlockNest], Region]] = {
+_LOWERINGS: dict[Form, Callable[[LoweringContext, BlockNest], Region]] = {
     "across": lower_across,
     "direct": lower_direct,
     "limited": lower_limited,
@@ -50,7 +50,7 @@ class CudaLowering(Lowering):
         packed: dict[Operation, Packed] = {}
         for block in sketch.blocks:
             packed |= mma_packings(block) if form_of(block) == "mma" else {}
-        ctx = Context(arguments(sketch, packed, set(), apart or {}), packed)
+        ctx = LoweringContext(arguments(sketch, packed, set(), apart or {}), packed)
         for op in (b.result for b in sketch.blocks):
             if op not in ctx.buffers:
                 ctx.buffers[op] = ctx.temporary(op.name, op.shape, op.dtype, "global")
@@ -62,7 +62,7 @@ class CudaLowering(Lowering):
         return Lowered(program, weights(sketch, packed))
 
 
-def _region(ctx: Context, nest: BlockNest, target: CudaTarget) -> Region:
+def _region(ctx: LoweringContext, nest: BlockNest, target: CudaTarget) -> Region:
     form = form_of(nest.block)
     if form == "tiled":
         return lower_tiled(ctx, nest, asynchronous=target.limits.async_copy)

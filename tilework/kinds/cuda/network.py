@@ -44,7 +44,7 @@ class LoadedNetwork(Loaded):
     def __init__(self, image: Image, target: CudaTarget, driver: Driver) -> None:
         self.image, self.driver = image, driver
         self._target = target
-        with told(image):
+        with errors_name_module(image):
             found = kernels_of(image)
             code = driver.load({e: text for k in found.values() for e, text in k.code.items()})
             self.launchers = {s: Launcher(driver, code, k.launches) for s, k in found.items()}
@@ -58,7 +58,7 @@ class LoadedNetwork(Loaded):
         Raises:
             ModuleError: the device has not enough memory left.
         """
-        with told(self.image):
+        with errors_name_module(self.image):
             return CudaContext(self)
 
     def turn(self, threads: int) -> AbstractContextManager[object]:
@@ -72,7 +72,7 @@ class LoadedNetwork(Loaded):
     def resident(self, buffers: Sequence[Array]) -> Sequence[DeviceArray]:
         """Copies on the device."""
         out = []
-        with told(self.image):
+        with errors_name_module(self.image):
             for array in buffers:
                 memory = Memory(self.driver, array.nbytes)
                 self.driver.memory.write(memory.address, array, self.stream.number)
@@ -107,7 +107,7 @@ class CudaContext(Context):
 
     @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
-        with told(self._image):
+        with errors_name_module(self._image):
             if self._graph is None:
                 self._graph = self._captured(self._io)
             self._run(self._graph, buffers)
@@ -117,7 +117,7 @@ class CudaContext(Context):
         driver, stream = self._driver, self._stream.number
         calls = self._calls(self._io)
         launches = sum(len(steps) for _, steps in calls)
-        with told(self._image):
+        with errors_name_module(self._image):
             busy = _Graph(self._stream, self._fills(_FILLS_PER_LAUNCH * (launches + 1)))
             marks = [driver.events.make() for _ in range(len(calls) + 1)]
             self._write(buffers)
@@ -136,13 +136,13 @@ class CudaContext(Context):
     def bind(self, buffers: Sequence[Any], threads: int) -> Callable[[], None]:
         """See `tilework.runtime.executor.Context`: one graph for these buffers."""
         pairs = list(zip(buffers, self._io, strict=True))
-        with told(self._image):
+        with errors_name_module(self._image):
             places = [b.address if isinstance(b, DeviceArray) else own for b, own in pairs]
             graph, image, lock = self._captured(places), self._image, self._lock
         foreign = any(isinstance(b, DeviceArray) and not _ours(b) for b in buffers)
 
         def call() -> None:
-            with lock, told(image):
+            with lock, errors_name_module(image):
                 if foreign:
                     self._driver.streams.after_others(self._stream.number)
                 self._run(graph, buffers)
@@ -162,7 +162,7 @@ class CudaContext(Context):
         image, lock, stream = self._image, self._lock, self._loaded.stream
 
         def call() -> None:
-            with lock, told(image):
+            with lock, errors_name_module(image):
                 launcher.start(steps, stream.number)
                 if stream.waits:
                     stream.driver.streams.synchronize(stream.number)
@@ -242,7 +242,7 @@ class _Graph:
 
 
 @contextlib.contextmanager
-def told(image: Image) -> Iterator[None]:
+def errors_name_module(image: Image) -> Iterator[None]:
     """Says of errors of the device which module they befell.
 
     Raises:

@@ -5,32 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilework.dtypes import is_float
-from tilework.graph.aten.context import Context, Converter, Value
+from tilework.graph.aten.context import AtenContext, Converter, Value
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
 
 def _plain(op: str) -> Converter:
-    def convert(c: Context, node: Node, x: Any) -> Value:
+    def convert(c: AtenContext, node: Node, x: Any) -> Value:
         return c.op(op, c.value(x))
 
     return convert
 
 
-def _gelu(c: Context, node: Node, x: Any, approximate: str = "none") -> Value:
+def _gelu(c: AtenContext, node: Node, x: Any, approximate: str = "none") -> Value:
     return c.op("gelu", c.value(x), approximate=approximate)
 
 
-def _hard_sigmoid(c: Context, node: Node, x: Any) -> Value:
+def _hard_sigmoid(c: AtenContext, node: Node, x: Any) -> Value:
     return c.op("hard_sigmoid", c.value(x), alpha=1.0 / 6.0, beta=0.5)
 
 
-def _leaky_relu(c: Context, node: Node, x: Any, slope: float = 0.01) -> Value:
+def _leaky_relu(c: AtenContext, node: Node, x: Any, slope: float = 0.01) -> Value:
     return c.op("leaky_relu", c.value(x), alpha=float(slope))
 
 
-def _hardtanh(c: Context, node: Node, x: Any, low: float = -1.0, high: float = 1.0) -> Value:
+def _hardtanh(c: AtenContext, node: Node, x: Any, low: float = -1.0, high: float = 1.0) -> Value:
     v = c.value(x)
     if is_float(c.dtype(v)):
         return c.op("clip", v, low=float(min(low, high)), high=float(high))
@@ -40,7 +40,7 @@ def _hardtanh(c: Context, node: Node, x: Any, low: float = -1.0, high: float = 1
 
 
 def _elu(
-    c: Context, node: Node, x: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0
+    c: AtenContext, node: Node, x: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0
 ) -> Value:
     """``scale * (x if positive else alpha * (exp(x * input_scale) - 1))``."""
     v = c.value(x)
@@ -54,7 +54,7 @@ def _elu(
     return y if scale == 1 else c.op("multiply", y, c.number(scale, dtype))
 
 
-def _softplus(c: Context, node: Node, x: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Value:
+def _softplus(c: AtenContext, node: Node, x: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Value:
     v = c.value(x)
     dtype = c.dtype(v)
     if beta == 1:
@@ -68,7 +68,7 @@ def _softplus(c: Context, node: Node, x: Any, beta: Any = 1.0, threshold: Any = 
     return c.op("where", c.op("greater", scaled, c.number(threshold, dtype)), v, y)
 
 
-def _prelu(c: Context, node: Node, x: Any, slope: Any) -> Value:
+def _prelu(c: AtenContext, node: Node, x: Any, slope: Any) -> Value:
     return c.op("prelu", c.value(x), c.value(slope))
 
 

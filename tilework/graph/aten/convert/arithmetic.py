@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.dtypes import is_float, is_integer
 from tilework.graph.aten.context import (
-    Context,
+    AtenContext,
     Converter,
     Unsupported,
     Value,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _unary(op: str) -> Converter:
     """A function of floats; integers become floats first."""
 
-    def convert(c: Context, node: Node, x: Any) -> Value:
+    def convert(c: AtenContext, node: Node, x: Any) -> Value:
         (v,) = operands(c, node, x, to_float=True)
         return c.op(op, v)
 
@@ -34,7 +34,7 @@ def _unary(op: str) -> Converter:
 def _kept(op: str) -> Converter:
     """A function that keeps the element type; ``op`` has no bool."""
 
-    def convert(c: Context, node: Node, x: Any) -> Value:
+    def convert(c: AtenContext, node: Node, x: Any) -> Value:
         return c.op(op, c.value(x))
 
     return convert
@@ -43,32 +43,32 @@ def _kept(op: str) -> Converter:
 def _rounded(op: str) -> Converter:
     """Rounding, which leaves integers as they are."""
 
-    def convert(c: Context, node: Node, x: Any) -> Value:
+    def convert(c: AtenContext, node: Node, x: Any) -> Value:
         v = c.value(x)
         return c.op(op, v) if is_float(c.dtype(v)) else v
 
     return convert
 
 
-def _trunc(c: Context, node: Node, x: Any) -> Value:
+def _trunc(c: AtenContext, node: Node, x: Any) -> Value:
     v = c.value(x)
     return _towards_zero(c, v) if is_float(c.dtype(v)) else v
 
 
-def _towards_zero(c: Context, v: Value) -> Value:
+def _towards_zero(c: AtenContext, v: Value) -> Value:
     negative = c.op("less", v, c.number(0, c.dtype(v)))
     return c.op("where", negative, c.op("ceil", v), c.op("floor", v))
 
 
 def _logarithm(base: float) -> Converter:
-    def convert(c: Context, node: Node, x: Any) -> Value:
+    def convert(c: AtenContext, node: Node, x: Any) -> Value:
         (v,) = operands(c, node, x, to_float=True)
         return c.op("multiply", c.op("log", v), c.number(1.0 / math.log(base), c.dtype(v)))
 
     return convert
 
 
-def _exp_minus_one(c: Context, node: Node, x: Any) -> Value:
+def _exp_minus_one(c: AtenContext, node: Node, x: Any) -> Value:
     """``tanh(x / 2) * (exp(x) + 1)``, which loses nothing near 0."""
     (v,) = operands(c, node, x, to_float=True)
     dtype = c.dtype(v)
@@ -76,7 +76,7 @@ def _exp_minus_one(c: Context, node: Node, x: Any) -> Value:
     return c.op("multiply", half, c.op("add", c.op("exp", v), c.number(1, dtype)))
 
 
-def _log_of_more_than_one(c: Context, node: Node, x: Any) -> Value:
+def _log_of_more_than_one(c: AtenContext, node: Node, x: Any) -> Value:
     """``log(u) * x / (u - 1)`` with ``u = x + 1``: what rounding took off ``u`` cancels."""
     (v,) = operands(c, node, x, to_float=True)
     one = c.number(1, c.dtype(v))
@@ -86,11 +86,11 @@ def _log_of_more_than_one(c: Context, node: Node, x: Any) -> Value:
     return c.op("where", itself, v, y)
 
 
-def _abs(c: Context, node: Node, x: Any) -> Value:
+def _abs(c: AtenContext, node: Node, x: Any) -> Value:
     return c.op("abs", c.value(x))
 
 
-def _add(c: Context, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
+def _add(c: AtenContext, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
     x, y = operands(c, node, a, b)
     dtype = c.dtype(x)
     if dtype == "bool":
@@ -100,26 +100,26 @@ def _add(c: Context, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
     return c.op("add", x, y)
 
 
-def _subtract(c: Context, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
+def _subtract(c: AtenContext, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
     x, y = operands(c, node, a, b)
     if alpha != 1:
         y = c.op("multiply", y, c.number(alpha, c.dtype(y)))
     return c.op("subtract", x, y)
 
 
-def _reversed_subtract(c: Context, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
+def _reversed_subtract(c: AtenContext, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
     x, y = operands(c, node, a, b)
     if alpha != 1:
         x = c.op("multiply", x, c.number(alpha, c.dtype(x)))
     return c.op("subtract", y, x)
 
 
-def _multiply(c: Context, node: Node, a: Any, b: Any) -> Value:
+def _multiply(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     x, y = operands(c, node, a, b)
     return c.op("logical_and" if c.dtype(x) == "bool" else "multiply", x, y)
 
 
-def _divide(c: Context, node: Node, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
+def _divide(c: AtenContext, node: Node, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
     x, y = operands(c, node, a, b, to_float=rounding_mode is None)
     if rounding_mode is None:
         return c.op("divide", x, y)
@@ -137,7 +137,7 @@ def _divide(c: Context, node: Node, a: Any, b: Any, rounding_mode: str | None = 
 
 
 def _remainder(op: str) -> Converter:
-    def convert(c: Context, node: Node, a: Any, b: Any) -> Value:
+    def convert(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
         x, y = operands(c, node, a, b)
         known = c.known(y)
         if not is_float(c.dtype(x)) and (known is None or (known == 0).any()):
@@ -147,7 +147,7 @@ def _remainder(op: str) -> Converter:
     return convert
 
 
-def _power(c: Context, node: Node, a: Any, b: Any) -> Value:
+def _power(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     x, y = operands(c, node, a, b)
     dtype = c.dtype(x)
     if isinstance(b, (int, float)) and not isinstance(b, bool):
@@ -169,14 +169,14 @@ def _power(c: Context, node: Node, a: Any, b: Any) -> Value:
 
 
 def _binary(op: str) -> Converter:
-    def convert(c: Context, node: Node, a: Any, b: Any) -> Value:
+    def convert(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
         return c.op(op, *operands(c, node, a, b))
 
     return convert
 
 
 def _extremum(op: str, of_bool: str) -> Converter:
-    def convert(c: Context, node: Node, a: Any, b: Any) -> Value:
+    def convert(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
         x, y = operands(c, node, a, b)
         return c.op(of_bool if c.dtype(x) == "bool" else op, x, y)
 
@@ -184,14 +184,14 @@ def _extremum(op: str, of_bool: str) -> Converter:
 
 
 def _logical(op: str) -> Converter:
-    def convert(c: Context, node: Node, *given: Any) -> Value:
+    def convert(c: AtenContext, node: Node, *given: Any) -> Value:
         return c.op(op, *(c.value(x, "bool") for x in given))
 
     return convert
 
 
 def _bitwise(name: str) -> Converter:
-    def convert(c: Context, node: Node, *given: Any) -> Value:
+    def convert(c: AtenContext, node: Node, *given: Any) -> Value:
         values = operands(c, node, *given)
         kind = "logical" if c.dtype(values[0]) == "bool" else "bitwise"
         return c.op(f"{kind}_{name}", *values)
@@ -199,12 +199,12 @@ def _bitwise(name: str) -> Converter:
     return convert
 
 
-def _where(c: Context, node: Node, condition: Any, a: Any, b: Any) -> Value:
+def _where(c: AtenContext, node: Node, condition: Any, a: Any, b: Any) -> Value:
     dtype = output_dtype(node)
     return c.op("where", c.value(condition, "bool"), c.value(a, dtype), c.value(b, dtype))
 
 
-def _clamp(c: Context, node: Node, x: Any, low: Any = None, high: Any = None) -> Value:
+def _clamp(c: AtenContext, node: Node, x: Any, low: Any = None, high: Any = None) -> Value:
     dtype = output_dtype(node)
     v = c.value(x, dtype)
     if dtype == "bool":
@@ -224,7 +224,7 @@ def _clamp(c: Context, node: Node, x: Any, low: Any = None, high: Any = None) ->
     return v
 
 
-def _isfinite(c: Context, node: Node, x: Any) -> Value:
+def _isfinite(c: AtenContext, node: Node, x: Any) -> Value:
     v = c.value(x)
     if not is_float(c.dtype(v)):
         raise Unsupported("of integers")
@@ -235,15 +235,15 @@ def _isfinite(c: Context, node: Node, x: Any) -> Value:
 _BOTH = {"positive": True, "negative": True}
 
 
-def _isinf(c: Context, node: Node, x: Any) -> Value:
+def _isinf(c: AtenContext, node: Node, x: Any) -> Value:
     return c.op("isinf", c.value(x), **_BOTH)
 
 
-def _isnan(c: Context, node: Node, x: Any) -> Value:
+def _isnan(c: AtenContext, node: Node, x: Any) -> Value:
     return c.op("isnan", c.value(x))
 
 
-def _to_copy(c: Context, node: Node, x: Any, dtype: Any = None, **kwargs: Any) -> Value:
+def _to_copy(c: AtenContext, node: Node, x: Any, dtype: Any = None, **kwargs: Any) -> Value:
     device = kwargs.get("device")
     if device is not None and str(device).split(":")[0] != "cpu":
         raise Unsupported(f"a copy to device {device}")
@@ -254,11 +254,11 @@ def _to_copy(c: Context, node: Node, x: Any, dtype: Any = None, **kwargs: Any) -
     return c.cast(v, to)
 
 
-def _same(c: Context, node: Node, x: Any, *args: Any, **kwargs: Any) -> Value:
+def _same(c: AtenContext, node: Node, x: Any, *args: Any, **kwargs: Any) -> Value:
     return c.value(x)
 
 
-def _full_like(c: Context, node: Node, x: Any, value: Any = 0, **kwargs: Any) -> Value:
+def _full_like(c: AtenContext, node: Node, x: Any, value: Any = 0, **kwargs: Any) -> Value:
     return c.expand(c.number(value, output_dtype(node)), output_shape(node))
 
 
@@ -266,7 +266,7 @@ def _filled(number: float) -> Converter:
     return lambda c, node, x, **kwargs: _full_like(c, node, x, number)
 
 
-def _convert_type(c: Context, node: Node, x: Any, dtype: Any) -> Value:
+def _convert_type(c: AtenContext, node: Node, x: Any, dtype: Any) -> Value:
     if dtype_name(dtype) is None:
         raise Unsupported(f"element type {dtype}")
     return _to_copy(c, node, x, dtype)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.dtypes import is_float
-from tilework.graph.aten.context import Context, Converter, Unsupported, Value, used
+from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, used
 from tilework.graph.aten.convert.matrices import linear
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _attention(
-    c: Context,
+    c: AtenContext,
     node: Node,
     query: Any,
     key: Any,
@@ -63,7 +63,7 @@ def _attention(
     return mixed if seen is None else c.op("where", seen, mixed, c.number(0.0, dtype)), None
 
 
-def _sees(c: Context, mask: Value) -> Value:
+def _sees(c: AtenContext, mask: Value) -> Value:
     """Whether a position sees any other, by a mask; PyTorch gives zeros to one that sees none.
 
     The softmax of such a row is NaN, which later layers carry to all positions: 0 times NaN.
@@ -74,14 +74,14 @@ def _sees(c: Context, mask: Value) -> Value:
     return c.op("greater", most, c.number(-math.inf, c.dtype(mask)))
 
 
-def _heads(c: Context, x: Value, heads: int) -> Value:
+def _heads(c: AtenContext, x: Value, heads: int) -> Value:
     """[batch, position, head * element] as [batch, head, position, element]."""
     b, s, _ = c.shape(x)
     return c.transpose(c.reshape(x, (b, s, heads, -1)), (0, 2, 1, 3))
 
 
 def _self_attention(
-    c: Context,
+    c: AtenContext,
     x: Value,
     heads: int,
     qkv_weight: Any,
@@ -113,13 +113,13 @@ def _self_attention(
     return linear(c, c.reshape(c.transpose(mixed, (0, 2, 1, 3)), (b, s, width)), weight, bias)
 
 
-def _normal(c: Context, x: Value, weight: Any, bias: Any, epsilon: float) -> Value:
+def _normal(c: AtenContext, x: Value, weight: Any, bias: Any, epsilon: float) -> Value:
     y = c.op("normalize", x, axes=(c.rank(x) - 1,), epsilon=float(epsilon), center=True)
     return c.op("add", c.op("multiply", y, c.value(weight)), c.value(bias))
 
 
 def _encoder_layer(
-    c: Context,
+    c: AtenContext,
     node: Node,
     x: Any,
     width: int,
@@ -163,7 +163,7 @@ def _encoder_layer(
 
 
 def _multi_head(
-    c: Context,
+    c: AtenContext,
     node: Node,
     query: Any,
     key: Any,

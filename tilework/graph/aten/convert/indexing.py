@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.graph.aten.context import (
-    Context,
+    AtenContext,
     Converter,
     Unsupported,
     Value,
@@ -32,7 +32,7 @@ def _known(x: Any, extent: int) -> NDArray[Any] | None:
     return np.where(found < 0, found + extent, found)
 
 
-def taken(c: Context, v: Value, indices: NDArray[Any], axis: int) -> Value:
+def taken(c: AtenContext, v: Value, indices: NDArray[Any], axis: int) -> Value:
     """Entries of one dimension at constant indices: a slice or a repetition where they are one."""
     shape = c.shape(v)
     flat, extent = indices.reshape(-1), shape[axis]
@@ -51,32 +51,32 @@ def taken(c: Context, v: Value, indices: NDArray[Any], axis: int) -> Value:
     return c.op("take", v, table, axis=axis, negative=False)
 
 
-def _at(c: Context, v: Value, indices: Any, axis: int) -> Value:
+def _at(c: AtenContext, v: Value, indices: Any, axis: int) -> Value:
     known = _known(indices, c.shape(v)[axis])
     if known is not None:
         return taken(c, v, known, axis)
     return c.op("take", v, c.value(indices), axis=axis)
 
 
-def _embedding(c: Context, node: Node, weight: Any, indices: Any, *args: Any) -> Value:
+def _embedding(c: AtenContext, node: Node, weight: Any, indices: Any, *args: Any) -> Value:
     return _at(c, c.value(weight), indices, 0)
 
 
-def _index_select(c: Context, node: Node, x: Any, dim: int, index: Any) -> Value:
+def _index_select(c: AtenContext, node: Node, x: Any, dim: int, index: Any) -> Value:
     v = c.value(x)
     if not c.rank(v) or len(c.shape(index)) != 1:
         raise Unsupported("of a scalar")
     return _at(c, v, index, c.axis(dim, c.rank(v)))
 
 
-def _gather(c: Context, node: Node, x: Any, dim: int, index: Any, **kwargs: Any) -> Value:
+def _gather(c: AtenContext, node: Node, x: Any, dim: int, index: Any, **kwargs: Any) -> Value:
     v = c.value(x)
     if not c.rank(v) or not c.shape(index):
         raise Unsupported("of a scalar")
     return c.op("take_along", v, c.value(index), axis=c.axis(dim, c.rank(v)))
 
 
-def _index(c: Context, node: Node, x: Any, indices: Sequence[Any]) -> Value:
+def _index(c: AtenContext, node: Node, x: Any, indices: Sequence[Any]) -> Value:
     v = c.value(x)
     given = {d: i for d, i in enumerate(indices) if i is not None}
     for i in given.values():
@@ -93,7 +93,7 @@ def _index(c: Context, node: Node, x: Any, indices: Sequence[Any]) -> Value:
     return _together(c, v, given) if crossed is None else crossed
 
 
-def _crossed(c: Context, v: Value, given: dict[int, Any]) -> Value | None:
+def _crossed(c: AtenContext, v: Value, given: dict[int, Any]) -> Value | None:
     """Indices that each vary along one dimension of the result: one dimension after the other."""
     ranks = {len(c.shape(i)) for i in given.values()}
     rank = max(ranks)
@@ -114,7 +114,7 @@ def _crossed(c: Context, v: Value, given: dict[int, Any]) -> Value | None:
     return v
 
 
-def _together(c: Context, v: Value, given: dict[int, Any]) -> Value:
+def _together(c: AtenContext, v: Value, given: dict[int, Any]) -> Value:
     """Indices that are one position each: the places are counted in one dimension."""
     shape, dims = c.shape(v), sorted(given)
     first, last = dims[0], dims[-1]
@@ -139,7 +139,7 @@ def _together(c: Context, v: Value, given: dict[int, Any]) -> Value:
     return c.op("take", folded, flat, axis=first, negative=False)
 
 
-def _unfold(c: Context, node: Node, x: Any, dim: int, size: int, step: int) -> Value:
+def _unfold(c: AtenContext, node: Node, x: Any, dim: int, size: int, step: int) -> Value:
     """Windows along a dimension; their elements are the last dimension of the result."""
     v = c.value(x)
     if not c.rank(v):
@@ -152,7 +152,13 @@ def _unfold(c: Context, node: Node, x: Any, dim: int, size: int, step: int) -> V
 
 
 def _top_k(
-    c: Context, node: Node, x: Any, k: int, dim: int = -1, largest: bool = True, order: bool = True
+    c: AtenContext,
+    node: Node,
+    x: Any,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    order: bool = True,
 ) -> Any:
     v = c.value(x)
     if not c.rank(v):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilework.graph.aten.context import Context, Converter, Value
+from tilework.graph.aten.context import AtenContext, Converter, Value
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
 
-def product(c: Context, x: Value, y: Value) -> Value:
+def product(c: AtenContext, x: Value, y: Value) -> Value:
     """The product of two matrices; a constant right operand is kept as [out, in]."""
     weight = c.known(y)
     if weight is not None:
@@ -21,18 +21,18 @@ def product(c: Context, x: Value, y: Value) -> Value:
     return c.op("matmul", x, y, transpose_a=False, transpose_b=False)
 
 
-def _mm(c: Context, node: Node, a: Any, b: Any) -> Value:
+def _mm(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     return product(c, c.value(a), c.value(b))
 
 
 def _addmm(
-    c: Context, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
+    c: AtenContext, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
 ) -> Value:
     y = product(c, c.value(a), c.value(b))
     return _added(c, y, c.value(bias), beta, alpha)
 
 
-def _added(c: Context, y: Value, bias: Value, beta: Any, alpha: Any) -> Value:
+def _added(c: AtenContext, y: Value, bias: Value, beta: Any, alpha: Any) -> Value:
     dtype = c.dtype(y)
     if alpha != 1:
         y = c.op("multiply", y, c.number(alpha, dtype))
@@ -43,11 +43,11 @@ def _added(c: Context, y: Value, bias: Value, beta: Any, alpha: Any) -> Value:
     return c.op("add", y, bias)
 
 
-def _bmm(c: Context, node: Node, a: Any, b: Any) -> Value:
+def _bmm(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     return _stacked(c, c.value(a), c.value(b))
 
 
-def _stacked(c: Context, x: Value, y: Value) -> Value:
+def _stacked(c: AtenContext, x: Value, y: Value) -> Value:
     """Products of two stacks of matrices; where both were folded from more dimensions, of those.
 
     Exporters fold batch and heads into one dimension. Unfolded, transposes of heads in front of
@@ -62,12 +62,12 @@ def _stacked(c: Context, x: Value, y: Value) -> Value:
     return _einsum(c, x, y)
 
 
-def _einsum(c: Context, x: Value, y: Value) -> Value:
+def _einsum(c: AtenContext, x: Value, y: Value) -> Value:
     batch = "abcdefgh"[: c.rank(x) - 2]
     return c.op("einsum", x, y, equation=f"{batch}mk,{batch}kn->{batch}mn")
 
 
-def _unfolded(c: Context, x: Value) -> Value | None:
+def _unfolded(c: AtenContext, x: Value) -> Value | None:
     """What ``x`` was before its first dimension was folded from several."""
     node = c.b.nodes[-1] if c.b.nodes and c.b.nodes[-1].name == x else None
     if node is None:
@@ -81,12 +81,12 @@ def _unfolded(c: Context, x: Value) -> Value | None:
 
 
 def _baddbmm(
-    c: Context, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
+    c: AtenContext, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
 ) -> Value:
     return _added(c, _stacked(c, c.value(a), c.value(b)), c.value(bias), beta, alpha)
 
 
-def _vector(c: Context, node: Node, a: Any, b: Any) -> Value:
+def _vector(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     """A matrix or a vector times a vector."""
     x, y = c.value(a), c.value(b)
     rows = c.shape(x)[:-1]
@@ -94,11 +94,11 @@ def _vector(c: Context, node: Node, a: Any, b: Any) -> Value:
     return c.reshape(product(c, x, c.reshape(y, (-1, 1))), rows)
 
 
-def _linear(c: Context, node: Node, x: Any, weight: Any, bias: Any = None) -> Value:
+def _linear(c: AtenContext, node: Node, x: Any, weight: Any, bias: Any = None) -> Value:
     return linear(c, c.value(x), weight, bias)
 
 
-def linear(c: Context, v: Value, weight: Any, bias: Any = None) -> Value:
+def linear(c: AtenContext, v: Value, weight: Any, bias: Any = None) -> Value:
     """Products of the last dimension with weights [out, in]; a bias."""
     w = c.value(weight)
     lead = c.shape(v)[:-1]

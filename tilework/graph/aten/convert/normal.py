@@ -9,7 +9,7 @@ import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS, numpy_dtype
 from tilework.graph.aten.context import (
-    Context,
+    AtenContext,
     Converter,
     Unsupported,
     Value,
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 
-def channels(c: Context, x: Value, rank: int) -> Value:
+def channels(c: AtenContext, x: Value, rank: int) -> Value:
     """A vector of channels at the place of the second of ``rank`` dimensions."""
     return c.reshape(x, (1, math.prod(c.shape(x)), *(1 for _ in range(rank - 2))))
 
 
 def _batch_norm(
-    c: Context,
+    c: AtenContext,
     node: Node,
     x: Any,
     weight: Any,
@@ -53,7 +53,7 @@ def _batch_norm(
 
 
 def _own_batch_norm(
-    c: Context,
+    c: AtenContext,
     node: Node,
     x: Any,
     weight: Any,
@@ -76,7 +76,7 @@ def _own_batch_norm(
     return _scaled(c, y, weight, bias, rank), None, None
 
 
-def _scaled(c: Context, y: Value, weight: Any, bias: Any, rank: int) -> Value:
+def _scaled(c: AtenContext, y: Value, weight: Any, bias: Any, rank: int) -> Value:
     if weight is not None:
         y = c.op("multiply", y, channels(c, c.value(weight, c.dtype(y)), rank))
     if bias is not None:
@@ -85,7 +85,7 @@ def _scaled(c: Context, y: Value, weight: Any, bias: Any, rank: int) -> Value:
 
 
 def _layer_norm(
-    c: Context, node: Node, x: Any, shape: Any, weight: Any, bias: Any, epsilon: float
+    c: AtenContext, node: Node, x: Any, shape: Any, weight: Any, bias: Any, epsilon: float
 ) -> tuple[Any, ...]:
     if used(node, 1) or used(node, 2):
         raise Unsupported("its mean and deviation are not offered")
@@ -103,7 +103,7 @@ def _layer_norm(
 
 
 def _group_norm(
-    c: Context,
+    c: AtenContext,
     node: Node,
     x: Any,
     weight: Any,
@@ -125,7 +125,9 @@ def _group_norm(
 
 
 def _softmax(op: str) -> Converter:
-    def convert(c: Context, node: Node, x: Any, dim: int, half_to_float: bool = False) -> Value:
+    def convert(
+        c: AtenContext, node: Node, x: Any, dim: int, half_to_float: bool = False
+    ) -> Value:
         v = c.value(x, output_dtype(node))
         if not c.rank(v):
             return c.reshape(c.op(op, c.reshape(v, (1,)), axis=0), ())

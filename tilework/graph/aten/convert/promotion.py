@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilework.graph.aten.context import Context, Unsupported, Value
+from tilework.graph.aten.context import AtenContext, Unsupported, Value
 from tilework.graph.aten.dtypes import dtype_name
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def operands(
-    c: Context, node: Node, *given: Any, numbers: int | None = None, to_float: bool = False
+    c: AtenContext, node: Node, *given: Any, numbers: int | None = None, to_float: bool = False
 ) -> list[Value]:
     """The first arguments of a node as values of the one type that it computes in.
 

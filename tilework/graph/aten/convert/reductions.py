@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tilework.graph.aten.context import (
-    Context,
+    AtenContext,
     Converter,
     Unsupported,
     Value,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FEATURE_MAPS = (3, 4, 5)  # dimensions of what may run in either layout
 
 
-def reduced(c: Context, kind: str, x: Value, dim: Any, keepdim: bool = False) -> Value:
+def reduced(c: AtenContext, kind: str, x: Value, dim: Any, keepdim: bool = False) -> Value:
     """A reduction over some dimensions, or all."""
     shape = c.shape(x)
     axes = c.axes(dim, len(shape))
@@ -41,7 +41,12 @@ def reduced(c: Context, kind: str, x: Value, dim: Any, keepdim: bool = False) ->
 
 def _reduction(kind: str) -> Converter:
     def convert(
-        c: Context, node: Node, x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None
+        c: AtenContext,
+        node: Node,
+        x: Any,
+        dim: Any = None,
+        keepdim: bool = False,
+        dtype: Any = None,
     ) -> Value:
         return reduced(c, kind, c.value(x, output_dtype(node)), dim, keepdim)
 
@@ -56,7 +61,9 @@ def _total(kind: str) -> Converter:
 def _truth(kind: str) -> Converter:
     """Whether any element is true, or all are: extrema of bool."""
 
-    def convert(c: Context, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Value:
+    def convert(
+        c: AtenContext, node: Node, x: Any, dim: Any = None, keepdim: bool = False
+    ) -> Value:
         y = reduced(c, kind, c.value(x, "bool"), dim, keepdim)
         return c.cast(y, output_dtype(node))
 
@@ -66,7 +73,7 @@ def _truth(kind: str) -> Converter:
 def _extremum(kind: str) -> Converter:
     """Largest or smallest elements along a dimension, and where they are."""
 
-    def convert(c: Context, node: Node, x: Any, dim: int, keepdim: bool = False) -> Any:
+    def convert(c: AtenContext, node: Node, x: Any, dim: int, keepdim: bool = False) -> Any:
         v = c.value(x)
         if not c.rank(v):
             raise Unsupported("of a scalar")
@@ -80,7 +87,9 @@ def _extremum(kind: str) -> Converter:
 
 
 def _extrema(kind: str) -> Converter:
-    def convert(c: Context, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Value:
+    def convert(
+        c: AtenContext, node: Node, x: Any, dim: Any = None, keepdim: bool = False
+    ) -> Value:
         return reduced(c, kind, c.value(x), dim, keepdim)
 
     return convert
@@ -88,7 +97,7 @@ def _extrema(kind: str) -> Converter:
 
 def _position(kind: str) -> Converter:
     def convert(
-        c: Context, node: Node, x: Any, dim: int | None = None, keepdim: bool = False
+        c: AtenContext, node: Node, x: Any, dim: int | None = None, keepdim: bool = False
     ) -> Value:
         v = c.value(x)
         rank = c.rank(v)
@@ -104,7 +113,7 @@ def _position(kind: str) -> Converter:
 
 
 def _variance(
-    c: Context,
+    c: AtenContext,
     node: Node,
     x: Any,
     dim: Any = None,
@@ -124,13 +133,13 @@ def _variance(
     return c.op("multiply", y, c.number(1.0 / (count - less), c.dtype(y)))
 
 
-def _variance_and_mean(c: Context, node: Node, x: Any, dim: Any = None, **kwargs: Any) -> Any:
+def _variance_and_mean(c: AtenContext, node: Node, x: Any, dim: Any = None, **kwargs: Any) -> Any:
     keepdim = kwargs.get("keepdim", False)
     return _variance(c, node, x, dim, **kwargs), reduced(c, "mean", c.value(x), dim, keepdim)
 
 
 def _norm(
-    c: Context,
+    c: AtenContext,
     node: Node,
     x: Any,
     ord: Any = 2,
@@ -146,7 +155,7 @@ def _norm(
 
 
 def _cumulative(kind: str) -> Converter:
-    def convert(c: Context, node: Node, x: Any, dim: int, *, dtype: Any = None) -> Value:
+    def convert(c: AtenContext, node: Node, x: Any, dim: int, *, dtype: Any = None) -> Value:
         v = c.value(x, output_dtype(node))
         if not c.rank(v):
             return v

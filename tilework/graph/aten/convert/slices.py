@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.dtypes import is_float
 from tilework.graph.aten.context import (
-    Context,
+    AtenContext,
     Converter,
     Unsupported,
     Value,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _slice(
-    c: Context,
+    c: AtenContext,
     node: Node,
     x: Any,
     dim: int = 0,
@@ -34,31 +34,31 @@ def _slice(
     return c.along(v, axis, kept.start, len(kept), kept.step)
 
 
-def _select(c: Context, node: Node, x: Any, dim: int, index: int) -> Value:
+def _select(c: AtenContext, node: Node, x: Any, dim: int, index: int) -> Value:
     v = c.value(x)
     axis = c.axis(dim, c.rank(v))
     part = c.along(v, axis, index % c.shape(v)[axis], 1)
     return c.reshape(part, output_shape(node))
 
 
-def _parts(c: Context, v: Value, axis: int, sizes: Sequence[int]) -> tuple[Value, ...]:
+def _parts(c: AtenContext, v: Value, axis: int, sizes: Sequence[int]) -> tuple[Value, ...]:
     starts = accumulate(sizes, initial=0)
     return tuple(c.along(v, axis, at, n) for at, n in zip(starts, sizes, strict=False))
 
 
-def _split_with_sizes(c: Context, node: Node, x: Any, sizes: Any, dim: int = 0) -> Any:
+def _split_with_sizes(c: AtenContext, node: Node, x: Any, sizes: Any, dim: int = 0) -> Any:
     v = c.value(x)
     return _parts(c, v, c.axis(dim, c.rank(v)), [int(n) for n in sizes])
 
 
-def _split(c: Context, node: Node, x: Any, size: int, dim: int = 0) -> Any:
+def _split(c: AtenContext, node: Node, x: Any, size: int, dim: int = 0) -> Any:
     v = c.value(x)
     axis = c.axis(dim, c.rank(v))
     extent = c.shape(v)[axis]
     return _parts(c, v, axis, [min(size, extent - at) for at in range(0, extent, size)])
 
 
-def _unbind(c: Context, node: Node, x: Any, dim: int = 0) -> Any:
+def _unbind(c: AtenContext, node: Node, x: Any, dim: int = 0) -> Any:
     v = c.value(x)
     axis = c.axis(dim, c.rank(v))
     shape = c.shape(v)
@@ -66,7 +66,7 @@ def _unbind(c: Context, node: Node, x: Any, dim: int = 0) -> Any:
     return tuple(c.reshape(c.along(v, axis, i, 1), one) for i in range(shape[axis]))
 
 
-def _flip(c: Context, node: Node, x: Any, dims: Sequence[int]) -> Value:
+def _flip(c: AtenContext, node: Node, x: Any, dims: Sequence[int]) -> Value:
     v = c.value(x)
     shape = c.shape(v)
     axes = {d % len(shape) for d in dims} if shape else set()
@@ -78,7 +78,7 @@ def _flip(c: Context, node: Node, x: Any, dims: Sequence[int]) -> Value:
     return c.op("slice", v, begin=tuple(begin), size=shape, stride=tuple(stride))
 
 
-def _pad(c: Context, node: Node, x: Any, pad: Sequence[int], value: Any = 0) -> Value:
+def _pad(c: AtenContext, node: Node, x: Any, pad: Sequence[int], value: Any = 0) -> Value:
     """Padding names the innermost dimension first; negative numbers take some away."""
     v = c.value(x)
     before, after = _around(pad, c.rank(v))
@@ -99,7 +99,7 @@ def _around(pad: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
     return before, after
 
 
-def _cropped(c: Context, v: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+def _cropped(c: AtenContext, v: Value, before: Sequence[int], after: Sequence[int]) -> Value:
     shape = c.shape(v)
     begin = [max(-n, 0) for n in before]
     size = [n + min(b, 0) + min(a, 0) for n, b, a in zip(shape, before, after, strict=True)]
@@ -107,7 +107,7 @@ def _cropped(c: Context, v: Value, before: Sequence[int], after: Sequence[int]) 
 
 
 def _pad_self(mode: str) -> Converter:
-    def convert(c: Context, node: Node, x: Any, pad: Sequence[int]) -> Value:
+    def convert(c: AtenContext, node: Node, x: Any, pad: Sequence[int]) -> Value:
         v = c.value(x)
         before, after = _around(pad, c.rank(v))
         if min(*before, *after) < 0:
@@ -118,7 +118,7 @@ def _pad_self(mode: str) -> Converter:
 
 
 def _triangle(*, upper: bool) -> Converter:
-    def convert(c: Context, node: Node, x: Any, diagonal: int = 0) -> Value:
+    def convert(c: AtenContext, node: Node, x: Any, diagonal: int = 0) -> Value:
         return c.op("trilu", c.value(x), k=int(diagonal), upper=upper)
 
     return convert

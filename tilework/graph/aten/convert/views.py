@@ -9,7 +9,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.aten.context import (
-    Context,
+    AtenContext,
     Converter,
     Unsupported,
     Value,
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 
-def _reshape(c: Context, node: Node, x: Any, *args: Any) -> Value:
+def _reshape(c: AtenContext, node: Node, x: Any, *args: Any) -> Value:
     """The shape of the result is what the node's example has."""
     return c.reshape(c.value(x), output_shape(node))
 
 
-def _permute(c: Context, node: Node, x: Any, dims: Sequence[int]) -> Value:
+def _permute(c: AtenContext, node: Node, x: Any, dims: Sequence[int]) -> Value:
     v = c.value(x)
     return c.transpose(v, [d % c.rank(v) for d in dims])
 
 
-def _transpose(c: Context, node: Node, x: Any, a: int, b: int) -> Value:
+def _transpose(c: AtenContext, node: Node, x: Any, a: int, b: int) -> Value:
     v = c.value(x)
     rank = c.rank(v)
     perm = list(range(rank))
@@ -40,16 +40,16 @@ def _transpose(c: Context, node: Node, x: Any, a: int, b: int) -> Value:
     return c.transpose(v, perm)
 
 
-def _matrix_transpose(c: Context, node: Node, x: Any) -> Value:
+def _matrix_transpose(c: AtenContext, node: Node, x: Any) -> Value:
     v = c.value(x)
     return c.transpose(v, range(c.rank(v))[::-1])
 
 
-def _expand(c: Context, node: Node, x: Any, shape: Any, **kwargs: Any) -> Value:
+def _expand(c: AtenContext, node: Node, x: Any, shape: Any, **kwargs: Any) -> Value:
     return c.expand(c.value(x), output_shape(node))
 
 
-def _concat(c: Context, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
+def _concat(c: AtenContext, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
     dtype = output_dtype(node)
     values = [c.value(x, dtype) for x in tensors if 0 not in c.shape(x)]
     if not values:
@@ -59,7 +59,7 @@ def _concat(c: Context, node: Node, tensors: Sequence[Any], dim: int = 0) -> Val
     return c.op("concat", *values, axis=c.axis(dim, c.rank(values[0])))
 
 
-def _stack(c: Context, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
+def _stack(c: AtenContext, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
     dtype, result = output_dtype(node), output_shape(node)
     axis = dim % len(result)
     one = (*result[:axis], 1, *result[axis + 1 :])
@@ -67,7 +67,7 @@ def _stack(c: Context, node: Node, tensors: Sequence[Any], dim: int = 0) -> Valu
     return values[0] if len(values) == 1 else c.op("concat", *values, axis=axis)
 
 
-def _repeat(c: Context, node: Node, x: Any, repeats: Sequence[int]) -> Value:
+def _repeat(c: AtenContext, node: Node, x: Any, repeats: Sequence[int]) -> Value:
     v = c.value(x)
     own = (1,) * (len(repeats) - c.rank(v)) + c.shape(v)
     v = c.reshape(v, own)
@@ -77,7 +77,7 @@ def _repeat(c: Context, node: Node, x: Any, repeats: Sequence[int]) -> Value:
 
 
 def _pixel_shuffle(op: str) -> Converter:
-    def convert(c: Context, node: Node, x: Any, block: int) -> Value:
+    def convert(c: AtenContext, node: Node, x: Any, block: int) -> Value:
         v = c.value(x)
         if c.rank(v) != 4:
             raise Unsupported(f"of {c.rank(v)} dimensions")

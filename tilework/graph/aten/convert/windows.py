@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilework.graph.aten.context import Context, Converter, Unsupported, Value, used
+from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, used
 from tilework.graph.aten.convert.normal import channels
 from tilework.graph.operators.windows import ceil_pads
 
@@ -20,7 +20,7 @@ def _each(numbers: Any, rank: int) -> tuple[int, ...]:
 
 
 def _convolution(
-    c: Context,
+    c: AtenContext,
     node: Node,
     x: Any,
     weight: Any,
@@ -53,7 +53,7 @@ def _convolution(
 
 
 def _window(
-    c: Context,
+    c: AtenContext,
     v: Value,
     rank: int,
     kernel: Any,
@@ -75,13 +75,13 @@ def _window(
     return v, {**attrs, "dilation": spread}, pads
 
 
-def _unbatched(c: Context, y: Value, x: Value) -> Value:
+def _unbatched(c: AtenContext, y: Value, x: Value) -> Value:
     return y if c.rank(x) == c.rank(y) else c.reshape(y, c.shape(y)[1:])
 
 
 def _max_pool(rank: int, *, positions: bool) -> Converter:
     def convert(
-        c: Context,
+        c: AtenContext,
         node: Node,
         x: Any,
         kernel: Any,
@@ -102,7 +102,7 @@ def _max_pool(rank: int, *, positions: bool) -> Converter:
 
 def _avg_pool(rank: int) -> Converter:
     def convert(
-        c: Context,
+        c: AtenContext,
         node: Node,
         x: Any,
         kernel: Any,
@@ -127,7 +127,7 @@ def _avg_pool(rank: int) -> Converter:
 
 
 def _adaptive(kind: str, rank: int, results: int = 1) -> Converter:
-    def convert(c: Context, node: Node, x: Any, size: Sequence[int]) -> Any:
+    def convert(c: AtenContext, node: Node, x: Any, size: Sequence[int]) -> Any:
         if results > 1 and used(node, 1):
             raise Unsupported("its positions are not offered")
         own = c.value(x)

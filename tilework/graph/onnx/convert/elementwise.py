@@ -8,8 +8,8 @@ import numpy as np
 
 from tilework.dtypes import dtype_bytes, is_float, numpy_dtype
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -28,7 +28,7 @@ def _unary(op: str) -> Converter:
 def _binary(op: str) -> Converter:
     """An operator of one or more operands (``Sum``, ``Max``, ``Min`` take any number)."""
 
-    def convert(c: Context, node: onnx.NodeProto) -> str:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
         if len(node.input) == 1:
             return c.op("identity", c.value(node.input[0]), name=node.output[0])
         y = c.value(node.input[0])
@@ -39,19 +39,19 @@ def _binary(op: str) -> Converter:
     return convert
 
 
-def _mean(c: Context, node: onnx.NodeProto) -> str:
+def _mean(c: OnnxContext, node: onnx.NodeProto) -> str:
     total = _binary("add")(c, node)
     assert isinstance(total, str)
     return c.op("divide", total, _like(c, len(node.input), total), name=node.output[0])
 
 
-def _like(c: Context, value: float, other: str) -> str:
+def _like(c: OnnxContext, value: float, other: str) -> str:
     """A constant of rank 0 and of the element type of ``other``."""
     dtype = c.b.types[other].dtype
     return c.b.constant(np.asarray(value).astype(dtype), "scalar")
 
 
-def _clip(c: Context, node: onnx.NodeProto) -> str:
+def _clip(c: OnnxContext, node: onnx.NodeProto) -> str:
     """First the lower limit, then the upper one, which wins where they cross."""
     a = attributes(node)
     x = c.value(node.input[0])
@@ -82,7 +82,7 @@ def _clip(c: Context, node: onnx.NodeProto) -> str:
     return c.op("identity", x, name=node.output[0])
 
 
-def _power(c: Context, node: onnx.NodeProto) -> str:
+def _power(c: OnnxContext, node: onnx.NodeProto) -> str:
     """Powers; a square and a root need no logarithm. Squares and cubes of integers wrap around."""
     base, exponent = node.input
     x, name = c.value(base), node.output[0]
@@ -99,38 +99,38 @@ def _power(c: Context, node: onnx.NodeProto) -> str:
     return c.op("power", x, c.value(exponent), name=name)
 
 
-def _modulo(c: Context, node: onnx.NodeProto) -> Result:
+def _modulo(c: OnnxContext, node: onnx.NodeProto) -> Result:
     op = "truncated_mod" if attributes(node).get("fmod", 0) else "floor_mod"
     return _binary(op)(c, node)
 
 
-def _shift(c: Context, node: onnx.NodeProto) -> Result:
+def _shift(c: OnnxContext, node: onnx.NodeProto) -> Result:
     direction = attributes(node)["direction"]
     if direction not in ("LEFT", "RIGHT"):
         raise Unsupported(f"unknown direction '{direction}'")
     return _binary(f"shift_{direction.lower()}")(c, node)
 
 
-def _prelu(c: Context, node: onnx.NodeProto) -> str:
+def _prelu(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("prelu", c.value(node.input[0]), c.value(node.input[1]), name=node.output[0])
 
 
-def _where(c: Context, node: onnx.NodeProto) -> str:
+def _where(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("where", *(c.value(i) for i in node.input), name=node.output[0])
 
 
-def _isinf(c: Context, node: onnx.NodeProto) -> str:
+def _isinf(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     signs = {k: bool(a.get(f"detect_{k}", 1)) for k in ("positive", "negative")}
     return c.op("isinf", c.value(node.input[0]), name=node.output[0], **signs)
 
 
-def _cast(c: Context, node: onnx.NodeProto) -> str:
+def _cast(c: OnnxContext, node: onnx.NodeProto) -> str:
     to = element_type(attributes(node)["to"])
     return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
 
 
-def _cast_like(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
+def _cast_like(c: OnnxContext, node: onnx.NodeProto) -> str | np.ndarray:
     x, other = node.input
     if other in c.constants:
         to = c.constants[other].dtype.name
@@ -143,7 +143,7 @@ def _cast_like(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
     return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
 
 
-def _bit_cast(c: Context, node: onnx.NodeProto) -> str | np.ndarray:
+def _bit_cast(c: OnnxContext, node: onnx.NodeProto) -> str | np.ndarray:
     """The same bits as another type: of data, integers alone."""
     (name,) = node.input
     to = element_type(attributes(node)["to"])

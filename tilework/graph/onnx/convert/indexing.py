@@ -10,8 +10,8 @@ import numpy as np
 
 from tilework.graph.onnx.context import (
     ConstantNeeded,
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     import onnx
 
 
-def taken(c: Context, value: str, indices: np.ndarray, axis: int, name: str | None = None) -> str:
+def taken(
+    c: OnnxContext, value: str, indices: np.ndarray, axis: int, name: str | None = None
+) -> str:
     """Entries of one dimension at constant ``indices``, which are in range.
 
     Equidistant ones are a slice.
@@ -46,7 +48,7 @@ def taken(c: Context, value: str, indices: np.ndarray, axis: int, name: str | No
     return c.op("take", value, table, name=name, axis=axis, negative=False)
 
 
-def _gather(c: Context, node: onnx.NodeProto) -> str:
+def _gather(c: OnnxContext, node: onnx.NodeProto) -> str:
     data, indices = node.input
     x = c.value(data)
     axis = normal(attributes(node).get("axis", 0), len(c.b.shape(x)))
@@ -56,14 +58,14 @@ def _gather(c: Context, node: onnx.NodeProto) -> str:
     return c.op("take", x, c.value(indices), name=node.output[0], axis=axis)
 
 
-def _gather_elements(c: Context, node: onnx.NodeProto) -> str:
+def _gather_elements(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = c.value(node.input[0])
     axis = normal(attributes(node).get("axis", 0), len(c.b.shape(x)))
     indices = _checked(c, node.input[1], [c.b.shape(x)[axis]])
     return c.op("take_along", x, indices, name=node.output[0], axis=axis)
 
 
-def _checked(c: Context, indices: str, extents: Sequence[int]) -> str:
+def _checked(c: OnnxContext, indices: str, extents: Sequence[int]) -> str:
     """Indices as a value of the network; constant ones must be in range.
 
     Args:
@@ -77,7 +79,7 @@ def _checked(c: Context, indices: str, extents: Sequence[int]) -> str:
     return c.value(indices)
 
 
-def _gather_nd(c: Context, node: onnx.NodeProto) -> str:
+def _gather_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
     batch = attributes(node).get("batch_dims", 0)
     x = c.value(node.input[0])
     depth = (c.shape(node.input[1]) or (0,))[-1]
@@ -85,7 +87,7 @@ def _gather_nd(c: Context, node: onnx.NodeProto) -> str:
     return c.op("gather_nd", x, indices, name=node.output[0], batch_dims=batch)
 
 
-def _scatter_elements(c: Context, node: onnx.NodeProto) -> str:
+def _scatter_elements(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x, updates = c.value(node.input[0]), c.value(node.input[2])
     axis = normal(a.get("axis", 0), len(c.b.shape(x)))
@@ -97,7 +99,7 @@ def _scatter_elements(c: Context, node: onnx.NodeProto) -> str:
     )  # fmt: skip
 
 
-def _scatter_nd(c: Context, node: onnx.NodeProto) -> str:
+def _scatter_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
     data, indices, updates = node.input
     reduction = attributes(node).get("reduction", "none")
     x = c.value(data)
@@ -130,7 +132,7 @@ def _writers(positions: np.ndarray, extents: Sequence[int]) -> np.ndarray:
     return table
 
 
-def _tensor_scatter(c: Context, node: onnx.NodeProto) -> str:
+def _tensor_scatter(c: OnnxContext, node: onnx.NodeProto) -> str:
     """A cache with new entries from a place on that each sample of the batch has.
 
     Each entry asks which of the new ones it is; what would stand outside is left out.
@@ -165,14 +167,14 @@ def _tensor_scatter(c: Context, node: onnx.NodeProto) -> str:
     return update.op("take_along", at, axis=axis).where(new, cache).name
 
 
-def _one_hot(c: Context, node: onnx.NodeProto) -> str:
+def _one_hot(c: OnnxContext, node: onnx.NodeProto) -> str:
     indices, values = c.value(node.input[0]), c.value(node.input[2])
     depth = int(c.array(node.input[1], "the depth").item())
     axis = normal(attributes(node).get("axis", -1), len(c.b.shape(indices)) + 1)
     return c.op("one_hot", indices, values, name=node.output[0], depth=depth, axis=axis)
 
 
-def _top_k(c: Context, node: onnx.NodeProto) -> Result:
+def _top_k(c: OnnxContext, node: onnx.NodeProto) -> Result:
     a = attributes(node)
     x = c.value(node.input[0])
     axis = normal(a.get("axis", -1), len(c.b.shape(x)))
@@ -186,7 +188,7 @@ def _top_k(c: Context, node: onnx.NodeProto) -> Result:
 
 
 def _cumulative(kind: str) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> str:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
         a = attributes(node)
         x = c.value(node.input[0])
         axis = normal(int(c.array(node.input[1], "the axis").item()), len(c.b.shape(x)))
@@ -196,7 +198,7 @@ def _cumulative(kind: str) -> Converter:
     return convert
 
 
-def _trilu(c: Context, node: onnx.NodeProto) -> str:
+def _trilu(c: OnnxContext, node: onnx.NodeProto) -> str:
     k = int(c.array(node.input[1], "the diagonal").item()) if optional(node, 1) else 0
     upper = bool(attributes(node).get("upper", 1))
     x = c.value(node.input[0])
@@ -205,14 +207,14 @@ def _trilu(c: Context, node: onnx.NodeProto) -> str:
     return c.op("trilu", x, name=node.output[0], k=k, upper=upper)
 
 
-def _reverse_sequence(c: Context, node: onnx.NodeProto) -> str:
+def _reverse_sequence(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x, lengths = (c.value(i) for i in node.input)
     axes = {"batch_axis": a.get("batch_axis", 1), "time_axis": a.get("time_axis", 0)}
     return c.op("reverse_sequence", x, lengths, name=node.output[0], **axes)
 
 
-def _eye_like(c: Context, node: onnx.NodeProto) -> np.ndarray:
+def _eye_like(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     from onnx import helper
 
     a = attributes(node)
@@ -230,7 +232,7 @@ def _known(what: str) -> Converter:
     Then the importer evaluates them, and does not come here.
     """
 
-    def convert(c: Context, node: onnx.NodeProto) -> Result:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> Result:
         raise ConstantNeeded(next(i for i in node.input if i not in c.constants), what)
 
     return convert

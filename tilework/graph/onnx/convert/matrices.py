@@ -11,8 +11,8 @@ import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Unsupported,
     attributes,
     optional,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LARGEST_DETERMINANT = 64
 
 
-def gemm(c: Context, node: onnx.NodeProto) -> str:
+def gemm(c: OnnxContext, node: onnx.NodeProto) -> str:
     """``alpha * a @ b + beta * c``; each matrix may be transposed."""
     a = attributes(node)
     x, w = node.input[0], node.input[1]
@@ -61,7 +61,7 @@ def gemm(c: Context, node: onnx.NodeProto) -> str:
     return c.op("add", y, c.op("multiply", c.value(bias), like(c, beta, y)))
 
 
-def _dense(c: Context, x: str, weight: str, transposed: bool, scale: float, name: str) -> str:
+def _dense(c: OnnxContext, x: str, weight: str, transposed: bool, scale: float, name: str) -> str:
     """Product with a constant matrix, kept as [out, in]."""
     array = c.constants[weight]
     array = np.ascontiguousarray(array if transposed else array.T)
@@ -70,11 +70,11 @@ def _dense(c: Context, x: str, weight: str, transposed: bool, scale: float, name
     return c.op("dense", x, c.b.constant(array, weight), name=name)
 
 
-def _matmul(c: Context, node: onnx.NodeProto) -> str:
+def _matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
     return product(c, c.value(node.input[0]), c.value(node.input[1]), node.output[0])
 
 
-def product(c: Context, x: str, y: str, name: str) -> str:
+def product(c: OnnxContext, x: str, y: str, name: str) -> str:
     """A product as NumPy's: vectors, matrices, and stacks of matrices that broadcast.
 
     Raises:
@@ -107,7 +107,7 @@ def product(c: Context, x: str, y: str, name: str) -> str:
     return reshaped(c, z, result, name)
 
 
-def reshaped(c: Context, value: str, shape: Sequence[int], name: str | None = None) -> str:
+def reshaped(c: OnnxContext, value: str, shape: Sequence[int], name: str | None = None) -> str:
     """A value in another shape; one extent may be -1."""
     old = c.b.shape(value)
     known = math.prod(n for n in shape if n != -1)
@@ -115,7 +115,7 @@ def reshaped(c: Context, value: str, shape: Sequence[int], name: str | None = No
     return value if old == shape else c.op("reshape", value, name=name, shape=shape)
 
 
-def _einsum(c: Context, node: onnx.NodeProto) -> str:
+def _einsum(c: OnnxContext, node: onnx.NodeProto) -> str:
     """A sum of products, two operands at a time."""
     shapes = [c.shape(i) for i in node.input]
     labels, result = explicit(attributes(node)["equation"], [len(s) for s in shapes])
@@ -171,7 +171,7 @@ def explicit(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     return labels, dots + "".join(n for n in sorted(set(flat)) if flat.count(n) == 1)
 
 
-def _det(c: Context, node: onnx.NodeProto) -> str:
+def _det(c: OnnxContext, node: onnx.NodeProto) -> str:
     """The product of the pivots of Gauss's elimination, the largest of each column first.
 
     A step takes one row and one column off the matrices.

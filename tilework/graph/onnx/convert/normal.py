@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     import onnx
 
 
-def like(c: Context, number: float, value: str) -> str:
+def like(c: OnnxContext, number: float, value: str) -> str:
     """A constant of rank 0 with the element type of ``value``."""
     return c.b.constant(np.asarray(number).astype(c.b.types[value].dtype), "scalar")
 
 
-def _batch_norm(c: Context, node: onnx.NodeProto) -> Result:
+def _batch_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     a = attributes(node)
     if c.rank(node.input[0]) < 2:
         raise Unsupported("the input has no channel dimension")
@@ -42,7 +42,7 @@ def _batch_norm(c: Context, node: onnx.NodeProto) -> Result:
 
 
 def _scaled(
-    c: Context,
+    c: OnnxContext,
     node: onnx.NodeProto,
     centred: str,
     var: str,
@@ -56,7 +56,7 @@ def _scaled(
 
 
 def _trained_batch_norm(
-    c: Context, node: onnx.NodeProto, epsilon: float, momentum: float
+    c: OnnxContext, node: onnx.NodeProto, epsilon: float, momentum: float
 ) -> Result:
     """Batch norm by the data's own mean and variance; also the running ones, updated."""
     x, *stats = (c.value(i) for i in node.input[:5])
@@ -75,7 +75,7 @@ def _trained_batch_norm(
     return outputs
 
 
-def _channels(c: Context, value: str, rank: int) -> str:
+def _channels(c: OnnxContext, value: str, rank: int) -> str:
     """A vector of channels at the place of the second of ``rank`` dimensions."""
     shape = (1, math.prod(c.b.shape(value)), *(1 for _ in range(rank - 2)))
     if value in c.b.constants:
@@ -84,7 +84,7 @@ def _channels(c: Context, value: str, rank: int) -> str:
 
 
 def _softmax(op: str) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> str:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
         shape = c.shape(node.input[0])
         x, name = c.value(node.input[0]), node.output[0]
         axis = attributes(node).get("axis", -1 if c.opset >= 13 else 1)
@@ -100,7 +100,7 @@ def _softmax(op: str) -> Converter:
     return convert
 
 
-def _layer_norm(c: Context, node: onnx.NodeProto) -> Result:
+def _layer_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     a, rank = attributes(node), c.rank(node.input[0])
     axes = _from_axis(int(a.get("axis", -1)), rank)
     epsilon = float(a.get("epsilon", 1e-5))
@@ -120,7 +120,7 @@ def _layer_norm(c: Context, node: onnx.NodeProto) -> Result:
     return outputs
 
 
-def _rms_norm(c: Context, node: onnx.NodeProto) -> str:
+def _rms_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
     a, rank = attributes(node), c.rank(node.input[0])
     axes = _from_axis(int(a.get("axis", -1)), rank)
     epsilon = float(a.get("epsilon", 1e-5))
@@ -129,7 +129,7 @@ def _rms_norm(c: Context, node: onnx.NodeProto) -> str:
     return c.op("multiply", y, c.value(node.input[1]), name=node.output[0])
 
 
-def wide(c: Context, op: str, x: str, a: dict[str, Any], **attrs: Any) -> str:
+def wide(c: OnnxContext, op: str, x: str, a: dict[str, Any], **attrs: Any) -> str:
     """``op`` of ``x``, computed in float32 if ``x`` is narrower (``stash_type``)."""
     dtype = c.b.types[x].dtype
     if dtype in ("float16", "bfloat16") and a.get("stash_type", 1) == 1:
@@ -144,7 +144,7 @@ def _from_axis(axis: int, rank: int) -> tuple[int, ...]:
     return tuple(range(axis % rank, rank))
 
 
-def _instance_norm(c: Context, node: onnx.NodeProto) -> str:
+def _instance_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = c.value(node.input[0])
     shape = c.b.shape(x)
     epsilon = float(attributes(node).get("epsilon", 1e-5))
@@ -155,7 +155,7 @@ def _instance_norm(c: Context, node: onnx.NodeProto) -> str:
     return c.op("add", c.op("multiply", y, scale), bias, name=node.output[0])
 
 
-def _group_norm(c: Context, node: onnx.NodeProto) -> str:
+def _group_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -167,7 +167,7 @@ def _group_norm(c: Context, node: onnx.NodeProto) -> str:
     return c.op("add", c.op("multiply", y, scale), bias, name=node.output[0])
 
 
-def _each_channel(c: Context, value: str, groups: int, shape: Sequence[int]) -> str:
+def _each_channel(c: OnnxContext, value: str, groups: int, shape: Sequence[int]) -> str:
     """Parameters of groups (operator set 18) or channels (later), one for each channel."""
     channels = shape[1]
     if c.b.shape(value) == (groups,) and groups != channels:
@@ -181,7 +181,7 @@ def _each_channel(c: Context, value: str, groups: int, shape: Sequence[int]) -> 
     return _channels(c, value, len(shape))
 
 
-def _mean_variance(c: Context, node: onnx.NodeProto) -> str:
+def _mean_variance(c: OnnxContext, node: onnx.NodeProto) -> str:
     rank = c.rank(node.input[0])
     axes = tuple(sorted(d % rank for d in attributes(node).get("axes", (0, 2, 3))))
     # 1e-9 is added to the deviation: the same where there is none, and nothing elsewhere
@@ -189,7 +189,7 @@ def _mean_variance(c: Context, node: onnx.NodeProto) -> str:
     return c.op("normalize", x, name=node.output[0], axes=axes, epsilon=1e-18, center=True)
 
 
-def _local_response(c: Context, node: onnx.NodeProto) -> str:
+def _local_response(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     if c.rank(node.input[0]) < 2:
         raise Unsupported("the input has no channel dimension")
@@ -205,7 +205,7 @@ def _local_response(c: Context, node: onnx.NodeProto) -> str:
     )
 
 
-def _lp_norm(c: Context, node: onnx.NodeProto) -> str:
+def _lp_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
     a, rank = attributes(node), c.rank(node.input[0])
     axis, p = int(a.get("axis", -1)), int(a.get("p", 2))
     if p not in (1, 2):

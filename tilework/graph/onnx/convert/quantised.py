@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import integer_range, numpy_dtype
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Unsupported,
     attributes,
     optional,
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 _QUANTISED = ("int8", "uint8", "int16", "uint16")
 
 
-def _matmul_integer(c: Context, node: onnx.NodeProto) -> str:
+def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
     a, b = (_shifted(c, node.input[i], optional(node, i + 2), column=i == 0) for i in range(2))
     return product(c, a, b, node.output[0])
 
 
-def _quantized_matmul(c: Context, node: onnx.NodeProto) -> str:
+def _quantized_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
     """``(a - za) (b - zb) sa sb / sy + zy``, rounded to the nearest and limited to the type."""
     a, b = (_shifted(c, node.input[i], node.input[i + 2], column=i == 0) for i in (0, 3))
     y = Value(c, product(c, a, b, f"{node.output[0]}_sum"))
@@ -53,7 +53,7 @@ def _requantised(y: Value, scale: Value, zero: Value) -> str:
     return rounded.limited(*integer_range(zero.dtype)).cast(zero.dtype).name
 
 
-def _shifted(c: Context, name: str, zero: str, column: bool) -> str:
+def _shifted(c: OnnxContext, name: str, zero: str, column: bool) -> str:
     """An integer operand as int32 with its zero point subtracted."""
     x = c.op("cast", c.value(name), to="int32")
     if not zero:
@@ -62,7 +62,7 @@ def _shifted(c: Context, name: str, zero: str, column: bool) -> str:
     return c.op("subtract", x, _per_row(c, point) if column else point)
 
 
-def _per_row(c: Context, value: str) -> str:
+def _per_row(c: OnnxContext, value: str) -> str:
     """One number for each row of a matrix as a column; a single number as it is."""
     shape = c.b.shape(value)
     return reshaped(c, value, (*shape, 1)) if len(shape) == 1 and shape[0] > 1 else value
@@ -102,7 +102,7 @@ def _over(given: Value, shape: tuple[int, ...], a: dict[str, Any]) -> Value:
     return given.op("repeat", factors=tuple(factors)).part(axis, 0, shape[axis])
 
 
-def _quantize(c: Context, node: onnx.NodeProto) -> str:
+def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str:
     """``x / scale``, rounded to the nearest (ties to even), plus the zero point, and limited."""
     a = attributes(node)
     x, scale = (computed(value(c, i)) for i in node.input[:2])
@@ -119,7 +119,7 @@ def _quantize(c: Context, node: onnx.NodeProto) -> str:
     return y.limited(*integer_range(to)).cast(to).name
 
 
-def _dequantize(c: Context, node: onnx.NodeProto) -> str | NDArray[Any]:
+def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     """``(x - zero point) * scale``; of constants known at import, of any type."""
     a = attributes(node)
     names = [n for n in node.input if n]
@@ -137,7 +137,7 @@ def _dequantize(c: Context, node: onnx.NodeProto) -> str | NDArray[Any]:
 
 
 def _dequantized(
-    c: Context,
+    c: OnnxContext,
     a: dict[str, Any],
     x: NDArray[Any],
     scale: NDArray[Any],
@@ -158,13 +158,13 @@ def _dequantized(
     return (y * over(scale)).astype(numpy_dtype(to))
 
 
-def _conv_integer(c: Context, node: onnx.NodeProto) -> str:
+def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = _shifted(c, node.input[0], optional(node, 2), column=False)
     w = _shifted_channels(c, node.input[1], optional(node, 3))
     return convolution(c, attributes(node), x, w.name, "", node.output[0])
 
 
-def _shifted_channels(c: Context, name: str, zero: str) -> Value:
+def _shifted_channels(c: OnnxContext, name: str, zero: str) -> Value:
     """Weights as int32, their zero points (one, or one a channel) subtracted."""
     w = value(c, name).cast("int32")
     return w - _of_channels(value(c, zero), len(w.shape), 0).cast("int32") if zero else w
@@ -175,7 +175,7 @@ def _of_channels(x: Value, rank: int, dim: int) -> Value:
     return x.reshape(*(-1 if d == dim else 1 for d in range(rank)))
 
 
-def _quantized_conv(c: Context, node: onnx.NodeProto) -> str:
+def _quantized_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     """``(x - zx) * (w - zw) sx sw / sy + zy``, rounded to the nearest, limited to the type."""
     x = _shifted(c, node.input[0], node.input[2], column=False)
     w = _shifted_channels(c, node.input[3], node.input[5])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes
+from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes
 from tilework.graph.onnx.convert.elementwise import element_type
 from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.values import value
@@ -42,7 +42,7 @@ def gaussian(seed: float, count: int) -> Numbers:
 
 
 def _drawn(
-    c: Context, a: dict[str, Any], shape: Sequence[int], draw: Callable[[float, int], Numbers]
+    c: OnnxContext, a: dict[str, Any], shape: Sequence[int], draw: Callable[[float, int], Numbers]
 ) -> Numbers:
     """Numbers for a node with attributes ``a``.
 
@@ -57,18 +57,18 @@ def _drawn(
     return draw(float(a["seed"]), count).reshape(shape)
 
 
-def _normal(c: Context, a: dict[str, Any], shape: Sequence[int], dtype: str) -> NDArray[Any]:
+def _normal(c: OnnxContext, a: dict[str, Any], shape: Sequence[int], dtype: str) -> NDArray[Any]:
     drawn = _drawn(c, a, shape, gaussian) * a.get("scale", 1.0) + a.get("mean", 0.0)
     return drawn.astype(numpy_dtype(dtype))
 
 
-def _uniform(c: Context, a: dict[str, Any], shape: Sequence[int], dtype: str) -> NDArray[Any]:
+def _uniform(c: OnnxContext, a: dict[str, Any], shape: Sequence[int], dtype: str) -> NDArray[Any]:
     low, high = a.get("low", 0.0), a.get("high", 1.0)
     return (_drawn(c, a, shape, uniform) * (high - low) + low).astype(numpy_dtype(dtype))
 
 
 def _of_shape(draw: Callable[..., NDArray[Any]]) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> NDArray[Any]:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> NDArray[Any]:
         a = attributes(node)
         return draw(c, a, tuple(a["shape"]), _float(a.get("dtype", 1)))
 
@@ -76,7 +76,7 @@ def _of_shape(draw: Callable[..., NDArray[Any]]) -> Converter:
 
 
 def _like(draw: Callable[..., NDArray[Any]]) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> NDArray[Any]:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> NDArray[Any]:
         a = attributes(node)
         (name,) = node.input
         own = c.constants[name].dtype.name if name in c.constants else value(c, name).dtype
@@ -94,7 +94,7 @@ def _float(number: int) -> str:
     return dtype
 
 
-def _bernoulli(c: Context, node: onnx.NodeProto) -> str:
+def _bernoulli(c: OnnxContext, node: onnx.NodeProto) -> str:
     """1 with the probability that the input says, else 0."""
     a = attributes(node)
     x = value(c, node.input[0])
@@ -107,7 +107,7 @@ def _bernoulli(c: Context, node: onnx.NodeProto) -> str:
     )
 
 
-def _multinomial(c: Context, node: onnx.NodeProto) -> str:
+def _multinomial(c: OnnxContext, node: onnx.NodeProto) -> str:
     """Classes by their logarithmic probabilities: how many partial sums a number has passed."""
     a = attributes(node)
     x = value(c, node.input[0])

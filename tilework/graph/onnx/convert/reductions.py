@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 
 if TYPE_CHECKING:
     import onnx
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _FEATURE_MAPS = (4, 5)
 
 
-def reduced_axes(c: Context, node: onnx.NodeProto) -> tuple[int, ...]:
+def reduced_axes(c: OnnxContext, node: onnx.NodeProto) -> tuple[int, ...]:
     """The dimensions to reduce, from the attribute or the second input, in order."""
     a, rank = attributes(node), c.rank(node.input[0])
     axes = a.get("axes")
@@ -29,7 +29,7 @@ def reduced_axes(c: Context, node: onnx.NodeProto) -> tuple[int, ...]:
 
 
 def _reduction(kind: str) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> str:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
         axes, shape = reduced_axes(c, node), c.shape(node.input[0])
         keepdims = bool(attributes(node).get("keepdims", 1))
         x, name = c.value(node.input[0]), node.output[0]
@@ -52,7 +52,7 @@ def _reduction(kind: str) -> Converter:
 
 
 def _position(op: str) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> str:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
         a, rank = attributes(node), c.rank(node.input[0])
         axis = a.get("axis", 0)
         if not -rank <= axis < rank:

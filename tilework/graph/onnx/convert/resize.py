@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS, numpy_dtype
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.indexing import taken
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.operators import MAX_ELEMENTS
@@ -32,7 +32,7 @@ class _Axis:
     roi: tuple[float, float] = (0.0, 1.0)
 
 
-def _resize(c: Context, node: onnx.NodeProto) -> str:
+def _resize(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -62,7 +62,7 @@ def _resize(c: Context, node: onnx.NodeProto) -> str:
     return resized(c, x, axes, sampling, node.output[0], outside)
 
 
-def _upsample(c: Context, node: onnx.NodeProto) -> str:
+def _upsample(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -82,7 +82,7 @@ def _sampling(a: dict[str, Any], coordinates: str, nearest: str) -> Sampling:
     )
 
 
-def _floats(c: Context, name: str, what: str) -> list[float]:
+def _floats(c: OnnxContext, name: str, what: str) -> list[float]:
     return [float(v) for v in c.array(name, what).reshape(-1)]
 
 
@@ -119,7 +119,7 @@ def _cropped(axes: Sequence[_Axis], roi: Sequence[float]) -> list[_Axis]:
 
 
 def resized(
-    c: Context,
+    c: OnnxContext,
     x: str,
     axes: Sequence[_Axis],
     sampling: Sampling,
@@ -164,7 +164,7 @@ def resized(
     return c.op("add", x, rest, name=name)
 
 
-def _along(c: Context, x: str, axis: int, t: Table, name: str) -> str:
+def _along(c: OnnxContext, x: str, axis: int, t: Table, name: str) -> str:
     """Sample one dimension."""
     size = c.b.shape(x)[axis]
     used = np.flatnonzero((t.weights != 0).any(0))

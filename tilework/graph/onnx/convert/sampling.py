@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.values import Value, room, value
 from tilework.graph.operators.base import FLOATS
 
@@ -152,7 +152,7 @@ def _reflected(place: Value, extent: int, align_corners: bool) -> Value:
     return found.limited(low, low + length)  # without NaN
 
 
-def _grid_sample(c: Context, node: onnx.NodeProto) -> str:
+def _grid_sample(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     mode = a.get("mode", "linear")
     rules = Rules(
@@ -174,7 +174,7 @@ def _grid_sample(c: Context, node: onnx.NodeProto) -> str:
     return y.reshape(n, -1, channels).transpose(0, 2, 1).reshape(n, channels, *out).name
 
 
-def _deform_conv(c: Context, node: onnx.NodeProto) -> str:
+def _deform_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x, w, offset = (value(c, i) for i in node.input[:3])
     n, channels, *size = x.shape

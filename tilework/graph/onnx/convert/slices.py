@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -33,7 +33,7 @@ def normal(axis: int, rank: int) -> int:
 
 
 def sliced(
-    c: Context,
+    c: OnnxContext,
     value: str,
     begin: Sequence[int],
     size: Sequence[int],
@@ -49,7 +49,7 @@ def sliced(
     return c.op("slice", value, name=name, **attrs)
 
 
-def along(c: Context, value: str, axis: int, begin: int, size: int, name: str) -> str:
+def along(c: OnnxContext, value: str, axis: int, begin: int, size: int, name: str) -> str:
     """``size`` neighbouring entries of one dimension."""
     shape = c.b.shape(value)
     first = [0] * len(shape)
@@ -58,7 +58,7 @@ def along(c: Context, value: str, axis: int, begin: int, size: int, name: str) -
     return sliced(c, value, first, extents, [1] * len(shape), name)
 
 
-def _slice(c: Context, node: onnx.NodeProto) -> str:
+def _slice(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -82,7 +82,7 @@ def _slice(c: Context, node: onnx.NodeProto) -> str:
     return sliced(c, x, begin, size, stride, node.output[0])
 
 
-def _split(c: Context, node: onnx.NodeProto) -> Result:
+def _split(c: OnnxContext, node: onnx.NodeProto) -> Result:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -105,7 +105,7 @@ def _split(c: Context, node: onnx.NodeProto) -> Result:
     ]
 
 
-def _tile(c: Context, node: onnx.NodeProto) -> str:
+def _tile(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = c.value(node.input[0])
     repeats = c.ints(node.input[1], "its repeats")
     if len(repeats) != len(c.b.shape(x)):
@@ -115,7 +115,7 @@ def _tile(c: Context, node: onnx.NodeProto) -> str:
     return c.op("tile", x, name=node.output[0], factors=tuple(repeats))
 
 
-def _expand(c: Context, node: onnx.NodeProto) -> str:
+def _expand(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = c.value(node.input[0])
     own, wanted = c.b.shape(x), c.ints(node.input[1], "its shape")
     shape = np.broadcast_shapes(own, tuple(wanted))
@@ -126,7 +126,7 @@ def _expand(c: Context, node: onnx.NodeProto) -> str:
     return c.op("expand", x, name=node.output[0], shape=shape)
 
 
-def _pad(c: Context, node: onnx.NodeProto) -> str:
+def _pad(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     mode = a.get("mode", "constant")
     x = c.value(node.input[0])
@@ -148,7 +148,7 @@ def _pad(c: Context, node: onnx.NodeProto) -> str:
 
 
 def _padded(
-    c: Context,
+    c: OnnxContext,
     x: str,
     before: Sequence[int],
     after: Sequence[int],
@@ -174,7 +174,7 @@ def _padded(
     return c.op("pad_self", x, name=name, **attrs, mode=mode)
 
 
-def _center_crop_pad(c: Context, node: onnx.NodeProto) -> str:
+def _center_crop_pad(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = c.value(node.input[0])
     shape = c.b.shape(x)
     axes = [normal(d, len(shape)) for d in attributes(node).get("axes", range(len(shape)))]
@@ -189,25 +189,25 @@ def _center_crop_pad(c: Context, node: onnx.NodeProto) -> str:
     return _padded(c, x, before, after, node.output[0])
 
 
-def _size(c: Context, node: onnx.NodeProto) -> np.ndarray:
+def _size(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     return np.asarray(math.prod(c.shape(node.input[0])), np.int64)
 
 
-def _depth_to_space(c: Context, node: onnx.NodeProto) -> str:
+def _depth_to_space(c: OnnxContext, node: onnx.NodeProto) -> str:
     return _blocks(c, node, "depth_to_space")
 
 
-def _space_to_depth(c: Context, node: onnx.NodeProto) -> str:
+def _space_to_depth(c: OnnxContext, node: onnx.NodeProto) -> str:
     return _blocks(c, node, "space_to_depth")
 
 
-def _blocks(c: Context, node: onnx.NodeProto, op: str) -> str:
+def _blocks(c: OnnxContext, node: onnx.NodeProto, op: str) -> str:
     a = attributes(node)
     attrs = {"block": a["blocksize"], "mode": a.get("mode", "DCR"), "layout": "NCHW"}
     return c.op(op, c.value(node.input[0]), name=node.output[0], **attrs)
 
 
-def _col2im(c: Context, node: onnx.NodeProto) -> str:
+def _col2im(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     image = c.ints(node.input[1], "the image's shape")
     block = c.ints(node.input[2], "the block's shape")

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tilework.graph.onnx.context import (
     ConstantNeeded,
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -116,7 +116,7 @@ def _split(x: Value, length: int, inverse: bool) -> Value:
     return z.reshape(rows, a, b, 2).transpose(0, 2, 1, 3).reshape(rows, length, 2)
 
 
-def _dft(c: Context, node: onnx.NodeProto) -> str:
+def _dft(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = value(c, node.input[0])
     rank = len(x.shape)
@@ -144,7 +144,7 @@ def _dft(c: Context, node: onnx.NodeProto) -> str:
     return y.transpose(*(order.index(d) for d in range(rank))).cast(x.dtype).name
 
 
-def _stft(c: Context, node: onnx.NodeProto) -> str:
+def _stft(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = value(c, node.input[0])
     if len(x.shape) != 3 or x.shape[2] not in (1, 2):
         raise Unsupported(f"a signal of shape {list(x.shape)} instead of [N, length, 1 or 2]")
@@ -171,7 +171,7 @@ def _stft(c: Context, node: onnx.NodeProto) -> str:
     return y.reshape(batch, frames, *y.shape[1:]).cast(x.dtype).name
 
 
-def _mel_weights(c: Context, node: onnx.NodeProto) -> Result:
+def _mel_weights(c: OnnxContext, node: onnx.NodeProto) -> Result:
     """Of constants alone, which the importer evaluates."""
     raise ConstantNeeded(next(i for i in node.input if i not in c.constants), "what it is made of")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def _constant(c: Context, node: onnx.NodeProto) -> np.ndarray:
+def _constant(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     (a,) = node.attribute
     plain: dict[str, Callable[[], Any]] = {
         "value": lambda: c.tensor(a.t),
@@ -38,17 +38,17 @@ def _constant(c: Context, node: onnx.NodeProto) -> np.ndarray:
     return np.asarray(plain[a.name]())
 
 
-def _shape(c: Context, node: onnx.NodeProto) -> np.ndarray:
+def _shape(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     a = attributes(node)
     shape = np.asarray(c.shape(node.input[0]), np.int64)
     return shape[a.get("start", 0) : a.get("end", len(shape))]
 
 
-def _identity(c: Context, node: onnx.NodeProto) -> str:
+def _identity(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.value(node.input[0])
 
 
-def _dropout(c: Context, node: onnx.NodeProto) -> Result:
+def _dropout(c: OnnxContext, node: onnx.NodeProto) -> Result:
     training = optional(node, 2)
     if training and bool(c.array(training, "training_mode").item()):
         raise Unsupported("training mode is not supported")
@@ -56,18 +56,18 @@ def _dropout(c: Context, node: onnx.NodeProto) -> Result:
     return [c.value(node.input[0]), np.ones(c.shape(node.input[0]), bool) if mask else None]
 
 
-def _to_shape(c: Context, node: onnx.NodeProto, shape: Sequence[int]) -> str:
+def _to_shape(c: OnnxContext, node: onnx.NodeProto, shape: Sequence[int]) -> str:
     return c.op("reshape", c.value(node.input[0]), name=node.output[0], shape=tuple(shape))
 
 
-def _flatten(c: Context, node: onnx.NodeProto) -> str:
+def _flatten(c: OnnxContext, node: onnx.NodeProto) -> str:
     shape = c.shape(node.input[0])
     axis = attributes(node).get("axis", 1)
     axis += len(shape) if axis < 0 else 0
     return _to_shape(c, node, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
-def _reshape(c: Context, node: onnx.NodeProto) -> str:
+def _reshape(c: OnnxContext, node: onnx.NodeProto) -> str:
     old, new = c.shape(node.input[0]), c.ints(node.input[1], "the shape")
     if not attributes(node).get("allowzero", 0):
         new = [old[d] if n == 0 else n for d, n in enumerate(new)]
@@ -81,7 +81,7 @@ def _reshape(c: Context, node: onnx.NodeProto) -> str:
     return _to_shape(c, node, new)
 
 
-def _axes(c: Context, node: onnx.NodeProto, rank: int) -> list[int] | None:
+def _axes(c: OnnxContext, node: onnx.NodeProto, rank: int) -> list[int] | None:
     axes = attributes(node).get("axes")
     if optional(node, 1):
         axes = c.ints(node.input[1], "axes")
@@ -93,14 +93,14 @@ def _axes(c: Context, node: onnx.NodeProto, rank: int) -> list[int] | None:
     return axes
 
 
-def _squeeze(c: Context, node: onnx.NodeProto) -> str:
+def _squeeze(c: OnnxContext, node: onnx.NodeProto) -> str:
     shape = c.shape(node.input[0])
     axes = _axes(c, node, len(shape))
     drop = [d for d, n in enumerate(shape) if n == 1] if axes is None else axes
     return _to_shape(c, node, [n for d, n in enumerate(shape) if d not in drop])
 
 
-def _unsqueeze(c: Context, node: onnx.NodeProto) -> str:
+def _unsqueeze(c: OnnxContext, node: onnx.NodeProto) -> str:
     shape = list(c.shape(node.input[0]))
     count = len(_axes(c, node, 0) or [])
     for d in _axes(c, node, len(shape) + count) or []:
@@ -108,12 +108,12 @@ def _unsqueeze(c: Context, node: onnx.NodeProto) -> str:
     return _to_shape(c, node, shape)
 
 
-def _transpose(c: Context, node: onnx.NodeProto) -> str:
+def _transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
     perm = attributes(node).get("perm", range(c.rank(node.input[0]))[::-1])
     return c.op("transpose", c.value(node.input[0]), name=node.output[0], perm=tuple(perm))
 
 
-def _concat(c: Context, node: onnx.NodeProto) -> str:
+def _concat(c: OnnxContext, node: onnx.NodeProto) -> str:
     values = [c.value(i) for i in node.input]
     axis, rank = attributes(node)["axis"], c.rank(node.input[0])
     if not -rank <= axis < rank:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -54,14 +54,14 @@ def _window(
     return strides, tuple(pads), dilation
 
 
-def conv(c: Context, node: onnx.NodeProto) -> str:
+def conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     """A convolution, and its bias if it has one."""
     x, w = (c.value(i) for i in node.input[:2])
     return convolution(c, attributes(node), x, w, optional(node, 2), node.output[0])
 
 
 def convolution(
-    c: Context, a: dict[str, Any], data: str, weights: str, bias: str, name: str
+    c: OnnxContext, a: dict[str, Any], data: str, weights: str, bias: str, name: str
 ) -> str:
     """A convolution with the attributes of ONNX's ``Conv``.
 
@@ -94,7 +94,7 @@ def convolution(
     return c.op("add", y, _channels(c, bias, rank), name=f"{name}_biased")
 
 
-def _conv_transpose(c: Context, node: onnx.NodeProto) -> str:
+def _conv_transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x, w = c.shape(node.input[0]), c.shape(node.input[1])
     rank = _spatial_rank(x)
@@ -146,7 +146,7 @@ def _spatial_rank(shape: Sequence[int]) -> int:
     return len(shape) - 2
 
 
-def _channels(c: Context, name: str, rank: int) -> str:
+def _channels(c: OnnxContext, name: str, rank: int) -> str:
     """A vector of channels as [1, C, 1, ...] before ``rank`` spatial axes."""
     shape = (1, math.prod(c.shape(name)), *(1 for _ in range(rank)))
     if name in c.constants:
@@ -156,7 +156,7 @@ def _channels(c: Context, name: str, rank: int) -> str:
 
 
 def _pool(op: str) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> Result:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> Result:
         a = attributes(node)
         shape = c.shape(node.input[0])
         rank = _spatial_rank(shape)
@@ -187,7 +187,7 @@ def _pool(op: str) -> Converter:
     return convert
 
 
-def _global_lp_pool(c: Context, node: onnx.NodeProto) -> str:
+def _global_lp_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
     p = int(attributes(node).get("p", 2))
     shape = c.shape(node.input[0])
     rank = _spatial_rank(shape)
@@ -201,7 +201,7 @@ def _global_lp_pool(c: Context, node: onnx.NodeProto) -> str:
 
 
 def _global_pool(op: str) -> Converter:
-    def convert(c: Context, node: onnx.NodeProto) -> str:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
         shape = c.shape(node.input[0])
         rank = _spatial_rank(shape)
         x, name = c.value(node.input[0]), node.output[0]
@@ -214,7 +214,7 @@ def _global_pool(op: str) -> Converter:
     return convert
 
 
-def _max_unpool(c: Context, node: onnx.NodeProto) -> str:
+def _max_unpool(c: OnnxContext, node: onnx.NodeProto) -> str:
     """Zeros, and each element at the place that its index says; of several the last."""
     a = attributes(node)
     x, places = (value(c, i) for i in node.input[:2])
@@ -249,7 +249,11 @@ def _max_unpool(c: Context, node: onnx.NodeProto) -> str:
 
 
 def _tiled(
-    c: Context, places: str, kernel: Sequence[int], strides: Sequence[int], shape: Sequence[int]
+    c: OnnxContext,
+    places: str,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    shape: Sequence[int],
 ) -> bool:
     """Whether the places are those of a MaxPool whose windows tile maps of the result's shape.
 

@@ -33,7 +33,7 @@ class IrModule:
 
 
 @dataclass(frozen=True)
-class Source:
+class LlvmSource:
     """IR of a kernel: the main module first, then its regions, and what its caller must know."""
 
     symbol: str
@@ -82,7 +82,7 @@ def region_keys(sketch: Sketch, row: Sequence[int]) -> list[RegionKey]:
 
 def generate_program(
     program: Program, target: CpuTarget, keys: Sequence[RegionKey] | None = None
-) -> Source:
+) -> LlvmSource:
     """LLVM IR of a loop program.
 
     Args:
@@ -114,7 +114,7 @@ def generate_program(
     text = _MAIN.format(symbol=symbol, declarations="\n".join(declarations), calls=calls)
     unique = {m.symbol: m for m in regions}
     modules = (IrModule(symbol, text), *unique.values())
-    return Source(symbol, modules, digest, shared, per_thread)
+    return LlvmSource(symbol, modules, digest, shared, per_thread)
 
 
 def _region_module(region: Region, target: CpuTarget, key: RegionKey | None) -> IrModule:

@@ -15,7 +15,7 @@ from tilework.kinds.cuda.features.flat import flat_counts
 from tilework.kinds.cuda.features.lanes import Floats
 from tilework.kinds.cuda.features.mma import mma_counts
 from tilework.kinds.cuda.features.rows import rows_counts
-from tilework.kinds.cuda.features.terms import Kernel, combined, kernel_of
+from tilework.kinds.cuda.features.terms import KernelCounts, combined, kernel_of
 from tilework.kinds.cuda.features.tiled import tiled_counts
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import form_of
@@ -33,7 +33,7 @@ class Cost:
 
     nest: BlockNest
     counts: Counts
-    kernel: Kernel
+    kernel: KernelCounts
     seconds: Floats
 
 

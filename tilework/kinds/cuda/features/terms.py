@@ -29,7 +29,7 @@ _SCHEDULERS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
+class KernelCounts:
     """A kernel's numbers that depend on how many blocks an SM holds, for P rows.
 
     Attributes:
@@ -59,7 +59,7 @@ def kernel_of(
     constants: Constants,
     registers: Floats | None = None,
     spills: Floats | None = None,
-) -> Kernel:
+) -> KernelCounts:
     """The terms of a block's kernel.
 
     Args:
@@ -94,7 +94,7 @@ def kernel_of(
     parts["dram"] = moved / (device.dram_bytes_per_s * constants.dram_efficiency)
     parts["launch"] = np.full(nest.count, constants.launch_seconds)
     parts["launch"][resident == 0] = np.inf
-    return Kernel(registers, spills, resident, waves, busiest, moved, parts)
+    return KernelCounts(registers, spills, resident, waves, busiest, moved, parts)
 
 
 def combined(parts: Mapping[str, Floats], constants: Constants) -> Floats:

@@ -18,7 +18,7 @@ import math
 from tilework.kinds.cuda.lower.flat import chosen, named, place
 from tilework.kinds.cuda.lower.terms import add, reduction, start
 from tilework.lower.common import ZERO, bind, const, loop_var, var_or_zero, weighted_sum
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.elementwise import plain_read
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, Combine, For, If, Let, Load, Region, Stmt, seq
@@ -29,7 +29,7 @@ from tilework.te.expr import Axis, Expr, binary, compare
 WARP = 32
 
 
-def lower_across(ctx: Context, block_nest: BlockNest) -> Region:
+def lower_across(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     """The region of a block of the form "across"."""
     block = block_nest.block
     node = reduction(block)
@@ -57,7 +57,7 @@ def lower_across(ctx: Context, block_nest: BlockNest) -> Region:
     return work.region(block.result.name, body)
 
 
-def combine(ctx: Context, acc: Buffer, kind: str, lanes: int, groups: int) -> Stmt | None:
+def combine(ctx: LoweringContext, acc: Buffer, kind: str, lanes: int, groups: int) -> Stmt | None:
     """All lanes get the reduction of what each has; above a warp they need shared memory."""
     if lanes == 1:
         return None

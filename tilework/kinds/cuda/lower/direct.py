@@ -22,7 +22,7 @@ from tilework.kinds.cuda.lower.terms import (
     start,
 )
 from tilework.lower.common import bind, loop_var, nest, var_or_zero, weighted_sum
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.elementwise import inner_loops, plain_read
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import If, Load, Region, Stmt, seq
@@ -31,7 +31,7 @@ from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
 
 
-def lower_direct(ctx: Context, block_nest: BlockNest) -> Region:
+def lower_direct(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     """The region of a block of the form "direct"."""
     block = block_nest.block
     node = reduction(block)

@@ -22,7 +22,7 @@ from tilework.kinds.cuda.lower.terms import add, reduce_index, reduce_loops, red
 from tilework.kinds.cuda.lower.thread_tile import VECTORS, Held, ThreadTile
 from tilework.kinds.cuda.staging import Operand, operands
 from tilework.lower.common import bind, load, loop_var, nest, placed, var_or_zero, weighted_sum
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Buffer, Load, Stmt, seq
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, IfThenElse, Read, binary, children
@@ -87,7 +87,7 @@ class Inner:
     """
 
     def __init__(
-        self, ctx: Context, block_nest: BlockNest, tile: ThreadTile, acc: Buffer,
+        self, ctx: LoweringContext, block_nest: BlockNest, tile: ThreadTile, acc: Buffer,
         staged: Mapping[Read, Staged],
     ) -> None:  # fmt: skip
         self.ctx, self.nest, self.block = ctx, block_nest, block_nest.block

@@ -20,7 +20,7 @@ from tilework.lower.common import (
     var_or_zero,
     weighted_sum,
 )
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.elementwise import inner_loops, plain_read
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import For, If, Load, Region, Stmt, seq
@@ -30,7 +30,7 @@ from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Reduce, binary
 
 
-def lower_limited(ctx: Context, block_nest: BlockNest) -> Region:
+def lower_limited(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     """The region of a block of the form "limited"."""
     block = block_nest.block
     node = block.body

@@ -20,7 +20,7 @@ from tilework.kinds.cuda.mma.product import COLUMNS, ROWS, Factor, points, produ
 from tilework.kinds.cuda.mma.shared import SharedTile
 from tilework.kinds.cuda.mma.tile import Tiles
 from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import (
     Barrier,
@@ -55,7 +55,7 @@ def mma_packings(block: Block) -> dict[Operation, Packed]:
     return {factor.read.tensor.op: Packed(packing, ())}
 
 
-def lower_mma(ctx: Context, block_nest: BlockNest) -> Region:
+def lower_mma(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     """The region of a block of the form "mma"."""
     return _Kernel(ctx, block_nest).region()
 
@@ -63,7 +63,7 @@ def lower_mma(ctx: Context, block_nest: BlockNest) -> Region:
 class _Kernel:
     """The variables and buffers of one kernel, and what it does with them."""
 
-    def __init__(self, ctx: Context, block_nest: BlockNest) -> None:
+    def __init__(self, ctx: LoweringContext, block_nest: BlockNest) -> None:
         self.ctx, self.block = ctx, block_nest.block
         tiles = Tiles.of(block_nest)
         self.product = product = tiles.product

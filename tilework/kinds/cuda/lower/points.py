@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilework.kinds.cuda.lower.flat import Flat, chosen, clamped, guards
 from tilework.lower.common import bind, loop_var, nest, var_or_zero, weighted_sum
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.elementwise import plain_read
 from tilework.lower.ir import If, Region, Stmt, Store
 from tilework.space.bounds import conjunction
@@ -16,7 +16,7 @@ from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr
 
 
-def lower_points(ctx: Context, block_nest: BlockNest) -> Region:
+def lower_points(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     """The region of a block of the form "points"."""
     block = block_nest.block
     count = {a: int(block_nest.tiles[a][0][0]) for a in block.spatial}

@@ -31,7 +31,7 @@ from tilework.lower.common import (
     var_or_zero,
     weighted_sum,
 )
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Buffer, If, Let, Load, Region, Stmt, Store, seq
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, Read, Reduce, binary, compare
@@ -41,13 +41,13 @@ Element = tuple[Expr, Expr]
 """Of what a thread holds: the number of the vector, and the lane in it."""
 
 
-def lower_rows(ctx: Context, block_nest: BlockNest) -> Region:
+def lower_rows(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     """The region of a block of the form "rows"."""
     return _Rows(ctx, block_nest).region()
 
 
 class _Rows:
-    def __init__(self, ctx: Context, block_nest: BlockNest) -> None:
+    def __init__(self, ctx: LoweringContext, block_nest: BlockNest) -> None:
         self.ctx, self.chain = ctx, chain_of(block_nest.block)
         self.lanes, self.groups = chosen(block_nest, "lanes"), chosen(block_nest, "groups")
         self.width = int(width(block_nest)[0])

@@ -10,7 +10,7 @@ from tilework.kinds.cuda.lower.fetch import Shares, Turn
 from tilework.kinds.cuda.source.vectors import is_aligned, is_uniform
 from tilework.kinds.cuda.staging import Box, Operand, aligned
 from tilework.lower.common import ZERO, bind, const, load, placed
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.ir import AsyncCopy, Buffer, Load, Stmt, Store
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjunction
@@ -39,8 +39,8 @@ class Staged:
     """
 
     def __init__(
-        self, ctx: Context, block: Block, operand: Operand, box: Box, stages: int, thread: Axis,
-        threads: int,
+        self, ctx: LoweringContext, block: Block, operand: Operand, box: Box, stages: int,
+        thread: Axis, threads: int,
     ) -> None:  # fmt: skip
         self.operand, self._ctx, self._block = operand, ctx, block
         tensor, itemsize = operand.read.tensor, operand.itemsize
@@ -148,7 +148,7 @@ class Staged:
         return load(self.buffer, (stage, *at))
 
 
-def element(ctx: Context, block: Block, op: Operation, at: tuple[Expr, ...]) -> Expr:
+def element(ctx: LoweringContext, block: Block, op: Operation, at: tuple[Expr, ...]) -> Expr:
     """An element of a tensor: from memory, or computed where it is read.
 
     Raises:

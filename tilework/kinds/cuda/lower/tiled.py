@@ -37,7 +37,7 @@ from tilework.kinds.cuda.lower.terms import reduction, start
 from tilework.kinds.cuda.lower.thread_tile import ThreadTile
 from tilework.kinds.cuda.staging import DIRECT, box, operands, spans
 from tilework.lower.common import ZERO, const, load, loop_var, nest, var_or_zero, weighted_sum
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Barrier, Commit, If, Let, Region, Stmt, Wait, seq
 from tilework.space.bounds import conjunction
@@ -45,7 +45,7 @@ from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, Read, binary, compare
 
 
-def lower_tiled(ctx: Context, block_nest: BlockNest, *, asynchronous: bool) -> Region:
+def lower_tiled(ctx: LoweringContext, block_nest: BlockNest, *, asynchronous: bool) -> Region:
     """The region of a block of the form "tiled".
 
     Args:
@@ -60,7 +60,7 @@ def lower_tiled(ctx: Context, block_nest: BlockNest, *, asynchronous: bool) -> R
 
 
 class _Tiled:
-    def __init__(self, ctx: Context, block_nest: BlockNest, asynchronous: bool) -> None:
+    def __init__(self, ctx: LoweringContext, block_nest: BlockNest, asynchronous: bool) -> None:
         self.ctx, self.nest, self.block = ctx, block_nest, block_nest.block
         self.asynchronous = asynchronous
         self.tile = ThreadTile(block_nest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilework.kinds.cuda.lower.flat import Flat, chosen, guards, sizes
 from tilework.lower.common import weighted_sum
-from tilework.lower.context import Context
+from tilework.lower.context import LoweringContext
 from tilework.lower.ir import If, Region, Stmt
 from tilework.lower.transform import TransformTile
 from tilework.space.bounds import conjunction
@@ -16,7 +16,7 @@ from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr
 
 
-def lower_transform(ctx: Context, block_nest: BlockNest) -> Region:
+def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     """The region of a block of the form "transform"."""
     block = block_nest.block
     transform = block.transform

@@ -17,7 +17,7 @@ WORKSPACE_ALIGNMENT = 256
 
 
 @dataclass(frozen=True)
-class Source:
+class CudaSource:
     """CUDA C of a kernel.
 
     Attributes:
@@ -42,7 +42,7 @@ class Source:
         return "\n".join(e.text for e in self.entries)
 
 
-def print_program(program: Program) -> Source:
+def print_program(program: Program) -> CudaSource:
     """The CUDA C of a program.
 
     Raises:
@@ -59,7 +59,9 @@ def print_program(program: Program) -> Source:
         launches.append(Launch(entry.name, entry.grid, entry.block, entry.shared_dynamic, args))
     digest = hashlib.sha256(launches_to_json(launches)).hexdigest()[:16]
     unique = {e.name: e for e in entries}
-    return Source(tuple(unique.values()), tuple(launches), f"tw_{digest}", digest, nbytes, over)
+    return CudaSource(
+        tuple(unique.values()), tuple(launches), f"tw_{digest}", digest, nbytes, over
+    )
 
 
 def _places(program: Program) -> tuple[dict[Buffer, Where], int]:

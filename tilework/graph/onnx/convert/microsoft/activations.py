@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.activations import SELU
 from tilework.graph.onnx.convert.slices import along
 
@@ -30,7 +30,7 @@ _FUSED: dict[str, tuple[str, dict[str, float]]] = {
 
 
 def activated(
-    c: Context, y: str, a: Mapping[str, Any], name: str, parameters: Sequence[float] = ()
+    c: OnnxContext, y: str, a: Mapping[str, Any], name: str, parameters: Sequence[float] = ()
 ) -> str:
     """The activation that the attributes of a fused operator name, of ``y``.
 
@@ -55,7 +55,7 @@ def activated(
 def _gelu(how: str) -> Converter:
     """GELU of the sum of one or two inputs."""
 
-    def convert(c: Context, node: onnx.NodeProto) -> str:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
         x = c.value(node.input[0])
         if optional(node, 1):
             x = c.op("add", x, c.value(node.input[1]))
@@ -64,17 +64,17 @@ def _gelu(how: str) -> Converter:
     return convert
 
 
-def _quick_gelu(c: Context, node: onnx.NodeProto) -> str:
+def _quick_gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
     alpha = float(attributes(node).get("alpha", 1.702))
     return c.op("silu", c.value(node.input[0]), name=node.output[0], alpha=alpha)
 
 
-def _bias_add(c: Context, node: onnx.NodeProto) -> str:
+def _bias_add(c: OnnxContext, node: onnx.NodeProto) -> str:
     x, bias, skip = (c.value(i) for i in node.input)
     return c.op("add", c.op("add", x, bias), skip, name=node.output[0])
 
 
-def _bias_split_gelu(c: Context, node: onnx.NodeProto) -> str:
+def _bias_split_gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
     """The left half of the sum times GELU of its right half."""
     x = c.op("add", *(c.value(i) for i in node.input))
     axis = len(c.b.shape(x)) - 1

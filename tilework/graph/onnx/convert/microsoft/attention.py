@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -52,7 +52,7 @@ def pair(node: onnx.NodeProto, first: int, names: str) -> None:
         raise Unsupported(f"of its inputs {names} one is left out; give both or none")
 
 
-def _attention(c: Context, node: onnx.NodeProto) -> Result:
+def _attention(c: OnnxContext, node: onnx.NodeProto) -> Result:
     """Attention with the projections of queries, keys and values in front of it."""
     a = attributes(node)
     if a.get("do_rotary", 0):  # ONNX Runtime's CPU kernel refuses it as well
@@ -88,13 +88,13 @@ def _attention(c: Context, node: onnx.NodeProto) -> Result:
     return [output, present]
 
 
-def _half(c: Context, past: str, i: int) -> str:
+def _half(c: OnnxContext, past: str, i: int) -> str:
     """The keys or the values [B, N, P, H] of a past [2, B, N, P, H]."""
     shape = c.b.shape(past)
     return c.op("reshape", along(c, past, 0, i, 1, "past"), shape=shape[1:])
 
 
-def _multi_head(c: Context, node: onnx.NodeProto) -> Result:
+def _multi_head(c: OnnxContext, node: onnx.NodeProto) -> Result:
     """Attention of projected queries, keys and values."""
     a = attributes(node)
     refuse(
@@ -116,7 +116,7 @@ def _multi_head(c: Context, node: onnx.NodeProto) -> Result:
     return [output, k, v, scores]
 
 
-def _operands(c: Context, node: onnx.NodeProto, heads: int) -> tuple[str, str, str]:
+def _operands(c: OnnxContext, node: onnx.NodeProto, heads: int) -> tuple[str, str, str]:
     """Queries, keys and values [B, N, S or L, H], of one, two or three inputs, with their bias."""
     query, key, value, bias = (optional(node, i) for i in range(4))
     if value:
@@ -139,7 +139,7 @@ def _operands(c: Context, node: onnx.NodeProto, heads: int) -> tuple[str, str, s
     return q, k, v
 
 
-def _unpacked(c: Context, name: str, heads: int, count: int) -> list[str]:
+def _unpacked(c: OnnxContext, name: str, heads: int, count: int) -> list[str]:
     """The parts [B, S, N * H] of [B, S, N, count, H]."""
     x, shape = c.value(name), c.shape(name)
     if len(shape) != 5 or shape[2:4] != (heads, count):
@@ -151,7 +151,7 @@ def _unpacked(c: Context, name: str, heads: int, count: int) -> list[str]:
     return [c.op("reshape", along(c, x, 3, i, 1, name), shape=flat) for i in range(count)]
 
 
-def in_heads(c: Context, x: str, heads: int) -> str:
+def in_heads(c: OnnxContext, x: str, heads: int) -> str:
     """[B, S, N * H] as [B, N, S, H]."""
     b, s, width = c.b.shape(x)
     if width % heads:
@@ -161,7 +161,7 @@ def in_heads(c: Context, x: str, heads: int) -> str:
 
 
 def _mixed(
-    c: Context,
+    c: OnnxContext,
     node: onnx.NodeProto,
     a: dict[str, Any],
     operands: Sequence[str],
@@ -198,7 +198,7 @@ def _mixed(
     return out_of_heads(c, mixed, name), scores
 
 
-def out_of_heads(c: Context, x: str, name: str) -> str:
+def out_of_heads(c: OnnxContext, x: str, name: str) -> str:
     """[B, N, S, H] as [B, S, N * H]."""
     b, n, s, h = c.b.shape(x)
     x = c.op("transpose", x, perm=(0, 2, 1, 3))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def _embed(c: Context, node: onnx.NodeProto) -> Result:
+def _embed(c: OnnxContext, node: onnx.NodeProto) -> Result:
     """The norm of the sum of the embeddings; the length of each sequence; the sum."""
     name = node.output[0]
     ids, segments, words, positions, kinds, gamma, beta, mask, places = (
@@ -44,7 +44,7 @@ def _embed(c: Context, node: onnx.NodeProto) -> Result:
     return [scaled(c, y, gamma, beta, name), _lengths(c, mask, shape[0]), x]
 
 
-def _lengths(c: Context, mask: str, batch: int) -> str | np.ndarray:
+def _lengths(c: OnnxContext, mask: str, batch: int) -> str | np.ndarray:
     """How many ones each row of the mask has; 0 without one."""
     if not mask:
         return np.zeros(batch, np.int32)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -54,7 +54,7 @@ class _Lengths:
     starts: str | None
 
 
-def _group_query(c: Context, node: onnx.NodeProto) -> Result:
+def _group_query(c: OnnxContext, node: onnx.NodeProto) -> Result:
     a, name = attributes(node), node.output[0]
     _check(node, a)
     heads, groups = int(a["num_heads"]), int(a["kv_num_heads"])
@@ -91,7 +91,7 @@ def _check(node: onnx.NodeProto, a: dict[str, Any]) -> None:
         )
 
 
-def _split(c: Context, node: onnx.NodeProto, heads: int, groups: int) -> tuple[str, str, str]:
+def _split(c: OnnxContext, node: onnx.NodeProto, heads: int, groups: int) -> tuple[str, str, str]:
     """Queries [B, S, N, H], keys and values [B, S, M, H], which may come as one input."""
     query, key, value = (optional(node, i) for i in range(3))
     counts = (heads, groups, groups)
@@ -118,7 +118,7 @@ def _split(c: Context, node: onnx.NodeProto, heads: int, groups: int) -> tuple[s
     return q, k, v
 
 
-def _lengths(c: Context, node: onnx.NodeProto, new: int) -> _Lengths:
+def _lengths(c: OnnxContext, node: onnx.NodeProto, new: int) -> _Lengths:
     past = optional(node, 3)
     cached = c.shape(past)[2] if past else 0
     known = c.array(node.input[6], "total_sequence_length")
@@ -138,7 +138,7 @@ def _lengths(c: Context, node: onnx.NodeProto, new: int) -> _Lengths:
 
 
 def _angles(
-    c: Context, node: onnx.NodeProto, lengths: _Lengths, *, interleaved: bool
+    c: OnnxContext, node: onnx.NodeProto, lengths: _Lengths, *, interleaved: bool
 ) -> tuple[str, str]:
     """Cosines and sines of the new tokens; without position_ids they follow those in the cache."""
     new = lengths.new
@@ -158,7 +158,7 @@ def _angles(
     return taken_angles(c, caches, places, shape, interleaved=interleaved)
 
 
-def _cached(c: Context, x: str, past: str, lengths: _Lengths, name: str) -> str:
+def _cached(c: OnnxContext, x: str, past: str, lengths: _Lengths, name: str) -> str:
     """The cache [B, M, C, H] with the new keys or values ``x`` [B, M, S, H] behind the old ones.
 
     What no sequence has reached yet is 0.
@@ -185,7 +185,7 @@ def _cached(c: Context, x: str, past: str, lengths: _Lengths, name: str) -> str:
     return c.op("where", before, old, fresh, name=name)
 
 
-def _lengthened(c: Context, x: str, rows: int, name: str) -> str:
+def _lengthened(c: OnnxContext, x: str, rows: int, name: str) -> str:
     """``x`` [B, M, L, H] with zeros behind, up to so many rows."""
     more = rows - c.b.shape(x)[2]
     if not more:
@@ -194,7 +194,7 @@ def _lengthened(c: Context, x: str, rows: int, name: str) -> str:
 
 
 def _mixed(
-    c: Context,
+    c: OnnxContext,
     node: onnx.NodeProto,
     a: dict[str, Any],
     operands: tuple[str, str, str],
@@ -226,7 +226,7 @@ def _mixed(
     return c.op("reshape", mixed, name=name, shape=(b, s, n * h))
 
 
-def _seen(c: Context, a: dict[str, Any], lengths: _Lengths, keys: int) -> str:
+def _seen(c: OnnxContext, a: dict[str, Any], lengths: _Lengths, keys: int) -> str:
     """Which keys each query sees: [B or 1, 1, 1, S, T]; those not after it, in the window."""
     new, ends, place = lengths.new, lengths.ends, positions(c, keys, 1, 1, 1, 1)
     column = (c.b.shape(ends)[0], 1, 1, 1, 1)
@@ -250,7 +250,7 @@ def _seen(c: Context, a: dict[str, Any], lengths: _Lengths, keys: int) -> str:
     return seen
 
 
-def _softmax(c: Context, node: onnx.NodeProto, a: dict[str, Any], scores: str) -> str:
+def _softmax(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any], scores: str) -> str:
     """Shares of the keys; with a sink for each head, or of score 0, some goes to nobody."""
     name, sink = f"{node.output[0]}_shares", optional(node, 11)
     if not sink and a.get("smooth_softmax", 0) != 1:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
-from tilework.graph.onnx.context import Context, Unsupported
+from tilework.graph.onnx.context import OnnxContext, Unsupported
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.slices import sliced
 
 
-def positions(c: Context, count: int, *before: int) -> str:
+def positions(c: OnnxContext, count: int, *before: int) -> str:
     """0 to ``count - 1`` as int32 of shape [*before, count]."""
     return c.b.constant(np.arange(count, dtype=np.int32).reshape(*before, count), "positions")
 
 
-def later(c: Context, queries: int, keys: int, past: int, dtype: str) -> str:
+def later(c: OnnxContext, queries: int, keys: int, past: int, dtype: str) -> str:
     """What keys later than the query get: [1, 1, queries, keys].
 
     As in ONNX Runtime, queries are counted from the end of the past, however many keys are new,
@@ -30,7 +30,7 @@ def later(c: Context, queries: int, keys: int, past: int, dtype: str) -> str:
 
 
 def padding(
-    c: Context, name: str, shape: tuple[int, int, int], past: int, filler: float, scores: str
+    c: OnnxContext, name: str, shape: tuple[int, int, int], past: int, filler: float, scores: str
 ) -> str | None:
     """What a mask of keys adds to ``scores`` [B, N, S, T]; None if it leaves all as they are.
 
@@ -69,7 +69,7 @@ def padding(
     return c.op("where", seen, like(c, 0.0, scores), like(c, filler, scores))
 
 
-def _between(c: Context, m: str, batch: int, keys: int, *, starts: bool) -> str:
+def _between(c: OnnxContext, m: str, batch: int, keys: int, *, starts: bool) -> str:
     """Whether each key stands before its sequence's end, and not before its start."""
     ends = _column(c, m, 0, batch)
     places = c.op("cast", positions(c, keys, 1, 1, 1), to=c.b.types[m].dtype)
@@ -79,6 +79,6 @@ def _between(c: Context, m: str, batch: int, keys: int, *, starts: bool) -> str:
     return seen
 
 
-def _column(c: Context, m: str, i: int, batch: int) -> str:
+def _column(c: OnnxContext, m: str, i: int, batch: int) -> str:
     part = sliced(c, m, (i * batch,), (batch,), (1,))
     return c.op("reshape", part, shape=(batch, 1, 1, 1))

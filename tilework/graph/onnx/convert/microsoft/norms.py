@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilework.graph.onnx.context import (
-    Context,
     Converter,
+    OnnxContext,
     Result,
     Unsupported,
     attributes,
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     import onnx
 
 
-def normalized(c: Context, x: str, epsilon: float, *, center: bool) -> str:
+def normalized(c: OnnxContext, x: str, epsilon: float, *, center: bool) -> str:
     """Layer norm of the last dimension without scale; root-mean-square norm without ``center``."""
     axes = (len(c.b.shape(x)) - 1,)
     return wide(c, "normalize", x, {}, axes=axes, epsilon=epsilon, center=center)
 
 
-def scaled(c: Context, y: str, gamma: str, beta: str, name: str) -> str:
+def scaled(c: OnnxContext, y: str, gamma: str, beta: str, name: str) -> str:
     """``y`` times ``gamma`` plus ``beta``, ONNX names; ``beta`` may be empty."""
     y = c.op("multiply", y, c.value(gamma), name=name)
     return c.op("add", y, c.value(beta), name=name) if beta else y
@@ -33,7 +33,7 @@ def scaled(c: Context, y: str, gamma: str, beta: str, name: str) -> str:
 def _skip_norm(*, center: bool) -> Converter:
     """Norm of ``input + skip + bias``; further outputs: two that no CPU computes, and the sum."""
 
-    def convert(c: Context, node: onnx.NodeProto) -> Result:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> Result:
         bias, beta = (4, 3) if center else (3, -1)
         x = c.op("add", *(c.value(i) for i in node.input[:2]), name=f"{node.output[0]}_sum")
         if c.b.shape(x) != c.shape(node.input[0]):
@@ -50,11 +50,11 @@ def _skip_norm(*, center: bool) -> Converter:
     return convert
 
 
-def _group_norm(c: Context, node: onnx.NodeProto) -> Result:
+def _group_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return _grouped(c, node, c.value(node.input[0]), attributes(node))
 
 
-def _skip_group_norm(c: Context, node: onnx.NodeProto) -> Result:
+def _skip_group_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     """Group norm of ``x + skip + bias``; also the sum."""
     a = attributes(node)
     x, skip = c.value(node.input[0]), c.value(node.input[3])
@@ -69,7 +69,7 @@ def _skip_group_norm(c: Context, node: onnx.NodeProto) -> Result:
     return [_grouped(c, node, x, a), x]
 
 
-def _grouped(c: Context, node: onnx.NodeProto, x: str, a: dict[str, Any]) -> str:
+def _grouped(c: OnnxContext, node: onnx.NodeProto, x: str, a: dict[str, Any]) -> str:
     shape, name = c.b.shape(x), node.output[0]
     last = bool(a.get("channels_last", 1))
     if len(shape) != 4:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes, optional
+from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.matrices import gemm, product
 from tilework.graph.onnx.convert.microsoft.activations import activated
 from tilework.graph.onnx.convert.normal import like
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def _fused_matmul(c: Context, node: onnx.NodeProto) -> str:
+def _fused_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
     a, name = attributes(node), node.output[0]
     x, y = (
         _turned(c, c.value(i), bool(a.get(f"trans{side}", 0)), bool(a.get(f"transBatch{side}", 0)))
@@ -27,7 +27,7 @@ def _fused_matmul(c: Context, node: onnx.NodeProto) -> str:
     return activated(c, z, a, name)
 
 
-def _turned(c: Context, value: str, last: bool, batch: bool) -> str:
+def _turned(c: OnnxContext, value: str, last: bool, batch: bool) -> str:
     """An operand in the order that it is multiplied in.
 
     Args:
@@ -46,11 +46,11 @@ def _turned(c: Context, value: str, last: bool, batch: bool) -> str:
     return c.op("transpose", value, perm=tuple(order))
 
 
-def _fused_gemm(c: Context, node: onnx.NodeProto) -> str:
+def _fused_gemm(c: OnnxContext, node: onnx.NodeProto) -> str:
     return activated(c, gemm(c, node), attributes(node), node.output[0])
 
 
-def _fused_conv(c: Context, node: onnx.NodeProto) -> str:
+def _fused_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     """A convolution, to which another value may be added, and an activation."""
     a = attributes(node)
     y = conv(c, node)
@@ -59,7 +59,7 @@ def _fused_conv(c: Context, node: onnx.NodeProto) -> str:
     return activated(c, y, a, node.output[0], a.get("activation_params", ()))
 
 
-def _nhwc_conv(c: Context, node: onnx.NodeProto) -> str:
+def _nhwc_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     """A convolution of [N, H, W, C] with weights [M, H, W, C]."""
     x, w = (c.value(i) for i in node.input[:2])
     if len(c.b.shape(x)) != 4 or len(c.b.shape(w)) != 4:
@@ -74,7 +74,7 @@ def _nhwc_conv(c: Context, node: onnx.NodeProto) -> str:
     return c.op("transpose", y, name=f"{node.output[0]}_last", perm=(0, 2, 3, 1))
 
 
-def _gemm_fast_gelu(c: Context, node: onnx.NodeProto) -> str:
+def _gemm_fast_gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
     x, w = (c.value(i) for i in node.input[:2])
     y = product(c, x, w, node.output[0])
     if optional(node, 2):

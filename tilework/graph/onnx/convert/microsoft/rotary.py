@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilework.graph.onnx.context import Context, Converter, Unsupported, attributes
+from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes
 from tilework.graph.onnx.convert.slices import along, sliced
 
 if TYPE_CHECKING:
     import onnx
 
 
-def rotated(c: Context, x: str, angles: tuple[str, str], *, interleaved: bool, name: str) -> str:
+def rotated(
+    c: OnnxContext, x: str, angles: tuple[str, str], *, interleaved: bool, name: str
+) -> str:
     """``x`` with the first elements of its last dimension turned in pairs.
 
     A pair (a, b) becomes (a cos - b sin, b cos + a sin): each element times the cosine, plus its
@@ -44,7 +46,12 @@ def rotated(c: Context, x: str, angles: tuple[str, str], *, interleaved: bool, n
 
 
 def taken_angles(
-    c: Context, caches: tuple[str, str], places: str, shape: tuple[int, ...], *, interleaved: bool
+    c: OnnxContext,
+    caches: tuple[str, str],
+    places: str,
+    shape: tuple[int, ...],
+    *,
+    interleaved: bool,
 ) -> tuple[str, str]:
     """Rows of the tables of cosines and sines, for `rotated`.
 
@@ -79,14 +86,14 @@ def taken_angles(
     )
 
 
-def from_first(c: Context, first: str, count: int) -> str:
+def from_first(c: OnnxContext, first: str, count: int) -> str:
     """The positions [1, count] that follow each other from the value ``first`` on."""
     steps = c.b.constant(np.arange(count, dtype=c.b.types[first].dtype)[None], "steps")
     one = c.op("reshape", first, shape=(1, 1))
     return c.op("add", one, steps)
 
 
-def _rotary(c: Context, node: onnx.NodeProto) -> str:
+def _rotary(c: OnnxContext, node: onnx.NodeProto) -> str:
     """ONNX Runtime's CPU kernel reads ``scale`` and does nothing with it; nor does this."""
     a, name = attributes(node), node.output[0]
     if a.get("is_packed_batching", 0):
