@@ -12,7 +12,7 @@ from tests.lower.check import check_dag, check_row, random_inputs, reference, ta
 from tests.lower.test_programs import examples
 from tilework import te
 from tilework.lower.ir import Store, walk_stmts
-from tilework.lower.lower import lower
+from tilework.lower.register_tiles.program import lower
 from tilework.model.draft import draft_of
 from tilework.space import SearchSpace, Sketch
 

@@ -12,7 +12,7 @@ from tests.lower.check import check_dag, check_row, random_inputs, reference, ta
 from tilework import ops, te
 from tilework.kinds.cpu.build import generate
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
-from tilework.lower.lower import lower
+from tilework.lower.register_tiles.program import lower
 from tilework.model.draft import draft_of
 from tilework.ops.storage import stored
 from tilework.space import SearchSpace

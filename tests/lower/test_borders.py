@@ -12,11 +12,11 @@ from tests.lower.check import any_rows, check_row, random_inputs, reference, tas
 from tests.lower.computations import pad
 from tests.te.workloads import conv2d_relu
 from tilework import te
-from tilework.lower import reduction
-from tilework.lower.borders import tile_spans
 from tilework.lower.interpret import interpret
 from tilework.lower.ir import For, If, Store, walk_stmts
-from tilework.lower.lower import lower
+from tilework.lower.register_tiles import reduction
+from tilework.lower.register_tiles.borders import tile_spans
+from tilework.lower.register_tiles.program import lower
 from tilework.space import SearchSpace
 from tilework.space.bounds import without
 from tilework.target import Target

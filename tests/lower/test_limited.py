@@ -8,7 +8,7 @@ import pytest
 from tests.lower.check import NATIVE
 from tilework import te
 from tilework.lower.interpret import interpret
-from tilework.lower.lower import lower
+from tilework.lower.register_tiles.program import lower
 from tilework.space import SearchSpace
 from tilework.space.sparse import SPARSE_RULES
 from tilework.target import Target

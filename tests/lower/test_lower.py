@@ -10,7 +10,7 @@ from tests.te.workloads import conv2d_relu, matmul
 from tilework import te
 from tilework.errors import ScheduleError
 from tilework.lower.ir import For, Store, walk_stmts
-from tilework.lower.lower import lower, lowerable
+from tilework.lower.register_tiles.program import lower, lowerable
 from tilework.space import SearchSpace
 from tilework.space.levels import Level, Levels, Role
 from tilework.space.packing import Packing

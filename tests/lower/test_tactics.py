@@ -10,7 +10,7 @@ from tilework import ops, te
 from tilework.kinds.cpu.tactics import TACTICS
 from tilework.lower.interpret import interpret
 from tilework.lower.ir import Claim, walk_stmts
-from tilework.lower.lower import lower
+from tilework.lower.register_tiles.program import lower
 from tilework.lower.tactics import NEUTRAL, Tactics
 from tilework.space import SearchSpace
 

@@ -10,7 +10,7 @@ from tests.te.workloads import conv2d_relu, matmul, max_pool, softmax
 from tilework import te
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.program import generate_program
-from tilework.lower.lower import lower
+from tilework.lower.register_tiles.program import lower
 from tilework.space import SearchSpace, Sketch
 from tilework.space.regions import attached_extents, scratch_bytes
 from tilework.target import Target

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tilework.index import bounds
 from tilework.index.form import Form
+from tilework.lower.context import LoweringContext
 from tilework.lower.expansion import expansion_of_one
 from tilework.lower.ir import Buffer, For, Load, Stmt
 from tilework.te.affine import linear
@@ -138,3 +139,20 @@ def divide(op: str, a: Expr, b: Expr) -> Expr:
 def load(buffer: Buffer, indices: Sequence[Expr]) -> Load:
     """A load expression."""
     return Load(buffer.dtype, buffer, tuple(indices))
+
+
+def plain_read(ctx: LoweringContext) -> Resolver:
+    """A resolver that reads every op from its buffer at the original indices."""
+
+    def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
+        return load(ctx.buffers[op], indices)
+
+    return resolve
+
+
+def inner_loops(vars_: dict[Axis, Axis]) -> list[LoopSpec]:
+    """Register-tile loops: expanded, the last one a vector loop."""
+    items = list(vars_.values())
+    return [
+        (v, v.extent, "vector" if i == len(items) - 1 else "unroll") for i, v in enumerate(items)
+    ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilework.kinds.cpu.tactics import TACTICS
-from tilework.lower.lower import lower
 from tilework.lower.protocol import Lowered
+from tilework.lower.register_tiles.program import lower
 from tilework.space.sketch import Sketch
 
 
@@ -19,7 +19,7 @@ class CpuLowering:
         row: Sequence[int],
         apart: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Lowered:
-        """See `tilework.lower.lower`."""
+        """See `tilework.lower.register_tiles.program`."""
         return lower(sketch, row, apart, TACTICS)
 
 

@@ -15,9 +15,9 @@ from tilework.kinds.cuda.lower.tiled import lower_tiled
 from tilework.kinds.cuda.lower.transform import lower_transform
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import Form, form_of
+from tilework.lower.arguments import arguments, nests_of, weights
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Program, Region
-from tilework.lower.lower import arguments, nests_of, weights
 from tilework.lower.protocol import Lowered, Lowering
 from tilework.overriding import override
 from tilework.space.nest import BlockNest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilework.lower.lower import lower
 from tilework.lower.protocol import Lowered
+from tilework.lower.register_tiles.program import lower
 from tilework.space.sketch import Sketch
 
 
@@ -18,7 +18,7 @@ class ReferenceLowering:
         row: Sequence[int],
         apart: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Lowered:
-        """See `tilework.lower.lower`."""
+        """See `tilework.lower.register_tiles.program`."""
         return lower(sketch, row, apart)
 
 

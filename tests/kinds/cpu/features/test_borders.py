@@ -9,8 +9,8 @@ from tests.hosts import x86
 from tilework import te
 from tilework.kinds.cpu.features.borders import checked_share
 from tilework.kinds.cpu.features.tile import unrolled_steps
-from tilework.lower.loops import Loops
-from tilework.lower.steps import spans_of
+from tilework.lower.register_tiles.loops import Loops
+from tilework.lower.register_tiles.steps import spans_of
 from tilework.ops.conv import conv, depthwise_conv
 from tilework.space import SearchSpace
 from tilework.target import Target

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.lower.borders import (
+from tilework.lower.expansion import tile_vectors
+from tilework.lower.register_tiles.borders import (
     FEW,
     FEWEST_SUMS,
     MOST_BODIES,
@@ -19,7 +20,6 @@ from tilework.lower.borders import (
     segments,
     tile_spans,
 )
-from tilework.lower.expansion import tile_vectors
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjuncts, serial_taps
 from tilework.space.capabilities import Bound
@@ -71,7 +71,7 @@ def checked_share(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> Floats:
 
 
 class _Versions(NamedTuple):
-    """Versions of the tiles of one axis; see `tilework.lower.borders.Span`.
+    """Versions of the tiles of one axis; see `tilework.lower.register_tiles.borders.Span`.
 
     Attributes:
         bodies: pieces of code.
@@ -92,8 +92,9 @@ class _Versions(NamedTuple):
 def _checked(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> dict[Axis, Floats]:
     """By axis, the share of tiles whose bounds are tested at the loads.
 
-    As `tilework.lower.borders.fewer` decides it: where the borders of several axes multiply to too
-    much code, one is computed row by row, or axes take turns in testing their bounds.
+    As `tilework.lower.register_tiles.borders.fewer` decides it: where the borders of several axes
+    multiply to too much code, one is computed row by row, or axes take turns in testing their
+    bounds.
     """
     block = nest.block
     sizes = {a: np.minimum(nest.tiles[a][-1], a.typical) for a in block.spatial}

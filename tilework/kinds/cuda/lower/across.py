@@ -17,9 +17,16 @@ import math
 
 from tilework.kinds.cuda.lower.flat import chosen, named, place
 from tilework.kinds.cuda.lower.terms import add, reduction, start
-from tilework.lower.common import ZERO, bind, const, loop_var, var_or_zero, weighted_sum
+from tilework.lower.common import (
+    ZERO,
+    bind,
+    const,
+    loop_var,
+    plain_read,
+    var_or_zero,
+    weighted_sum,
+)
 from tilework.lower.context import LoweringContext
-from tilework.lower.elementwise import plain_read
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, Combine, For, If, Let, Load, Region, Stmt, seq
 from tilework.space.bounds import conjunction

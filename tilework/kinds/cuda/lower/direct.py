@@ -21,9 +21,16 @@ from tilework.kinds.cuda.lower.terms import (
     reduction,
     start,
 )
-from tilework.lower.common import bind, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import (
+    bind,
+    inner_loops,
+    loop_var,
+    nest,
+    plain_read,
+    var_or_zero,
+    weighted_sum,
+)
 from tilework.lower.context import LoweringContext
-from tilework.lower.elementwise import inner_loops, plain_read
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import If, Load, Region, Stmt, seq
 from tilework.space.bounds import conjunction

@@ -15,13 +15,14 @@ from tilework.lower.common import (
     Point,
     bind,
     const,
+    inner_loops,
     loop_var,
     nest,
+    plain_read,
     var_or_zero,
     weighted_sum,
 )
 from tilework.lower.context import LoweringContext
-from tilework.lower.elementwise import inner_loops, plain_read
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import For, If, Load, Region, Stmt, seq
 from tilework.lower.limited import Names, let

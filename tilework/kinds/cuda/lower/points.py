@@ -7,9 +7,8 @@ vectors at each turn.
 from __future__ import annotations
 
 from tilework.kinds.cuda.lower.flat import Flat, chosen, clamped, guards
-from tilework.lower.common import bind, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import bind, loop_var, nest, plain_read, var_or_zero, weighted_sum
 from tilework.lower.context import LoweringContext
-from tilework.lower.elementwise import plain_read
 from tilework.lower.ir import If, Region, Stmt, Store
 from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest

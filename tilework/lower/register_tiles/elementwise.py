@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from tilework.lower.borders import Span, dispatch, tile_spans
 from tilework.lower.common import (
-    LoopSpec,
-    Resolver,
     bind,
-    load,
+    inner_loops,
     loop_var,
     nest,
+    plain_read,
     var_or_zero,
     weighted_sum,
 )
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Stmt, Store
+from tilework.lower.register_tiles.borders import Span, dispatch, tile_spans
 from tilework.space.nest import BlockNest
-from tilework.te.expr import Axis, Expr, Read, binary
-from tilework.te.tensor import Operation
-
-
-def plain_read(ctx: LoweringContext) -> Resolver:
-    """A resolver that reads every op from its buffer at the original indices."""
-
-    def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
-        return load(ctx.buffers[op], indices)
-
-    return resolve
+from tilework.te.expr import Axis, binary
 
 
 def lower_elementwise(
@@ -55,11 +44,3 @@ def lower_elementwise(
     parallel = tuple(outer[a] for a in block.spatial[:fused] if outer[a].extent > 1)
     rest = [(outer[a], outer[a].extent, "serial") for a in block.spatial[fused:]]
     return parallel, nest(rest, body)
-
-
-def inner_loops(vars_: dict[Axis, Axis]) -> list[LoopSpec]:
-    """Register-tile loops: expanded, the last one a vector loop."""
-    items = list(vars_.values())
-    return [
-        (v, v.extent, "vector" if i == len(items) - 1 else "unroll") for i, v in enumerate(items)
-    ]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from tilework.lower.borders import Span, checked, clippable, fewer, tile_spans
 from tilework.lower.common import Point, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.expansion import expansion_of_one, tile_vectors
 from tilework.lower.ir import For, Stmt, seq
-from tilework.lower.loops import Loops
-from tilework.lower.tile_version import Version
+from tilework.lower.register_tiles.borders import Span, checked, clippable, fewer, tile_spans
+from tilework.lower.register_tiles.loops import Loops
+from tilework.lower.register_tiles.tile_version import Version
 from tilework.te.expr import Axis
 
 

@@ -13,26 +13,26 @@ After::
         R1 (innermost part expanded):  acc[S3] += A * B        acc lives in registers
         last R0 visit:  out[S3] = epilogue(acc)     else:  partial[S2, S3] = acc
 
-This file makes the loops; what happens inside R1 and S3 is `tilework.lower.register_tile`.
+This file makes the loops; what happens inside R1 and S3 is that of `register_tile`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework.lower.addend import Addend
-from tilework.lower.attached import AttachedBuffer
-from tilework.lower.borders import Span, dispatch
 from tilework.lower.common import nest
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Stmt, seq
 from tilework.lower.limited import Names
-from tilework.lower.limited_tile import limited_tile
-from tilework.lower.loops import Loops
-from tilework.lower.partial import PartialSums, write_late
-from tilework.lower.register_tile import RegisterTile
-from tilework.lower.steps import spans_of
-from tilework.lower.tile_version import Version
+from tilework.lower.register_tiles.addend import Addend
+from tilework.lower.register_tiles.attached import AttachedBuffer
+from tilework.lower.register_tiles.borders import Span, dispatch
+from tilework.lower.register_tiles.limited_tile import limited_tile
+from tilework.lower.register_tiles.loops import Loops
+from tilework.lower.register_tiles.partial import PartialSums, write_late
+from tilework.lower.register_tiles.register_tile import RegisterTile
+from tilework.lower.register_tiles.steps import spans_of
+from tilework.lower.register_tiles.tile_version import Version
 from tilework.space.blocks import Attached, Block
 from tilework.space.bounds import without
 from tilework.space.levels import Role

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from tilework.lower.common import ZERO, Point, bind, const, load
 from tilework.lower.ir import Stmt, seq
 from tilework.lower.limited import Names, let, limited_steps
-from tilework.lower.register_tile import RegisterTile
-from tilework.lower.steps import vectors_of
+from tilework.lower.register_tiles.register_tile import RegisterTile
+from tilework.lower.register_tiles.steps import vectors_of
 from tilework.te.expr import Axis, Expr, binary
 
 

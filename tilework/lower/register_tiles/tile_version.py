@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from tilework.lower.borders import Span, clipped, holds, segments
 from tilework.lower.common import ZERO, Point, const, loop_var, weighted_sum
 from tilework.lower.ir import For, Stmt
-from tilework.lower.loops import Loops
+from tilework.lower.register_tiles.borders import Span, clipped, holds, segments
+from tilework.lower.register_tiles.loops import Loops
 from tilework.space.bounds import conjunction
 from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis, Compare, Const, Expr, binary, compare

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tilework.lower.borders import Span, dispatch, tile_spans
 from tilework.lower.common import (
     ZERO,
     LoopSpec,
@@ -30,7 +29,8 @@ from tilework.lower.common import (
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, Stmt
-from tilework.lower.loops import Loops
+from tilework.lower.register_tiles.borders import Span, dispatch, tile_spans
+from tilework.lower.register_tiles.loops import Loops
 from tilework.space.bounds import conjunction
 from tilework.te.expr import Axis, Expr, binary, compare
 

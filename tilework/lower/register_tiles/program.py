@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
-import numpy as np
-
 from tilework.errors import ScheduleError
+from tilework.lower.arguments import arguments, nests_of, weights
 from tilework.lower.context import LoweringContext
-from tilework.lower.elementwise import lower_elementwise
-from tilework.lower.ir import Buffer, Program, Region, Stmt
+from tilework.lower.ir import Program, Region, Stmt
 from tilework.lower.protocol import Lowered
-from tilework.lower.reduction import lower_reduction
+from tilework.lower.register_tiles.elementwise import lower_elementwise
+from tilework.lower.register_tiles.reduction import lower_reduction
+from tilework.lower.register_tiles.transform import lower_transform, scattered_ops
 from tilework.lower.tactics import NEUTRAL, Tactics
-from tilework.lower.transform import lower_transform, scattered_ops
 from tilework.space.blocks import Block
 from tilework.space.levels import Levels, Role
-from tilework.space.nest import BlockNest, exact
-from tilework.space.packing import Packed, Packing, packings
+from tilework.space.nest import BlockNest
+from tilework.space.packing import Packed, packings
 from tilework.space.sketch import Sketch
 from tilework.te.expr import Axis
 from tilework.te.tensor import Operation
@@ -77,18 +75,6 @@ def lower(
     return Lowered(program, weights(sketch, packed))
 
 
-def nests_of(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
-    """The nests of one schedule.
-
-    Raises:
-        ScheduleError: the row does not fit the sketch or breaks a limit of the target.
-    """
-    rows = sketch.check(np.asarray(row, dtype=np.int32))
-    if not sketch.valid(rows)[0]:
-        raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
-    return sketch.nests(rows, exact)
-
-
 def lowerable(levels: Levels, form: Form) -> bool:
     """Whether code is made for a stage that is tiled so.
 
@@ -122,36 +108,3 @@ def _form(block: Block) -> Form:
     if block.transform is not None:
         return "transform"
     return "reduction" if block.reduce else "elementwise"
-
-
-def arguments(
-    sketch: Sketch,
-    packed: Mapping[Operation, Packed],
-    streamed: set[Operation],
-    apart: Mapping[int, tuple[int, ...]],
-) -> dict[Operation, Buffer]:
-    """Buffers of the inputs and outputs."""
-    dag = sketch.dag
-    out: dict[Operation, Buffer] = {}
-    for i, t in enumerate(dag.inputs):
-        shape = packed[t.op].packing.packed_shape if t.op in packed else t.shape
-        out[t.op] = Buffer(t.name, shape, t.dtype, "input", t.op in streamed, apart.get(i))
-    for i, t in enumerate(dag.outputs, len(dag.inputs)):
-        out[t.op] = Buffer(t.name, t.shape, t.dtype, "output", False, apart.get(i))
-    return out
-
-
-def weights(sketch: Sketch, packed: Mapping[Operation, Packed]) -> dict[int, Packing]:
-    """How inputs must be rearranged before the kernel runs, by position."""
-    out: dict[int, Packing] = {}
-    for i, t in enumerate(sketch.dag.inputs):
-        packing = packed[t.op].packing if t.op in packed else None
-        change = sketch.transforms.get(t.name)
-        if change is not None:
-            packing = packing or Packing(
-                t.shape, tuple((s,) for s in t.shape), tuple(range(t.ndim))
-            )
-            packing = replace(packing, shape=change.source, transform=change)
-        if packing is not None:
-            out[i] = packing
-    return out

@@ -24,6 +24,7 @@ from tilework.lower.common import (
     bind,
     const,
     expanded_loops,
+    inner_loops,
     load,
     loop_var,
     nest,
@@ -32,11 +33,10 @@ from tilework.lower.common import (
     weighted_sum,
 )
 from tilework.lower.context import LoweringContext
-from tilework.lower.elementwise import inner_loops
 from tilework.lower.epilogue import finished
 from tilework.lower.expansion import tile_vectors
 from tilework.lower.ir import Let, Load, Stmt, Store, seq
-from tilework.lower.loops import Loops
+from tilework.lower.register_tiles.loops import Loops
 from tilework.space.blocks import Attached, Block
 from tilework.space.regions import attached_extents, attached_read, inner_level
 from tilework.te.affine import linear

@@ -12,8 +12,8 @@ After, with sums in registers::
     finish   for S3:                            out[S3] = epilogue(acc[S3])
 
 All loops over S3 are expanded, the last one is a vector. Sums that wait in memory between two
-visits start from there and end there (`tilework.lower.partial`). Where data say how many terms
-there are, several accumulators of each point take turns (`tilework.lower.limited_tile`).
+visits start from there and end there (`partial`). Where data say how many terms there are, several
+accumulators of each point take turns (`limited_tile`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilework.lower.addend import Addend
-from tilework.lower.common import ZERO, Point, load, loop_var, nest, var_or_zero
+from tilework.lower.common import ZERO, Point, inner_loops, load, loop_var, nest, var_or_zero
 from tilework.lower.context import LoweringContext
-from tilework.lower.elementwise import inner_loops
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
-from tilework.lower.partial import PartialSums
-from tilework.lower.steps import reduce_steps
-from tilework.lower.tile_version import Version
+from tilework.lower.register_tiles.addend import Addend
+from tilework.lower.register_tiles.partial import PartialSums
+from tilework.lower.register_tiles.steps import reduce_steps
+from tilework.lower.register_tiles.tile_version import Version
 from tilework.te.expr import Const, Expr, Select
 
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilework.lower.attached import AttachedBuffer
 from tilework.lower.common import COMBINE, ZERO, Point, bind, const, load, weighted_sum
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import PAIR_DOT
-from tilework.lower.tile_version import Version
+from tilework.lower.register_tiles.attached import AttachedBuffer
+from tilework.lower.register_tiles.tile_version import Version
 from tilework.space.packing import Packed
 from tilework.space.pairs import product
 from tilework.te.expr import Axis, Call, Expr, Read, Reduce, binary

@@ -1,0 +1,60 @@
+"""What every lowering begins and ends with: nests of a row, arguments, how weights lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tilework.errors import ScheduleError
+from tilework.lower.ir import Buffer
+from tilework.space.nest import BlockNest, exact
+from tilework.space.packing import Packed, Packing
+from tilework.space.sketch import Sketch
+from tilework.te.tensor import Operation
+
+
+def nests_of(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
+    """The nests of one schedule.
+
+    Raises:
+        ScheduleError: the row does not fit the sketch or breaks a limit of the target.
+    """
+    rows = sketch.check(np.asarray(row, dtype=np.int32))
+    if not sketch.valid(rows)[0]:
+        raise ScheduleError(f"row {list(map(int, rows[0]))} is not valid for sketch {sketch.id}")
+    return sketch.nests(rows, exact)
+
+
+def arguments(
+    sketch: Sketch,
+    packed: Mapping[Operation, Packed],
+    streamed: set[Operation],
+    apart: Mapping[int, tuple[int, ...]],
+) -> dict[Operation, Buffer]:
+    """Buffers of the inputs and outputs."""
+    dag = sketch.dag
+    out: dict[Operation, Buffer] = {}
+    for i, t in enumerate(dag.inputs):
+        shape = packed[t.op].packing.packed_shape if t.op in packed else t.shape
+        out[t.op] = Buffer(t.name, shape, t.dtype, "input", t.op in streamed, apart.get(i))
+    for i, t in enumerate(dag.outputs, len(dag.inputs)):
+        out[t.op] = Buffer(t.name, t.shape, t.dtype, "output", False, apart.get(i))
+    return out
+
+
+def weights(sketch: Sketch, packed: Mapping[Operation, Packed]) -> dict[int, Packing]:
+    """How inputs must be rearranged before the kernel runs, by position."""
+    out: dict[int, Packing] = {}
+    for i, t in enumerate(sketch.dag.inputs):
+        packing = packed[t.op].packing if t.op in packed else None
+        change = sketch.transforms.get(t.name)
+        if change is not None:
+            packing = packing or Packing(
+                t.shape, tuple((s,) for s in t.shape), tuple(range(t.ndim))
+            )
+            packing = replace(packing, shape=change.source, transform=change)
+        if packing is not None:
+            out[i] = packing
+    return out
