@@ -29,7 +29,9 @@ from storage.schema import from_table, to_table
 from storage.tables import Tables, Unusable, encode
 from storage.upgrade import OLD_FORMS, upgrade
 from tilework.errors import StoreBusy, StoreError
-from tilework.record import Record, best_elsewhere, best_of
+from tilework.overriding import override
+from tilework.record import Record, WorkloadLog, best_elsewhere, best_of
+from tilework.trials import TrialLog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +46,7 @@ _OF_ROUND = re.compile(r"(.+)-(\d{6,})-")
 Answer = TypeVar("Answer")
 
 
-class RecordStore:
+class RecordStore(WorkloadLog, TrialLog):
     """Records in a dataset directory, and the queries that tuning and compiling need.
 
     Opening a store reads nothing; a query reads the files that it needs, once. Each `append` adds
@@ -158,20 +160,20 @@ class RecordStore:
         """Whether any records of this round of this run are in the store."""
         return self._ask(lambda: self._index.has_round(run_id, round))
 
+    @override
     def best(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> Record | None:
-        """See `tilework.record.History.best`."""
         return self._ask(lambda: best_of(self._own(workload_key, target, device, decide=True)))
 
+    @override
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
-        """See `tilework.record.History.of`."""
         return self._ask(lambda: self._own(workload_key, target, device))
 
+    @override
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        """See `tilework.record.History.hints`."""
         return self._ask(
             lambda: best_elsewhere(self._own(workload_key, target, None, decide=True), device)
         )
@@ -193,12 +195,12 @@ class RecordStore:
             if self.workload(workload_key) is None:
                 self.documents(WORKLOADS).keep(text_name(workload_key), document)
 
+    @override
     def workload(self, workload_key: str) -> str | None:
-        """See `tilework.record.WorkloadLog.workload`."""
         return self._text(WORKLOADS, workload_key)
 
+    @override
     def workload_keys(self, target: str) -> list[str]:
-        """See `tilework.record.WorkloadLog.workload_keys`."""
         return [workload_key for where, workload_key in self.keys() if where == target]
 
     def operations(self, workload_key: str) -> float | None:
@@ -280,8 +282,8 @@ class RecordStore:
         wanted = to_table([]).select(list(columns)) if columns is not None else to_table([])
         return pa.concat_tables([wanted, *self.scan(columns, keys=keys)])
 
+    @override
     def trials(self, target: str, workload_keys: Collection[str]) -> Iterator[Trials]:
-        """See `tilework.trials.TrialLog`."""
         keys = [(target, key) for key in workload_keys]
         for table in self.scan(trials.COLUMNS, keys=keys):
             yield from trials.split(table)

@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from tilework.overriding import override
 from tilework.target.identity import SAME_SPEED, DeviceIdentity
 
 SCHEMA_VERSION = 4
@@ -370,7 +371,7 @@ def _rank(record: Record) -> tuple[float, str]:
     return (math.inf if record.latency_s is None else record.latency_s, record.record_id)
 
 
-class MemoryHistory:
+class MemoryHistory(Catalogue, WorkloadLog):
     """A `RecordLog` in memory: for tests, dry runs and searches whose records are not kept."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
@@ -391,37 +392,37 @@ class MemoryHistory:
         """Whether any record of this round of this run was appended."""
         return (run_id, round) in self._rounds
 
+    @override
     def best(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> Record | None:
-        """See `History.best`."""
         return best_of(self.of(workload_key, target, device))
 
+    @override
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
-        """See `History.of`."""
         found = self._by_key.get((workload_key, target), {}).values()
         return [record for record in found if device is None or device.owns(record)]
 
+    @override
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        """See `History.hints`."""
         return best_elsewhere(self.of(workload_key, target), device)
 
+    @override
     def keep_workload(self, workload_key: str, document: str) -> None:
-        """See `WorkloadLog.keep_workload`."""
         self._documents.setdefault(workload_key, document)
 
+    @override
     def workload(self, workload_key: str) -> str | None:
-        """See `WorkloadLog.workload`."""
         return self._documents.get(workload_key)
 
+    @override
     def workload_keys(self, target: str) -> list[str]:
-        """See `WorkloadLog.workload_keys`."""
         return sorted(key for key, where in self._by_key if where == target)
 
+    @override
     def keys(self) -> list[tuple[str, str]]:
-        """See `Catalogue.keys`."""
         return sorted((target, key) for key, target in self._by_key)
 
     def keep_champion(self, kind: str, document: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
+from tilework.overriding import override
 from tilework.record import (
     Catalogue,
     History,
@@ -17,7 +18,7 @@ from tilework.record import (
 from tilework.target.identity import DeviceIdentity
 
 
-class Union:
+class Union(Catalogue, WorkloadLog):
     """A history over several ones. A record that several of them hold counts once.
 
     What this device measured counts wherever it stands. Of other devices, what an earlier history
@@ -36,35 +37,35 @@ class Union:
         """See the class's text."""
         return self._layers
 
+    @override
     def best(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> Record | None:
-        """See `tilework.record.History.best`."""
         found = (layer.best(workload_key, target, device) for layer in self._layers)
         return best_of(_each_once(record for record in found if record is not None))
 
+    @override
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
-        """See `tilework.record.History.of`."""
         return _in_order(layer.of(workload_key, target, device) for layer in self._layers)
 
+    @override
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        """See `tilework.record.History.hints`."""
         found = [layer.hints(workload_key, target, device) for layer in self._layers]
         return best_elsewhere(_in_order(found), device)
 
+    @override
     def keys(self) -> list[tuple[str, str]]:
-        """See `tilework.record.Catalogue.keys`."""
         told = (layer.keys() for layer in self._layers if isinstance(layer, Catalogue))
         return sorted(set(chain.from_iterable(told)))
 
+    @override
     def workload(self, workload_key: str) -> str | None:
-        """See `tilework.record.WorkloadLog.workload`."""
         return self._first(lambda layer: _workload(layer, workload_key))
 
+    @override
     def workload_keys(self, target: str) -> list[str]:
-        """See `tilework.record.WorkloadLog.workload_keys`."""
         return [workload_key for where, workload_key in self.keys() if where == target]
 
     def keep_workload(self, workload_key: str, document: str) -> None:

@@ -12,7 +12,8 @@ from storage.packages.package import Package
 from storage.rules import present_rules
 from storage.schema import from_table
 from tilework.errors import TileworkError
-from tilework.record import Record, best_elsewhere, best_of
+from tilework.overriding import override
+from tilework.record import Catalogue, Record, WorkloadLog, best_elsewhere, best_of
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
 
@@ -20,7 +21,7 @@ Key = tuple[str, str]
 """Target and workload key."""
 
 
-class PackageHistory:
+class PackageHistory(Catalogue, WorkloadLog):
     """What packages know: a `tilework.record.History` that keeps nothing.
 
     Only records of the present rules count. A target is answered with its own records, and with
@@ -49,34 +50,34 @@ class PackageHistory:
             for target, traits in package.manifest.traits.items():
                 self._traits[target].append(traits)
 
+    @override
     def best(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> Record | None:
-        """See `tilework.record.History.best`."""
         return best_of(self.of(workload_key, target, device))
 
+    @override
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
-        """See `tilework.record.History.of`."""
         found = self._of_key((target, workload_key))
         return [record for record in found if device is None or device.owns(record)]
 
+    @override
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        """See `tilework.record.History.hints`."""
         return best_elsewhere(self.of(workload_key, target), device)
 
+    @override
     def keys(self) -> list[Key]:
-        """See `tilework.record.Catalogue.keys`."""
         return sorted(self._rows)
 
+    @override
     def workload(self, workload_key: str) -> str | None:
-        """See `tilework.record.WorkloadLog.workload`."""
         known = (package.workloads.get(workload_key) for package in self._packages.values())
         return next((text for text in known if text is not None), None)
 
+    @override
     def workload_keys(self, target: str) -> list[str]:
-        """See `tilework.record.WorkloadLog.workload_keys`."""
         return sorted(workload for where, workload in self._rows if where == target)
 
     def keep_workload(self, workload_key: str, document: str) -> None:

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from tilework.overriding import override
 from tilework.runtime.sequential import hopeless
 
 Call = Callable[[], object]
@@ -129,7 +130,7 @@ class Stopwatch(Protocol):
         """Make so many calls in a row."""
 
 
-class HostStopwatch:
+class HostStopwatch(Stopwatch):
     """Wall time, and how long our threads stood ready meanwhile. A context manager."""
 
     def __enter__(self) -> HostStopwatch:
@@ -139,8 +140,8 @@ class HostStopwatch:
     def __exit__(self, *_: object) -> None:
         self._delay.close()
 
+    @override
     def time(self, call: Call, number: int) -> Lap:
-        """See `Stopwatch.time`."""
         waited = self._delay.seconds()
         elapsed = time_calls(call, number)
         return Lap(elapsed, self._delay.seconds() - waited)

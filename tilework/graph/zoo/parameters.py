@@ -7,6 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from tilework.overriding import override
+
 
 class Parameters(Protocol):
     """A source of float32 arrays; successive calls give different ones."""
@@ -20,7 +22,7 @@ class Parameters(Protocol):
         ...
 
 
-class Drawn:
+class Drawn(Parameters):
     """Numbers from a generator, the same for the same seed and order of calls."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -36,12 +38,12 @@ class Drawn:
             found += np.float32(mean)
         return found
 
+    @override
     def uniform(self, shape: Sequence[int], low: float, high: float) -> np.ndarray:
-        """See `Parameters`."""
         return self._rng.uniform(low, high, shape).astype(np.float32)
 
 
-class Even:
+class Even(Parameters):
     """One positive number per array, seen in any shape: no array is ever written.
 
     The numbers differ from array to array, so that no two of them are taken for the same.
@@ -50,11 +52,11 @@ class Even:
     def __init__(self) -> None:
         self._count = 0
 
+    @override
     def normal(self, shape: Sequence[int], spread: float, mean: float = 0.0) -> np.ndarray:
-        """See `Parameters`."""
         self._count += 1
         return np.broadcast_to(np.float32(1 + self._count / 1024), tuple(shape))
 
+    @override
     def uniform(self, shape: Sequence[int], low: float, high: float) -> np.ndarray:
-        """See `Parameters`."""
         return self.normal(shape, high - low)
