@@ -154,7 +154,7 @@ class _Maker:
         known = None if self._manifest is None else self._manifest.entry(file)
         state, reason = None, "it was asked for" if self._force else "nothing is known of it"
         if known is not None and not self._force:
-            state, reason = known.judged(partial(self._made, fingerprint, target))
+            state, reason = known.judged(partial(self._made_from_now, fingerprint, target))
         about = replace(about, reason=reason)
         if known is not None and state is not None:
             return _described(replace(about, state=state, module=self._place(file)), known)
@@ -170,7 +170,7 @@ class _Maker:
             tell_of_rows(self._known.store, found.tasks)
         keys = [task.workload_key for task in found.tasks]
         # looked up before it is compiled: what is measured meanwhile has changed the next time
-        made = self._made(found.fingerprint, target, keys)
+        made = self._made_from_now(found.fingerprint, target, keys)
         with hold_device(device_here(target), f"compile {about.network}", tell=reporter.note):
             finished = finish(found, target, self._known, self._place(file), self._stages)
         entry = known.after(finished, made, "")
@@ -186,7 +186,7 @@ class _Maker:
             about = replace(about, state="made", module=finished.module)
         return _described(about, entry)
 
-    def _made(self, fingerprint: str, target: Target, keys: Sequence[str]) -> Made:
+    def _made_from_now(self, fingerprint: str, target: Target, keys: Sequence[str]) -> Made:
         """What a network with these workloads would be made from now."""
         made = partial(Made.of, fingerprint, target, self._known, keys)
         return patiently(made, current_reporter().warn)

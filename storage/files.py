@@ -77,7 +77,7 @@ class Location:
         Raises:
             StoreError: that cannot be found out.
         """
-        with self._told("read"):
+        with self._as_store_errors("read"):
             (info,) = self.filesystem.get_file_info([self.path])
         return bool(info.type == pafs.FileType.Directory)
 
@@ -87,7 +87,7 @@ class Location:
         Raises:
             StoreError: that cannot be found out.
         """
-        with self._told("read"):
+        with self._as_store_errors("read"):
             (info,) = self.filesystem.get_file_info([self.join(name)])
         return bool(info.type == pafs.FileType.File)
 
@@ -102,7 +102,7 @@ class Location:
         if self.local:
             return sorted(self._scan())
         selector = pafs.FileSelector(self.path, allow_not_found=True)
-        with self._told("read"):
+        with self._as_store_errors("read"):
             infos = self.filesystem.get_file_info(selector)
         found = (i.base_name for i in infos if i.type == pafs.FileType.File)
         return sorted(name for name in found if not is_hidden(name))
@@ -114,7 +114,7 @@ class Location:
             FileNotFoundError: it is not there.
             StoreError: it cannot be read.
         """
-        with self._told("read"):
+        with self._as_store_errors("read"):
             if self.local:
                 return Path(self.join(name)).read_bytes()
             with self.filesystem.open_input_file(self.join(name)) as file:
@@ -139,7 +139,7 @@ class Location:
         if not self.local:
             self._put(name, content)
             return True
-        with self._told("write to"):
+        with self._as_store_errors("write to"):
             return self._in_folder(lambda: _create_local(self._folder, name, content, durable))
 
     def write(self, name: str, content: bytes, *, durable: bool = True) -> None:
@@ -151,7 +151,7 @@ class Location:
         if not self.local:
             self._put(name, content)
             return
-        with self._told("write to"):
+        with self._as_store_errors("write to"):
             self._in_folder(lambda: _replace_local(self._folder, name, content, durable))
 
     def remove(self, name: str) -> None:
@@ -160,7 +160,7 @@ class Location:
         Raises:
             StoreError: it cannot be removed.
         """
-        with self._told("delete from"):
+        with self._as_store_errors("delete from"):
             try:
                 if self.local:
                     os.unlink(self.join(name))
@@ -188,7 +188,7 @@ class Location:
         return Path(self.path)
 
     @contextmanager
-    def _told(self, action: str) -> Iterator[None]:
+    def _as_store_errors(self, action: str) -> Iterator[None]:
         """Failures of the filesystem are told as errors of the store; a missing file is itself."""
         try:
             yield
@@ -200,7 +200,7 @@ class Location:
             raise failure(action, self.uri, error) from error
 
     def _scan(self) -> list[str]:
-        with self._told("read"):
+        with self._as_store_errors("read"):
             try:
                 with os.scandir(self.path) as entries:
                     return [e.name for e in entries if not is_hidden(e.name) and e.is_file()]
@@ -208,7 +208,7 @@ class Location:
                 return []
 
     def _put(self, name: str, content: bytes | memoryview) -> None:
-        with self._told("write to"):
+        with self._as_store_errors("write to"):
             if self.filesystem.type_name not in ("s3", "gcs"):  # those have no folders
                 self.filesystem.create_dir(self.path, recursive=True)
             with self.filesystem.open_output_stream(self.join(name)) as stream:

@@ -96,12 +96,12 @@ class TileworkRep(BackendRep):
         """The network compiled for the shapes of ``arrays`` and the values that decide shapes."""
         tensors = {n: a for n, a in arrays.items() if isinstance(a, np.ndarray)}
 
-        def made() -> Module | PartedModule:
+        def compiled() -> Module | PartedModule:
             values = {n: arrays[n] for n in self._bound}
             shapes = {n: a.shape for n, a in tensors.items() if n not in values}
             return self._compile(self._read(shapes, values))
 
-        return self._modules.get_or_make(self._key(arrays), made)
+        return self._modules.get_or_make(self._key(arrays), compiled)
 
     def _key(self, arrays: Mapping[str, Array]) -> object:
         """What a compiled network depends on; nothing where the model itself says all of it."""

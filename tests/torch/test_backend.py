@@ -186,8 +186,8 @@ def test_what_a_model_writes_to_is_no_constant(x):
 
 def test_sizes_are_compiled_one_by_one_up_to_a_bound(model, monkeypatch):
     made = []
-    make = CompiledGraph._made
-    monkeypatch.setattr(CompiledGraph, "_made", lambda *a: made.append(a) or make(*a))
+    make = CompiledGraph._run_for
+    monkeypatch.setattr(CompiledGraph, "_run_for", lambda *a: made.append(a) or make(*a))
     run = compiled(model, forms=3)
     with torch.no_grad():
         for n in (2, 3, 4, 3, 2):

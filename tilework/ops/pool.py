@@ -159,7 +159,7 @@ def max_pool_positions(
     taps = _taps(kernel)
     nowhere = te.const(2**31 - 1, "int32")
 
-    def found(*at: te.Expr) -> te.Expr:
+    def position(*at: te.Expr) -> te.Expr:
         where = [
             i * s + r * d for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
         ]
@@ -177,7 +177,7 @@ def max_pool_positions(
         return te.min(te.select(hit, flat * math.prod(size) + inner, nowhere), axis=[*taps])
 
     names = axis_names(data.ndim)
-    first = te.compute(best.shape, found, name="pool_position", axis_names=names)
+    first = te.compute(best.shape, position, name="pool_position", axis_names=names)
     return te.compute(
         best.shape,
         lambda *at: te.cast("int64", te.select(te.equal(first[at], nowhere), 0, first[at])),

@@ -201,8 +201,8 @@ class PartedModule:
         ours = len(self.modules)
         lines = [
             f"{self.name} for {self.target}, {threads}",
-            *(f"  input  {_told(v)}" for v in self.inputs.values()),
-            *(f"  output {_told(v)}" for v in self.outputs),
+            *(f"  input  {_value_text(v)}" for v in self.inputs.values()),
+            *(f"  output {_value_text(v)}" for v in self.outputs),
             f"  {len(self.image.parts)} parts, {ours} of them ours; {tuned_text(self.report)}",
             f"  {self.left}",
             *(f"  {note}" for note in self.image.notes),
@@ -275,7 +275,7 @@ class PartedModule:
         for v in self.inputs.values():
             if not v.static or v.shape is None:
                 raise ModuleError(
-                    f"module {self.name}: no random values can be made for input {_told(v)}"
+                    f"module {self.name}: no random values can be made for input {_value_text(v)}"
                 )
             shape = [n for n in v.shape if n is not None]
             drawn = rng.standard_normal(shape) if is_float(v.dtype) else rng.integers(0, 2, shape)
@@ -283,7 +283,8 @@ class PartedModule:
         return out
 
     def _wanted(self) -> str:
-        return f"module {self.name} takes the inputs {', '.join(map(_told, self.inputs.values()))}"
+        inputs = ", ".join(map(_value_text, self.inputs.values()))
+        return f"module {self.name} takes the inputs {inputs}"
 
 
 AnyModule = Module | PartedModule
@@ -319,7 +320,7 @@ def _kind(array: Any) -> tuple[tuple[int, ...], str]:
     return array.shape, str(array.dtype)
 
 
-def _told(value: PartValue) -> str:
+def _value_text(value: PartValue) -> str:
     if value.shape is None:
         return f"{value.name} {value.dtype}"
     return f"{value.name} {value.dtype}[{', '.join(map(str, value.shape))}]".replace("None", "?")

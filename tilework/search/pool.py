@@ -115,9 +115,9 @@ class PoolSpace:
         """Valid rows of one sketch as an unscored pool, without repetition."""
         sketch = self.sketches[index]
         rows = np.asarray(rows, dtype=np.int32).reshape(-1, sketch.num_decisions)
-        return self._made(index, rows[sketch.valid(rows)] if len(rows) else rows)
+        return self._of_rows(index, rows[sketch.valid(rows)] if len(rows) else rows)
 
-    def _made(self, index: int, rows: Rows) -> Pool:
+    def _of_rows(self, index: int, rows: Rows) -> Pool:
         """Rows that an operator of the sketch has made: valid, as it promises."""
         padded = np.zeros((len(rows), self.width), dtype=np.int32)
         padded[:, : rows.shape[1]] = rows
@@ -155,11 +155,11 @@ class PoolSpace:
         parts = [self.empty()]
         share = -(-count // max(1, len(self.sketches)))
         for index, sketch in enumerate(self.sketches):
-            found = self._made(index, sketch.sample(rng, share))
+            found = self._of_rows(index, sketch.sample(rng, share))
             for _ in range(3):  # where most rows are invalid or repeat: a few more, then give up
                 if len(found) >= share // 2:
                     break
-                more = self._made(index, sketch.sample(rng, share))
+                more = self._of_rows(index, sketch.sample(rng, share))
                 found = concatenate([found, more]).unique()
             parts.append(found)
         return concatenate(parts)
@@ -178,7 +178,7 @@ class PoolSpace:
         for index, sketch in enumerate(self.sketches):
             _, rows = self.rows_of(pool, index)
             for row in rows:
-                found = [self._made(index, sketch.neighbours(row))]
+                found = [self._of_rows(index, sketch.neighbours(row))]
                 twins = np.repeat(row.reshape(1, -1), _TWINS, axis=0)
                 found += [self._moved(rng, index, i, twins) for i in self._siblings[index]]
                 made = concatenate(found).without(pool.key)
@@ -220,7 +220,7 @@ class PoolSpace:
                 )
                 taken = self._hashes(index, keys)
                 children[change] = sketch.mutate(rng, children[change], taken)
-            parts.append(self._made(index, children))
+            parts.append(self._of_rows(index, children))
             parts += self._elsewhere(rng, index, rows)
         return concatenate(parts)
 
@@ -236,4 +236,4 @@ class PoolSpace:
 
     def _moved(self, rng: np.random.Generator, index: int, to: int, rows: Rows) -> Pool:
         """Rows of a sketch as rows of one of its siblings."""
-        return self._made(to, self.sketches[to].moved(rng, self.sketches[index], rows))
+        return self._of_rows(to, self.sketches[to].moved(rng, self.sketches[index], rows))

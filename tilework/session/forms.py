@@ -128,7 +128,7 @@ class Forms:
             from tilework.graph.onnx import ValuesNeeded
 
             try:
-                module = self._made(text, shapes, values)
+                module = self._compiled_once(text, shapes, values)
             except ValuesNeeded as e:
                 return e.inputs
         if self._how.threads is not None:
@@ -145,7 +145,7 @@ class Forms:
             self._told = True
             log.warning("%s: %s", module.name, module.left)
 
-    def _made(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Compiled:
+    def _compiled_once(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Compiled:
         """The form compiled, by one process if several ask for it at once."""
         if self._cache is None:
             return self._compiled(form, shapes, values)

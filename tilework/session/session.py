@@ -269,7 +269,7 @@ class Session:
         if missing or unknown:
             told = [f"missing {', '.join(missing)}"] if missing else []
             told += [f"unknown {', '.join(unknown)}"] if unknown else []
-            wanted = ", ".join(map(_told, self._facts.inputs)) or "none"
+            wanted = ", ".join(map(_value_text, self._facts.inputs)) or "none"
             raise ModuleError(f"the model takes the inputs {wanted}; {' and '.join(told)}")
         return {name: _array(value, feed[name]) for name, value in self._inputs.items()}
 
@@ -305,7 +305,7 @@ def _array(declared: Declared, given: Any) -> Any:
     return array
 
 
-def _told(value: Declared) -> str:
+def _value_text(value: Declared) -> str:
     return f"{value.name} {type_text(value.dtype)}{_shape(value)}"
 
 

@@ -38,17 +38,20 @@ def processor_name() -> str:
     Linux names ARM's by numbers alone: those have the names of `tilework.target.arm_names`.
     """
     return (
-        _told("model name") or arm_name(_cpuinfo()) or platform.processor() or platform.machine()
+        _cpuinfo_line("model name")
+        or arm_name(_cpuinfo())
+        or platform.processor()
+        or platform.machine()
     )
 
 
 @lru_cache(maxsize=1)
 def processor_maker() -> str:
     """Who made this machine's processor, as it says itself; empty if it does not tell."""
-    return _told("vendor_id", "CPU implementer")
+    return _cpuinfo_line("vendor_id", "CPU implementer")
 
 
-def _told(*names: str) -> str:
+def _cpuinfo_line(*names: str) -> str:
     """What Linux says of the first processor under one of these names."""
     found = (line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith(names))
     return next(found, "")

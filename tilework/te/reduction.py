@@ -37,7 +37,7 @@ def _factors(e: Expr) -> list[Expr]:
 def reduced(grid: Grid, reduce: Reduce, num_spatial: int) -> np.ndarray:
     """Value of a reduction over the grid; its reduce dimensions come out with extent 1."""
     if reduce.limits:
-        return _limited(grid, reduce)
+        return _ragged(grid, reduce)
     factors = _factors(reduce.source)
     if reduce.kind == "sum" and len(factors) > 1:
         return _sum_of_products(grid, [grid(f) for f in factors], num_spatial, reduce.axes)
@@ -63,7 +63,7 @@ def _numbers(value: Any, reduce: Reduce) -> np.ndarray:
     return np.where(np.isnan(array), array.dtype.type(reduce.identity), array)
 
 
-def _limited(grid: Grid, reduce: Reduce) -> np.ndarray:
+def _ragged(grid: Grid, reduce: Reduce) -> np.ndarray:
     """A reduction whose numbers of terms are data: term by term, each where it counts."""
     limits = {a: grid.lift(grid(limit)) for a, limit in reduce.limits}
     rest = tuple(a for a in reduce.axes if a not in limits)

@@ -102,7 +102,7 @@ class CompiledGraph:
                 same = form.sizes == sizes and form.versions == versions
                 if same and all(map(is_, form.frozen, frozen)):
                     return form.run(args)
-            run = self._made(args)
+            run = self._run_for(args)
             self.forms.insert(0, _Form(sizes, frozen, versions, run))
         return run(args)
 
@@ -115,7 +115,7 @@ class CompiledGraph:
         self._pick_counted = _picker([i for i in self._places if not args[i].is_inference()])
         self._pick_sizes = _picker([i for i, x in enumerate(args) if not isinstance(x, Tensor)])
 
-    def _made(self, args: Sequence[Any]) -> Run:
+    def _run_for(self, args: Sequence[Any]) -> Run:
         def plain(args: Sequence[Any]) -> Any:
             return self.graph.forward(*args)
 

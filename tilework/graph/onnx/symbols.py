@@ -71,7 +71,9 @@ def unbound(
                 given[n] = (known[n],)
     for name, shape in shapes.items():
         given[name] = tuple(_example(n, d, shape, known) for d, n in enumerate(shape))
-    told = "; ".join(f"'{name}' {_told(shape)}" for name, shape in list(missing.items())[:_LISTED])
+    told = "; ".join(
+        f"'{name}' {_shape_text(shape)}" for name, shape in list(missing.items())[:_LISTED]
+    )
     told += f" and {len(missing) - _LISTED} more" * (len(missing) > _LISTED)
     command = " ".join(f"--shape {shlex.quote(_option(n, s))}" for n, s in given.items())
     return (
@@ -97,7 +99,7 @@ def _example(symbol: int | str | None, dim: int, shape: Declared, known: Mapping
     return _LENGTH
 
 
-def _told(shape: Declared) -> str:
+def _shape_text(shape: Declared) -> str:
     return f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
 
 

@@ -82,7 +82,7 @@ class Value:
     def __or__(self, other: Value) -> Value:
         return self.op("logical_or", other)
 
-    def limited(self, low: float, high: float) -> Value:
+    def clamped(self, low: float, high: float) -> Value:
         """Within ``low`` to ``high``; NaN becomes ``low``."""
         return self.constant(low).op("at_least", self).op("at_most", high)
 

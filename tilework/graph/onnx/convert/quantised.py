@@ -50,7 +50,7 @@ def _quantized_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
 def _requantised(y: Value, scale: Value, zero: Value) -> str:
     """Sums of products as numbers of the type of ``zero``, with a scale and a zero point."""
     rounded = (y.cast("float32") * scale).op("round") + zero.cast("float32")
-    return rounded.limited(*integer_range(zero.dtype)).cast(zero.dtype).name
+    return rounded.clamped(*integer_range(zero.dtype)).cast(zero.dtype).name
 
 
 def _shifted(c: OnnxContext, name: str, zero: str, column: bool) -> str:
@@ -116,7 +116,7 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str:
     y = x.cast(kind).op("quotient", _over(scale, x.shape, a).cast(kind)).op("round")
     if zero:
         y = y + _over(value(c, zero), x.shape, a).cast(kind)
-    return y.limited(*integer_range(to)).cast(to).name
+    return y.clamped(*integer_range(to)).cast(to).name
 
 
 def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:

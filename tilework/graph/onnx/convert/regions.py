@@ -63,13 +63,13 @@ def _roi_align(c: OnnxContext, node: onnx.NodeProto) -> str:
         share = (_along(3 + d, most) + 0.5) / np.maximum(grid, 1).reshape(column)
         place = start + width * (_along(1 + d, pooled) + share)
         outside = (place < -1) | (place > extent)
-        place = place.limited(0, extent - 1)
+        place = place.clamped(0, extent - 1)
         low = place.op("floor")
         tap = low + _along(5 + d, 2)
         part = ((place - tap).op("abs") * -1 + 1).op("at_least", 0)
         part = part.constant(0).where(outside, part)
         weight = part if weight is None else weight * part
-        index = tap.limited(0, extent - 1).cast("int32")
+        index = tap.clamped(0, extent - 1).cast("int32")
         at = index if at is None else at * extent + index
     assert at is not None and weight is not None
     batch = value(c, node.input[2]).op("maximum", 0).op("minimum", n - 1).cast("int32")
@@ -129,7 +129,7 @@ def _max_roi_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
     room(c, height + width)
     rois = computed(value(c, node.input[1]))
     count = rois.shape[0]
-    batch = rois.part(1, 0, 1).reshape(count).limited(0, n - 1).cast("int32")
+    batch = rois.part(1, 0, 1).reshape(count).clamped(0, n - 1).cast("int32")
     corners = rois.part(1, 1, 4) * float(a.get("spatial_scale", 1.0))
     away = (corners.op("abs") + 0.5).op("floor")  # half numbers are rounded away from zero
     corners = (away * -1).where(corners < 0, away)
@@ -160,7 +160,7 @@ def _bins(corners: Value, d: int, pooled: int, extent: int) -> tuple[Value, Valu
     number = np.arange(pooled).reshape(1, pooled)
     first = (length * number).op("floor") + start
     behind = (length * (number + 1)).op("ceil") + start
-    return first.limited(0, extent), behind.limited(0, extent)
+    return first.clamped(0, extent), behind.clamped(0, extent)
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -100,7 +100,7 @@ def sampled(rows: Value, size: Sequence[int], places: Sequence[Value], rules: Ru
             inside = within if inside is None else inside & within
         elif rules.padding == "reflection" and rules.mode == "cubic":
             tap = _reflected(tap, extent, rules.align_corners)
-        index = tap.limited(0, extent - 1).cast("int32")  # no place of data is read as it is
+        index = tap.clamped(0, extent - 1).cast("int32")  # no place of data is read as it is
         at = index if at is None else at * extent + index
     assert at is not None
     room(rows.c, n)
@@ -135,7 +135,7 @@ def _brought_in(place: Value, extent: int, rules: Rules) -> Value:
         return _reflected(place, extent, rules.align_corners)
     if rules.padding == "border":
         beyond = _REACH if rules.mode == "cubic" else 0  # behind it all taps are alike
-        return place.limited(-beyond, extent - 1 + beyond)
+        return place.clamped(-beyond, extent - 1 + beyond)
     return place
 
 
@@ -149,7 +149,7 @@ def _reflected(place: Value, extent: int, align_corners: bool) -> Value:
     rest = beyond - times * length
     even = (times - (times * 0.5).op("floor") * 2) < 0.5
     found = (rest + low).where(even, rest * -1 + (low + length))
-    return found.limited(low, low + length)  # without NaN
+    return found.clamped(low, low + length)  # without NaN
 
 
 def _grid_sample(c: OnnxContext, node: onnx.NodeProto) -> str:

@@ -125,10 +125,10 @@ class MathCalls:
             return symbol
         near = f"@tw.{name}.near.{width}"
         self.declarations.definitions[near] = body.text(near, result)
-        self.declarations.definitions[symbol] = self._limited(name, symbol, near, width)
+        self.declarations.definitions[symbol] = self._far_by_library(name, symbol, near, width)
         return symbol
 
-    def _limited(self, name: str, symbol: str, near: str, width: int) -> str:
+    def _far_by_library(self, name: str, symbol: str, near: str, width: int) -> str:
         """Calls ``near``, or the C library lane by lane if an element lies beyond `FAR`."""
         t, v = vector_type("float32", width), intrinsic_suffix("float32", width)
         self.declarations.declare(f"declare {t} @llvm.fabs.{v}({t})")

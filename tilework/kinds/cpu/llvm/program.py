@@ -118,7 +118,7 @@ def generate_program(
 
 
 def _region_module(region: Region, target: CpuTarget, key: RegionKey | None) -> IrModule:
-    def made() -> IrModule:
+    def generate() -> IrModule:
         declarations = Declarations(target.features)
         code = RegionCode(region, target.vector_bits, declarations, target.num_cores > 1).text()
         text = _REGION.format(
@@ -129,7 +129,7 @@ def _region_module(region: Region, target: CpuTarget, key: RegionKey | None) -> 
         symbol = f"tw_r{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         return IrModule(symbol, text.replace("SYMBOL", symbol))
 
-    return made() if key is None else _TEXTS.get_or_make(key, made)
+    return generate() if key is None else _TEXTS.get_or_make(key, generate)
 
 
 @dataclass(frozen=True)
