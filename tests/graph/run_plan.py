@@ -9,7 +9,7 @@ import onnxruntime
 
 from tilework import te
 from tilework.graph import Network, plan
-from tilework.graph.lower import lower_nodes
+from tilework.graph.declare import declare_nodes
 
 
 def run_plan(net: Network, *inputs: np.ndarray, dtype: str | None = None) -> list[np.ndarray]:
@@ -57,6 +57,6 @@ def run_nodes(net: Network, *inputs: np.ndarray) -> list[np.ndarray]:
             values[node.name] = args[node.inputs[0]].reshape(node.attrs["shape"])
             continue
         types = {v: net.types[v] for v in args}
-        dag, names = lower_nodes([node], types, frozenset(), net.types[node.name].dtype)
+        dag, names = declare_nodes([node], types, frozenset(), net.types[node.name].dtype)
         (values[node.name],) = te.evaluate(dag, [args[n] for n in names])
     return [values[v] for v in net.outputs]

@@ -41,7 +41,7 @@ def model() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
 def test_lowering(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(OPERATORS["relu"], lower=raising(error))
+    broken = replace(OPERATORS["relu"], declare=raising(error))
     monkeypatch.setitem(OPERATORS, "relu", broken)
     with pytest.raises(NetworkError, match="no such thing") as e:
         plan(from_onnx(model()))
@@ -50,7 +50,7 @@ def test_lowering(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_inputs_of_a_wide_node_are_not_all_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(OPERATORS["concat"], lower=raising(ERRORS[0]))
+    broken = replace(OPERATORS["concat"], declare=raising(ERRORS[0]))
     monkeypatch.setitem(OPERATORS, "concat", broken)
     b = Builder("wide")
     x = b.input("x", (2, 3))

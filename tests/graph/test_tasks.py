@@ -10,8 +10,8 @@ import pytest
 from tilework import te
 from tilework.errors import TargetError
 from tilework.graph import Builder, Network, extract_tasks, plan, zoo
+from tilework.graph.declare import declare_node
 from tilework.graph.ir import Node
-from tilework.graph.lower import lower_node
 from tilework.graph.passes import optimize
 
 
@@ -119,9 +119,9 @@ def test_each_node_is_declared_once(name: str, monkeypatch: pytest.MonkeyPatch) 
 
     def counted(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -> te.Tensor:
         declared.append(node.name)
-        return lower_node(node, tensors, free)
+        return declare_node(node, tensors, free)
 
-    monkeypatch.setattr("tilework.graph.lower.lower_node", counted)
+    monkeypatch.setattr("tilework.graph.declare.declare_node", counted)
     calls = plan(net).calls
     assert len(declared) == len(net.nodes) - sum(n.op == "reshape" for n in net.nodes)
     assert len(calls) < len(declared)

@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilework.graph.chains import fuse_chains
+from tilework.graph.declare import Declared
 from tilework.graph.ir import Network, Node
-from tilework.graph.lower import Declared
 from tilework.graph.operators import OPERATORS, Pattern
 from tilework.target import ChainLimits
 
@@ -76,7 +76,7 @@ def fuse(
     Args:
         net: the network.
         chains: which convolutions in a row share a group; none do by default.
-        declared: keeps what is declared on the way, for `tilework.graph.lower.lower_nodes`.
+        declared: keeps what is declared on the way, for `tilework.graph.declare.declare_nodes`.
     """
     items = _items(net, Declared() if declared is None else declared)
     _dominators(items, net)

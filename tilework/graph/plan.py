@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
+from tilework.graph.declare import Declared, declare_nodes
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, rewrite
-from tilework.graph.lower import Declared, lower_nodes
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import ValueType
 from tilework.graph.passes import optimize
@@ -109,7 +109,7 @@ def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Pla
             views[node.name] = views.get(source, source)
             continue
         dtype = types[node.name].dtype
-        dag, inputs = lower_nodes(group, types, names, dtype, rounded, declared)
+        dag, inputs = declare_nodes(group, types, names, dtype, rounded, declared)
         calls.append(
             Call(
                 dag,

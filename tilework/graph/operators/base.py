@@ -41,7 +41,7 @@ class Pattern(IntEnum):
 # (types of the inputs, attributes) -> type of the output; raises ValueError with the reason
 Infer = Callable[[Sequence[ValueType], Attrs], ValueType]
 # (attributes, input tensors, whether the second input is a constant) -> output tensor
-Lower = Callable[[Attrs, Sequence[te.Tensor], bool], te.Tensor]
+Declare = Callable[[Attrs, Sequence[te.Tensor], bool], te.Tensor]
 # (attributes, permutation of the dimensions) -> attributes for permuted inputs; dimension d of
 # a permuted value is dimension perm[d] of the old one
 Permute = Callable[[Attrs, Sequence[int]], dict[str, Any]]
@@ -54,7 +54,7 @@ class Operator:
     Attributes:
         name: as it stands in nodes.
         infer: type of the result; raises ValueError where the inputs do not fit.
-        lower: declares what it computes; None for operators that passes replace, and for views.
+        declare: declares what it computes; None for operators that passes replace, and for views.
         pattern: how it fuses.
         permute: set for operators that work on permuted dimensions just as well: what becomes of
             their attributes. Such operators follow the layout of the convolutions around them.
@@ -63,7 +63,7 @@ class Operator:
 
     name: str
     infer: Infer
-    lower: Lower | None
+    declare: Declare | None
     pattern: Pattern
     permute: Permute | None = None
     permuted_inputs: int | None = None

@@ -11,8 +11,8 @@ from tilework.graph.operators.base import (
     INTEGERS,
     NUMBERS,
     Attrs,
+    Declare,
     Infer,
-    Lower,
     Operator,
     Pattern,
     Shape,
@@ -82,17 +82,17 @@ def _infer_cast(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType(types[0].shape, attrs["to"])
 
 
-def _lower(function: str) -> Lower:
+def _declare(function: str) -> Declare:
     return lambda a, t, free: ops.elementwise(function, *t, **a)
 
 
 def _elementwise(
-    name: str, dtypes: Sequence[str], infer: Infer | None = None, lower: Lower | None = None
+    name: str, dtypes: Sequence[str], infer: Infer | None = None, declare: Declare | None = None
 ) -> Operator:
     return Operator(
         name,
         infer or shaped(_same, dtypes),
-        lower or _lower(name),
+        declare or _declare(name),
         Pattern.ELEMENTWISE,
         unmoved,
     )
@@ -100,10 +100,10 @@ def _elementwise(
 
 def _binary(name: str, dtypes: Sequence[str], infer: Infer | None = None) -> Operator:
     infer = infer or shaped(_broadcast, dtypes)
-    return Operator(name, infer, _lower(name), Pattern.BROADCAST, unmoved)
+    return Operator(name, infer, _declare(name), Pattern.BROADCAST, unmoved)
 
 
-def _lower_clip(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_clip(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.clip(t[0], a["low"], a["high"])
 
 
@@ -128,6 +128,6 @@ OPERATORS = (
     _elementwise("bitwise_not", INTEGERS),
     _elementwise("cast", ANY, _infer_cast),
     _elementwise("relu", NUMBERS),
-    _elementwise("clip", NUMBERS, lower=_lower_clip),
-    _elementwise("identity", ANY, lower=lambda a, t, free: ops.copy(t[0])),
+    _elementwise("clip", NUMBERS, declare=_declare_clip),
+    _elementwise("identity", ANY, declare=lambda a, t, free: ops.copy(t[0])),
 )

@@ -198,69 +198,69 @@ def _col2im(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 # ---------------------------------------------------------------- computations
 
 
-def _lower_slice(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_slice(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.strided_slice(t[0], a["begin"], a["size"], a["stride"])
 
 
-def _lower_expand(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_expand(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.expand(t[0], a["shape"])
 
 
-def _lower_trilu(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_trilu(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.trilu(t[0], a["k"], upper=a["upper"])
 
 
-def _lower_take(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_take(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.take(t[0], t[1], a["axis"], negative=a.get("negative", True))
 
 
-def _lower_take_along(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_take_along(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.take_along(t[0], t[1], a["axis"])
 
 
-def _lower_gather_nd(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_gather_nd(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.gather_nd(t[0], t[1], a["batch_dims"])
 
 
-def _lower_scatter_elements(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_scatter_elements(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.scatter_elements(t[0], t[1], t[2], a["axis"], a["reduction"])
 
 
-def _lower_scatter_rows(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_scatter_rows(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.scatter_rows(t[0], t[1], t[2], a["extents"], a["reduction"])
 
 
-def _lower_replace_rows(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_replace_rows(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.replace_rows(t[0], t[1], t[2])
 
 
-def _lower_one_hot(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_one_hot(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.one_hot(t[0], t[1], a["depth"], a["axis"])
 
 
-def _lower_reverse_sequence(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_reverse_sequence(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.reverse_sequence(t[0], t[1], a["batch_axis"], a["time_axis"])
 
 
-def _lower_resample(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_resample(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.resample(t[0], t[1], t[2], a["axis"])
 
 
-def _lower_resample_sum(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_resample_sum(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.resample(t[0], t[1], t[2], a["axis"], unrolled=False)
 
 
-def _lower_cumulative(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_cumulative(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.cumulative(
         t[0], a["axis"], a["kind"], exclusive=a["exclusive"], reverse=a["reverse"]
     )
 
 
-def _lower_top_k(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_top_k(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.top_k(t[0], a["k"], a["axis"], largest=a["largest"])
 
 
-def _lower_col2im(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_col2im(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.col2im(t[0], a["image"], a["block"], a["strides"], a["pads"], a["dilation"])
 
 
@@ -268,40 +268,42 @@ _POSITION = ("begin", "size", "stride")
 
 OPERATORS = (
     Operator(
-        "slice", shaped(_slice), _lower_slice, Pattern.INJECTIVE, permute=moved_lists(*_POSITION)
+        "slice", shaped(_slice), _declare_slice, Pattern.INJECTIVE, permute=moved_lists(*_POSITION)
     ),
     Operator(
-        "expand", shaped(_expand), _lower_expand, Pattern.BROADCAST, permute=moved_lists("shape")
+        "expand", shaped(_expand), _declare_expand, Pattern.BROADCAST, permute=moved_lists("shape")
     ),
-    Operator("trilu", shaped(_trilu), _lower_trilu, Pattern.INJECTIVE),
+    Operator("trilu", shaped(_trilu), _declare_trilu, Pattern.INJECTIVE),
     # one index per place keeps the rank, and so may follow a layout; others never do
-    Operator("take", _take, _lower_take, Pattern.INJECTIVE, moved_axes("axis"), 1),
-    Operator("take_along", _take_along, _lower_take_along, Pattern.INJECTIVE, moved_axes("axis")),
-    Operator("gather_nd", _gather_nd, _lower_gather_nd, Pattern.INJECTIVE),
-    Operator("one_hot", _one_hot, _lower_one_hot, Pattern.INJECTIVE),
+    Operator("take", _take, _declare_take, Pattern.INJECTIVE, moved_axes("axis"), 1),
+    Operator(
+        "take_along", _take_along, _declare_take_along, Pattern.INJECTIVE, moved_axes("axis")
+    ),
+    Operator("gather_nd", _gather_nd, _declare_gather_nd, Pattern.INJECTIVE),
+    Operator("one_hot", _one_hot, _declare_one_hot, Pattern.INJECTIVE),
     Operator(
         "reverse_sequence",
         _reverse_sequence,
-        _lower_reverse_sequence,
+        _declare_reverse_sequence,
         Pattern.INJECTIVE,
         moved_axes("batch_axis", "time_axis"),
         1,
     ),
-    Operator("scatter_elements", _scatter_elements, _lower_scatter_elements, Pattern.ANCHOR),
-    Operator("scatter_rows", _scatter_rows, _lower_scatter_rows, Pattern.ANCHOR),
-    Operator("replace_rows", _replace_rows, _lower_replace_rows, Pattern.INJECTIVE),
+    Operator("scatter_elements", _scatter_elements, _declare_scatter_elements, Pattern.ANCHOR),
+    Operator("scatter_rows", _scatter_rows, _declare_scatter_rows, Pattern.ANCHOR),
+    Operator("replace_rows", _replace_rows, _declare_replace_rows, Pattern.INJECTIVE),
     # a few taps, written out, are computed within their reader; more are a sum
-    Operator("resample", _resample, _lower_resample, Pattern.INJECTIVE, moved_axes("axis"), 1),
+    Operator("resample", _resample, _declare_resample, Pattern.INJECTIVE, moved_axes("axis"), 1),
     Operator(
-        "resample_sum", _resample, _lower_resample_sum, Pattern.ANCHOR, moved_axes("axis"), 1
+        "resample_sum", _resample, _declare_resample_sum, Pattern.ANCHOR, moved_axes("axis"), 1
     ),
     Operator(
         "cumulative",
         shaped(_cumulative, NUMBERS),
-        _lower_cumulative,
+        _declare_cumulative,
         Pattern.ANCHOR,
         permute=moved_axes("axis"),
     ),
-    Operator("top_k", _top_k, _lower_top_k, Pattern.ANCHOR, permute=moved_axes("axis")),
-    Operator("col2im", shaped(_col2im, NUMBERS), _lower_col2im, Pattern.ANCHOR),
+    Operator("top_k", _top_k, _declare_top_k, Pattern.ANCHOR, permute=moved_axes("axis")),
+    Operator("col2im", shaped(_col2im, NUMBERS), _declare_col2im, Pattern.ANCHOR),
 )

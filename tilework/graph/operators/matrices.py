@@ -25,11 +25,11 @@ def _dense(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return _matmul(shapes, {"transpose_b": True})
 
 
-def _lower_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.dense(t[0], t[1], layout_free=free)
 
 
-def _lower_matmul(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_matmul(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     if a.get("transpose_b") and not free:  # what vectors multiply is made contiguous
         left = "km" if a.get("transpose_a") else "mk"
         return ops.einsum(f"{left},nk->mn", t[0], t[1])
@@ -48,12 +48,12 @@ def _einsum(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return tuple(size[n] for n in form.result)
 
 
-def _lower_einsum(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_einsum(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.einsum(a["equation"], *t, layout_free=(t[1].name,) if free else ())
 
 
 OPERATORS = (
-    Operator("dense", shaped(_dense, NUMBERS), _lower_dense, Pattern.ANCHOR),
-    Operator("matmul", shaped(_matmul, NUMBERS), _lower_matmul, Pattern.ANCHOR),
-    Operator("einsum", shaped(_einsum, NUMBERS), _lower_einsum, Pattern.ANCHOR),
+    Operator("dense", shaped(_dense, NUMBERS), _declare_dense, Pattern.ANCHOR),
+    Operator("matmul", shaped(_matmul, NUMBERS), _declare_matmul, Pattern.ANCHOR),
+    Operator("einsum", shaped(_einsum, NUMBERS), _declare_einsum, Pattern.ANCHOR),
 )

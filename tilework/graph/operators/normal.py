@@ -15,7 +15,7 @@ from tilework import ops, te
 from tilework.graph.operators.base import (
     FLOATS,
     Attrs,
-    Lower,
+    Declare,
     Operator,
     Pattern,
     Shape,
@@ -69,27 +69,27 @@ def _not_negative(epsilon: float) -> None:
         raise ValueError(f"epsilon is {epsilon}; it must not be negative")
 
 
-def _lower_normalize(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_normalize(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     axes = axes_of(a, t[0].ndim)
     return ops.normalize(t[0], axes, a["epsilon"], center=a["center"])
 
 
-def _lower_group_norm(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_group_norm(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.group_norm(t[0], a["groups"], a["epsilon"])
 
 
-def _lower_local_response(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_local_response(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     axis = normal_axis(a["axis"], t[0].ndim)
     return ops.local_response_norm(t[0], axis, a["size"], a["alpha"], a["beta"], a["bias"])
 
 
-def _lower_along(function: Callable[[te.Tensor, int], te.Tensor]) -> Lower:
+def _declare_along(function: Callable[[te.Tensor, int], te.Tensor]) -> Declare:
     return lambda a, t, free: function(t[0], normal_axis(a["axis"], t[0].ndim))
 
 
 def _along(name: str, function: Callable[[te.Tensor, int], te.Tensor]) -> Operator:
-    lower = _lower_along(function)
-    return Operator(name, shaped(_along_axis, FLOATS), lower, Pattern.REDUCE, moved_axes("axis"))
+    declare = _declare_along(function)
+    return Operator(name, shaped(_along_axis, FLOATS), declare, Pattern.REDUCE, moved_axes("axis"))
 
 
 OPERATORS = (
@@ -105,7 +105,7 @@ OPERATORS = (
     Operator(
         "softmax",
         shaped(_along_axis, FLOATS),
-        _lower_along(ops.softmax),
+        _declare_along(ops.softmax),
         Pattern.ANCHOR,
         permute=moved_axes("axis"),
     ),
@@ -114,15 +114,15 @@ OPERATORS = (
     Operator(
         "normalize",
         shaped(_normalize, FLOATS),
-        _lower_normalize,
+        _declare_normalize,
         Pattern.ANCHOR,
         permute=moved_axes("axes"),
     ),
-    Operator("group_norm", shaped(_group_norm, FLOATS), _lower_group_norm, Pattern.ANCHOR),
+    Operator("group_norm", shaped(_group_norm, FLOATS), _declare_group_norm, Pattern.ANCHOR),
     Operator(
         "local_response_norm",
         shaped(_local_response, FLOATS),
-        _lower_local_response,
+        _declare_local_response,
         Pattern.ANCHOR,
         permute=moved_axes("axis"),
     ),

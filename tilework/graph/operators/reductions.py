@@ -13,7 +13,7 @@ from tilework.graph.operators.base import (
     FLOATS,
     NUMBERS,
     Attrs,
-    Lower,
+    Declare,
     Operator,
     Pattern,
     Shape,
@@ -54,19 +54,19 @@ def _infer_position(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType(reduced_shape(x.shape, axes, attrs["keepdims"]), "int64")
 
 
-def _lower(kind: str) -> Lower:
-    def lower(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare(kind: str) -> Declare:
+    def declare(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
         return ops.reduce(t[0], kind, axes_of(a, t[0].ndim), a["keepdims"])
 
-    return lower
+    return declare
 
 
-def _lower_position(kind: str) -> Lower:
-    def lower(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_position(kind: str) -> Declare:
+    def declare(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
         axis = normal_axis(a["axis"], t[0].ndim)
         return ops.arg_extremum(t[0], kind, axis, a["keepdims"], a.get("last", False))
 
-    return lower
+    return declare
 
 
 def _reduction(kind: str) -> Operator:
@@ -76,15 +76,15 @@ def _reduction(kind: str) -> Operator:
     return Operator(
         f"reduce_{kind}",
         shaped(_infer, dtypes),
-        _lower(kind),
+        _declare(kind),
         Pattern.REDUCE,
         permute=moved_axes("axes"),
     )
 
 
 def _position(kind: str) -> Operator:
-    lower = _lower_position(kind)
-    return Operator(f"arg{kind}", _infer_position, lower, Pattern.REDUCE, moved_axes("axis"))
+    declare = _declare_position(kind)
+    return Operator(f"arg{kind}", _infer_position, declare, Pattern.REDUCE, moved_axes("axis"))
 
 
 OPERATORS = (

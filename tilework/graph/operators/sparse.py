@@ -60,16 +60,16 @@ def _channel(attrs: Attrs, rank: int) -> int:
     return axis
 
 
-def _lower_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return sparse_dense(t[0], t[1], t[2], t[3], a["units"])
 
 
-def _lower_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     last = _channel(a, t[0].ndim) != 1
     return sparse_conv(t[0], t[1], t[2], t[3], a["units"], a["strides"], channels_last=last)
 
 
 OPERATORS = (
-    Operator("sparse_dense", _dense, _lower_dense, Pattern.ANCHOR),
-    Operator("sparse_conv", _conv, _lower_conv, Pattern.ANCHOR, moved_axes("axis"), 1),
+    Operator("sparse_dense", _dense, _declare_dense, Pattern.ANCHOR),
+    Operator("sparse_conv", _conv, _declare_conv, Pattern.ANCHOR, moved_axes("axis"), 1),
 )

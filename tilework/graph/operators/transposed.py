@@ -78,13 +78,13 @@ def _phase_weights(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return (*taps, *inner, *attrs["strides"], *tail)
 
 
-def _lower_phase_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_phase_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.phase_conv(
         t[0], t[1], a["strides"], a["lead"], a["size"], a["kind"], layout_free=free
     )
 
 
-def _lower_phase_weights(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_phase_weights(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.phase_weights(t[0], a["strides"], a["lead"], a["dilation"], a["groups"], a["kind"])
 
 
@@ -94,10 +94,10 @@ OPERATORS = (
         for rank, op in enumerate(TRANSPOSED, 1)
     ),
     *(
-        Operator(op, shaped(_phase_conv(rank), FLOATS), _lower_phase_conv, Pattern.ANCHOR)
+        Operator(op, shaped(_phase_conv(rank), FLOATS), _declare_phase_conv, Pattern.ANCHOR)
         for rank, op in enumerate(PHASED, 1)
     ),
     Operator(
-        "phase_weights", shaped(_phase_weights, FLOATS), _lower_phase_weights, Pattern.INJECTIVE
+        "phase_weights", shaped(_phase_weights, FLOATS), _declare_phase_weights, Pattern.INJECTIVE
     ),
 )

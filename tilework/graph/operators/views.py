@@ -54,40 +54,44 @@ def _pad_self(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return _pad(shapes, attrs)
 
 
-def _lower_pad_self(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_pad_self(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.pad_with_self(t[0], a["before"], a["after"], a["mode"])
 
 
-def _lower_transpose(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_transpose(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.transpose(t[0], a["perm"])
 
 
-def _lower_concat(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_concat(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.concatenate(t, a["axis"])
 
 
-def _lower_pad(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_pad(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.pad(t[0], a["before"], a["after"], a["value"])
 
 
 OPERATORS = (
     Operator("reshape", shaped(_reshape), None, Pattern.OPAQUE),  # a view: no kernel at all
-    Operator("transpose", shaped(_transpose), _lower_transpose, Pattern.INJECTIVE),
+    Operator("transpose", shaped(_transpose), _declare_transpose, Pattern.INJECTIVE),
     Operator(
         # not fused: its inputs are computed where they belong in its output (compiler/slots.py)
         "concat",
         shaped(_concat),
-        _lower_concat,
+        _declare_concat,
         Pattern.OPAQUE,
         permute=moved_axes("axis"),
     ),
     Operator(
-        "pad", shaped(_pad), _lower_pad, Pattern.INJECTIVE, permute=moved_lists("before", "after")
+        "pad",
+        shaped(_pad),
+        _declare_pad,
+        Pattern.INJECTIVE,
+        permute=moved_lists("before", "after"),
     ),
     Operator(
         "pad_self",
         shaped(_pad_self),
-        _lower_pad_self,
+        _declare_pad_self,
         Pattern.INJECTIVE,
         permute=moved_lists("before", "after"),
     ),

@@ -9,8 +9,8 @@ from tilework.graph.operators.base import (
     FLOATS,
     NUMBERS,
     Attrs,
+    Declare,
     Infer,
-    Lower,
     Operator,
     Pattern,
     Shape,
@@ -171,7 +171,7 @@ def _global_pool(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 # ---------------------------------------------------------------- computations
 
 
-def _lower_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     window = (a["strides"], a["pads"], a["dilation"])
     if a.get("groups", 1) > 1:  # one channel each: the others became grouped convolutions
         return ops.depthwise_conv(t[0], t[1], *window, layout_free=free)
@@ -179,16 +179,16 @@ def _lower_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.conv(t[0], t[1], *window, channels_last=last, layout_free=free)
 
 
-def _lower_grouped(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_grouped(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     window = (a["strides"], a["pads"], a["dilation"])
     return ops.grouped_conv(t[0], t[1], *window, layout_free=free)
 
 
-def _lower_max_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_max_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.max_pool(t[0], a["kernel"], a["strides"], a["pads"], a["dilation"])
 
 
-def _lower_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.avg_pool(
         t[0],
         a["kernel"],
@@ -200,11 +200,11 @@ def _lower_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     )
 
 
-def _lower_lp_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_lp_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.lp_pool(t[0], a["kernel"], a["strides"], a["pads"], a["dilation"], a["p"])
 
 
-def _lower_positions(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_positions(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.max_pool_positions(
         t[0],
         a["kernel"],
@@ -215,40 +215,40 @@ def _lower_positions(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     )
 
 
-def _lower_adaptive(kind: str) -> Lower:
+def _declare_adaptive(kind: str) -> Declare:
     return lambda a, t, free: ops.adaptive_pool(t[0], a["size"], kind)
 
 
-def _lower_global_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+def _declare_global_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.global_avg_pool(t[0])
 
 
 def _anchor(
     name: str,
     rule: Callable[[Sequence[Shape], Attrs], Shape],
-    lower: Lower,
+    declare: Declare,
     dtypes: Sequence[str] = FLOATS,
 ) -> Operator:
-    return Operator(name, shaped(rule, dtypes), lower, Pattern.ANCHOR)
+    return Operator(name, shaped(rule, dtypes), declare, Pattern.ANCHOR)
 
 
 _SUMMED = (*FLOATS, "int32")  # int32 is what quantised numbers are summed in
 
 
 OPERATORS = (
-    *(_anchor(op, _conv(spatial_rank(op)), _lower_conv, _SUMMED) for op in CONVOLUTIONS),
-    *(_anchor(op, _grouped_conv(spatial_rank(op)), _lower_grouped, _SUMMED) for op in GROUPED),
+    *(_anchor(op, _conv(spatial_rank(op)), _declare_conv, _SUMMED) for op in CONVOLUTIONS),
+    *(_anchor(op, _grouped_conv(spatial_rank(op)), _declare_grouped, _SUMMED) for op in GROUPED),
     *(
-        Operator(op, shaped(_pool(spatial_rank(op)), NUMBERS), _lower_max_pool, Pattern.ANCHOR)
+        Operator(op, shaped(_pool(spatial_rank(op)), NUMBERS), _declare_max_pool, Pattern.ANCHOR)
         for op in MAX_POOLS
     ),
     *(
-        Operator(op, _positions(spatial_rank(op)), _lower_positions, Pattern.ANCHOR)
+        Operator(op, _positions(spatial_rank(op)), _declare_positions, Pattern.ANCHOR)
         for op in POSITIONS
     ),
-    *(_anchor(op, _lp_pool(spatial_rank(op)), _lower_lp_pool) for op in LP_POOLS),
-    _anchor("adaptive_avg_pool", _adaptive, _lower_adaptive("avg")),
-    _anchor("adaptive_max_pool", _adaptive, _lower_adaptive("max")),
-    *(_anchor(op, _pool(spatial_rank(op)), _lower_avg_pool) for op in AVG_POOLS),
-    _anchor("global_avg_pool", _global_pool, _lower_global_avg_pool),
+    *(_anchor(op, _lp_pool(spatial_rank(op)), _declare_lp_pool) for op in LP_POOLS),
+    _anchor("adaptive_avg_pool", _adaptive, _declare_adaptive("avg")),
+    _anchor("adaptive_max_pool", _adaptive, _declare_adaptive("max")),
+    *(_anchor(op, _pool(spatial_rank(op)), _declare_avg_pool) for op in AVG_POOLS),
+    _anchor("global_avg_pool", _global_pool, _declare_global_avg_pool),
 )

@@ -99,7 +99,7 @@ PASSES: tuple[Pass, ...] = (
 _REPLACED: dict[Pass, Callable[[Node], bool]] = {
     simplify_inference: lambda n: n.op == "batch_norm",
     convert_layout: lambda n: str(n.attrs.get("layout", "")).startswith("NC"),
-    split_blocks: lambda n: OPERATORS[n.op].lower is None and n.op != "reshape",
+    split_blocks: lambda n: OPERATORS[n.op].declare is None and n.op != "reshape",
     split_phases: lambda n: n.op.startswith("conv_transpose"),
     split_groups: lambda n: n.attrs.get("groups", 1) > 1,
 }

@@ -26,7 +26,7 @@ def fold_constants(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         other_layout = node.attrs.get("layout", "NHWC") != "NHWC" or "groups" in node.attrs
-        later = OPERATORS[node.op].lower is None and node.op != "reshape"  # for other passes
+        later = OPERATORS[node.op].declare is None and node.op != "reshape"  # for other passes
         if other_layout or later or any(v not in b.constants for v in inputs):
             return keep(b, node, inputs)
         result = infer(node.op, [b.types[v] for v in inputs], node.attrs)
@@ -47,9 +47,9 @@ def _evaluate(b: Builder, node: Node, inputs: tuple[str, ...], dtype: str) -> np
         return arrays[0].reshape(node.attrs["shape"])
     if node.op == "transpose":
         return np.ascontiguousarray(arrays[0].transpose(node.attrs["perm"]))
-    from tilework.graph.lower import lower_nodes
+    from tilework.graph.declare import declare_nodes
     from tilework.te.evaluate import evaluate
 
     alone = Node(node.op, inputs, node.name, node.attrs)
-    dag, names = lower_nodes([alone], {v: b.types[v] for v in inputs}, frozenset(), dtype)
+    dag, names = declare_nodes([alone], {v: b.types[v] for v in inputs}, frozenset(), dtype)
     return evaluate(dag, [b.constants[n] for n in names])[0].astype(numpy_dtype(dtype))

@@ -18,7 +18,7 @@ from tilework.te.tensor import Compute, Operation, make_compute
 _MOST_LISTED = 4  # inputs in an error
 
 
-def lower_nodes(
+def declare_nodes(
     nodes: Sequence[Node],
     types: Mapping[str, ValueType],
     constants: frozenset[str],
@@ -61,7 +61,7 @@ def lower_nodes(
             values = values[::-1]  # one form, however the network wrote it
         tensors = [tensor(v) for v in values]
         free = len(values) == 2 and values[1] in constants
-        result = declared.take(node, tensors) or lower_node(node, tensors, free)
+        result = declared.take(node, tensors) or declare_node(node, tensors, free)
         inner[node.name] = _rounded(result) if node.name in rounded else result
     output = stored(inner[nodes[-1].name], dtype)
     patterns = [OPERATORS[n.op].pattern for n in nodes]
@@ -77,7 +77,7 @@ def _rounded(x: te.Tensor) -> te.Tensor:
     return tf32_products(x) if sums else x
 
 
-def lower_node(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -> te.Tensor:
+def declare_node(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -> te.Tensor:
     """Declare what one node computes.
 
     Args:
@@ -89,10 +89,10 @@ def lower_node(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -> 
         NetworkError: it has no computation, or its operator does not take what it is given.
     """
     operator = OPERATORS.get(node.op)
-    if operator is None or operator.lower is None:
+    if operator is None or operator.declare is None:
         raise NetworkError(f"node '{node.name}' ({node.op}) has no computation of its own")
     try:
-        return operator.lower(node.attrs, tensors, free)
+        return operator.declare(node.attrs, tensors, free)
     except Exception as e:  # of any kind: declarations are checked by whatever they are made of
         given = ", ".join(f"{t.dtype}{list(t.shape)}" for t in tensors[:_MOST_LISTED])
         given += f" and {len(tensors) - _MOST_LISTED} more" * (len(tensors) > _MOST_LISTED)
@@ -129,13 +129,13 @@ class Declared:
             NetworkError: the operator does not take what it is given.
         """
         operator = OPERATORS[node.op]
-        if operator.lower is None or operator.pattern >= Pattern.ANCHOR:
+        if operator.declare is None or operator.pattern >= Pattern.ANCHOR:
             return (1,) * len(node.inputs)
         given = tuple(types[v] for v in node.inputs)
         form = node.op, given, repr(node.attrs)
         if form not in self._counts:  # nodes of a long chain are alike
             inputs = [te.placeholder(t.shape, f"p{i}", t.dtype) for i, t in enumerate(given)]
-            self._kept[form] = te.ComputeDAG([*inputs, lower_node(node, inputs)])
+            self._kept[form] = te.ComputeDAG([*inputs, declare_node(node, inputs)])
             self._counts[form] = _reads_of_inputs(self._kept[form])
         return self._counts[form]
 
