@@ -59,9 +59,6 @@ class TuningSession:
         history: read for what is known, appended to one round at a time.
         model: cost model; if None, boosted trees that go on from the history's champion
             (`tilework.search.start`), or begin with nothing.
-
-    Raises:
-        TuningError: no task, or weights that do not match the tasks.
     """
 
     def __init__(self, run: TuningRun, history: RecordLog, model: CostModel | None = None) -> None:
