@@ -51,7 +51,7 @@ class SketchPolicy:
         self.here = MeasuredHere(self.scope)
         self.elsewhere = MeasuredElsewhere(self.scope)
         self.drafts = Drafts(self.scope, alone)
-        self.scores = Scores(self.scope, self.model, alone, self.drafts)
+        self.scores = Scores(self.scope, self.model, alone, lambda: self.drafts.best_s)
 
     @property
     def task(self) -> Task:

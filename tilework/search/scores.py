@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +42,6 @@ class DraftScores:
         return seconds
 
 
-class DraftBest(Protocol):
-    """What the draft model found by itself: `tilework.search.sources.Drafts`."""
-
-    @property
-    def best_s(self) -> float:
-        """Lowest seconds that it predicts; inf if nothing is valid."""
-
-
 class Scores:
     """The word of the draft model and of the learned one together.
 
@@ -57,14 +49,18 @@ class Scores:
         scope: the task.
         model: shared by all tasks.
         alone: the draft model's word.
-        drafts: what it found by itself.
+        draft_best_s: gives the lowest seconds that it predicts; inf if nothing is valid.
     """
 
     def __init__(
-        self, scope: Scope, model: CostModel, alone: DraftScores, drafts: DraftBest
+        self,
+        scope: Scope,
+        model: CostModel,
+        alone: DraftScores,
+        draft_best_s: Callable[[], float],
     ) -> None:
         self._scope, self._model = scope, model
-        self._alone, self._drafts = alone, drafts
+        self._alone, self._draft_best_s = alone, draft_best_s
 
     def trust(self, known: Known) -> float:
         """Weight of the draft model in the score, 0 to 1: falls as records of the task come."""
@@ -83,13 +79,13 @@ class Scores:
         What is kept for the record (`Pool.predicted`) is the word of one of them, without limit:
         of the draft where it has all the trust, else of the learned model.
         """
-        reference = known.best_s / known.calibration if known.num_ok else self._drafts.best_s
+        reference = known.best_s / known.calibration if known.num_ok else self._draft_best_s()
         if trust == 1:
             draft_s = self._alone.seconds(pool)
             return pool.with_scores(draft_s, reference / draft_s)
         draft_s, learned = np.zeros(len(pool)), np.zeros(len(pool))
         for index, _ in enumerate(self._scope.space.sketches):
-            where, batch = of_sketch(self._scope, pool, index, self._drafts.best_s)
+            where, batch = of_sketch(self._scope, pool, index, self._draft_best_s())
             if len(where):
                 draft_s[where], learned[where] = batch.draft_s, self._model.predict(batch)
         by_draft = np.minimum(reference / draft_s, CREDIBLE)
