@@ -322,7 +322,7 @@ class _Nest:
 
     def _positions(self, attached: Attached, axes: Sequence[Axis]) -> _Positions:
         """A producer's axes: its own loops, and where its readers' loops put its region."""
-        read = attached_read(self.nest, attached)
+        read = attached_read(self.nest.block, attached)
         reader = attached.reader
         outer = _Positions()
         if reader is not None:

@@ -102,12 +102,19 @@ def _largest_divisor(extent: Ints, most: Ints) -> Ints:
     if len(extent) == 1:
         table = _divisors(int(extent[0]))
         return table[table.searchsorted(most, side="right") - 1]
-    out = np.ones_like(extent)
-    for n in np.unique(extent.astype(np.float64)):  # sorts several times faster than integers
-        at = extent == n
-        table = _divisors(int(n))
-        out[at] = table[table.searchsorted(most[at], side="right") - 1]
-    return out
+    # numbers that are sorted several times faster than integers
+    found, which = np.unique(extent.astype(np.float64), return_inverse=True)
+    limits = np.minimum(found, most.max()).astype(np.int64)
+    tables = [_up_to(int(n), int(limit)) for n, limit in zip(found, limits, strict=True)]
+    starts = np.cumsum(limits + 1) - (limits + 1)
+    return np.concatenate(tables)[starts[which] + np.minimum(extent, most)]
+
+
+@lru_cache(maxsize=4096)
+def _up_to(n: int, limit: int) -> Ints:
+    """By number up to ``limit``, the largest divisor of ``n`` that is at most so large."""
+    table = _divisors(n)
+    return np.append(1, table[table.searchsorted(np.arange(1, limit + 1), side="right") - 1])
 
 
 @lru_cache(maxsize=4096)

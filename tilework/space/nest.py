@@ -6,21 +6,26 @@ the block. Features and the draft model read it with P candidates, the lowering 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.index.extents import Extent, Typical, ceil_div
+from tilework.index.extents import Extent, Typical
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Decision
+from tilework.space.distinct import distinct
 from tilework.te.expr import Axis
 
 Ints = NDArray[np.int64]
 Face = Callable[[Axis], int | Ints]
 """How many points an axis is taken to have: `exact` where code is made, `typical` where rows are
 ranked; or an array, where each of the P rows is looked at elsewhere."""
+_FEW = 4
 
 
 def exact(axis: Axis) -> Extent:
@@ -40,7 +45,7 @@ class BlockNest:
     Attributes:
         block: the block whose loops these are.
         count: P.
-        tiles: per axis, the extents of its levels, outermost first; each an array of length P.
+        tiles: per axis, the extents of its levels, outermost first: levels x P.
         values: what other decisions chose, by their kind; each an array of length P.
         local: register tiles of attached reductions, as points of their last axis but one and
             of their last axis.
@@ -49,7 +54,7 @@ class BlockNest:
 
     block: Block
     count: int
-    tiles: dict[Axis, tuple[Ints, ...]]
+    tiles: dict[Axis, Ints]
     values: dict[str, Ints] = field(default_factory=dict)
     local: dict[Attached, tuple[Ints, ...]] = field(default_factory=dict)
     extent: Face = typical
@@ -62,24 +67,25 @@ class BlockNest:
         extent: Face = typical,
     ) -> BlockNest:
         """The nest of P rows (P x D), of which ``decisions`` are the block's."""
-        inner: dict[Axis, tuple[Ints, ...]] = {}
+        chosen = _columns(rows, decisions).astype(np.int64)
+        tiles = {a: np.full((1, len(rows)), extent(a)) for a in (*block.spatial, *block.reduce)}
         local: dict[Attached, tuple[Ints, ...]] = {}
         values: dict[str, Ints] = {}
-        for d in decisions:
-            chosen = tuple(rows[:, c].astype(np.int64) for c in d.columns)
-            if d.axis is not None:
-                inner[d.axis] = chosen
-            elif d.attached is not None:
-                own = (np.maximum(c, 1) for c in chosen)
-                local[d.attached] = (*local.get(d.attached, ()), *own)
-            else:
-                values[d.kind] = chosen[0]
-        tiles = {}
-        for axis in (*block.spatial, *block.reduce):
-            covered = np.ones(len(rows), np.int64)
-            for factor in inner.get(axis, ()):
-                covered = covered * np.maximum(factor, 1)
-            tiles[axis] = (ceil_div(extent(axis), covered), *inner.get(axis, ()))
+        at = 0
+        for (tiled, width), group in groupby(decisions, _alike):
+            some = list(group)
+            own = chosen[at : at + len(some) * width].reshape(len(some), width, len(rows))
+            at += len(some) * width
+            if tiled:
+                axes = [d.axis for d in some if d.axis is not None]
+                tiles.update(zip(axes, _levels([extent(a) for a in axes], own), strict=True))
+                continue
+            for d, numbers in zip(some, own, strict=True):
+                if d.attached is not None:
+                    points = np.maximum(numbers, 1)
+                    local[d.attached] = (*local.get(d.attached, ()), *points)
+                else:
+                    values[d.kind] = numbers[0]
         return BlockNest(block, len(rows), tiles, values, local, extent)
 
     @property
@@ -116,3 +122,58 @@ class BlockNest:
         for extent in self.tiles[axis][:level]:
             out = out * extent
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRows:
+    """Rows as one block sees them: many differ only in what other blocks do.
+
+    Attributes:
+        nest: of the rows that differ in the block.
+        where: which of them each row is; None if it is the row itself.
+    """
+
+    nest: BlockNest
+    where: NDArray[np.intp] | None = None
+
+    @staticmethod
+    def of(block: Block, rows: NDArray[np.int32], decisions: Sequence[Decision]) -> BlockRows:
+        """The rows of a block, of which ``decisions`` are its own; see `BlockNest.of`.
+
+        Rows are compared where there are several times as many as the block can tell apart.
+        """
+        if _FEW * math.prod(len(d.choices) for d in decisions) <= len(rows):
+            found = distinct(_columns(rows, decisions))
+            if found is not None:
+                one, where = found
+                return BlockRows(BlockNest.of(block, rows[one], decisions), where)
+        return BlockRows(BlockNest.of(block, rows, decisions))
+
+    def of_all(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What was found of the nest's rows, as the last axis of an array, for all rows."""
+        return values if self.where is None else values.take(self.where, axis=-1)
+
+
+def _columns(rows: NDArray[np.int32], decisions: Sequence[Decision]) -> NDArray[np.int32]:
+    """What rows say of a block's decisions, column by column: C x P."""
+    return rows.T[[c for d in decisions for c in d.columns]]
+
+
+def _alike(decision: Decision) -> tuple[bool, int]:
+    """Whether a decision tiles an axis, and by how many numbers."""
+    return decision.axis is not None, len(decision.columns)
+
+
+def _levels(wholes: Sequence[int | Ints], factors: Ints) -> Ints:
+    """Extents of all levels of some axes (axes x levels x P) from those of the inner ones.
+
+    The outermost loop of an axis has what inner factors leave of the ``wholes``.
+    """
+    count, levels, rows = factors.shape
+    out = np.empty((count, levels + 1, rows), np.int64)
+    out[:, 1:] = factors
+    covered = np.multiply.reduce(np.maximum(factors, 1), axis=1)
+    for outermost, whole, inside in zip(out[:, 0], wholes, covered, strict=True):
+        # the quotient of integers this small is exact, or further from the next than it rounds
+        outermost[:] = np.ceil(whole / inside)
+    return out

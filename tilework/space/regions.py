@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
-from tilework.space.blocks import Attached
+from tilework.index.form import Form
+from tilework.space.blocks import Attached, Block
 from tilework.space.nest import BlockNest
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Read, reads
@@ -20,11 +23,18 @@ def inner_level(nest: BlockNest, axis: Axis, depth: int) -> int:
     return spatial if axis.kind == "spatial" else reduce
 
 
-def attached_read(nest: BlockNest, attached: Attached) -> Read:
+def attached_read(block: Block, attached: Attached) -> Read:
     """The single read through which the anchor or another producer uses an attached one."""
-    source = nest.block.source if attached.reader is None else attached.reader.source
+    source = block.source if attached.reader is None else attached.reader.source
     (read,) = [r for r in reads(source) if r.tensor.op is attached.op]
     return read
+
+
+@lru_cache(maxsize=2048)
+def _read_at(block: Block, attached: Attached) -> tuple[Form[Axis], ...]:
+    """Where a block reads an attached producer (cached: blocks live as long as their space)."""
+    forms = [linear(index) for index in attached_read(block, attached).indices]
+    return tuple(f for f in forms if f is not None)  # the rule attaches only linear accesses
 
 
 def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
@@ -41,9 +51,7 @@ def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
         for a in reader.block.reduce if reader.block is not None else ():
             spans[a] = np.full(count, nest.extent(a), np.int64)
     out, one = [], np.ones(count, np.int64)
-    for index, size in zip(attached_read(nest, attached).indices, attached.op.shape, strict=True):
-        form = linear(index)
-        assert form is not None  # the rule attaches only linear accesses
+    for form, size in zip(_read_at(nest.block, attached), attached.op.shape, strict=True):
         out.append(np.minimum(form.width(spans, one), size))
     return out
 

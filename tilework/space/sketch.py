@@ -15,7 +15,7 @@ from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
 from tilework.space.describe import describe
 from tilework.space.moves import Moves
-from tilework.space.nest import BlockNest, Face, typical
+from tilework.space.nest import BlockNest, BlockRows, Face, typical
 from tilework.space.plan import StagePlan
 from tilework.space.protocol import space_of
 from tilework.space.siblings import stages_of
@@ -124,6 +124,11 @@ class Sketch:
         pairs = zip(self.blocks, self.by_block, strict=True)
         return [BlockNest.of(block, rows, own, extent) for block, own in pairs]
 
+    def parts(self, rows: Rows) -> list[BlockRows]:
+        """The given rows as each block sees them."""
+        pairs = zip(self.blocks, self.by_block, strict=True)
+        return [BlockRows.of(block, rows, own) for block, own in pairs]
+
     def describe(self, row: Sequence[int]) -> str:
         """The schedule that a row selects: steps with numbers, then the loop tree.
 
@@ -142,17 +147,24 @@ class Sketch:
         total = 0
         for _ in range(_MAX_SAMPLING_ROUNDS):
             draw = 2 * (n - total) + 16
-            rows = np.empty((draw, self.num_decisions), np.int32)
-            for d in self.decisions:
-                rows[:, d.columns] = d.choices[rng.integers(len(d.choices), size=draw)]
-            rows = rows[self.valid(rows)]
-            kept.append(rows[: n - total])
+            rows = self._drawn(rng, draw)
+            good = np.flatnonzero(self._within_limits(self.parts(rows)))
+            kept.append(rows[good[: n - total]])
             total += len(kept[-1])
             if total >= n:
                 break
         if total < n:
             kept.append(self._sample_by_block(rng, n - total))
         return np.concatenate(kept) if kept else np.empty((0, self.num_decisions), np.int32)
+
+    def _drawn(self, rng: np.random.Generator, n: int) -> Rows:
+        """Rows of random choices, valid or not."""
+        columns = np.empty((self.num_decisions, n), np.int32)
+        for d in self.decisions:
+            picks = rng.integers(len(d.choices), size=n)
+            for c, values in zip(d.columns, d.choices.T, strict=True):
+                columns[c] = values.take(picks)
+        return columns.T
 
     def _sample_by_block(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` valid random rows where rows are rarely valid in all blocks at once."""
@@ -190,8 +202,8 @@ class Sketch:
 
     def _judged(self, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
         """Which rows of table entries are valid, and the identity of each."""
-        nests = self.nests(rows)
-        return self._within_limits(nests), self._hashed(self._plain(rows, nests))
+        parts = self.parts(rows)
+        return self._within_limits(parts), self._hashed(self._plain(rows, parts))
 
     def crossover(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
         """Children that take each decision from either parent; invalid ones fall back to ``a``."""
@@ -231,22 +243,23 @@ class Sketch:
 
     def neighbours(self, row: Rows) -> Rows:
         """All valid rows that differ from ``row`` in exactly one decision."""
-        parts = []
+        rows = np.repeat(row.reshape(1, -1), sum(len(d.choices) for d in self.decisions), axis=0)
+        at = 0
         for d in self.decisions:
-            rows = np.repeat(row.reshape(1, -1), len(d.choices), axis=0)
-            rows[:, d.columns] = d.choices
-            parts.append(rows[(rows != row.reshape(1, -1)).any(axis=1)])
-        rows = np.concatenate(parts)
-        return rows[self.valid(rows)]
+            rows[at : at + len(d.choices), d.columns] = d.choices
+            at += len(d.choices)
+        rows = rows[(rows != row).any(axis=1)]
+        return rows[self._within_limits(self.parts(rows))]
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows lower to a program within the target's limits (all others are refused)."""
         ok = np.all(rows >= 0, axis=1)
-        return np.asarray(ok & self._within_limits(self.nests(np.maximum(rows, 0))))
+        return np.asarray(ok & self._within_limits(self.parts(np.maximum(rows, 0))))
 
-    def _within_limits(self, nests: Sequence[BlockNest]) -> NDArray[np.bool_]:
+    def _within_limits(self, parts: Sequence[BlockRows]) -> NDArray[np.bool_]:
         space = space_of(self.target)
-        return np.logical_and.reduce([space.valid(nest, self.target) for nest in nests])
+        each = [part.of_all(space.valid(part.nest, self.target)) for part in parts]
+        return np.logical_and.reduce(each)
 
     def canonical(self, rows: Rows) -> Rows:
         """The rows with columns that have no effect set to zero: the same programs.
@@ -255,15 +268,15 @@ class Sketch:
         effect: the code differs in how loops are counted, and the row with zeros is the faster one
         by a percent.
         """
-        return self._plain(rows, self.nests(rows))
+        return self._plain(rows, self.parts(rows))
 
-    def _plain(self, rows: Rows, nests: Sequence[BlockNest]) -> Rows:
+    def _plain(self, rows: Rows, parts: Sequence[BlockRows]) -> Rows:
         out, space = rows.copy(), space_of(self.target)
-        for own, nest in zip(self.by_block, nests, strict=True):
-            plain = space.canonical(nest, self.target)
+        for own, part in zip(self.by_block, parts, strict=True):
+            plain = space.canonical(part.nest, self.target)
             for d in own:
                 if d.kind in plain:
-                    out[:, d.columns[0]] = plain[d.kind]
+                    out[:, d.columns[0]] = part.of_all(plain[d.kind])
         return out
 
     # -- identity ----------------------------------------------------------------------------

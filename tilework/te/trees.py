@@ -73,9 +73,11 @@ def rebuild(e: Expr, kids: Sequence[Expr]) -> Expr:
 
 def walk(e: Expr) -> Iterator[Expr]:
     """All nodes of ``e`` in pre-order."""
-    yield e
-    for child in children(e):
-        yield from walk(child)
+    left = [e]
+    while left:
+        node = left.pop()
+        yield node
+        left += reversed(children(node))
 
 
 def substitute(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:

@@ -9,13 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.kinds.cpu.features.cost import BlockCost
-from tilework.kinds.cpu.features.matrix import (
-    FEATURE_NAMES,
-    block_costs,
-    block_seconds,
-    feature_matrix,
-)
+from tilework.kinds.cpu.features.matrix import FEATURE_NAMES, SketchCost, feature_matrix
 from tilework.kinds.cpu.machine import DESCRIBING, PARAMETERS, Machine
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.model.draft import Draft, multiplied
@@ -54,19 +48,18 @@ class CpuDraft(Draft):
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """Feature matrix (P, S, F): one row per candidate and block."""
-        machine = self._machine(sketch.target)
-        return feature_matrix(sketch, block_costs(sketch, rows, machine), machine)
+        return feature_matrix(self._cost(sketch, rows))
 
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         """Predicted run time of every row in seconds: the sum over the sketch's nests."""
-        return np.sum([t.seconds for t in self._costs(sketch, rows)], axis=0)
+        return np.sum(self._cost(sketch, rows).seconds, axis=0)
 
     @override
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
-        return block_seconds(self._costs(sketch, rows))
+        return np.stack(self._cost(sketch, rows).seconds, axis=1)
 
-    def _costs(self, sketch: Sketch, rows: Rows) -> list[BlockCost]:
-        return block_costs(sketch, rows, self._machine(sketch.target))
+    def _cost(self, sketch: Sketch, rows: Rows) -> SketchCost:
+        return SketchCost.of(sketch, rows, self._machine(sketch.target))
 
     def _machine(self, target: Target) -> Machine:
         return Machine.of(CpuTarget.of(target)).scaled(dict(self.factors))

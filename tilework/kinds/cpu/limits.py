@@ -21,10 +21,9 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     block = nest.block
     ok = np.ones(nest.count, bool)
     for axis, extents in nest.tiles.items():
-        covered = np.ones(len(ok), np.int64)
-        for extent in extents[1:]:
-            ok &= extent >= 1
-            covered = covered * extent
+        covered = np.multiply.reduce(extents[1:], axis=0)
+        if len(extents) > 1:
+            ok &= np.minimum.reduce(extents[1:], axis=0) >= 1
         if axis.kind == "reduce":
             ok &= axis.extent % np.maximum(covered, 1) == 0
             if block.dots is not None and axis is block.dots.axis:
@@ -77,20 +76,23 @@ def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     """
     block, outer = nest.block, len(nest.block.parallel_axes)
     ok = nest.parallel <= len(block.parallel_loops)
+    deeper = nest.parallel > outer
+    if not deeper.any():
+        return ok
     chunks, last = np.ones(nest.count, np.int64), np.full(nest.count, -1)
     for i, axis in enumerate(block.parallel_axes):
-        trips = nest.tiles[axis][0]
-        chunks, last = chunks * trips, np.where(trips > 1, i, last)
-    deeper = nest.parallel > outer
+        if axis.typical > 1:
+            trips = nest.tiles[axis][0]
+            chunks, last = chunks * trips, np.where(trips > 1, i, last)
     first = np.full(nest.count, outer)
-    for i, (axis, level) in enumerate(block.parallel_loops[outer:]):
-        trips, inside = nest.tiles[axis][level], np.ones(nest.count, np.int64)
-        for extent in nest.tiles[axis][level + 1 :]:
-            inside = inside * extent
-        covered = nest.outer_trips(axis, level) * trips * inside
-        fused = (nest.parallel > outer + i) & (trips > 1)
-        first = np.where(fused, np.minimum(first, i % outer), first)
-        ok &= ~(fused & (covered - axis.typical >= inside))
+    for i, (axis, level) in reversed(list(enumerate(block.parallel_loops[outer:]))):
+        if axis.typical > 1:
+            extents = nest.tiles[axis]
+            inside = np.multiply.reduce(extents[level + 1 :], axis=0)
+            over = np.multiply.reduce(extents, axis=0) - axis.typical
+            fused = (nest.parallel > outer + i) & (extents[level] > 1)
+            first = np.where(fused, np.minimum(first, i % outer), first)
+            ok &= ~(fused & (over >= inside))
     needed = (chunks < _CHUNKS_PER_CORE * target.num_cores) & (first < last)
     return np.asarray(ok & (~deeper | needed))
 

@@ -74,7 +74,7 @@ class AttachedBuffer:
             for a in (*nest_.block.spatial, *nest_.block.reduce)
         }
         self.extents = [int(e[0]) for e in attached_extents(nest_, attached)]
-        self.source = attached_read(nest_, attached)
+        self.source = attached_read(nest_.block, attached)
         self.buffer = ctx.temporary(
             f"{attached.op.name}.tile", self.extents, attached.op.dtype, "thread"
         )

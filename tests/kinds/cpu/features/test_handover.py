@@ -14,7 +14,7 @@ from tilework.task import SearchTask
 
 
 def nests_of(columns, cores=2):
-    """Nests of F(4x4) rows in which the given columns have the given values."""
+    """F(4x4) rows, as each nest sees them, in which the given columns have the given values."""
     task = SearchTask(conv(28, 32, 32), Target(x86("znver4", cores)))
     (sketch,) = [
         s
@@ -26,7 +26,7 @@ def nests_of(columns, cores=2):
         if decision.name in columns:
             rows[:, decision.columns] = columns[decision.name]
     assert sketch.valid(rows).all()
-    return sketch.nests(rows), Machine.of(task.target)
+    return sketch.parts(rows), Machine.of(task.target)
 
 
 ROWS = {"data_pack.y": 1, "data_pack.parallel": 2, "bgemm.y": 1, "bgemm.parallel": 2}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.hosts import x86
 from tilework import te
-from tilework.kinds.cpu.features.access import block_facts
+from tilework.kinds.cpu.features.facts import block_facts
 from tilework.kinds.cpu.features.sets import crowded
 from tilework.ops.conv import depthwise_conv
 from tilework.space import SearchSpace

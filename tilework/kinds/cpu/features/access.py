@@ -1,31 +1,24 @@
-"""Static facts of a block's memory accesses: what the feature formulas need, found once."""
+"""The memory accesses of a block: which tensors it touches, and how its axes move through them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from tilework.dtypes import dtype_bytes, is_float
+from tilework.dtypes import dtype_bytes
 from tilework.index.form import Form
 from tilework.index.strides import row_major
 from tilework.kinds.cpu.caches import LINE_BYTES
-from tilework.kinds.cpu.llvm.math_size import math_operations
-from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
-from tilework.space.bounds import without
 from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
     Binary,
-    Call,
-    Compare,
     Const,
     Expr,
     IfThenElse,
-    Lookup,
     Read,
-    Select,
     children,
     substitute,
     walk,
@@ -80,87 +73,31 @@ class Access:
         return frozenset(a for d in self.dims if d is not None for a in d)
 
 
-@dataclass(frozen=True, eq=False)
-class BlockFacts:
-    """Accesses and operation counts of a block.
-
-    Attributes:
-        update_ops: vector instructions per element and reduction point (a multiply-add is one).
-        finish_ops: vector instructions per output element when a tile is finished.
-        math_ops: vector instructions of math functions per output element.
-        local: which accesses are to buffers of attached producers.
-    """
-
-    accesses: tuple[Access, ...]
-    update_ops: float
-    finish_ops: float
-    math_ops: float
-    local: tuple[int, ...] = ()
-
-    @cached_property
-    def windows(self) -> bool:
-        """Whether the update is a window sum of vectors: `cpu.llvm.order` applies to it."""
-        used = [a for a in self.accesses if not a.once and not a.store]
-        return any(a.slides for a in used) and all(a.lane_stride == 1 for a in used)
-
-    def update_ops_rate(self, machine: Machine) -> float:
-        """Cycles per vector of the register tile and reduction step, ports permitting."""
-        return self.update_ops / machine.fma_ports
-
-    def finish_cycles(self, machine: Machine) -> float:
-        """Cycles per vector of a finished register tile: its epilogue, and the store."""
-        plain, math = machine.finish_cycles * self.finish_ops, machine.math_cycles * self.math_ops
-        return 1.0 + (plain + math) / machine.fma_ports
-
-
-@lru_cache(maxsize=512)
-def block_facts(block: Block) -> BlockFacts:
-    """Facts of one block (cached: blocks live as long as their search space)."""
+def accesses_of(block: Block) -> tuple[Access, ...]:
+    """The accesses of a block: reads of its source, then of its epilogue, then the store."""
     free = set(block.op.attrs.get("layout_free", ()))
     packs = block.levels.reduce > 1
     last = block.spatial[-1] if block.spatial else None
     accesses: list[Access] = []
-    for read, guarded in _reads(block.source, False):
+    for read, guarded in guarded_reads(block.source):
         op = read.tensor.op
         packed = packs and isinstance(op, Placeholder) and op.name in free
         limited = bool(block.limits)
         accesses.append(_access(read, last, packed=packed, guarded=guarded, limited=limited))
-    finish = 1.0
-    math_ops = 0.0
     if block.epilogue is not None and block.epilogue_body is not None:
         rename = dict(zip(block.epilogue.axes, block.spatial, strict=True))
-        for read, guarded in _reads(block.epilogue_body, False):
+        for read, guarded in guarded_reads(block.epilogue_body):
             if read.tensor.op is block.op:
                 continue
             dims = _dims(read, rename)
-            accesses.append(
-                _make(
-                    read,
-                    dims,
-                    _lane(dims, read.tensor.shape, last),
-                    guarded=guarded,
-                    once=True,
-                )
-            )
-        finish += _ops(block.epilogue_body)
-        math_ops += _math(block.epilogue_body)
+            lane = _lane(dims, read.tensor.shape, last)
+            accesses.append(_make(read, dims, lane, guarded=guarded, once=True))
     out = block.result
     dims = tuple({a: 1} for a in block.spatial)
     accesses.append(
         Access(dims, out.shape, dtype_bytes(out.dtype), False, True, 1, False, bool(block.reduce))
     )
-    update = (
-        max(_ops(without(block.source, {b.node for b in block.bounds})), 1.0)
-        if not block.const_axes
-        else _density(block.source)
-    )
-    if not block.reduce:
-        math_ops += _math(block.source)
-    inside = {a.op for a in block.attached}
-    local = tuple(
-        i for i, (read, _) in enumerate(_reads(block.source, False)) if read.tensor.op in inside
-    )
-    return BlockFacts(tuple(accesses), update, finish, math_ops, local)
+    return tuple(accesses)
 
 
 def plain_access(read: Read) -> Access:
@@ -168,11 +105,12 @@ def plain_access(read: Read) -> Access:
     return _access(read, None)
 
 
-def _reads(e: Expr, guarded: bool) -> list[tuple[Read, bool]]:
+def guarded_reads(e: Expr, guarded: bool = False) -> list[tuple[Read, bool]]:
+    """The reads of an expression, in order, and whether each is conditional."""
     if isinstance(e, Read):
         return [(e, guarded)]
     inside = guarded or isinstance(e, IfThenElse)
-    return [r for child in children(e) for r in _reads(child, inside)]
+    return [r for child in children(e) for r in guarded_reads(child, inside)]
 
 
 _Dims = tuple[dict[Axis, float] | None, ...]
@@ -301,32 +239,3 @@ def _make(
 ) -> Access:
     size = dtype_bytes(read.tensor.dtype)
     return Access(dims, read.tensor.shape, size, packed, False, stride, guarded, once)
-
-
-def _ops(e: Expr) -> float:
-    """Vector instructions of a body: a product that is added counts once with its addition."""
-    total = 0.0
-    for node in walk(e):
-        if isinstance(node, Read):
-            continue
-        if (
-            isinstance(node, (Binary, Compare))
-            and (is_float(node.dtype) or is_float(node.a.dtype))
-        ) or isinstance(node, (Select, IfThenElse)):
-            total += 1
-    return total
-
-
-def _density(e: Expr) -> float:
-    """Share of the products with constant matrices that are not zero: the others vanish."""
-    out = 1.0
-    for node in walk(e):
-        if isinstance(node, Lookup):
-            out *= sum(v != 0 for v in node.values) / len(node.values)
-    return out
-
-
-def _math(e: Expr) -> float:
-    return sum(
-        math_operations(n.name, n.dtype, len(n.args)) for n in walk(e) if isinstance(n, Call)
-    )

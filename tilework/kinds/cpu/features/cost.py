@@ -6,25 +6,26 @@ Every quantity is an array of length P. Nothing here looks at one candidate at a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.kinds.cpu.features.access import block_facts
+from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.local import attached_cycles
 from tilework.kinds.cpu.features.tile import (
+    StepCycles,
     TileShape,
     step_cycles,
     unrolled_steps,
     version_cycles,
 )
-from tilework.kinds.cpu.features.traffic import first_pass, traffic_of
+from tilework.kinds.cpu.features.traffic import Traffic, first_pass, traffic_of
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.capabilities import Transform
 from tilework.space.nest import BlockNest
 from tilework.space.regions import scratch_bytes
 from tilework.te.expr import Axis, IfThenElse
-from tilework.te.flops import mean_terms
 
 Floats = NDArray[np.float64]
 _CALL_CYCLES = 200.0  # entering and leaving a region
@@ -37,122 +38,190 @@ deeper level: its number is divided into their indices, and nothing is kept from
 class BlockCost:
     """What one block costs, term by term (cycles of one core for the whole block unless said).
 
-    Attributes:
-        compute: instruction throughput, latency and loop overhead of the register tiles.
-        finish: starting and finishing register tiles.
-        attached: computing attached producers.
-        traffic: bytes into L1, L2 and L3, each summed over accesses.
-        chunks: iterations of the fused parallel loops (1: serial).
-        balance: slowest thread's share of the work times the number of threads, at least 1.
-        seconds: predicted run time.
-        extra: further descriptive terms, for the learned model alone.
+    A term is computed when it is first asked for: seconds need few of those that the learned
+    model is shown.
     """
 
-    compute: Floats
-    finish: Floats
-    attached: Floats
-    traffic: list[Floats]
-    chunks: Floats
-    balance: Floats
-    seconds: Floats
-    extra: dict[str, Floats]
+    nest: BlockNest
+    machine: Machine
 
+    @cached_property
+    def seconds(self) -> Floats:
+        """Predicted run time."""
+        machine, shares = self.machine, self.shares
+        busy, memory = self._busy, self._memory
+        slowest = np.maximum.reduce([busy, *memory])
+        hidden = busy + memory[0] + memory[1] + memory[2] - slowest
+        first = first_pass(self._facts, self._traffic, busy, machine)
+        cycles = slowest + machine.not_hidden * hidden + first
+        if len(self.nest.block.parallel_loops) > len(self.nest.block.parallel_axes):
+            deeper = self.nest.parallel > len(self.nest.block.parallel_axes)
+            cycles = cycles + np.where(deeper, _DECODE_CYCLES * shares.chunks, 0.0)
+        total = shares.slowest_thread(cycles, memory[2], machine) + _CALL_CYCLES
+        return np.asarray(total / machine.clock_hz)
 
-def block_cost(nest: BlockNest, machine: Machine) -> BlockCost:
-    """What one block costs, for all candidates of the nest."""
-    block, facts = nest.block, block_facts(nest.block)
-    count = nest.count
-    tiles = {a: [t.astype(np.float64) for t in ts] for a, ts in nest.tiles.items()}
-    limited = mean_terms(block.op)
-    for a, mean in limited.items():  # what data leave of the axis, in one piece
-        tiles[a] = [np.full(count, mean)]
-    shape = TileShape(nest, tiles, machine)
-    dots = block.dots  # several points that one step takes
-    points = np.ones(count)
-    inner_points = np.ones(count)
-    for a in block.reduce:
-        together = dots.count if dots is not None and a is dots.axis else 1
-        points *= (tiles[a][0] if a in limited else a.typical) / together
-        inner_points *= tiles[a][-1] / together
-    visits = points / inner_points
-    unrolled = unrolled_steps(nest)
-    steps_unrolled = np.ones(count)
-    for a in block.reduce:
-        steps_unrolled = steps_unrolled * unrolled[a]
-    found = step_cycles(facts, shape, unrolled, inner_points, machine)
-    base, stalls, loads, guarded, scattered, wait = found
-    loop = machine.loop_cycles / steps_unrolled
-    step = base + stalls + loop
-    compute = shape.sum_over_versions(
-        lambda pixels, vectors: (
-            version_cycles(facts, pixels, vectors, machine, base, shape.work, scattered, wait)
-            + stalls * pixels / shape.pixels
-            + loop
+    @cached_property
+    def compute(self) -> Floats:
+        """Instruction throughput, latency and loop overhead of the register tiles."""
+        shape, machine, transform = self._shape, self.machine, self.nest.block.transform
+        if transform is not None:
+            return shape.tiles * _transform_cycles(self._facts, transform, shape, machine)
+        facts, found, loop = self._facts, self._step, self._loop
+        cycles = shape.sum_over_versions(
+            lambda pixels, vectors: (
+                version_cycles(facts, pixels, vectors, machine, found, shape)
+                + found.stalls * pixels / shape.pixels
+                + loop
+            )
         )
-    )
-    compute = compute * points
-    transform = block.transform
-    if transform is not None:
-        compute = shape.tiles * _transform_cycles(nest, transform, shape, machine)
-    tile_ops = shape.work * facts.finish_cycles(machine) + machine.tile_cycles
-    respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
-    finish = shape.tiles * (tile_ops + respill + machine.loop_cycles * visits * 4)
-    attached = attached_cycles(nest, machine)
-    traffic = traffic_of(nest, facts, tiles, machine)
-    sums = [np.sum(level, axis=0) for level in traffic.into]
-    rates = (machine.l2_rate, machine.l3_rate, machine.memory_rate)
-    memory = [t / r for t, r in zip(sums, rates, strict=True)]
-    busy = compute + finish + attached
-    slowest = np.maximum.reduce([busy, *memory])
-    hidden = busy + memory[0] + memory[1] + memory[2] - slowest
-    cycles = slowest + machine.not_hidden * hidden + first_pass(facts, traffic, busy, machine)
-    shares = _Shares.of(nest, tiles, machine)
-    deeper = nest.parallel > len(block.parallel_axes)
-    cycles = cycles + np.where(deeper, _DECODE_CYCLES * shares.chunks, 0.0)
-    total = shares.slowest_thread(cycles, memory[2], machine) + _CALL_CYCLES
-    extra = {
-        "pixels": shape.pixels,
-        "vectors": shape.vectors,
-        "accumulators": shape.work,
-        "step_cycles": step,
-        "step_loads": loads,
-        "guarded_loads": guarded,
-        "unrolled_steps": steps_unrolled,
-        "reduce_points": points,
-        "reduce_inner": inner_points,
-        "reduce_visits": visits,
-        "tiles": shape.tiles,
-        "wasted_slots": shape.waste,
-        "threads": shares.threads,
-        "scratch": scratch_bytes(nest).astype(np.float64),
-        "unroll": nest.unroll.astype(np.float64),
-        "parallel": nest.parallel.astype(np.float64),
-        "memory_l2": memory[0],
-        "memory_l3": memory[1],
-        "memory_dram": memory[2],
-    }
-    for i in range(3):
-        part = traffic.footprint[i] if i < len(traffic.footprint) else np.zeros(count)
-        extra[f"footprint_{i}"] = part
-        for level in range(2):
-            into = traffic.into[level]
-            extra[f"traffic_{level}_{i}"] = into[i] if i < len(into) else np.zeros(count)
-    extra |= _extents(nest, tiles)
-    return BlockCost(
-        compute,
-        finish,
-        attached,
-        sums,
-        shares.chunks,
-        shares.balance,
-        total / machine.clock_hz,
-        extra,
-    )
+        return cycles * self._points[0]
+
+    @cached_property
+    def finish(self) -> Floats:
+        """Starting and finishing register tiles."""
+        shape, machine = self._shape, self.machine
+        tile_ops = shape.work * self._facts.finish_cycles(machine) + machine.tile_cycles
+        visits = self._visits
+        respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
+        return np.asarray(shape.tiles * (tile_ops + respill + machine.loop_cycles * visits * 4))
+
+    @cached_property
+    def attached(self) -> Floats:
+        """Computing attached producers."""
+        return attached_cycles(self.nest, self.machine)
+
+    @cached_property
+    def moved(self) -> list[Floats]:
+        """Bytes into L1, L2 and L3, each summed over accesses."""
+        return [np.add.reduce(level, axis=0) for level in self._traffic.into]
+
+    @cached_property
+    def shares(self) -> Shares:
+        """How the block's work is shared out among threads."""
+        return Shares.of(self.nest, self._tiles, self.machine)
+
+    def terms(self) -> dict[str, Floats | float]:
+        """All that is told to the learned model, by name; further terms are for it alone."""
+        nest, shape, step = self.nest, self._shape, self._step
+        points, inner_points = self._points
+        out: dict[str, Floats | float] = {
+            "compute": self.compute,
+            "finish": self.finish,
+            "attached": self.attached,
+            "chunks": self.shares.chunks,
+            "balance": self.shares.balance,
+            "pixels": shape.pixels,
+            "vectors": shape.vectors,
+            "accumulators": shape.work,
+            "step_cycles": step.base + step.stalls + self._loop,
+            "step_loads": step.loads,
+            "guarded_loads": step.guarded,
+            "unrolled_steps": self._steps_unrolled,
+            "reduce_points": points,
+            "reduce_inner": inner_points,
+            "reduce_visits": self._visits,
+            "tiles": shape.tiles,
+            "wasted_slots": shape.waste,
+            "threads": self.shares.threads,
+            "scratch": scratch_bytes(nest).astype(np.float64),
+            "unroll": nest.unroll.astype(np.float64),
+            "parallel": nest.parallel.astype(np.float64),
+            "memory_l2": self._memory[0],
+            "memory_l3": self._memory[1],
+            "memory_dram": self._memory[2],
+        }
+        for level, moved in enumerate(self.moved):
+            out[f"traffic_l{level + 1}"] = moved
+        into, footprint = self._traffic.into, self._traffic.footprint
+        for i in range(3):
+            out[f"footprint_{i}"] = footprint[i] if i < len(footprint) else 0.0
+            for level in range(2):
+                known = i < len(into[level])
+                out[f"traffic_{level}_{i}"] = into[level][i] if known else 0.0
+        return out | _extents(nest, self._tiles)
+
+    @cached_property
+    def _facts(self) -> BlockFacts:
+        return block_facts(self.nest.block)
+
+    @cached_property
+    def _tiles(self) -> dict[Axis, Floats]:
+        """Extents of the nest's loops; what data leave of an axis stands in one piece."""
+        tiles = {a: extents.astype(np.float64) for a, extents in self.nest.tiles.items()}
+        for a, mean in self._facts.limited.items():
+            tiles[a] = np.full((1, self.nest.count), mean)
+        return tiles
+
+    @cached_property
+    def _shape(self) -> TileShape:
+        return TileShape(self.nest, self._tiles, self.machine)
+
+    @cached_property
+    def _points(self) -> tuple[float | Floats, float | Floats]:
+        """Steps of the reduction, and those between two visits of a register tile."""
+        block, limited = self.nest.block, self._facts.limited
+        points: float | Floats = 1.0
+        inner: float | Floats = 1.0
+        for a in block.reduce:
+            # several points that one step takes
+            together = block.dots.count if block.dots is not None and a is block.dots.axis else 1
+            points = points * (limited.get(a, a.typical) / together)
+            inner = inner * (self._tiles[a][-1] / together)
+        return points, inner
+
+    @cached_property
+    def _visits(self) -> Floats:
+        """Visits of each register tile."""
+        points, inner = self._points
+        return np.broadcast_to(points / inner, self.nest.count)
+
+    @cached_property
+    def _unrolled(self) -> dict[Axis, Floats]:
+        return unrolled_steps(self.nest)
+
+    @cached_property
+    def _steps_unrolled(self) -> Floats:
+        steps = np.ones(self.nest.count)
+        for factor in self._unrolled.values():
+            steps = steps * factor
+        return steps
+
+    @cached_property
+    def _loop(self) -> Floats:
+        """Overhead of the innermost loop, per step."""
+        return self.machine.loop_cycles / self._steps_unrolled
+
+    @cached_property
+    def _step(self) -> StepCycles:
+        inner = self._points[1]
+        return step_cycles(self._facts, self._shape, self._unrolled, inner, self.machine)
+
+    @cached_property
+    def _traffic(self) -> Traffic:
+        return traffic_of(self.nest, self._facts, self._tiles, self.machine)
+
+    @cached_property
+    def _memory(self) -> list[Floats]:
+        """Cycles that L2, L3 and memory take."""
+        machine = self.machine
+        rates = (machine.l2_rate, machine.l3_rate, machine.memory_rate)
+        return [t / r for t, r in zip(self.moved, rates, strict=True)]
+
+    @cached_property
+    def _busy(self) -> Floats:
+        return self.compute + self.finish + self.attached
 
 
 @dataclass(frozen=True, eq=False)
-class _Shares:
-    """How the fused parallel loops divide among threads; see `BlockCost`."""
+class Shares:
+    """How the fused parallel loops divide among threads.
+
+    Attributes:
+        chunks: iterations of the fused parallel loops (1: serial).
+        threads: how many of them have any.
+        balance: slowest thread's share of the work times the number of threads, at least 1.
+        parallel: whether threads share the work at all.
+    """
 
     chunks: Floats
     threads: Floats
@@ -160,13 +229,15 @@ class _Shares:
     parallel: NDArray[np.bool_]
 
     @staticmethod
-    def of(nest: BlockNest, tiles: dict[Axis, list[Floats]], machine: Machine) -> _Shares:
+    def of(nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> Shares:
+        """The shares of a nest's candidates."""
         chunks = np.ones(nest.count)
         for i, (a, level) in enumerate(nest.block.parallel_loops):
-            chunks = np.where(nest.parallel > i, chunks * tiles[a][level], chunks)
+            if a.typical > 1:
+                chunks = chunks * np.where(nest.parallel > i, tiles[a][level], 1.0)
         balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
         parallel = (nest.parallel > 0) & (machine.cores > 1)
-        return _Shares(chunks, np.minimum(chunks, machine.cores), balance, parallel)
+        return Shares(chunks, np.minimum(chunks, machine.cores), balance, parallel)
 
     def slowest_thread(self, cycles: Floats, memory: Floats, machine: Machine) -> Floats:
         """Cycles until all threads are done; they share what memory delivers."""
@@ -176,7 +247,7 @@ class _Shares:
 
 
 def _transform_cycles(
-    nest: BlockNest, transform: Transform, shape: TileShape, machine: Machine
+    facts: BlockFacts, transform: Transform, shape: TileShape, machine: Machine
 ) -> Floats:
     """Cycles of one tile of a transform: its operations or loads, and conditions at the border."""
     reads_, _ = transform.points()
@@ -184,20 +255,20 @@ def _transform_cycles(
     border = 0.0
     if isinstance(transform.data, IfThenElse):
         taps = {s.reduce for s in transform.stages}
-        dims = [d for a in block_facts(nest.block).accesses for d in a.dims if d and taps & set(d)]
+        dims = [d for a in facts.accesses for d in a.dims if d and taps & set(d)]
         counts = [a.typical for d in dims for a in d if a not in taps]
         border = 1.0 - float(np.prod([max(n - 2, 0) / n for n in counts]))
     return shape.vectors * (per_vector + machine.guard_cycles * reads_ * border)
 
 
-def _extents(nest: BlockNest, tiles: dict[Axis, list[Floats]]) -> dict[str, Floats]:
+def _extents(nest: BlockNest, tiles: dict[Axis, Floats]) -> dict[str, Floats]:
     """Loop extents by position: the last three spatial and the last three reduce axes."""
     out: dict[str, Floats] = {}
     one = np.ones(nest.count)
     for kind, axes, levels in (("s", nest.block.spatial, 4), ("r", nest.block.reduce, 2)):
         for back in range(3):
             axis = axes[-1 - back] if back < len(axes) else None
-            own = tiles[axis] if axis is not None else []
+            own = tiles[axis] if axis is not None else ()
             for level in range(levels):
                 at = len(own) - levels + level
                 out[f"{kind}{back}_{level}"] = own[at] if at >= 0 else one

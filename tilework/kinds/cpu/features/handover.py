@@ -7,47 +7,74 @@ same dimension; else each core fetches most of it from the others, line by line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 from tilework.kinds.cpu.machine import Machine
-from tilework.space.nest import BlockNest
+from tilework.space.blocks import Block
+from tilework.space.nest import BlockRows
 from tilework.te.affine import linear
-from tilework.te.expr import Axis, Binary, Expr, Read, reads
+from tilework.te.expr import Axis, Binary, Expr, reads
 from tilework.te.tensor import Operation
 
 Floats = NDArray[np.float64]
 
 
-def handover_cycles(nests: Sequence[BlockNest], machine: Machine) -> list[Floats]:
+def handover_cycles(parts: Sequence[BlockRows], machine: Machine) -> list[Floats]:
     """Per nest and row, the cycles that its slowest thread waits for results of earlier nests."""
-    made: dict[Operation, BlockNest] = {}
+    made: dict[Operation, BlockRows] = {}
     out: list[Floats] = []
-    for nest in nests:
-        total = np.zeros(nest.count)
-        for read in dict.fromkeys(reads(nest.block.source)):
-            producer = made.get(read.tensor.op)
-            if producer is not None and machine.cores > 1:
-                apart = _dimension(producer, _own_dims(producer)) != _dimension(
-                    nest, [_axes(i) for i in read.indices]
-                )
-                total = total + np.where(apart, _bytes(read, machine) / machine.handover_rate, 0.0)
+    for part in parts:
+        total = part.of_all(np.zeros(part.nest.count))
+        for read in _handed(part.nest.block) if machine.cores > 1 else ():
+            producer = made.get(read.op)
+            if producer is not None:
+                own = {a: d for d, a in enumerate(producer.nest.block.spatial)}
+                apart = _dimension(producer, own) != _dimension(part, read.dims)
+                wait = read.bytes_of(machine) / machine.handover_rate
+                total = total + np.where(apart, wait, 0.0)
         out.append(total)
-        made[nest.block.result] = nest
+        made[part.nest.block.result] = part
     return out
 
 
-def _bytes(read: Read, machine: Machine) -> float:
-    """What one of the cores needs of a tensor and another has."""
-    size = float(np.prod(read.tensor.shape, dtype=np.float64)) * dtype_bytes(read.tensor.dtype)
-    return size / machine.cores * (1.0 - 1.0 / machine.cores)
+@dataclass(frozen=True, eq=False)
+class _Handed:
+    """A read of what another nest may have computed.
+
+    Attributes:
+        op: what computes it.
+        dims: the dimension of the tensor in which an axis moves, the first if there are several.
+        size: bytes of the tensor.
+    """
+
+    op: Operation
+    dims: Mapping[Axis, int]
+    size: float
+
+    def bytes_of(self, machine: Machine) -> float:
+        """What one of the cores needs of it and another has."""
+        return self.size / machine.cores * (1.0 - 1.0 / machine.cores)
 
 
-def _own_dims(nest: BlockNest) -> list[set[Axis]]:
-    return [{a} for a in nest.block.spatial]
+@lru_cache(maxsize=2048)
+def _handed(block: Block) -> tuple[_Handed, ...]:
+    """The reads of a block (cached: blocks live as long as their search space)."""
+    out = []
+    for read in dict.fromkeys(reads(block.source)):
+        dims: dict[Axis, int] = {}
+        for d, index in enumerate(read.indices):
+            for axis in _axes(index):
+                dims.setdefault(axis, d)
+        shape = read.tensor.shape
+        size = float(np.prod(shape, dtype=np.float64)) * dtype_bytes(read.tensor.dtype)
+        out.append(_Handed(read.tensor.op, dims, size))
+    return tuple(out)
 
 
 def _axes(index: Expr) -> set[Axis]:
@@ -57,14 +84,15 @@ def _axes(index: Expr) -> set[Axis]:
     return set() if form is None else set(form.coefficients)
 
 
-def _dimension(nest: BlockNest, dims: Sequence[set[Axis]]) -> NDArray[np.int64]:
+def _dimension(part: BlockRows, dims: Mapping[Axis, int]) -> NDArray[np.int64]:
     """The dimension that the outermost parallel loop runs over; -1 where one thread does all.
 
     A loop that moves along no dimension of the tensor is -2.
     """
+    nest = part.nest
     found = np.full(nest.count, -1, np.int64)
-    for i, (axis, level) in enumerate(nest.block.parallel_loops):
-        here = (nest.parallel > i) & (nest.tiles[axis][level] > 1) & (found == -1)
-        where = next((d for d, axes in enumerate(dims) if axis in axes), -2)
-        found = np.where(here, where, found)
-    return found
+    for i, (axis, level) in reversed(list(enumerate(nest.block.parallel_loops))):
+        if axis.typical > 1:
+            here = (nest.parallel > i) & (nest.tiles[axis][level] > 1)
+            found = np.where(here, dims.get(axis, -2), found)
+    return part.of_all(found)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.kinds.cpu.features.access import block_facts
+from tilework.kinds.cpu.features.facts import block_facts
 from tilework.kinds.cpu.features.tile import register_count
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Attached
@@ -30,13 +32,18 @@ def attached_cycles(nest: BlockNest, machine: Machine) -> Floats:
             continue
         for extent in extents:
             size = size * extent
-        guard = any(isinstance(n, IfThenElse) for n in walk(attached.body))
         rows = size / np.maximum(extents[-1], 1)
-        vector = 2.0 if guard else 1.2
-        if scattered(attached.body, attached.op.axes[-1]):
-            vector = _SCATTERED_CYCLES * machine.lanes
+        vector = _vector_cycles(attached, machine.lanes)
         total += visits * (size / machine.lanes * vector + rows * 6.0)
     return total
+
+
+@lru_cache(maxsize=2048)
+def _vector_cycles(attached: Attached, lanes: int) -> float:
+    """Cycles to compute a vector of an elementwise producer."""
+    if scattered(attached.body, attached.op.axes[-1]):
+        return _SCATTERED_CYCLES * lanes
+    return 2.0 if any(isinstance(n, IfThenElse) for n in walk(attached.body)) else 1.2
 
 
 def region_visits(nest: BlockNest, attached: Attached) -> Floats:

@@ -2,72 +2,87 @@
 
 Machines compare by ratios, so that what was learnt on one says something on another: cycles are
 shares of the block's own cycles, bytes of data are shares of the caches, accumulators of the
-registers, vectors of the lanes. How long a block takes is no feature; see `block_seconds`.
+registers, vectors of the lanes. How long a block takes is no feature; see `SketchCost.seconds`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.kinds.cpu.features.cost import BlockCost, block_cost
+from tilework.kinds.cpu.features.cost import BlockCost
 from tilework.kinds.cpu.features.handover import handover_cycles
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.decision import Rows
+from tilework.space.nest import BlockRows
 from tilework.space.sketch import Sketch
 
 _ACCESSES = range(3)
 
 
-def block_costs(sketch: Sketch, rows: Rows, machine: Machine) -> list[BlockCost]:
-    """Costs of every block of the sketch on a machine, each an array over the rows.
+@dataclass(frozen=True, eq=False)
+class SketchCost:
+    """What rows of a sketch cost, block by block.
 
-    The last result is kept, because a population's features and draft scores are asked for one
-    after the other and share all of the work.
+    Attributes:
+        sketch, rows, machine: of what, and where.
+        parts: the rows as each block sees them.
+        blocks: cost of each block, for the rows that differ in it.
     """
-    global _last
-    known = _last
-    if known is not None and known[:2] == (sketch, machine) and np.array_equal(known[2], rows):
-        return known[3]
-    nests = sketch.nests(rows)
-    waits = handover_cycles(nests, machine)
-    found = [
-        replace(t, seconds=t.seconds + wait / machine.clock_hz)
-        for t, wait in zip((block_cost(nest, machine) for nest in nests), waits, strict=True)
-    ]
-    _last = (sketch, machine, np.array(rows), found)
-    return found
+
+    sketch: Sketch
+    rows: Rows
+    machine: Machine
+    parts: list[BlockRows]
+    blocks: list[BlockCost]
+
+    @staticmethod
+    def of(sketch: Sketch, rows: Rows, machine: Machine) -> SketchCost:
+        """The cost of rows on a machine.
+
+        The last result is kept, because a population's features and draft scores are asked for one
+        after the other and share all of the work.
+        """
+        global _last
+        known = _last
+        same = known is not None and known.sketch is sketch and known.machine == machine
+        if known is not None and same and np.array_equal(known.rows, rows):
+            return known
+        parts = sketch.parts(rows)
+        blocks = [BlockCost(part.nest, machine) for part in parts]
+        found = _last = SketchCost(sketch, np.array(rows), machine, parts, blocks)
+        return found
+
+    @cached_property
+    def seconds(self) -> list[NDArray[np.float64]]:
+        """Predicted seconds of each block and row."""
+        waits = handover_cycles(self.parts, self.machine)
+        out = [p.of_all(t.seconds) for p, t in zip(self.parts, self.blocks, strict=True)]
+        return [t + w / self.machine.clock_hz for t, w in zip(out, waits, strict=True)]
 
 
-_last: tuple[Sketch, Machine, Rows, list[BlockCost]] | None = None
+_last: SketchCost | None = None
 
 
-def block_seconds(found: list[BlockCost]) -> NDArray[np.float64]:
-    """Predicted seconds of each block: P x S."""
-    return np.stack([t.seconds for t in found], axis=1)
-
-
-def feature_matrix(
-    sketch: Sketch, found: list[BlockCost], machine: Machine
-) -> NDArray[np.float32]:
+def feature_matrix(cost: SketchCost) -> NDArray[np.float32]:
     """Features from terms: float32 of shape (P, S, F) for S blocks; see `FEATURE_NAMES`."""
-    count = len(found[0].seconds)
+    machine, found = cost.machine, cost.blocks
+    count = len(cost.rows)
     out = np.empty((count, len(found), len(FEATURE_NAMES)), np.float32)
-    total = np.log2(np.sum([t.seconds for t in found], axis=0)).astype(np.float32)
+    total = np.log2(np.sum(cost.seconds, axis=0)).astype(np.float32)
     by = np.log2([machine.registers, machine.l1_bytes, machine.l2_bytes, machine.lanes])
     registers, l1, l2, lanes = by.astype(np.float32)
-    for s, (block, t) in enumerate(zip(sketch.blocks, found, strict=True)):
-        named = {"compute": t.compute, "finish": t.finish, "attached": t.attached,
-                 "chunks": t.chunks, "balance": t.balance, **t.extra,
-                 **{f"traffic_l{i + 1}": moved for i, moved in enumerate(t.traffic)}}  # fmt: skip
-        log = np.empty((len(_TERMS), count), np.float32)
-        for row, name in zip(log, _TERMS, strict=True):
+    for s, (part, t) in enumerate(zip(cost.parts, found, strict=True)):
+        named = t.terms()
+        terms = np.empty((len(_TERMS), part.nest.count), np.float32)
+        for row, name in zip(terms, _TERMS, strict=True):
             row[:] = named[name]
-        log += 1.0
-        np.log2(log, out=log)
-        seconds = np.log2(t.seconds).astype(np.float32)
+        terms += 1.0
+        log = part.of_all(np.log2(terms, out=terms))
+        seconds = np.log2(cost.seconds[s]).astype(np.float32)
         columns = np.empty((len(FEATURE_NAMES), count), np.float32)
         at = 0
         for where, less in (
@@ -88,7 +103,8 @@ def feature_matrix(
                 here -= less
             at += len(where)
         columns[at] = seconds - total
-        columns[at + 1] = np.log2(block.dots.count if block.dots is not None else 1)
+        dots = part.nest.block.dots
+        columns[at + 1] = np.log2(dots.count if dots is not None else 1)
         out[:, s, :] = columns.T
     return out
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.kinds.cpu.features.access import Access, BlockFacts
-from tilework.kinds.cpu.features.borders import checked_share, parts, split_axes
+from tilework.kinds.cpu.features.access import Access
+from tilework.kinds.cpu.features.borders import checked_share, parts
+from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.sets import crowded
 from tilework.kinds.cpu.machine import Machine
 from tilework.lower.expansion import expansion, tile_vectors
-from tilework.space.bounds import serial_taps
 from tilework.space.limited import copies
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
@@ -25,57 +27,70 @@ _MASKED_LANES = 16  # vectors this wide may leave lanes idle
 class TileShape:
     """The register tile: rows of pixels times vectors, and its shorter versions at the edges."""
 
-    def __init__(self, nest: BlockNest, tiles: dict[Axis, list[Floats]], machine: Machine) -> None:
+    def __init__(self, nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> None:
         self.nest, self.lanes = nest, machine.lanes
-        count = nest.count
         self.sizes = [tiles[a][-1] for a in nest.block.spatial]
-        self.pixels = np.ones(count)
+        self.pixels = np.ones(nest.count)
         for size in self.sizes[:-1]:
             self.pixels = self.pixels * size
-        last = self.sizes[-1] if self.sizes else np.ones(count)
+        last = self.sizes[-1] if self.sizes else np.ones(nest.count)
         self.vectors = register_count(last, self.lanes)
         self.work = self.pixels * self.vectors
-        self.tiles = np.ones(count)
-        slots = np.ones(count)
-        for a, size in zip(nest.block.spatial, self.sizes, strict=True):
-            n = np.ceil(a.typical / size)
-            self.tiles = self.tiles * n
-            slots = slots * n * size
-        exact = float(np.prod([a.typical for a in nest.block.spatial], dtype=np.float64))
-        self.waste = slots / exact
+
+    @cached_property
+    def _number(self) -> list[Floats]:
+        """Tiles along each axis."""
+        axes = self.nest.block.spatial
+        return [np.ceil(a.typical / size) for a, size in zip(axes, self.sizes, strict=True)]
+
+    @cached_property
+    def tiles(self) -> Floats:
+        """Register tiles of the whole block."""
+        return _product(self._number, self.nest.count)
+
+    @cached_property
+    def waste(self) -> Floats:
+        """Points that are computed, relative to those that are needed."""
+        points = [n * size for n, size in zip(self._number, self.sizes, strict=True)]
+        exact = math.prod(a.typical for a in self.nest.block.spatial)
+        return _product(points, self.nest.count) / exact
 
     def sum_over_versions(self, cost: Callable[[Floats, Floats], Floats]) -> Floats:
         """Sum of ``cost(pixels, vectors)`` over all register tiles, full and shorter ones.
 
-        Where taps on padding are left out, over taps, too, in units of all taps.
+        Where taps on padding are left out, over taps, too, in units of all taps. All versions
+        are asked for at once, as V x P.
         """
-        versions: list[tuple[Floats, Floats, Floats]] = []
-        count = len(self.pixels)
-        versions.append((np.ones(count), np.ones(count), np.ones(count)))
+        one = np.ones(self.nest.count)
+        versions = [(one, one, one)]
         axes = self.nest.block.spatial
-        split = split_axes(self.nest.block)
+        borders = block_facts(self.nest.block).borders
         for i, (a, size) in enumerate(zip(axes, self.sizes, strict=True)):
-            full = np.floor(a.typical / size)
-            rest = a.typical - full * size
-            found = [(full, size), (np.ones(count), rest)]
-            if a in split:
-                found = parts(self.nest.block, a, size)
-            grown: list[tuple[Floats, Floats, Floats]] = []
             vector = i == len(axes) - 1
-            for number, pixels, vectors in versions:
-                for n, s in found:
-                    if not n.any() or not s.any():
-                        continue
-                    n = np.where(s > 0, n, 0.0)
-                    if vector:
-                        grown.append((number * n, pixels, register_count(s, self.lanes)))
-                    else:
-                        grown.append((number * n, pixels * s, vectors))
-            versions = grown
-        total = np.zeros(count)
-        for number, pixels, vectors in versions:
-            total += number * cost(pixels, vectors)
-        return total
+            if a.typical == 1 and not vector:
+                continue
+            if borders[a].splits:
+                found = parts(borders[a], size)
+            else:
+                full = np.floor(a.typical / size)
+                found = [(full, size), (one, a.typical - full * size)]
+            some = [(np.where(s > 0, n, 0.0), s) for n, s in found if n.any() and s.any()]
+            grown = [(n, register_count(s, self.lanes) if vector else s) for n, s in some]
+            versions = [
+                (number * n, pixels, s) if vector else (number * n, pixels * s, vectors)
+                for number, pixels, vectors in versions
+                for n, s in grown
+            ]
+        number, pixels, vectors = (np.stack(each) for each in zip(*versions, strict=True))
+        return np.asarray(np.add.reduce(number * cost(pixels, vectors), axis=0))
+
+
+def _product(factors: Sequence[Floats], count: int) -> Floats:
+    """The product of arrays of whole numbers."""
+    out = np.ones(count)
+    for factor in factors:
+        out = out * factor
+    return out
 
 
 def register_count(size: Floats, lanes: int) -> Floats:
@@ -108,7 +123,7 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
         {a: nest.tiles[a][-1] for a in block.reduce if a not in limited},
         np.maximum(nest.unroll // np.maximum(work, 1), 1),
         always=block.const_axes,
-        serial=serial_taps(block),
+        serial=block_facts(block).serial,
     )
     found |= dict.fromkeys((a for a in block.reduce if a in limited), copies(nest.unroll))
     return {a: n.astype(np.float64) for a, n in found.items()}
@@ -144,18 +159,18 @@ class StepCycles(NamedTuple):
     """
 
     base: Floats
-    stalls: Floats
-    loads: Floats
-    guarded: Floats
-    scattered: Floats
-    wait: Floats
+    stalls: Floats | float
+    loads: Floats | float
+    guarded: Floats | float
+    scattered: Floats | float
+    wait: Floats | float
 
 
 def step_cycles(
     facts: BlockFacts,
     shape: TileShape,
     unrolled: dict[Axis, Floats],
-    inner: Floats,
+    inner: Floats | float,
     machine: Machine,
 ) -> StepCycles:
     """What one reduction step of the full register tile costs.
@@ -167,37 +182,18 @@ def step_cycles(
         inner: steps between two visits of the tile.
         machine: the machine.
     """
-    loads = np.zeros(len(shape.pixels))
-    cycles = np.zeros(len(shape.pixels))
-    guarded = np.zeros(len(shape.pixels))
-    conflicts = np.zeros(len(shape.pixels))
-    scattered = np.zeros(len(shape.pixels))
+    nest, windows = shape.nest, facts.windows
+    local = [facts.accesses[i] for i in facts.local]
+    loads: Floats | float = 0.0
+    cycles: Floats | float = 0.0
+    guarded: Floats | float = 0.0
+    conflicts: Floats | float = 0.0
+    scattered: Floats | float = 0.0
     spread: list[tuple[Floats, Access]] = []  # what reads single elements, and how many
-    spatial = shape.nest.block.spatial
-    steps = np.ones(len(shape.pixels))
-    for factor in unrolled.values():
-        steps = steps * factor
-    windows = facts.windows
-    for i, access in enumerate(facts.accesses):
-        if access.once or (access.store and shape.nest.block.reduce):
-            continue
-        if windows and access.slides:
-            n = _elements(access, shape, unrolled) / steps
-        else:
-            n = np.ones(len(shape.pixels))
-            for a, size in zip(spatial[:-1], shape.sizes[:-1], strict=True):
-                if a in access.axes:
-                    n = n * size
-            if windows:  # what finds no register is read again for every use
-                fits = shape.work + steps * shape.vectors < machine.registers
-                n = np.where(fits, n, shape.pixels)
-            elif not access.lane_stride:
-                fits = shape.work + shape.vectors < machine.registers
-                n = np.where(fits, n, n * shape.vectors)
-        if access.lane_stride == 1:
-            n = n * shape.vectors
-        elif access.lane_stride and shape.sizes:  # a single element has no lanes
-            n = n * shape.sizes[-1] * 2.0
+    steps = _product(list(unrolled.values()), nest.count)
+    for access in facts.inner:
+        n = _loads(access, shape, unrolled, steps, windows, machine)
+        if access.lane_stride > 1 and shape.sizes:
             scattered = scattered + n / machine.broadcast_ports
         loads = loads + n
         if access.lane_stride == 1:
@@ -206,25 +202,55 @@ def step_cycles(
             cycles = cycles + n / machine.broadcast_ports
         if not access.packed and access.lane_stride != 1:
             spread.append((n, access))
-        elif windows and access.slides and i not in facts.local:
-            conflicts = conflicts + n * crowded(access, shape.nest, machine.l1_ways)
+        elif windows and access.slides and access not in local:
+            conflicts = conflicts + n * crowded(access, nest, machine.l1_ways)
         if access.guarded:
             guarded = guarded + n
-    thrashes = _thrashes([a for _, a in spread], shape, machine)
-    for n, _ in spread:
-        conflicts = conflicts + np.where(thrashes, n, 0.0)
+    if spread:
+        thrashes = _thrashes([a for _, a in spread], shape, machine)
+        for n, _ in spread:
+            conflicts = conflicts + np.where(thrashes, n, 0.0)
     pressure = np.maximum(shape.work + shape.vectors + 1 - machine.registers, 0.0)
     updates = shape.work * facts.update_ops
     wait = _latency(shape, inner * (loads + updates), machine)
     busy = shape.work * facts.update_ops_rate(machine)
     cycles = cycles + machine.spill_loads * pressure / machine.load_ports
     per_step = np.maximum(_together(busy, cycles), wait)
-    guarded = guarded * checked_share(shape.nest, unrolled)
+    if any(access.guarded for access in facts.inner):
+        guarded = guarded * checked_share(nest, unrolled)
     stalls = machine.guard_cycles * guarded + machine.conflict_cycles * conflicts
     return StepCycles(per_step, stalls, loads, guarded, scattered, wait)
 
 
-def _latency(shape: TileShape, instructions: Floats, machine: Machine) -> Floats:
+def _loads(
+    access: Access,
+    shape: TileShape,
+    unrolled: dict[Axis, Floats],
+    steps: Floats,
+    windows: bool,
+    machine: Machine,
+) -> Floats:
+    """Loads of an access in one step of the full register tile."""
+    if windows and access.slides:
+        n = _elements(access, shape, unrolled) / steps
+    else:
+        spatial = shape.nest.block.spatial
+        own = [s for a, s in zip(spatial[:-1], shape.sizes[:-1], strict=True) if a in access.axes]
+        n = _product(own, shape.nest.count)
+        if windows:  # what finds no register is read again for every use
+            fits = shape.work + steps * shape.vectors < machine.registers
+            n = np.where(fits, n, shape.pixels)
+        elif not access.lane_stride:
+            fits = shape.work + shape.vectors < machine.registers
+            n = np.where(fits, n, n * shape.vectors)
+    if access.lane_stride == 1:
+        return n * shape.vectors
+    if access.lane_stride and shape.sizes:  # a single element has no lanes
+        return n * shape.sizes[-1] * 2.0
+    return n
+
+
+def _latency(shape: TileShape, instructions: Floats, machine: Machine) -> Floats | float:
     """Cycles before the next step can add to the same register.
 
     Copies of a register take turns, and a core that looks ahead works on the next tiles meanwhile:
@@ -232,7 +258,7 @@ def _latency(shape: TileShape, instructions: Floats, machine: Machine) -> Floats
     """
     nest = shape.nest
     if not nest.block.reduce:
-        return np.full(len(shape.pixels), 0.5)
+        return 0.5
     each = machine.latency / (1.0 + machine.ahead / np.maximum(instructions, 1.0))
     return np.asarray(each / copies(nest.unroll) if nest.block.limits.ends else each)
 
@@ -246,21 +272,21 @@ def _thrashes(accesses: Sequence[Access], shape: TileShape, machine: Machine) ->
     come from one such place for each lane.
     """
     spatial = shape.nest.block.spatial
-    lines = np.zeros(len(shape.pixels))
-    sets = np.zeros(len(shape.pixels))
+    lines: Floats | float = 0.0
+    sets: Floats | float = 0.0
     for access in accesses:
-        common = np.full(len(lines), 64, np.int64)
-        pixels = np.ones(len(lines))
-        reached = np.ones(len(lines))
+        common: Floats | float = 64.0
+        pixels: Floats | float = 1.0
+        reached: Floats | float = 1.0
         for a, size in zip(spatial, shape.sizes, strict=True):
             if a in access.axes and (access.lane_stride or a is not spatial[-1]):
-                stride = access.stride_lines(a)
-                common = np.where(size > 1, np.gcd(common, stride), common)
-                reached = reached * np.minimum(size, 64 // np.gcd(64, stride))
+                apart = math.gcd(64, access.stride_lines(a))  # a power of two, as are all others
+                common = np.minimum(common, np.where(size > 1, apart, 64.0))
+                reached = reached * np.minimum(size, 64 // apart)
                 pixels = pixels * size
         lines = lines + pixels
-        sets = np.maximum(sets, np.minimum(64 // common, reached))
-    return (lines > 0) & (lines >= machine.l1_ways * sets)
+        sets = np.maximum(sets, np.minimum(64 / common, reached))
+    return np.broadcast_to(lines >= machine.l1_ways * sets, shape.nest.count)
 
 
 def version_cycles(
@@ -268,25 +294,23 @@ def version_cycles(
     pixels: Floats,
     vectors: Floats,
     machine: Machine,
-    base: Floats,
-    full: Floats,
-    scattered: Floats,
-    wait: Floats,
+    step: StepCycles,
+    shape: TileShape,
 ) -> Floats:
     """Cycles per reduction step of a tile version, without stalls; at most the full tile's.
 
-    ``base``, ``full`` and ``scattered`` are the cycles and the registers of the full tile, and
-    its cycles of collecting vectors element by element; ``wait`` is its latency.
+    ``step`` is that of the full tile, which has the register tile's ``shape``.
     """
     work = pixels * vectors
     busy = work * facts.update_ops_rate(machine)
     if facts.windows:
-        loads = base * work / full
+        loads = step.base * work / shape.work
     else:
         single = np.where(work + vectors < machine.registers, pixels, work)
         loads = single / machine.broadcast_ports + vectors / machine.load_ports
-        loads = loads + scattered * work / full
-    return np.minimum(np.maximum(_together(busy, loads), wait), base)
+        if isinstance(step.scattered, np.ndarray):
+            loads = loads + step.scattered * work / shape.work
+    return np.minimum(np.maximum(_together(busy, loads), step.wait), step.base)
 
 
 def _together(busy: Floats, loads: Floats) -> Floats:

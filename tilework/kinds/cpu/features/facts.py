@@ -1,0 +1,150 @@
+"""Static facts of a block: what the feature formulas need of it, found once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tilework.dtypes import is_float
+from tilework.kinds.cpu.features.access import Access, accesses_of, guarded_reads
+from tilework.kinds.cpu.features.footprints import Walk
+from tilework.kinds.cpu.features.versions import Border
+from tilework.kinds.cpu.llvm.math_size import math_operations
+from tilework.kinds.cpu.machine import Machine
+from tilework.space.blocks import Block
+from tilework.space.bounds import conjuncts, serial_taps, without
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Compare,
+    Expr,
+    IfThenElse,
+    Lookup,
+    Read,
+    Select,
+)
+from tilework.te.expr import walk as nodes_of
+from tilework.te.flops import mean_terms
+
+
+@dataclass(frozen=True, eq=False)
+class BlockFacts:
+    """Accesses and operation counts of a block, and what its body says of borders.
+
+    Attributes:
+        block: the block.
+        accesses: tensors that it touches.
+        walk: what they touch while its loops are walked.
+        update_ops: vector instructions per element and reduction point (a multiply-add is one).
+        finish_ops: vector instructions per output element when a tile is finished.
+        math_ops: vector instructions of math functions per output element.
+    """
+
+    block: Block
+    accesses: tuple[Access, ...]
+    walk: Walk
+    update_ops: float
+    finish_ops: float
+    math_ops: float
+
+    @cached_property
+    def inner(self) -> tuple[Access, ...]:
+        """Accesses of every step of the register tile."""
+        store = bool(self.block.reduce)
+        return tuple(a for a in self.accesses if not (a.once or (a.store and store)))
+
+    @cached_property
+    def local(self) -> tuple[int, ...]:
+        """Which accesses are to buffers of attached producers."""
+        inside = {a.op for a in self.block.attached}
+        read = [read.tensor.op for read, _ in guarded_reads(self.block.source)]
+        return tuple(i for i, op in enumerate(read) if op in inside)
+
+    @cached_property
+    def windows(self) -> bool:
+        """Whether the update is a window sum of vectors: `cpu.llvm.order` applies to it."""
+        used = [a for a in self.accesses if not a.once and not a.store]
+        return any(a.slides for a in used) and all(a.lane_stride == 1 for a in used)
+
+    @cached_property
+    def limited(self) -> Mapping[Axis, float]:
+        """Of reduce axes whose number of terms is data, how many there are on average."""
+        return mean_terms(self.block.op)
+
+    @cached_property
+    def borders(self) -> Mapping[Axis, Border]:
+        """The border of each spatial axis."""
+        bounds = self.block.bounds
+        return {a: Border.of(a, [b for b in bounds if b.axis is a]) for a in self.block.spatial}
+
+    @cached_property
+    def serial(self) -> frozenset[Axis]:
+        """Taps whose loops are not expanded."""
+        return serial_taps(self.block)
+
+    @cached_property
+    def undecided(self) -> bool:
+        """Whether position does not decide some guard of a load: all are asked everywhere."""
+        known = {b.node for b in self.block.bounds}
+        guards = [n for n in nodes_of(self.block.source) if isinstance(n, IfThenElse)]
+        asked = [c for g in guards for c in conjuncts(g.cond)]
+        return not all(isinstance(c, Compare) and c in known for c in asked)
+
+    def update_ops_rate(self, machine: Machine) -> float:
+        """Cycles per vector of the register tile and reduction step, ports permitting."""
+        return self.update_ops / machine.fma_ports
+
+    def finish_cycles(self, machine: Machine) -> float:
+        """Cycles per vector of a finished register tile: its epilogue, and the store."""
+        plain, math = machine.finish_cycles * self.finish_ops, machine.math_cycles * self.math_ops
+        return 1.0 + (plain + math) / machine.fma_ports
+
+
+@lru_cache(maxsize=2048)
+def block_facts(block: Block) -> BlockFacts:
+    """Facts of one block (cached: blocks live as long as their search space)."""
+    accesses = accesses_of(block)
+    finish = 1.0
+    math_ops = 0.0
+    if block.epilogue_body is not None:
+        finish += _ops(block.epilogue_body)
+        math_ops += _math(block.epilogue_body)
+    update = (
+        max(_ops(without(block.source, {b.node for b in block.bounds})), 1.0)
+        if not block.const_axes
+        else _density(block.source)
+    )
+    if not block.reduce:
+        math_ops += _math(block.source)
+    return BlockFacts(block, accesses, Walk.of(block, accesses), update, finish, math_ops)
+
+
+def _ops(e: Expr) -> float:
+    """Vector instructions of a body: a product that is added counts once with its addition."""
+    total = 0.0
+    for node in nodes_of(e):
+        if isinstance(node, Read):
+            continue
+        if (
+            isinstance(node, (Binary, Compare))
+            and (is_float(node.dtype) or is_float(node.a.dtype))
+        ) or isinstance(node, (Select, IfThenElse)):
+            total += 1
+    return total
+
+
+def _density(e: Expr) -> float:
+    """Share of the products with constant matrices that are not zero: the others vanish."""
+    out = 1.0
+    for node in nodes_of(e):
+        if isinstance(node, Lookup):
+            out *= sum(v != 0 for v in node.values) / len(node.values)
+    return out
+
+
+def _math(e: Expr) -> float:
+    return sum(
+        math_operations(n.name, n.dtype, len(n.args)) for n in nodes_of(e) if isinstance(n, Call)
+    )

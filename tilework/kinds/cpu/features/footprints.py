@@ -1,0 +1,226 @@
+"""What accesses touch of their tensors while the loops of a nest are walked, innermost first.
+
+In state 0 of the walk every axis stands still; in state ``k`` its ``k`` innermost loops run. Which
+state shows how much of an axis is a fact of the block: a `Walk` finds it once, and then takes all
+states of all candidates together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.kinds.cpu.caches import LINE_BYTES
+from tilework.kinds.cpu.features.access import Access
+from tilework.space.blocks import Block
+from tilework.te.expr import Axis
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+def width(access: Access, i: int, spans: Mapping[Axis, Floats]) -> Floats | float:
+    """Elements along dimension ``i`` that are touched while axes run over ``spans``.
+
+    Whole cache lines are where neighbours along the dimension are neighbours in memory.
+    """
+    dim, extent = access.dims[i], access.shape[i]
+    moving = [(a, c) for a, c in (dim or {}).items() if a.typical > 1]
+    out: Floats | float = 1.0 if dim is not None else float(extent)
+    for axis, c in moving:
+        alone = c == 1 and len(moving) == 1
+        out = spans[axis] if alone else out + c * (spans[axis] - 1)
+    if 1 + sum(c * (a.typical - 1) for a, c in moving) > extent:
+        out = np.minimum(out, extent)
+    if i == len(access.dims) - 1 and not access.packed:
+        lines = np.ceil(out * access.element_bytes / LINE_BYTES)
+        out = lines * (LINE_BYTES / access.element_bytes)
+    return out
+
+
+def touched_bytes(access: Access, spans: Mapping[Axis, Floats]) -> Floats | float:
+    """Bytes of cache lines that an access touches while its axes run over ``spans``."""
+    size: Floats | float = float(access.element_bytes)
+    for i in range(len(access.dims)):
+        size = size * width(access, i, spans)
+    return size
+
+
+def run_lines(access: Access, widths: Sequence[Floats | float], touched: Floats) -> Floats:
+    """Lines that follow each other in memory, on average, of ``touched`` bytes."""
+    if access.packed:
+        return touched / LINE_BYTES
+    run: Floats | float = access.element_bytes / LINE_BYTES
+    whole: NDArray[np.bool_] | bool = True
+    for one, extent in zip(reversed(widths), reversed(access.shape), strict=True):
+        if not (isinstance(one, float) and one == extent == 1.0):
+            run = np.where(whole, run * one, run)
+            whole = np.logical_and(whole, one >= extent)
+    return np.broadcast_to(np.maximum(run, 1.0), touched.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Dimension:
+    """A dimension that some accesses have in common: it changes with the loops of few axes.
+
+    Attributes:
+        access, i: one of these accesses, and which of its dimensions it is.
+        spans: per axis, how many of its loops run, for each of the dimension's own states.
+    """
+
+    access: Access
+    i: int
+    spans: tuple[tuple[Axis, Places], ...]
+
+    def widths(self, spans: Mapping[Axis, Floats]) -> Floats | float:
+        """Its width in its own states."""
+        return width(self.access, self.i, {a: spans[a].take(at, axis=0) for a, at in self.spans})
+
+
+@dataclass(frozen=True, eq=False)
+class _Touched:
+    """An access by its dimensions: their numbers, and their states in each state of the access.
+
+    Attributes:
+        at: the state of the access in each state of the walk.
+    """
+
+    dims: tuple[tuple[int, Places], ...]
+    at: Places
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """The loops of a block with more than one point, innermost first, and what they move.
+
+    Attributes:
+        loops: as (axis, level).
+        accesses: what they touch.
+        visited: the spatial level of an outer tile: `Levels.visited`.
+    """
+
+    loops: tuple[tuple[Axis, int], ...]
+    accesses: tuple[Access, ...]
+    visited: int
+
+    @staticmethod
+    def of(block: Block, accesses: Sequence[Access]) -> Walk:
+        """The walk through a block."""
+        loops = tuple((a, n) for a, n in reversed(block.loops) if a.typical > 1)
+        return Walk(loops, tuple(accesses), block.levels.visited)
+
+    def outer_tile(self, tiles: Mapping[Axis, Floats]) -> int:
+        """The state in which one outer tile is covered; 0 where it is one register tile in all.
+
+        This goes by all candidates together: a loop that none of them has is no loop.
+        """
+        level = [k for k, (a, n) in enumerate(self.loops) if self._visits(a, n)]
+        moves = any((tiles[a][n] != 1).any() for a, n in (self.loops[k] for k in level))
+        return level[-1] + 1 if moves else 0
+
+    def _visits(self, axis: Axis, level: int) -> bool:
+        return axis.kind == "spatial" and level == self.visited
+
+    def spans(self, tiles: Mapping[Axis, Floats], count: int) -> dict[Axis, Floats]:
+        """Points of each axis that none, one, two, ... of its inner loops cover."""
+        out = {}
+        for axis in dict.fromkeys(a for a, _ in self.loops):
+            levels = [n for a, n in self.loops if a is axis]
+            covered = np.empty((len(levels) + 1, count))
+            covered[0] = 1.0
+            for k, level in enumerate(levels):
+                np.multiply(covered[k], tiles[axis][level], out=covered[k + 1])
+            out[axis] = np.minimum(covered, axis.typical, out=covered)
+        return out
+
+    def passes(self, tiles: Mapping[Axis, Floats], count: int) -> Floats:
+        """How often each state is come to: the trips of all loops around it.
+
+        By two counts: of all loops, and of the spatial ones alone.
+        """
+        out = np.ones((2, len(self.loops) + 1, count))
+        for k, (axis, level) in reversed(list(enumerate(self.loops))):
+            trips = tiles[axis][level]
+            np.multiply(out[0, k + 1], trips, out=out[0, k])
+            out[1, k] = out[1, k + 1]
+            if axis.kind == "spatial":
+                out[1, k] *= trips
+        return out
+
+    def widths(self, spans: Mapping[Axis, Floats]) -> list[Floats | float]:
+        """The width of each dimension in its own states."""
+        return [dimension.widths(spans) for dimension in self._dimensions]
+
+    def touched(self, widths: Sequence[Floats | float], count: int) -> Floats:
+        """Bytes that each access touches in each state of the walk."""
+        out = np.empty((len(self.accesses), len(self.loops) + 1, count))
+        for one, access, here in zip(self._touched, self.accesses, out, strict=True):
+            size: Floats | float = float(access.element_bytes)
+            for d, at in one.dims:
+                found = widths[d]
+                size = size * (found.take(at, axis=0) if isinstance(found, np.ndarray) else found)
+            if isinstance(size, np.ndarray):
+                size.take(one.at, axis=0, out=here, mode="clip")
+            else:
+                here[:] = size
+        return out
+
+    def runs(self, widths: Sequence[Floats | float], touched: Floats, state: int) -> Floats:
+        """`run_lines` of each access in one state of the walk."""
+        out = np.empty((len(self.accesses), touched.shape[-1]))
+        for i, (one, access) in enumerate(zip(self._touched, self.accesses, strict=True)):
+            own = one.at[state]
+            here = [
+                w[at[own]] if isinstance(w := widths[d], np.ndarray) else w for d, at in one.dims
+            ]
+            out[i] = run_lines(access, here, touched[i, state])
+        return out
+
+    @cached_property
+    def once(self) -> Places:
+        """Which count of `passes` is that of each access."""
+        return np.array([int(a.once) for a in self.accesses], np.intp)
+
+    @cached_property
+    def _found(self) -> tuple[tuple[_Dimension, ...], tuple[_Touched, ...]]:
+        dimensions: dict[object, _Dimension] = {}
+        touched = []
+        states_of = cache(self._states)
+        for access in self.accesses:
+            states = states_of(tuple(a for a in access.axes if a.typical > 1))
+            dims = []
+            for i, dim in enumerate(access.dims):
+                last = i == len(access.dims) - 1 and not access.packed
+                terms = frozenset(dim.items()) if dim is not None else None
+                key = (terms, access.shape[i], access.element_bytes if last else 0)
+                axes = tuple(a for a in dim or () if a.typical > 1)
+                own = states_of(axes)
+                if key not in dimensions:
+                    spans = tuple((a, _seen_in(states_of((a,)), own)) for a in axes)
+                    dimensions[key] = _Dimension(access, i, spans)
+                dims.append((list(dimensions).index(key), _seen_in(own, states)))
+            touched.append(_Touched(tuple(dims), np.array(states, np.intp)))
+        return tuple(dimensions.values()), tuple(touched)
+
+    def _states(self, axes: Collection[Axis]) -> list[int]:
+        """How many loops of some axes run in each state."""
+        return list(accumulate([a in axes for a, _ in self.loops], initial=0))
+
+    @property
+    def _dimensions(self) -> tuple[_Dimension, ...]:
+        return self._found[0]
+
+    @property
+    def _touched(self) -> tuple[_Touched, ...]:
+        return self._found[1]
+
+
+def _seen_in(states: Sequence[int], others: Sequence[int]) -> Places:
+    """The state of some axes in each state of a larger set of axes."""
+    found = dict(zip(others, states, strict=True))
+    return np.array(list(found.values()), np.intp)

@@ -1,0 +1,131 @@
+"""The border of one axis: which versions of a tile it makes, and what it leaves to compute.
+
+In numbers, a tile size at a time; `borders` looks them up for many candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from tilework.lower.register_tiles.borders import Span, checked, clippable, segments, tile_spans
+from tilework.space.capabilities import Bound
+from tilework.te.expr import Axis
+
+
+@dataclass(frozen=True)
+class Border:
+    """An axis with its bounds; two are equal where tiles of every size meet them alike.
+
+    Attributes:
+        likeness: all that decides it, in numbers.
+        axis: the axis.
+        bounds: its bounds; none where it has no border.
+    """
+
+    likeness: tuple[int, tuple[tuple[int, ...], ...]]
+    axis: Axis = field(compare=False)
+    bounds: tuple[Bound, ...] = field(compare=False)
+
+    @staticmethod
+    def of(axis: Axis, bounds: Sequence[Bound]) -> Border:
+        """The border of an axis by its bounds."""
+        taps = list(dict.fromkeys(b.tap for b in bounds if b.tap is not None))
+        numbers = tuple(
+            (b.slope, b.step, b.const, int(b.skips))
+            + ((taps.index(b.tap), b.tap.typical) if b.tap is not None else ())
+            for b in bounds
+        )
+        return Border((axis.typical, numbers), axis, tuple(bounds))
+
+    @property
+    def taps(self) -> set[Axis]:
+        """The reduce axes that its bounds link it to."""
+        return {b.tap for b in self.bounds if b.tap is not None}
+
+    @property
+    def splits(self) -> bool:
+        """Whether the lowering leaves out the taps that fall on padding."""
+        return bool(self.bounds) and all(b.skips for b in self.bounds)
+
+    @property
+    def clips(self) -> bool:
+        """Whether clipped loops over taps leave out what the bounds exclude."""
+        return clippable(self.bounds)
+
+
+class Versions(NamedTuple):
+    """Versions of the tiles of one axis; see `tilework.lower.register_tiles.borders.Span`.
+
+    Attributes:
+        bodies: pieces of code.
+        fixed: share of the tiles whose position is known where code is generated.
+        checked: share of the tiles whose bounds are tested at the loads.
+        inside: pieces of code for tiles inside.
+        bodies_tested, checked_tested: bodies and checked if all tiles on the border are tested.
+    """
+
+    bodies: float
+    fixed: float
+    checked: float
+    inside: float
+    bodies_tested: float
+    checked_tested: float
+
+
+@lru_cache(maxsize=4096)
+def versions(border: Border, size: int, wide: bool, cut: bool) -> Versions:
+    """Versions of tiles of ``size`` points.
+
+    Args:
+        border: of their axis.
+        size: points of a tile.
+        wide: whether loops over taps are expanded.
+        cut: whether taps are cut, so that those of one visit are not known.
+    """
+    axis, own = border.axis, border.bounds
+    clip = ("border" if wide else "all") if size == 1 and border.clips else "no"
+    spans = tile_spans(axis, size, own, clip)
+    tests = checked(spans, axis, size)
+    if cut:
+        spans = tests
+    asks = ("checked",) if all(b.skips for b in own) else ("checked", "fixed")
+
+    def share(among: Sequence[Span], kinds: Collection[str]) -> float:
+        return sum(s.share for s in among if s.kind in kinds)
+
+    return Versions(
+        sum(len(segments(s, own, size)[1]) for s in spans),
+        share(spans, ["fixed"]),
+        share(spans, asks),
+        sum(s.kind == "inside" for s in spans),
+        len(tests),
+        share(tests, asks),
+    )
+
+
+@lru_cache(maxsize=4096)
+def points_left(border: Border, size: int) -> list[tuple[float, float]]:
+    """Tiles of ``size`` points as (number, points used), by how much of them is used.
+
+    See `tilework.kinds.cpu.features.borders.parts`.
+    """
+    own = border.bounds
+    taps = max([b.tap.typical for b in own if b.tap is not None], default=1)
+    count = -(-border.axis.typical // size)
+    used = np.ones((count * size, taps), bool)
+    position, tap = np.arange(count * size)[:, None], np.arange(taps)[None, :]
+    for b in own:
+        used &= b.slope * position + b.step * tap + b.const >= 0
+    used[border.axis.typical :] = False
+    points = used.reshape(count, size, taps).sum(axis=1)
+    out: list[tuple[float, float]] = []
+    many = 2 * points >= size
+    for part in (points == size, many & (points < size), ~many & (points > 0)):
+        number = int(part.sum())
+        out.append((number / taps, float(points[part].mean()) if number else 0.0))
+    return out

@@ -1,0 +1,33 @@
+"""Which of many rows of numbers differ, and which of these each row is."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+_LARGEST_CODE = 1 << 62
+
+
+def distinct(columns: NDArray[np.integer]) -> tuple[Ints, Ints] | None:
+    """Of rows of numbers, given by their columns (C x P): one of each that differs, and which.
+
+    ``columns[:, one][:, which]`` is ``columns``. None where a row does not fit into one number.
+    """
+    count = columns.shape[1]
+    low, high = columns.min(axis=1), columns.max(axis=1)
+    codes, size = np.zeros(count, np.int64), 1
+    for c in np.flatnonzero(low < high):
+        width = int(high[c]) - int(low[c]) + 1
+        codes *= width
+        codes += columns[c] - low[c]
+        size *= width
+    if size > _LARGEST_CODE:
+        return None
+    if size > count:
+        _, one, which = np.unique(codes, return_index=True, return_inverse=True)
+        return one, which
+    held = np.full(size, -1)
+    held[codes] = np.arange(count)
+    some = held >= 0
+    return held[some], (np.cumsum(some) - 1)[codes]
