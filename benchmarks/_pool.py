@@ -94,8 +94,11 @@ class ListedSketch(Sketch):
         """Some listed rows, as many."""
         return self.sample(rng, len(rows))
 
-    def neighbours(self, row: Rows) -> Rows:
-        """The nearest listed rows."""
+    def neighbours(self, rows: Rows) -> list[Rows]:
+        """Of each row, the nearest listed rows."""
+        return [self._near(row) for row in rows]
+
+    def _near(self, row: Rows) -> Rows:
         at = self._positions.get(np.ascontiguousarray(row, np.int32).reshape(-1).tobytes())
         if at is None or len(self.listed) < 2:
             return self.listed[:0]

@@ -80,7 +80,10 @@ class FakeSketch:
         out[at, which] = np.where((rng.random(len(at)) < 0.5) & (step != now), step, other)
         return out
 
-    def neighbours(self, row):
+    def neighbours(self, rows):
+        return [self._around(row) for row in rows]
+
+    def _around(self, row):
         parts = []
         for column, count in enumerate(self.cardinality):
             rows = np.repeat(np.asarray(row, np.int32).reshape(1, -1), count, axis=0)

@@ -12,6 +12,7 @@ from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.program import generate_program
 from tilework.lower.register_tiles.program import lower
 from tilework.space import SearchSpace, Sketch
+from tilework.space.distinct import distinct
 from tilework.space.regions import attached_extents, scratch_bytes
 from tilework.target import Target
 
@@ -79,7 +80,7 @@ def test_children_and_neighbours_are_valid(sketch: Sketch):
         got = crossed[:, d.columns]
         from_a = (got == a[:, d.columns]).all(axis=1)
         assert (from_a | (got == b[:, d.columns]).all(axis=1)).all()
-    near = sketch.neighbours(a[0])
+    near = sketch.neighbours(a[:1])[0]
     assert sketch.valid(near).all()
     changed = np.stack(
         [(near[:, d.columns] != a[0, d.columns]).any(axis=1) for d in sketch.decisions]
@@ -217,3 +218,27 @@ def test_rows_move_between_places_of_computation():
         theirs = [c for d in kept for c in keys[d.key].columns]
         known = {tuple(r) for r in rows[:, theirs].tolist()}
         assert {tuple(r) for r in moved[:, columns].tolist()} <= known
+
+
+def test_rows_as_a_block_sees_them_are_the_rows(sketch: Sketch):
+    rows = sketch.sample(np.random.default_rng(3), 200)
+    for part, nest in zip(sketch.parts(rows), sketch.nests(rows), strict=True):
+        assert part.nest.count <= nest.count == len(rows)
+        for axis, extents in nest.tiles.items():
+            assert np.array_equal(part.of_all(part.nest.tiles[axis]), extents)
+        for kind, chosen in nest.values.items():
+            assert np.array_equal(part.of_all(part.nest.values[kind]), chosen)
+
+
+@pytest.mark.parametrize("largest", [3, 1000, 1 << 40])
+def test_distinct_rows_are_one_of_each(largest):
+    columns = np.random.default_rng(0).integers(0, largest, (2, 300))
+    columns[:, 150:] = columns[:, :150]
+    columns = np.concatenate([columns, np.full((1, 300), 7)])
+    found = distinct(columns)
+    if largest > 1000:
+        assert found is None  # a row is longer than one number
+        return
+    one, which = found
+    assert np.array_equal(columns[:, one][:, which], columns)
+    assert len(one) == len(np.unique(columns, axis=1).T)

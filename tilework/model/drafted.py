@@ -59,8 +59,8 @@ class Drawn(Protocol):
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` valid random rows."""
 
-    def neighbours(self, row: Rows) -> Rows:
-        """All valid rows that differ from ``row`` in exactly one decision."""
+    def neighbours(self, rows: Rows) -> Sequence[Rows]:
+        """Of each row, all valid rows that differ from it in exactly one decision."""
 
     def canonical(self, rows: Rows) -> Rows:
         """The rows without what has no effect."""
@@ -154,7 +154,8 @@ def _climbed(
     found = list(starts)
     going = list(range(len(found)))
     for _ in range(_CLIMBS):
-        near = {i: rows for i in going if len(rows := sketch.neighbours(found[i][1]))}
+        around = sketch.neighbours(np.stack([found[i][1] for i in going]))
+        near = {i: rows for i, rows in zip(going, around, strict=True) if len(rows)}
         if not near:
             break
         times = draft.seconds(sketch, np.concatenate(list(near.values())))
@@ -165,6 +166,8 @@ def _climbed(
             if mine[best] < found[i][0]:
                 found[i] = float(mine[best]), rows[best]
                 going.append(i)
+        if not going:
+            break
     return found
 
 

@@ -177,8 +177,9 @@ class PoolSpace:
         parts = [self.empty()]
         for index, sketch in enumerate(self.sketches):
             _, rows = self.rows_of(pool, index)
-            for row in rows:
-                found = [self._of_rows(index, sketch.neighbours(row))]
+            around = sketch.neighbours(rows) if len(rows) else ()
+            for row, near in zip(rows, around, strict=True):
+                found = [self._of_rows(index, near)]
                 twins = np.repeat(row.reshape(1, -1), _TWINS, axis=0)
                 found += [self._moved(rng, index, i, twins) for i in self._siblings[index]]
                 made = concatenate(found).without(pool.key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -102,8 +102,8 @@ class Searchable(Protocol):
     def moved(self, rng: np.random.Generator, other: Any, rows: Rows) -> Rows:
         """Rows of this sketch like ``rows`` of a sibling."""
 
-    def neighbours(self, row: Rows) -> Rows:
-        """All rows that differ from ``row`` in exactly one decision."""
+    def neighbours(self, rows: Rows) -> Sequence[Rows]:
+        """Of each row, all rows that differ from it in exactly one decision."""
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are programs within the target's limits."""

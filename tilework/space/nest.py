@@ -131,10 +131,12 @@ class BlockRows:
     Attributes:
         nest: of the rows that differ in the block.
         where: which of them each row is; None if it is the row itself.
+        told: what the rows that differ say of the block, as bytes; empty if they are all rows.
     """
 
     nest: BlockNest
     where: NDArray[np.intp] | None = None
+    told: bytes = b""
 
     @staticmethod
     def of(block: Block, rows: NDArray[np.int32], decisions: Sequence[Decision]) -> BlockRows:
@@ -143,10 +145,12 @@ class BlockRows:
         Rows are compared where there are several times as many as the block can tell apart.
         """
         if _FEW * math.prod(len(d.choices) for d in decisions) <= len(rows):
-            found = distinct(_columns(rows, decisions))
+            columns = _columns(rows, decisions)
+            found = distinct(columns)
             if found is not None:
                 one, where = found
-                return BlockRows(BlockNest.of(block, rows[one], decisions), where)
+                nest = BlockNest.of(block, rows[one], decisions)
+                return BlockRows(nest, where, columns[:, one].tobytes())
         return BlockRows(BlockNest.of(block, rows, decisions))
 
     def of_all(self, values: NDArray[Any]) -> NDArray[Any]:

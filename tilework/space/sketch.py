@@ -241,15 +241,19 @@ class Sketch:
             good[left] = self.valid(out[left])
         return out[good]
 
-    def neighbours(self, row: Rows) -> Rows:
-        """All valid rows that differ from ``row`` in exactly one decision."""
-        rows = np.repeat(row.reshape(1, -1), sum(len(d.choices) for d in self.decisions), axis=0)
+    def neighbours(self, rows: Rows) -> list[Rows]:
+        """Of each row, all valid rows that differ from it in exactly one decision."""
+        changes = sum(len(d.choices) for d in self.decisions)
+        centres = np.repeat(rows, changes, axis=0)
+        near = centres.reshape(len(rows), changes, -1).copy()
         at = 0
         for d in self.decisions:
-            rows[at : at + len(d.choices), d.columns] = d.choices
+            near[:, at : at + len(d.choices), d.columns] = d.choices
             at += len(d.choices)
-        rows = rows[(rows != row).any(axis=1)]
-        return rows[self._within_limits(self.parts(rows))]
+        found = near.reshape(centres.shape)
+        good = (found != centres).any(axis=1) & self._within_limits(self.parts(found))
+        each = zip(found.reshape(near.shape), good.reshape(len(rows), -1), strict=True)
+        return [own[valid] for own, valid in each]
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows lower to a program within the target's limits (all others are refused)."""

@@ -13,9 +13,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.cache import BoundedCache
 from tilework.kinds.cpu.features.cost import BlockCost
 from tilework.kinds.cpu.features.handover import handover_cycles
 from tilework.kinds.cpu.machine import Machine
+from tilework.space.blocks import Block
 from tilework.space.decision import Rows
 from tilework.space.nest import BlockRows
 from tilework.space.sketch import Sketch
@@ -52,7 +54,7 @@ class SketchCost:
         if known is not None and same and np.array_equal(known.rows, rows):
             return known
         parts = sketch.parts(rows)
-        blocks = [BlockCost(part.nest, machine) for part in parts]
+        blocks = [_block_cost(part, machine) for part in parts]
         found = _last = SketchCost(sketch, np.array(rows), machine, parts, blocks)
         return found
 
@@ -65,6 +67,17 @@ class SketchCost:
 
 
 _last: SketchCost | None = None
+_KEPT: BoundedCache[tuple[Block, Machine, bytes], BlockCost] = BoundedCache(
+    1 << 14, weight=lambda cost: cost.nest.count
+)
+"""Of blocks that tell few rows apart: each step of a search asks for the same ones."""
+
+
+def _block_cost(part: BlockRows, machine: Machine) -> BlockCost:
+    if part.where is None:
+        return BlockCost(part.nest, machine)
+    key = part.nest.block, machine, part.told
+    return _KEPT.get_or_make(key, lambda: BlockCost(part.nest, machine))
 
 
 def feature_matrix(cost: SketchCost) -> NDArray[np.float32]:
