@@ -27,7 +27,9 @@ class ToySpace:
     tiling = Tiling(
         reuse=_NEST, reduction=_NEST, elementwise=Levels((_OUTER, _TILE)), limited=_NEST
     )
-    capabilities = ()
+
+    def capabilities(self, target):
+        return ()
 
     def decisions(self, block, target):
         out = []

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from tilework.dtypes import converted, is_float, is_float_array, is_integer, numpy_dtype, wrapped
 from tilework.index.whole import COMPARE, FOLD
 from tilework.lower.ir import (
-    PAIR_DOT,
     Buffer,
     Claim,
+    Dot,
     For,
     If,
     Let,
@@ -355,9 +355,11 @@ class _Machine:
                 at = [self.value(x) for x in e.indices]
                 table = np.array(e.values, numpy_dtype(e.dtype)).reshape(e.shape)
                 return lambda: table[tuple(x() for x in at)]
+            case Dot():
+                return self.value(e.meaning)
             case Call():
                 args = [self.value(x) for x in e.args]
-                call = _CALLS[e.name]
+                call = MATH[e.name]
                 kind = numpy_dtype(e.dtype)
                 return lambda: np.asarray(call(*(x() for x in args))).astype(kind)[()]
         raise TypeError(f"cannot interpret {type(e).__name__}")
@@ -415,11 +417,3 @@ def _whole(op: str, kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
         return np.asarray(wraps(np.asarray(a).astype(kind), np.asarray(b).astype(kind)))[()]
 
     return apply
-
-
-def _pair_dot(acc: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    first = np.asarray(a, np.float32) * np.asarray(b, np.float32)
-    return acc + first + np.asarray(c, np.float32) * np.asarray(d, np.float32)
-
-
-_CALLS: dict[str, Callable[..., Any]] = {**MATH, PAIR_DOT: _pair_dot}

@@ -10,9 +10,6 @@ Grammar::
     kind     = serial | unroll | vector
     value    = te expression whose reads are Load(buffer, indices) and whose axes are loop vars
 
-A call of `PAIR_DOT` with (acc, a, b, c, d) is ``acc + a * b + c * d`` in float32, where a and c
-are neighbours in memory, and so are b and d.
-
 A ``vector`` loop is executed for all its points at once; an ``unroll`` loop is expanded. A buffer
 of scope ``register`` is indexed by expanded loops only: its elements live in registers, across
 serial loops as well.
@@ -24,15 +21,16 @@ threads of a block, and `Barrier` is where they wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from tilework.index.extents import size
 from tilework.index.strides import reach, row_major
-from tilework.te.expr import Axis, Expr
+from tilework.space.instructions import Instruction
+from tilework.te.expr import Axis, Call, Expr
 
-PAIR_DOT = "pair_dot"
 SCOPES = ("input", "output", "global", "block", "thread", "register")
 
 
@@ -83,6 +81,35 @@ class Load(Expr):
 
     buffer: Buffer
     indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Dot(Call):
+    """A sum and several products by an instruction of the machine: a call that tells its meaning.
+
+    Arguments are the sum, then the elements of the left operand, which are neighbours in memory,
+    then those of the right one, which are neighbours, too.
+    """
+
+    instruction: Instruction
+
+    @staticmethod
+    def of(
+        instruction: Instruction, acc: Expr, left: Sequence[Expr], right: Sequence[Expr]
+    ) -> Dot:
+        """The call."""
+        return Dot(acc.dtype, instruction.name, (acc, *left, *right), instruction)
+
+    @property
+    def operands(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """Elements of the left and of the right operand."""
+        split = 1 + self.instruction.terms
+        return self.args[1:split], self.args[split:]
+
+    @cached_property
+    def meaning(self) -> Expr:
+        """The same without the instruction."""
+        return self.instruction.meaning(self.args[0], *self.operands)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 from tilework.dtypes import dtype_bytes, is_integer
 from tilework.errors import TileworkError
 from tilework.lower.ir import (
-    PAIR_DOT,
     SCOPES,
     Buffer,
     Claim,
+    Dot,
     For,
     If,
     Let,
@@ -59,7 +59,6 @@ FORMAT = "tilework-program-1"
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 _LOGIC = ("and", "or")
 _LOOPS = ("serial", "unroll", "vector")
-_CALLS = (*MATH_FUNCTIONS, PAIR_DOT)
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _MAX_DEPTH = 200
 """Deepest statement that is read: far beyond any schedule, far below Python's stack."""
@@ -114,6 +113,8 @@ def _parts(e: Expr) -> tuple[Expr, ...]:
             return (e.a,)
         case Select() | IfThenElse():
             return (e.cond, e.a, e.b)
+        case Dot():
+            return (e.meaning,)
         case Call():
             return e.args
         case Load() | Lookup():
@@ -166,7 +167,9 @@ class _Writer:
                 stack += reversed(waiting)
                 continue
             stack.pop()
-            if e not in self._nodes:
+            if isinstance(e, Dot):
+                self._nodes[e] = self._nodes[e.meaning]
+            elif e not in self._nodes:
                 self._lines.append(self._line(e))
                 self._nodes[e] = len(self._nodes)
         return self._nodes[root]
@@ -364,7 +367,7 @@ class _Reader:
             case "cast":
                 return Cast(dtype, *self._all(rest[1:], where, 1))
             case "call":
-                name = _text(rest[1] if len(rest) > 1 else None, where, _CALLS)
+                name = _text(rest[1] if len(rest) > 1 else None, where, MATH_FUNCTIONS)
                 return Call(dtype, name, tuple(self._all(rest[2:], where)))
             case "lookup":
                 return self._lookup(dtype, rest[1:], where)

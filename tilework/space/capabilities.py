@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilework.space.instructions import Instruction
 from tilework.space.straightline import Matrix, straight_line
 from tilework.te.expr import Axis, Compare, Expr
 
@@ -21,7 +22,12 @@ class Dots:
     """
 
     axis: Axis
-    count: int
+    instruction: Instruction
+
+    @property
+    def count(self) -> int:
+        """Points that are taken together."""
+        return self.instruction.terms
 
 
 @dataclass(frozen=True, eq=False)

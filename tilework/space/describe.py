@@ -139,7 +139,7 @@ def _packed(
         for axis, level in loops:
             extents = _extents(nest, axis)
             if level == len(extents):
-                order.append(f"{axis.name}.pair")
+                order.append(f"{axis.name}.dot")
                 continue
             taken = dots is not None and axis is dots.axis and level == len(extents) - 1
             if extents[level] // (dots.count if dots is not None and taken else 1) > 1:
@@ -210,8 +210,9 @@ def _tree(nest: BlockNest) -> Iterator[str]:
                 yield from _attached_tree(nest, attached, indent)
         if level.role == Role.inner:
             assert isinstance(block.body, Reduce)
-            what = f"..., {block.dots.axis.name} in pairs" if block.dots is not None else "..."
-            yield from register_tile(f"{block.op.name} {UPDATE[block.body.kind]} {what}")
+            dots = block.dots
+            by = f", {dots.axis.name} by {dots.count}" if dots is not None else ""
+            yield from register_tile(f"{block.op.name} {UPDATE[block.body.kind]} ...{by}")
             indent = outside
     if not block.reduce or block.epilogue is not None or block.write_depth:
         late = " (last visit)" if _revisited(nest) else ""

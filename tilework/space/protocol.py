@@ -35,8 +35,7 @@ class Space(Protocol):
     def tiling(self) -> Tiling:
         """How stages are tiled."""
 
-    @property
-    def capabilities(self) -> tuple[Capability, ...]:
+    def capabilities(self, target: Any) -> tuple[Capability, ...]:
         """What is found about each block of a finished sketch, in order."""
 
     def decisions(self, block: Block, target: Any) -> list[Open]:

@@ -54,7 +54,7 @@ class SearchSpace:
             target,
             space.rules if rules is None else rules,
             space.tiling,
-            space.capabilities,
+            space.capabilities(target),
         )
         sketches = [
             Sketch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from tilework.te.arithmetic import Binary, Compare, Const, Expr, binary
 from tilework.te.nodes import (
@@ -60,7 +61,7 @@ def rebuild(e: Expr, kids: Sequence[Expr]) -> Expr:
         case Cast():
             return Cast(e.dtype, kids[0])
         case Call():
-            return Call(e.dtype, e.name, tuple(kids))
+            return replace(e, args=tuple(kids))
         case Read():
             return Read(e.dtype, e.tensor, tuple(kids))
         case Lookup():

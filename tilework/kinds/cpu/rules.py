@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from tilework.space.bounds import borders
-from tilework.space.limited import data_limits
-from tilework.space.nests import Capability
-from tilework.space.pairs import dot_pairs
 from tilework.space.rfactor import add_rfactor, other_cuts
 from tilework.space.rules import (
     add_cache_write,
@@ -21,7 +17,6 @@ from tilework.space.rules import (
     tile_with_fusion,
 )
 from tilework.space.state import Rules
-from tilework.space.transforms import constant_transform
 from tilework.space.winograd.rule import winograd
 
 RULES_VERSION = 6
@@ -48,6 +43,3 @@ CPU_RULES: Rules = (
 
 Rules that offer `Variants` stand before those that end a stage's visit.
 """
-
-CAPABILITIES: tuple[Capability, ...] = (data_limits, constant_transform, dot_pairs, borders)
-"""What is found about each block of a sketch, in order."""

@@ -7,16 +7,21 @@ from numpy.typing import NDArray
 
 from tilework.kinds.cpu.canonical import canonical
 from tilework.kinds.cpu.decisions import decisions
+from tilework.kinds.cpu.instructions import instructions_of
 from tilework.kinds.cpu.limits import valid
-from tilework.kinds.cpu.rules import CAPABILITIES, CPU_RULES, RULES_VERSION
+from tilework.kinds.cpu.rules import CPU_RULES, RULES_VERSION
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.tiling import TILING
 from tilework.space.blocks import Block
+from tilework.space.bounds import borders
 from tilework.space.decision import Open
+from tilework.space.dots import dot_products
 from tilework.space.levels import Tiling
+from tilework.space.limited import data_limits
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
 from tilework.space.state import Rules
+from tilework.space.transforms import constant_transform
 
 
 class CpuSpace:
@@ -25,7 +30,11 @@ class CpuSpace:
     version: int = RULES_VERSION
     rules: Rules = CPU_RULES
     tiling: Tiling = TILING
-    capabilities: tuple[Capability, ...] = CAPABILITIES
+
+    def capabilities(self, target: CpuTarget) -> tuple[Capability, ...]:
+        """Those of loops, and what the target's instructions can do."""
+        instructions = instructions_of(target.features)
+        return (data_limits, constant_transform, dot_products(instructions), borders)
 
     def decisions(self, block: Block, target: CpuTarget) -> list[Open]:
         """See `tilework.kinds.cpu.decisions`."""

@@ -26,7 +26,10 @@ class CudaSpace:
     version: int = RULES_VERSION
     rules: Rules = CUDA_RULES
     tiling: Tiling = TILING
-    capabilities: tuple[Capability, ...] = CAPABILITIES
+
+    def capabilities(self, target: CudaTarget) -> tuple[Capability, ...]:
+        """The same on every GPU."""
+        return CAPABILITIES
 
     def decisions(self, block: Block, target: CudaTarget) -> list[Open]:
         """See `tilework.kinds.cuda.decisions`."""

@@ -54,7 +54,10 @@ class ReferenceSpace:
         elementwise=Levels((_PARALLEL, _TILE)),
         limited=Levels((_PARALLEL, _SPATIAL, _INNER, _TILE)),
     )
-    capabilities: tuple[Capability, ...] = (data_limits,)
+
+    def capabilities(self, target: ReferenceTarget) -> tuple[Capability, ...]:
+        """Sums whose number of terms is data."""
+        return (data_limits,)
 
     def decisions(self, block: Block, target: ReferenceTarget) -> list[Open]:
         """Tiles of every axis, then how many loops are parallel."""

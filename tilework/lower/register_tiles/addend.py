@@ -16,12 +16,11 @@ from dataclasses import dataclass
 
 from tilework.lower.common import COMBINE, ZERO, Point, bind, const, load, weighted_sum
 from tilework.lower.context import LoweringContext
-from tilework.lower.ir import PAIR_DOT
+from tilework.lower.ir import Dot
 from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.space.packing import Packed
-from tilework.space.pairs import product
-from tilework.te.expr import Axis, Call, Expr, Read, Reduce, binary
+from tilework.te.expr import Axis, Expr, Read, Reduce, binary
 from tilework.te.tensor import Operation
 
 
@@ -44,32 +43,32 @@ class Addend:
     source: Expr
 
     def added(self, before: Expr, point: Point, index: Point) -> Expr:
-        """``before`` with the next term; of an axis that is taken in pairs, with two.
+        """``before`` with the next term; of an axis that is taken in groups, with all of one.
 
         Args:
             before: the sum so far.
             point: the point of the register tile, by spatial axis.
             index: the step of the innermost reduce level, by reduce axis.
         """
-        if self.version.loops.dots is None:
+        dots = self.version.loops.dots
+        if dots is None:
             return self.combined(before, self._term(point, index, 0))
-        first = product(self._term(point, index, 0))
-        second = product(self._term(point, index, 1))
-        assert first is not None
-        assert second is not None
-        return Call(before.dtype, PAIR_DOT, (before, *first, *second))
+        terms = (self._term(point, index, number) for number in range(dots.count))
+        factors = [f for f in map(dots.instruction.factors, terms) if f is not None]
+        left, right = zip(*factors, strict=True)
+        return Dot.of(dots.instruction, before, left, right)
 
     def combined(self, a: Expr, b: Expr) -> Expr:
         """Two sums, or a sum and a term, as one."""
         return binary(COMBINE[self.reduction.kind], a, b)
 
-    def _term(self, point: Point, index: Point, second: int) -> Expr:
-        """The term of a step; of a pair, the first (0) or the second (1) one."""
+    def _term(self, point: Point, index: Point, number: int) -> Expr:
+        """The term of a step; of a group, the one of that number."""
         version, dots = self.version, self.version.loops.dots
         step = {
             a: i
             if dots is None or a is not dots.axis
-            else weighted_sum([(i, dots.count), (const(second), 1)])
+            else weighted_sum([(i, dots.count), (const(number), 1)])
             for a, i in index.items()
         }
         at = version.at(point) | {
@@ -81,13 +80,13 @@ class Addend:
             if op in self.regions:
                 return self.regions[op].read(read, inner, step)
             if op in self.ctx.packed:
-                where = self._packed_at(self.ctx.packed[op], inner, index, second)
+                where = self._packed_at(self.ctx.packed[op], inner, index, number)
                 return load(self.ctx.buffers[op], where)
             return load(self.ctx.buffers[op], indices)
 
         return bind(self.source, at, resolve)
 
-    def _packed_at(self, packed: Packed, inner: Point, index: Point, second: int) -> list[Expr]:
+    def _packed_at(self, packed: Packed, inner: Point, index: Point, number: int) -> list[Expr]:
         """The position in a packed weight: the loops that read it, in order."""
         loops = self.version.loops
         last = {"spatial": loops.block.spatial_levels - 1, "reduce": loops.block.reduce_levels - 1}
@@ -95,8 +94,8 @@ class Addend:
         def position(axis: Axis, level: int) -> Expr:
             if level < last[axis.kind]:
                 return loops.index(axis, level)
-            if level > last[axis.kind]:  # inside the innermost loop: the two elements of a pair
-                return const(second)
+            if level > last[axis.kind]:  # inside the innermost loop: the elements of a group
+                return const(number)
             return index[axis] if axis.kind == "reduce" else inner[axis]
 
         where = [position(axis, level) for axis, level in packed.loops]

@@ -45,7 +45,7 @@ def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt
         version: the tile.
         make: the updates of all points, given each reduce axis's index at the innermost level and
             the tap that stands for it in bounds: a literal where all taps of a loop use the same
-            points. An axis that is taken in pairs is indexed by pair.
+            points. An axis that is taken in groups is indexed by group.
     """
     loops = version.loops
     block = loops.block

@@ -116,6 +116,8 @@ def block_facts(block: Block) -> BlockFacts:
         if not block.const_axes
         else _density(block.source)
     )
+    if block.dots is not None:
+        update *= block.dots.instruction.cost
     if not block.reduce:
         math_ops += _math(block.source)
     return BlockFacts(block, accesses, Walk.of(block, accesses), update, finish, math_ops)

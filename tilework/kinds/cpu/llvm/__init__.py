@@ -9,7 +9,7 @@ Each part owns its own state:
     Addresses     addresses.py      pointers to elements; linear forms of accesses
     Arithmetic    arithmetic.py     operators on SSA values; broadcasts  (convert.py: other types)
     LoadStore     load_store.py     loads of this block, register elements, guards
-    PairDot       pair_dot.py       dot products of pairs of bfloat16; repeated pairs
+    Dots          dots.py           operands of instructions that sum products; repeated groups
     Expressions   expressions.py    recursion over value expressions (index_data.py, products.py,
                                     math_calls.py: parts of it)
     RegionCode    region.py         recursion over statements; puts all of the above together

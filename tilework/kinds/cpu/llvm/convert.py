@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tilework.dtypes import NARROW_FLOATS, is_float, is_unsigned
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
-from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, vector_type
+from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal
 
 FEATURE = {"float16": "f16c", "bfloat16": "avx512bf16"}
 """The CPU feature that converts a narrow type."""
@@ -63,19 +63,6 @@ def binary(arith: Arithmetic, op: str, x: Ssa, y: Ssa) -> Ssa:
     a, b = arith.match(x, y)
     # One instruction, and a NaN on the left stays: max(x, 0) of NaN is NaN.
     return arith.select(compare(arith, "<" if op == "max" else ">", a, b), b, a)
-
-
-def halves(arith: Arithmetic, pairs: str, width: int) -> tuple[Ssa, Ssa]:
-    """The first and the second numbers of ``width`` neighbouring pairs of bfloat16, as float32."""
-    int32, float32 = (Ssa("", width, t).type for t in ("int32", "float32"))
-    source = vector_type("bfloat16", 2 * width)
-    bits = Ssa(arith.fn.emit(f"bitcast {source} {pairs} to {int32}"), width, "int32")
-    out = []
-    for op, number in (("shl", 16), ("and", -(2**16))):  # the first is the lower half
-        right = arith.splat(Ssa(str(number), 1, "int32"), width)
-        ssa = arith.fn.emit(f"{op} {int32} {bits.ssa}, {right.ssa}")
-        out.append(Ssa(arith.fn.emit(f"bitcast {int32} {ssa} to {float32}"), width, "float32"))
-    return out[0], out[1]
 
 
 def _plain(arith: Arithmetic, instruction: str, v: Ssa, dtype: str) -> Ssa:

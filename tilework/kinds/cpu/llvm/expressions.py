@@ -9,15 +9,15 @@ from tilework.errors import ScheduleError
 from tilework.index.form import constant
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.convert import binary, compare, convert
+from tilework.kinds.cpu.llvm.dots import Dots
 from tilework.kinds.cpu.llvm.index_data import IndexData
 from tilework.kinds.cpu.llvm.integers import INDEX_TYPES
 from tilework.kinds.cpu.llvm.lanes import LaneDependent
 from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.math_calls import MathCalls
-from tilework.kinds.cpu.llvm.pair_dot import PairDot
 from tilework.kinds.cpu.llvm.products import Products
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal
-from tilework.lower.ir import PAIR_DOT, Load
+from tilework.lower.ir import Dot, Load
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -38,14 +38,14 @@ from tilework.te.expr import (
 class Expressions:
     """Emits value expressions, over parts that each own their state.
 
-    ``arithmetic`` has the operators on SSA values, ``memory`` loads and guards, ``pairs`` the
-    dot products of pairs; ``integers`` and ``bindings`` are the loops' side. Here is what recurs:
-    operands of operators, branches of choices, and indices that data decide.
+    ``arithmetic`` has the operators on SSA values, ``memory`` loads and guards, ``dots`` the
+    instructions that sum products; ``integers`` and ``bindings`` are the loops' side. Here is what
+    recurs: operands of operators, branches of choices, and indices that data decide.
     """
 
-    def __init__(self, memory: LoadStore, pairs: PairDot, arithmetic: Arithmetic) -> None:
+    def __init__(self, memory: LoadStore, dots: Dots, arithmetic: Arithmetic) -> None:
         self.memory = memory
-        self.pairs = pairs
+        self.dots = dots
         self.arithmetic = arithmetic
         self.fn = arithmetic.fn
         self.addresses = memory.addresses
@@ -73,8 +73,8 @@ class Expressions:
                 return Ssa(literal(self.products.entry(e), e.dtype), 1, e.dtype)
             case Select() | IfThenElse():
                 return self._choose(e)
-            case Call(name=name) if name == PAIR_DOT:
-                return self._pair_dot(e)
+            case Dot():
+                return self._dot(e)
             case Call():
                 return self.math.call(e.name, [self.value(a) for a in e.args])
             case Cast():
@@ -220,19 +220,9 @@ class Expressions:
         assert out is not None
         return out
 
-    def _pair_dot(self, e: Call) -> Ssa:
-        """A dot product of pairs; multiply-adds where the operands are no neighbours."""
-        acc = self.value(e.args[0])
-        a, b, c, d = e.args[1:]
-        left = self.pairs.operand(a, c, acc.width)
-        right = self.pairs.operand(b, d, acc.width)
-        if left and right:
-            return self.pairs.dot(acc, left, right)
-        for x, y in ((a, b), (c, d)):
-            left_wide = convert(self.arithmetic, self.value(x), "float32")
-            right_wide = convert(self.arithmetic, self.value(y), "float32")
-            acc = self.arithmetic.multiply_add(left_wide, right_wide, acc)
-        return acc
+    def _dot(self, e: Dot) -> Ssa:
+        """An instruction; what it means where its operands' elements are no neighbours."""
+        return self.dots.value(e, self.value(e.args[0])) or self.value(e.meaning)
 
     # -- conversions and predicates ---------------------------------------------------------
 

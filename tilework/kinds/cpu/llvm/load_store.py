@@ -26,7 +26,7 @@ class LoadStore:
     Attributes:
         registers: values of register buffers, by their first element.
         guards: conditions under which the code being emitted counts, outermost first.
-        loads: loads of the current straight-line code; `PairDot` keeps its own here, too.
+        loads: loads of the current straight-line code; `Dots` keeps its own here, too.
     """
 
     def __init__(self, addresses: Addresses, arithmetic: Arithmetic) -> None:

@@ -9,6 +9,7 @@ from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Bindings, Dynamic
 from tilework.kinds.cpu.llvm.declarations import Declarations
+from tilework.kinds.cpu.llvm.dots import Dots
 from tilework.kinds.cpu.llvm.expressions import Expressions
 from tilework.kinds.cpu.llvm.function import Function
 from tilework.kinds.cpu.llvm.integers import Integers
@@ -16,7 +17,6 @@ from tilework.kinds.cpu.llvm.lanes import Lane, pieces
 from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.masks import maskable
 from tilework.kinds.cpu.llvm.order import by_element
-from tilework.kinds.cpu.llvm.pair_dot import PairDot
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.used import used_buffers
 from tilework.lower.ir import (
@@ -62,8 +62,8 @@ class RegionCode:
         self.integers = self.addresses.integers
         self.arithmetic = Arithmetic(self.fn, declarations)
         self.memory = LoadStore(self.addresses, self.arithmetic)
-        self.pairs = PairDot(self.memory, self.arithmetic)
-        self.expressions = Expressions(self.memory, self.pairs, self.arithmetic)
+        self.dots = Dots(self.memory, self.arithmetic)
+        self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
         self._registers: dict[int, tuple[Stmt, set[Buffer]]] = {}
         self._lane_counts: dict[int, tuple[For, int]] = {}
         self._masked = vector_bits == 512 and maskable(region.body)
@@ -199,7 +199,7 @@ class RegionCode:
         """Start of a new basic block: what was made in another one may not be there."""
         self.arithmetic.forget()
         self.memory.forget()
-        self.pairs.forget()
+        self.dots.forget()
 
     def _stored_registers(self, s: Stmt) -> set[Buffer]:
         hit = self._registers.get(id(s))

@@ -10,7 +10,7 @@ from tilework.index.form import Form
 from tilework.kinds.cuda.source.indices import flat, is_index
 from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.types import UNSIGNED, VALUE, literal
-from tilework.lower.ir import PAIR_DOT, Buffer, Load
+from tilework.lower.ir import Buffer, Load
 from tilework.te.affine import sum_of, value_of
 from tilework.te.expr import (
     Axis,
@@ -250,9 +250,6 @@ class Expressions:
 
     def _call(self, e: Call) -> str:
         args = [self.text(a) for a in e.args]
-        if e.name == PAIR_DOT:
-            acc, a, b, c, d = args
-            return f"fmaf({c}, {d}, fmaf({a}, {b}, {acc}))"
         if e.name == "round_tf32":
             return f"__uint_as_float(TW_ROUND_TF32({args[0]}))"
         if e.name == "sigmoid":

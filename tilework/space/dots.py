@@ -1,6 +1,7 @@
-"""Products of bfloat16 that are summed two at a time, by the CPU's dot instruction.
+"""Products that are summed several at a time, by an instruction of the machine.
 
-``sum over k of float32(a[.., k]) * float32(w[k, .., f])`` with an even extent of k becomes::
+``sum over k of float32(a[.., k]) * float32(w[k, .., f])`` with bfloat16 factors and an even
+extent of k becomes, by an instruction of two terms::
 
     for k2 in k / 2:  acc[f] += a[2*k2] * w[2*k2, f] + a[2*k2 + 1] * w[2*k2 + 1, f]
 
@@ -10,15 +11,17 @@ packed. One instruction does it for a whole vector of f.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots
+from tilework.space.instructions import Instruction
+from tilework.space.nests import Capability
 from tilework.te.affine import linear
 from tilework.te.expr import (
     Axis,
-    Binary,
-    Cast,
     Const,
     Expr,
     IfThenElse,
@@ -30,18 +33,25 @@ from tilework.te.expr import (
 from tilework.te.tensor import Placeholder
 
 
-def dot_pairs(block: Block) -> Block:
-    """The block with its `Dots`, where an instruction that sums two products can be used."""
-    axis = _pair_axis(block)
-    return block if axis is None else replace(block, dots=Dots(axis, 2))
+def dot_products(instructions: Iterable[Instruction]) -> Capability:
+    """Sets a block's `Dots`: the first of the target's instructions that can be used."""
+    return partial(_with_dots, tuple(instructions))
 
 
-def _pair_axis(block: Block) -> Axis | None:
-    """The reduce axis whose points the block's nest takes in pairs, if it can."""
+def _with_dots(instructions: tuple[Instruction, ...], block: Block) -> Block:
+    for instruction in instructions:
+        axis = _grouped_axis(block, instruction)
+        if axis is not None:
+            return replace(block, dots=Dots(axis, instruction))
+    return block
+
+
+def _grouped_axis(block: Block, instruction: Instruction) -> Axis | None:
+    """The reduce axis whose points the block's nest takes in groups, if it can."""
     body = block.body
     if not isinstance(body, Reduce) or body.kind != "sum" or not block.levels.reuse:
         return None
-    factors = product(body.source)
+    factors = instruction.factors(body.source)
     if factors is None:
         return None
     free = block.op.attrs.get("layout_free", ())
@@ -60,21 +70,10 @@ def _pair_axis(block: Block) -> Axis | None:
         for axis, step in form.coefficients.items():
             elsewhere = sum(n is axis for n in walk(data)) > 1
             whole = axis in axes and weight.tensor.shape[axes.index(axis)] == axis.extent
-            if axis.kind == "reduce" and step == 1 and axis.extent % 2 == 0 and whole:
+            groups = axis.kind == "reduce" and axis.extent % instruction.terms == 0
+            if groups and step == 1 and whole:
                 return None if elsewhere else axis
     return None
-
-
-def product(source: Expr) -> tuple[Expr, Expr] | None:
-    """The two bfloat16 factors of ``float32(a) * float32(b)``; None for anything else."""
-    if not (isinstance(source, Binary) and source.op == "*" and source.dtype == "float32"):
-        return None
-    a, b = source.a, source.b
-    if not (isinstance(a, Cast) and isinstance(b, Cast)):
-        return None
-    if a.a.dtype != "bfloat16" or b.a.dtype != "bfloat16":
-        return None
-    return a.a, b.a
 
 
 def _element(e: Expr) -> Read | None:

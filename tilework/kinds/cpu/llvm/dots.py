@@ -1,0 +1,134 @@
+"""Sums of several products by one instruction, for the lanes of a register.
+
+``acc[i] + a[n*i] * b[n*i] + ... + a[n*i + n-1] * b[n*i + n-1]`` with groups of n neighbours in
+either operand. Here operands are made; the instructions themselves are in `INSTRUCTIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
+from tilework.kinds.cpu.llvm.instructions import INSTRUCTIONS
+from tilework.kinds.cpu.llvm.lanes import LaneDependent
+from tilework.kinds.cpu.llvm.load_store import LoadKey, LoadStore
+from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, vector_type
+from tilework.lower.ir import Dot, Load
+from tilework.te.expr import Const, Expr, IfThenElse
+
+_GROUP = -1
+"""In place of a width: the elements of a group as one integer."""
+
+
+class Dots:
+    """Emits dot products; owns the repeated groups of the current straight-line code."""
+
+    def __init__(self, memory: LoadStore, arithmetic: Arithmetic) -> None:
+        self.memory = memory
+        self.arithmetic = arithmetic
+        self.addresses = memory.addresses
+        self.integers = memory.addresses.integers
+        self.fn = arithmetic.fn
+        self._repeats: dict[tuple[str, str], str] = {}
+
+    def forget(self) -> None:
+        """Start of a new basic block: no group repeated so far may be reused."""
+        self._repeats.clear()
+
+    def value(self, e: Dot, acc: Ssa) -> Ssa | None:
+        """The sum of ``acc`` and the products; None if operands lie in no such order."""
+        left, right = (self.operand(elements, acc.width) for elements in e.operands)
+        if not (left and right):
+            return None
+        # A group repeated in all lanes comes last: there it may be read by the instruction.
+        if e.instruction.left == e.instruction.right and left in self._repeats.values():
+            left, right = right, left
+        return INSTRUCTIONS[e.name](self.arithmetic, acc, left, right)
+
+    def operand(self, elements: Sequence[Expr], width: int) -> str | None:
+        """An operand, ``width`` groups of elements; None if they lie in no such order."""
+        first, count = elements[0], len(elements)
+        if isinstance(first, IfThenElse):
+            choices = [e for e in elements if isinstance(e, IfThenElse)]
+            if len(choices) < count:
+                return None
+            try:
+                cond, _ = self.integers.int_value(first.cond)
+            except LaneDependent:
+                return None
+            if cond in ("true", "false"):
+                taken = [e.a if cond == "true" else e.b for e in choices]
+                return self.operand(taken, width)
+            with self.memory.guarded(cond):
+                one = self._group([e.a for e in choices])
+            if one is None:
+                return None
+            chosen = self.arithmetic.select(Ssa(cond, 1, "bool"), one, Ssa("0", 1, one.dtype))
+            return self._repeated(chosen, first.dtype, count, width)
+        if isinstance(first, Const):
+            return "zeroinitializer" if first.value == 0 else None
+        if not isinstance(first, Load):
+            return None
+        form = self.addresses.flat(first, first.buffer, first.indices)
+        if form is None:
+            return None
+        const, terms, lane_c, lane = self.integers.bindings.split(form)
+        if lane is None or lane_c == 0:
+            one = self._group(elements)
+            return self._repeated(one, first.dtype, count, width) if one is not None else None
+        if lane_c != count or self.memory.guards or not self._neighbours(elements):
+            return None
+        key: LoadKey = (first.buffer, terms, const, count * width, count * width, ())
+        if key not in self.memory.loads:
+            pointer = self.addresses.pointer(first.buffer, terms, const)
+            self.memory.loads[key] = self.memory.load_at(
+                first.buffer, pointer, count * width, count * width
+            )
+        return self.memory.loads[key].ssa
+
+    def _group(self, elements: Sequence[Expr]) -> Ssa | None:
+        """Neighbours as one integer."""
+        first = elements[0]
+        if not isinstance(first, Load):
+            return None
+        form = self.addresses.flat(first, first.buffer, first.indices)
+        if form is None or not self._neighbours(elements):
+            return None
+        const, terms, lane_c, _ = self.integers.bindings.split(form)
+        if lane_c:
+            return None
+        key = (first.buffer, terms, const, _GROUP, 1, tuple(self.memory.guards))
+        if key not in self.memory.loads:
+            pointer = self.memory.guarded_pointer(
+                first.buffer, self.addresses.pointer(first.buffer, terms, const)
+            )
+            nbytes = BYTES[first.dtype]
+            word = Ssa("", 1, f"int{8 * nbytes * len(elements)}")
+            ssa = self.fn.emit(f"load {word.type}, ptr {pointer}, align {nbytes}")
+            self.memory.loads[key] = replace(word, ssa=ssa)
+        return self.memory.loads[key]
+
+    def _neighbours(self, elements: Sequence[Expr]) -> bool:
+        """Whether each element follows the one before in memory."""
+        loads = [e for e in elements if isinstance(e, Load)]
+        forms = [self.addresses.flat(e, e.buffer, e.indices) for e in loads]
+        start = forms[0]
+        if start is None or len(loads) < len(elements):
+            return False
+        return all(
+            form is not None
+            and load.buffer is loads[0].buffer
+            and form.coefficients == start.coefficients
+            and form.const == start.const + i
+            for i, (load, form) in enumerate(zip(loads, forms, strict=True))
+        )
+
+    def _repeated(self, group: Ssa, dtype: str, count: int, width: int) -> str:
+        """One group in every lane."""
+        v = self.arithmetic.splat(group, width)
+        kind = vector_type(dtype, count * width)
+        key = (v.ssa, kind)
+        if key not in self._repeats:
+            self._repeats[key] = self.fn.emit(f"bitcast {v.type} {v.ssa} to {kind}")
+        return self._repeats[key]

@@ -1,0 +1,65 @@
+"""Instructions on groups of elements, as data: what a kind of machine has beside multiply-adds.
+
+A row of a kind's table says what one computes; everything else is told by the row. Rules offer
+it where its factors are found and the target has what it needs (`tilework.space.dots`), rows of
+decisions keep tiles in whole groups, `tilework.lower.ir.Dot` names it in a loop program, whose
+interpreter runs the meaning, and the kind's code generator has one emitter a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilework.te.expr import Binary, Cast, Expr, binary
+from tilework.te.functions import cast
+
+Meaning = Callable[[Expr, Sequence[Expr], Sequence[Expr]], Expr]
+"""One element of the result, given the sum so far and the terms of both operands."""
+
+
+def sum_of_products(acc: Expr, left: Sequence[Expr], right: Sequence[Expr]) -> Expr:
+    """``acc + left[0] * right[0] + left[1] * right[1] ...`` in the accumulator's type."""
+    for a, b in zip(left, right, strict=True):
+        acc = binary("+", acc, binary("*", cast(acc.dtype, a), cast(acc.dtype, b)))
+    return acc
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """``result[m, n] += sum over t < terms: left[m, t] * right[n, t]``, for whole operands.
+
+    Attributes:
+        name: by which emitters are found.
+        left, right: element types of the operands, in the order in which they are taken.
+        result: element type of the accumulator.
+        terms: products that are added to each element of the result.
+        rows, columns: points m and n that one instruction of a matrix unit computes; 1 where the
+            result is a register of any width, each lane a point with its own operands.
+        needs: the target's feature, empty where every target of the kind has it.
+        cost: in multiply-adds of a whole register.
+        meaning: of one element of the result.
+    """
+
+    name: str
+    left: str
+    right: str
+    result: str
+    terms: int
+    rows: int = 1
+    columns: int = 1
+    needs: str = ""
+    cost: float = 1.0
+    meaning: Meaning = sum_of_products
+
+    def factors(self, source: Expr) -> tuple[Expr, Expr] | None:
+        """The operands' elements in ``result(a) * result(b)``, in order; None of anything else."""
+        if not (isinstance(source, Binary) and source.op == "*" and source.dtype == self.result):
+            return None
+        a, b = source.a, source.b
+        if not (isinstance(a, Cast) and isinstance(b, Cast)):
+            return None
+        for x, y in ((a.a, b.a), (b.a, a.a)):
+            if (x.dtype, y.dtype) == (self.left, self.right):
+                return x, y
+        return None
