@@ -66,10 +66,7 @@ def _called(
     x, a, b = acc.ssa, left, right
     if acc.width < lanes:
         a, b = (_grown(fn, v, dtype, terms * acc.width, terms * lanes) for v in (a, b))
-        if acc.width == 1:
-            x = fn.emit(f"insertelement {sums} poison, {acc.type} {x}, i32 0")
-        else:
-            x = _grown(fn, x, acc.dtype, acc.width, lanes)
+        x = _grown(fn, x, acc.dtype, acc.width, lanes)
     out = fn.emit(f"call {sums} @{name}({sums} {x}, {groups} {a}, {groups} {b})")
     if acc.width == 1:
         out = fn.emit(f"extractelement {sums} {out}, i32 0")
@@ -80,6 +77,9 @@ def _called(
 
 def _grown(fn: Function, ssa: str, dtype: str, width: int, to: int) -> str:
     """A vector with undefined elements behind its own."""
+    if width == 1:
+        whole, one = vector_type(dtype, to), vector_type(dtype, 1)
+        return fn.emit(f"insertelement {whole} poison, {one} {ssa}, i32 0")
     lanes = [str(i) if i < width else "poison" for i in range(to)]
     return _shuffled(fn, ssa, vector_type(dtype, width), width, lanes)
 
