@@ -83,6 +83,7 @@ def interpret(
     threads: int = 1,
     reverse: bool = False,
     meter: Meter | None = None,
+    machine: type[Machine] | None = None,
 ) -> list[Array]:
     """Run a program.
 
@@ -93,6 +94,8 @@ def interpret(
             of its own.
         reverse: run the chunks from the last to the first.
         meter: counts what is executed.
+        machine: runs the regions: a `Machine`, or `tilework.lower.interpret_block.BlockMachine`
+            where threads come in blocks.
 
     Returns:
         One array per output buffer.
@@ -121,9 +124,9 @@ def interpret(
             steps = []
             for start, stop in reversed(chunks) if reverse else chunks:
                 own = {b: poisoned(b.shape, b.dtype) for b in private}
-                machine = _Machine({**memory, **own}, owners)
-                machine.run(region, start, stop)
-                steps.append(machine.steps)
+                runs = (machine or Machine)({**memory, **own}, owners)
+                runs.run(region, start, stop)
+                steps.append(runs.steps)
             if meter is not None:
                 meter.regions += 1
                 meter.steps += max(steps)
@@ -138,7 +141,7 @@ def poisoned(shape: Sequence[int], dtype: str) -> Array:
     return np.full(tuple(shape), 1 if kind.kind == "b" else np.iinfo(kind).max // 3, kind)
 
 
-class _Machine:
+class Machine:
     """One thread of one region: loop variables, and statements compiled to closures."""
 
     def __init__(self, memory: dict[Buffer, Array], owners: dict[Buffer, Array]) -> None:
@@ -230,19 +233,20 @@ class _Machine:
 
         def store() -> None:
             self.steps += self._lanes
-            array = self._array(s.buffer)
-            at = where()
-            result = value()
-            kind = np.asarray(result).dtype
-            if kind.kind != array.dtype.kind or (is_float_array(array) and kind != array.dtype):
-                raise ProgramError(f"store to {s.buffer.name} of {kind}, not {array.dtype}")
-            owner = self.owners.get(s.buffer)
-            if owner is not None:
-                self._check_owner(s.buffer, owner[at], "is written")
-                owner[at] = self.iteration
-            array[at] = result
+            self._put(s.buffer, where(), value())
 
         return store
+
+    def _put(self, buffer: Buffer, at: tuple[Any, ...], result: Any) -> None:
+        """Store elements."""
+        array, kind = self._array(buffer), np.asarray(result).dtype
+        if kind.kind != array.dtype.kind or (is_float_array(array) and kind != array.dtype):
+            raise ProgramError(f"store to {buffer.name} of {kind}, not {array.dtype}")
+        owner = self.owners.get(buffer)
+        if owner is not None:
+            self._check_owner(buffer, owner[at], "is written")
+            owner[at] = self.iteration
+        array[at] = result
 
     # -- memory -----------------------------------------------------------------------------
 

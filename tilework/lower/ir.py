@@ -21,14 +21,14 @@ threads of a block, and `Barrier` is where they wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from tilework.index.extents import size
 from tilework.index.strides import reach, row_major
-from tilework.space.instructions import Instruction
+from tilework.space.instructions import Instruction, Ints
 from tilework.te.expr import Axis, Call, Expr
 
 SCOPES = ("input", "output", "global", "block", "thread", "register")
@@ -224,10 +224,37 @@ class Wait:
 
 
 @dataclass(frozen=True, eq=False)
-class Intrinsic:
-    """An instruction of the machine; ``outs`` and ``ins`` name first elements of its operands."""
+class Gather:
+    """Threads of a warp get elements at places that others name.
+
+    Attributes:
+        name: of the instruction.
+        registers: that each thread gets, of 32 bits.
+        element: by the numbers of thread, register and part of it: the thread that names the
+            place, and how far behind it the element lies.
+    """
 
     name: str
+    registers: int
+    element: Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """A register gets the bits of a function of a float: one of `tilework.te.functions`."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Intrinsic:
+    """What the threads of a warp do by one instruction.
+
+    ``outs`` and ``ins`` name the first of a thread's registers of each operand; a multiplying
+    `Instruction` has its sums as ``outs``. What a gather reads is shared by the block.
+    """
+
+    instruction: Instruction | Gather | Bits
     outs: tuple[Load, ...]
     ins: tuple[Load, ...]
 

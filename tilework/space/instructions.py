@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilework.te.expr import Binary, Cast, Expr, binary
 from tilework.te.functions import cast
 
+Ints = Any
+"""Integers, or arrays of them."""
 Meaning = Callable[[Expr, Sequence[Expr], Sequence[Expr]], Expr]
 """One element of the result, given the sum so far and the terms of both operands."""
 
@@ -23,6 +26,20 @@ def sum_of_products(acc: Expr, left: Sequence[Expr], right: Sequence[Expr]) -> E
     for a, b in zip(left, right, strict=True):
         acc = binary("+", acc, binary("*", cast(acc.dtype, a), cast(acc.dtype, b)))
     return acc
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """What each thread of a warp holds of an operand.
+
+    Attributes:
+        registers: of a thread.
+        element: row and term (of the result: row and column) that a thread has in a register,
+            which may have several parts, given the numbers of all three.
+    """
+
+    registers: int
+    element: Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +56,7 @@ class Instruction:
         needs: the target's feature, empty where every target of the kind has it.
         cost: in multiply-adds of a whole register.
         meaning: of one element of the result.
+        fragments: where the threads of a warp hold left, right and result, if a warp computes it.
     """
 
     name: str
@@ -51,6 +69,7 @@ class Instruction:
     needs: str = ""
     cost: float = 1.0
     meaning: Meaning = sum_of_products
+    fragments: tuple[Fragment, Fragment, Fragment] | None = None
 
     def factors(self, source: Expr) -> tuple[Expr, Expr] | None:
         """The operands' elements in ``result(a) * result(b)``, in order; None of anything else."""

@@ -12,7 +12,8 @@ from tilework.kinds.cuda.features.facts import Access, block_facts, comparisons
 from tilework.kinds.cuda.features.lanes import Floats, Lanes
 from tilework.kinds.cuda.features.memory import add_loads, add_stores
 from tilework.kinds.cuda.geometry import geometry
-from tilework.kinds.cuda.mma.product import COLUMNS, PIECE_BYTES, ROWS, Factor
+from tilework.kinds.cuda.mma.instructions import COLUMNS, ROWS
+from tilework.kinds.cuda.mma.product import PIECE_BYTES, Factor
 from tilework.kinds.cuda.mma.tile import Tiles
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis

@@ -16,7 +16,8 @@ from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.lower.flat import named, place
 from tilework.kinds.cuda.lower.mma_fetch import Fetch
 from tilework.kinds.cuda.lower.mma_multiply import REGISTERS, Multiply, element
-from tilework.kinds.cuda.mma.product import COLUMNS, ROWS, Factor, points, product_of
+from tilework.kinds.cuda.mma.instructions import COLUMNS, ROWS
+from tilework.kinds.cuda.mma.product import Factor, points, product_of
 from tilework.kinds.cuda.mma.shared import SharedTile
 from tilework.kinds.cuda.mma.tile import Tiles
 from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilework.kinds.cuda.mma.product import COLUMNS, ROWS, Kind
+from tilework.kinds.cuda.mma.instructions import (
+    COLUMNS,
+    COLUMNS_OF,
+    INSTRUCTIONS,
+    ROUND_TF32,
+    ROWS,
+    ROWS_OF,
+    Kind,
+)
 from tilework.kinds.cuda.mma.shared import SharedTile
 from tilework.lower.common import const, load, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import Buffer, For, Intrinsic, Load, Stmt, seq
@@ -18,9 +26,6 @@ from tilework.te.expr import Axis, Expr, binary
 
 REGISTERS = 4
 """That one ``ldmatrix`` fills, and an instruction takes of A."""
-_MULTIPLY = {
-    "bf16": "mma_m16n8k16_bf16", "f16": "mma_m16n8k16_f16", "tf32": "mma_m16n8k8_tf32",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,18 +114,18 @@ class Multiply:
         own = self._digit(1, 8)
         if tile.factor.along == "k":
             row = weighted_sum([(first, 1), (lower, 8), (own, 1)])
-            piece, name = weighted_sum([(step, 2), (later, 1)]), "ldmatrix_x4"
+            piece, gather = weighted_sum([(step, 2), (later, 1)]), ROWS_OF[tile.factor.itemsize]
         else:
             row = weighted_sum([(step, 16), (later, 8), (own, 1)])
             piece = weighted_sum([(binary("//", first, const(8)), 1), (lower, 1)])
-            name = "ldmatrix_x4_trans"
+            gather = COLUMNS_OF
         out = load(fragment, (number, const(0)))
-        read = Intrinsic(name, (out,), (load(tile.buffer, tile.at(stage, row, piece)),))
+        read = Intrinsic(gather, (out,), (load(tile.buffer, tile.at(stage, row, piece)),))
         if self.kind != "tf32" or tile.factor.constant:
             return read
         q = loop_var("q", REGISTERS)
         one = load(fragment, (number, q))
-        rounded = Intrinsic("round_tf32", (one,), (one,))
+        rounded = Intrinsic(ROUND_TF32, (one,), (one,))
         return seq(read, For(q, REGISTERS, "unroll", rounded))
 
     def _words(
@@ -140,7 +145,7 @@ class Multiply:
         term = weighted_sum([(step, 8), (later, 4), (self._digit(1, 4), 1)])
         pieces = [(binary("//", first, const(4)), 1), (lower, 2), (self._digit(16, 2), 1)]
         at = tile.at(stage, term, weighted_sum(pieces), self._digit(4, 4))
-        body = Intrinsic("round_tf32", (load(fragment, (number, q)),), (load(tile.buffer, at),))
+        body = Intrinsic(ROUND_TF32, (load(fragment, (number, q)),), (load(tile.buffer, at),))
         return For(q, REGISTERS, "unroll", body)
 
     def _digit(self, unit: int, count: int) -> Expr:
@@ -159,7 +164,7 @@ class Multiply:
         a = load(self.fragments_a, (at, const(0)))
         half = binary("*", binary("%", to, const(2)), const(2))
         b = load(self.fragments_b, (binary("//", to, const(2)), half))
-        body: Stmt = Intrinsic(_MULTIPLY[self.kind], (sums,), (a, b))
+        body: Stmt = Intrinsic(INSTRUCTIONS[self.kind], (sums,), (a, b))
         return nest([(i, rows, "unroll"), (j, columns, "unroll")], body)
 
 

@@ -22,6 +22,7 @@ from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
 from tilework.index.form import Form
 from tilework.index.strides import in_order
+from tilework.kinds.cuda.mma.instructions import INSTRUCTIONS, Kind
 from tilework.space.blocks import Block
 from tilework.te.affine import linear, position
 from tilework.te.expr import (
@@ -39,13 +40,8 @@ from tilework.te.expr import (
 )
 from tilework.te.tensor import Placeholder
 
-Kind = Literal["bf16", "f16", "tf32"]
 Along = Literal["k", "outer"]
 PIECE_BYTES = 16
-STEP = {"bf16": 16, "f16": 16, "tf32": 8}
-"""Terms of k that one instruction takes."""
-ROWS, COLUMNS = 16, 8
-"""Points of m and n that one instruction computes."""
 _STORED: dict[str, Kind] = {"bfloat16": "bf16", "float16": "f16"}
 
 
@@ -116,7 +112,7 @@ class Product:
     @property
     def step(self) -> int:
         """Terms of k that one instruction takes."""
-        return STEP[self.kind]
+        return INSTRUCTIONS[self.kind].terms
 
 
 def points(axes: tuple[Axis, ...]) -> int:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cuda.architectures import WARP, ArchLimits
-from tilework.kinds.cuda.mma.product import COLUMNS, ROWS, Product, product_of
+from tilework.kinds.cuda.mma.instructions import COLUMNS, ROWS
+from tilework.kinds.cuda.mma.product import Product, product_of
 from tilework.space.blocks import Block
 from tilework.space.decision import Open
 from tilework.space.nest import BlockNest, Ints

@@ -106,15 +106,16 @@ def print_intrinsic(s: Intrinsic, texts: Expressions, lines: Lines) -> None:
     Raises:
         ScheduleError: there is no such instruction.
     """
-    if s.name == "round_tf32":
+    name = s.instruction.name
+    if name == "round_tf32":
         (out,), (value,) = s.outs, s.ins
         rounded = f"TW_ROUND_TF32({texts.text(value)})"
         lines.add(texts.store(out.buffer, out.indices, rounded))
         return
-    if s.name not in _INTRINSICS:
-        raise ScheduleError(f"no instruction is known by the name of {s.name}")
+    if name not in _INTRINSICS:
+        raise ScheduleError(f"no instruction is known by the name of {name}")
     operands = [_operand(x, texts) for x in (*s.outs, *s.ins)]
-    lines.add(f"{_INTRINSICS[s.name]}({', '.join(operands)});")
+    lines.add(f"{_INTRINSICS[name]}({', '.join(operands)});")
 
 
 def _operand(x: Load, texts: Expressions) -> str:
