@@ -150,7 +150,7 @@ DECIDES_CODE = (
     "kinds/cuda/source", "kinds/cuda/lower", "kinds/cuda/mma", "kinds/cuda/row_chain.py",
     "kinds/cuda/staging.py", "kinds/cuda/expansion.py", "kinds/cuda/geometry.py",
     "space/blocks.py", "space/bounds.py", "space/capabilities.py", "space/packing.py",
-    "space/pairs.py", "space/regions.py", "space/transforms.py", "space/winograd/rewrite.py",
+    "space/dots.py", "space/regions.py", "space/transforms.py", "space/winograd/rewrite.py",
 )  # fmt: skip
 """What is read while a row becomes code, and while modules are made and run."""
 LOOKS = (
