@@ -85,6 +85,9 @@ class BlockMachine(Machine):
     @contextmanager
     def _only(self, taken: Array) -> Iterator[None]:
         """Threads that take part, of those that do now."""
+        if taken.all():
+            yield
+            return
         active, env = self._active, dict(self.env)
         self._active = active[taken]
         for var, value in env.items():
@@ -142,38 +145,34 @@ class BlockMachine(Machine):
         cond, then = self.value(s.cond), self.stmt(s.then)
         orelse = self.stmt(s.orelse) if s.orelse is not None else None
 
-        def sides(cond: Any) -> None:
-            for taken, side in zip(self._sides(cond), (then, orelse), strict=True):
-                if side is not None and taken.any():
-                    with self._only(taken):
-                        side()
-
         def branch() -> None:
-            held = cond()
-            for part in self._by_lane(held) if np.ndim(held) else [held]:
-                sides(part)
+            for part in self._by_lane(cond()):
+                for taken, side in zip(self._sides(part), (then, orelse), strict=True):
+                    if side is not None and taken.any():
+                        with self._only(taken):
+                            side()
 
         return branch
 
     def _loop(self, s: For) -> _Run:
         """Loops end when the last thread is done; others leave earlier, or come later."""
-        whole = super()._loop(s)
         if s.kind == "vector":
-            return whole
+            return super()._loop(s)
         stop = self.value(s.extent) if isinstance(s.extent, Expr) else lambda: s.extent
         start = self.value(s.start) if isinstance(s.start, Expr) else lambda: s.start
         body = self.stmt(s.body)
 
         def loop() -> None:
             first, end = start(), stop()
-            if np.size(first) == 1 and np.size(end) == 1:
-                whole()
-                return
-            for i in range(np.min(first), np.max(end)):
+            low, high = int(np.min(first)), int(np.max(end))
+            if low < 0 or high > s.var.extent:
+                raise ProgramError(f"loop {s.var.name}: {low} to {high} of {s.var.extent}")
+            self.steps += max(high - low, 0)
+            for i in range(low, high):
+                self.env[s.var] = i
                 taken, _ = self._sides((first <= i) & (i < end))
                 if taken.any():
                     with self._only(taken):
-                        self.env[s.var] = i
                         body()
 
         return loop
@@ -344,7 +343,7 @@ class BlockMachine(Machine):
     def _by_lane(self, cond: Array) -> Iterator[Array]:
         """A condition's column for each lane; the vector loop is at that lane meanwhile."""
         var = self.lane_var
-        if var is None:
+        if var is None or np.ndim(cond) == 0:
             yield cond
             return
         lanes, self.lane_var = self.env[var], None
