@@ -64,7 +64,9 @@ class Contestant:
             the best known then.
         decisions: numbers by name of the decision.
         schedule: its steps and loops.
-        code: what was generated of it, where the target's kind shows such a thing.
+        program: the loop program that it lowers to; empty unless steps are asked for.
+        code: what was generated of it, where the target's kind shows such a thing; long code only
+            if steps are asked for.
     """
 
     role: str
@@ -79,6 +81,7 @@ class Contestant:
     model_id: str
     decisions: dict[str, list[int]]
     schedule: str
+    program: str = ""
     code: Listing | None = None
 
 
@@ -103,6 +106,7 @@ def explain(
     records: list[Record],
     *,
     measure: bool = False,
+    steps: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Explanation:
     """What is known about a task.
@@ -112,6 +116,7 @@ def explain(
         records: all of it, in the order in which they were made. Of several devices' records this
             machine's are shown, or else those of the one that made the best of them last.
         measure: time the schedules in turns, now.
+        steps: also what schedules are lowered to, and their code however long it is.
         tell: gets a line if the device is another's, and is waited for.
     """
     from tilework.space import SearchSpace, space_of
@@ -138,7 +143,7 @@ def explain(
         ],
         measured=dict(Counter(str(record.status) for record in records)),
         contestants=[
-            _contestant(role, space.sketch(sketch_id), row, record, seconds)
+            _contestant(role, space.sketch(sketch_id), row, record, seconds, steps)
             for (role, sketch_id, row, record), seconds in zip(chosen, now, strict=True)
         ],
         median_latency_s=latencies[len(latencies) // 2] if latencies else None,
@@ -190,9 +195,16 @@ def _program(record: Record) -> tuple[int, tuple[int, ...]]:
 
 
 def _contestant(
-    role: str, sketch: Sketch, row: tuple[int, ...], record: Record | None, now_s: float | None
+    role: str,
+    sketch: Sketch,
+    row: tuple[int, ...],
+    record: Record | None,
+    now_s: float | None,
+    steps: bool,
 ) -> Contestant:
     from tilework.lower.listing import listing_of
+    from tilework.lower.protocol import lowering_of
+    from tilework.lower.text import program_text
     from tilework.model.draft import draft_of
 
     array = np.asarray(row, dtype=np.int32)
@@ -214,7 +226,10 @@ def _contestant(
         model_id=record.model_id if record else "",
         decisions={d.name: [int(array[c]) for c in d.columns] for d in sketch.decisions},
         schedule=sketch.describe(row),
-        code=listing_of(sketch, row),
+        program=program_text(lowering_of(sketch.target).lower(sketch, row).program)
+        if steps
+        else "",
+        code=listing_of(sketch, row, asked=steps),
     )
 
 

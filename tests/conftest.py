@@ -59,6 +59,7 @@ def strict() -> Iterator[None]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tilework")
     group.addoption("--engine-only", action="store_true", help="the engine's tests, isolated")
+    group.addoption("--update-golden", action="store_true", help="write golden files anew")
     group.addoption("--pipeline-only", action="store_true", help="storage, tasks, flows, CLI")
 
 

@@ -37,6 +37,9 @@ def explain(
     measure: Annotated[
         bool, typer.Option("--measure", help="Time the schedules shown in turns, now.")
     ] = False,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="Also its loop program and its machine code.")
+    ] = False,
     json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -52,6 +55,8 @@ def explain(
       tilework explain resnet-18:3
 
       tilework explain resnet-18:3 --measure     time the three again, in turns
+
+      tilework explain resnet-18:3 --steps       what it becomes: loops, then machine code
 
       tilework explain resnet-18:3 --target 'cuda -model=a100 -run=simulated'
     """
@@ -79,7 +84,7 @@ def explain(
         )
     if found.left:
         typer.secho(f"{network}: {found.left}", err=True)
-    document = explained(chosen, rows, measure=measure, tell=warn)
+    document = explained(chosen, rows, measure=measure, steps=steps, tell=warn)
     if json:
         print_json(document)
         return
@@ -102,6 +107,8 @@ def _print(document: Explanation, store: str) -> None:
     out.print(table(["", *(c.role for c in shown)], _rows(document), title=title))
     first = shown[0]
     typer.echo(f"{first.role.capitalize()} schedule:\n{first.schedule}")
+    if first.program:
+        typer.echo(f"{first.role.capitalize()} schedule as a loop program:\n\n{first.program}")
     if first.code is not None:
         typer.echo(f"{first.role.capitalize()} schedule in {first.code.language}:\n")
         typer.echo(first.code.text)

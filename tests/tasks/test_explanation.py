@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import tilework as tw
 from tasks import explanation
@@ -56,3 +57,18 @@ def test_rows_of_older_sketches_are_passed_over(monkeypatch):
     (default,) = found.contestants
     assert default.role == "default" and default.latency_s is None
     assert found.median_latency_s is None
+
+
+@pytest.mark.parametrize("target", ["llvm -num-cores=1", "reference -num-cores=1"])
+def test_steps_are_shown_if_asked_for(monkeypatch, target):
+    monkeypatch.setattr(explanation, "roofline", lambda task: None)
+    task = tw.extract_tasks(tw.zoo.outline("mlp"), tw.Target(target))[0][0]
+    (brief,) = explanation.explain(task, []).contestants
+    assert (brief.program, brief.code) == ("", None)
+    (full,) = explanation.explain(task, [], steps=True).contestants
+    assert full.program.startswith("input ") and "\nregion " in full.program
+    if target.startswith("llvm"):
+        assert full.code.language == "assembly" and "ret" in full.code.text
+        assert int(full.code.facts["instructions"]) > 10
+    else:
+        assert full.code is None

@@ -63,6 +63,7 @@ KINDS: dict[str, Kind] = {
         device="tilework.kinds.cpu.device:DEVICE",
         executor="tilework.kinds.cpu.executor:EXECUTOR",
         hardware="tilework.kinds.cpu.hardware:HARDWARE",
+        listing="tilework.kinds.cpu.listing:LISTING",
         library="tilework.kinds.cpu.library.build:LIBRARIES",
     ),
     "reference": Kind(

@@ -25,7 +25,13 @@ class Listing:
 
 
 class Lister(Protocol):
-    """A kind's room ``listing``."""
+    """A kind's room ``listing``.
+
+    Attributes:
+        brief: whether listings are short enough to be shown to people who did not ask for them.
+    """
+
+    brief: bool
 
     def listing(self, sketch: Any, row: Sequence[int]) -> Listing:
         """The code of a schedule.
@@ -35,8 +41,12 @@ class Lister(Protocol):
         """
 
 
-def listing_of(sketch: Any, row: Sequence[int]) -> Listing | None:
+def listing_of(sketch: Any, row: Sequence[int], *, asked: bool = True) -> Listing | None:
     """The code of a schedule; None where the kind of its target has no such room.
+
+    Args:
+        sketch, row: the schedule.
+        asked: otherwise None, too, where listings are long.
 
     Raises:
         ScheduleError: the row is not a valid schedule of the sketch.
@@ -44,4 +54,4 @@ def listing_of(sketch: Any, row: Sequence[int]) -> Listing | None:
     if not kinds.known_kind(sketch.target.kind).listing:
         return None
     lister: Lister = kinds.room(sketch.target.kind, "listing")
-    return lister.listing(sketch, row)
+    return lister.listing(sketch, row) if asked or lister.brief else None

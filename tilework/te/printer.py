@@ -27,6 +27,7 @@ from tilework.te.expr import (
 from tilework.te.tensor import Compute, Operation, Placeholder
 
 Names = Callable[[object], str]
+Others = Callable[[Expr], str | None]
 _LOGIC = {"and": "&&", "or": "||"}
 _CALLED = {
     "//": "floordiv", "%": "floormod", "quot": "truncdiv", "rem": "truncmod", "&": "bitwise_and",
@@ -41,6 +42,10 @@ def default_names(node: Any) -> str:
     return str(node.name)
 
 
+def no_others(_: Expr) -> None:
+    """No node but those of `te` is known."""
+
+
 def const_text(e: Const) -> str:
     """A literal: ``0f`` and ``1.5f`` for float32, plain digits for int32, a cast otherwise."""
     if e.dtype == "bool":
@@ -52,41 +57,48 @@ def const_text(e: Const) -> str:
     return str(int(e.value)) if e.dtype == "int32" else f"({e.dtype}){int(e.value)}"
 
 
-def expr_text(e: Expr, names: Names = default_names) -> str:
-    """Fully parenthesised text of an expression."""
+def expr_text(e: Expr, names: Names = default_names, others: Others = no_others) -> str:
+    """Fully parenthesised text of an expression; ``others`` writes nodes that are not of `te`."""
+
+    def text(part: Expr) -> str:
+        return expr_text(part, names, others)
+
     match e:
         case Const():
             return const_text(e)
         case Axis():
             return names(e)
         case Binary() if e.op in _CALLED:
-            return f"{_CALLED[e.op]}({expr_text(e.a, names)}, {expr_text(e.b, names)})"
+            return f"{_CALLED[e.op]}({text(e.a)}, {text(e.b)})"
         case Binary():
-            a, b = expr_text(e.a, names), expr_text(e.b, names)
+            a, b = text(e.a), text(e.b)
             space = "" if e.op in "*/" else " "
             return f"({a}{space}{e.op}{space}{b})"
         case Compare():
-            return f"({expr_text(e.a, names)} {e.op} {expr_text(e.b, names)})"
+            return f"({text(e.a)} {e.op} {text(e.b)})"
         case Logic():
-            return f"({expr_text(e.a, names)} {_LOGIC[e.op]} {expr_text(e.b, names)})"
+            return f"({text(e.a)} {_LOGIC[e.op]} {text(e.b)})"
         case Not():
-            return f"!{expr_text(e.a, names)}"
+            return f"!{text(e.a)}"
         case Select():
-            return f"select({', '.join(expr_text(x, names) for x in (e.cond, e.a, e.b))})"
+            return f"select({', '.join(text(x) for x in (e.cond, e.a, e.b))})"
         case IfThenElse():
-            inner = ", ".join(expr_text(x, names) for x in (e.cond, e.a, e.b))
+            inner = ", ".join(text(x) for x in (e.cond, e.a, e.b))
             return f"tir.if_then_else({inner})"
         case Cast():
-            return f"{e.dtype}({expr_text(e.a, names)})"
+            return f"{e.dtype}({text(e.a)})"
         case Call():
-            return f"tir.{e.name}({', '.join(expr_text(a, names) for a in e.args)})"
+            return f"tir.{e.name}({', '.join(text(a) for a in e.args)})"
         case Read():
-            return f"{names(e.tensor.op)}[{', '.join(expr_text(i, names) for i in e.indices)}]"
+            return f"{names(e.tensor.op)}[{', '.join(text(i) for i in e.indices)}]"
         case Lookup():
-            return f"{e.name}[{', '.join(expr_text(i, names) for i in e.indices)}]"
+            return f"{e.name}[{', '.join(text(i) for i in e.indices)}]"
         case Reduce():
-            return f"{e.kind}({expr_text(e.source, names)}{limits_text(e, names)})"
-    raise TypeError(f"cannot print {type(e).__name__}")
+            return f"{e.kind}({text(e.source)}{limits_text(e, names)})"
+    other = others(e)
+    if other is None:
+        raise TypeError(f"cannot print {type(e).__name__}")
+    return other
 
 
 def limits_text(e: Reduce, names: Names = default_names) -> str:

@@ -33,6 +33,8 @@ _WORDS = {
 class CudaLister:
     """See `tilework.lower.listing.Lister`."""
 
+    brief = True
+
     def listing(self, sketch: Any, row: Sequence[int]) -> Listing:
         """The functions of a schedule in the order in which they are launched.
 
