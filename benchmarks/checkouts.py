@@ -11,7 +11,8 @@ A turn repeats the network's bound call for about 50 ms; the order changes from 
 pair's ratio is the median over its rounds of this checkout's time divided by the other's.
 Processes of one and the same code differ by some percent all their lives (by where their pages
 lie), so that several pairs are started: the ratio is the median of theirs, which are printed
-beside it. ``(other code)`` says that the kernels of the two are not the same, byte for byte.
+beside it. ``compile`` is the CPU time of compiling, the first network of each process, in both.
+``(other code)`` says that the kernels of the two are not the same, byte for byte.
 ``proposals`` is a first batch of candidates for a 3x3 layer. Only what the README documents is
 used, so that any two revisions can be compared.
 """
@@ -61,7 +62,7 @@ def prepare(name):
             task = tw.create_task(conv, (next(sizes),), target)
             tw.SketchPolicy(task).propose(MemoryHistory(), 64)
         calls[name] = (call, 1)
-        return ""
+        return "", 0.0
     feeds = None
     if name.endswith(".onnx"):
         with np.load(name[:-4] + "npz", allow_pickle=False) as kept:
@@ -69,7 +70,9 @@ def prepare(name):
         net = tw.from_onnx(name, {n: a.shape for n, a in feeds.items()}, strict=False)
     else:
         net = tw.zoo.get(name)
+    began = time.process_time()
     module = tw.compile(net, target, records=records)
+    compiled = time.process_time() - began
     call = module.bind()
     rng = np.random.default_rng(0)
     for n, array in call.inputs.items():
@@ -81,7 +84,7 @@ def prepare(name):
     modules = getattr(module, "modules", [module])  # of a model in parts, ours
     codes = [(key, code) for m in modules for key, code in m.image.code.items()]
     kernels = sorted(code for key, code in codes if not key.startswith("run"))
-    return hashlib.sha256(b"".join(kernels)).hexdigest()[:16]
+    return hashlib.sha256(b"".join(kernels)).hexdigest()[:16], compiled
 
 for line in sys.stdin:
     what, name = line.split()
@@ -115,7 +118,10 @@ class Checkout:
         )
 
     def ask(self, what: str, name: str) -> Any:
-        """``prepare`` a network (its code's hash), or ``run`` it (seconds of one call)."""
+        """``prepare`` a network, or ``run`` it: seconds of one call.
+
+        Prepared: its code's hash, and the CPU seconds that compiling it took.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{what} {name}\n")
@@ -137,7 +143,8 @@ def main() -> None:
     other = args.other.resolve()
     rows: list[dict[str, Any]] = []
     print(
-        f"{'network':24} {'threads':>7} {'this ms':>9} {'other ms':>9} {'ratio':>7}  of each pair"
+        f"{'network':24} {'threads':>7} {'this ms':>9} {'other ms':>9} {'ratio':>7} "
+        f"{'compile':>7} {'other s':>7}  ratio of each pair"
     )
     for threads in map(int, args.threads.split(",")):
         store = str(args.store.resolve()) if args.store else ""
@@ -157,7 +164,8 @@ def main() -> None:
             note = "" if row["same_code"] else "  (other code)"
             print(
                 f"{label:24} {threads:7} {row['this_ms']:9.3f} {row['other_ms']:9.3f} "
-                f"{row['ratio']:7.3f}  {ratios}{note}",
+                f"{row['ratio']:7.3f} {row['compile_cpu_s']:7.2f} "
+                f"{row['other_compile_cpu_s']:7.2f}  {ratios}{note}",
                 flush=True,
             )
         mean = statistics.geometric_mean(r["ratio"] for r in rows if r["threads"] == threads)
@@ -168,7 +176,7 @@ def main() -> None:
 
 def _compared(this: Checkout, other: Checkout, name: str, rounds: int) -> dict[str, Any]:
     """One pair of processes: medians of both, and of the ratio of each round."""
-    codes = [one.ask("prepare", name) for one in (this, other)]
+    codes, compiled = zip(*(one.ask("prepare", name) for one in (this, other)), strict=True)
     times: list[list[float]] = [[], []]
     for turn in range(rounds):
         for i in (0, 1) if turn % 2 == 0 else (1, 0):
@@ -177,6 +185,8 @@ def _compared(this: Checkout, other: Checkout, name: str, rounds: int) -> dict[s
         "this_s": statistics.median(times[0]),
         "other_s": statistics.median(times[1]),
         "ratio": statistics.median(a / b for a, b in zip(*times, strict=True)),
+        "compile_cpu_s": compiled[0],
+        "other_compile_cpu_s": compiled[1],
         "same_code": codes[0] == codes[1],
     }
 
@@ -192,6 +202,8 @@ def _summary(name: str, threads: int, found: list[dict[str, Any]]) -> dict[str, 
         "other_ms": 1e3 * median("other_s"),
         "ratio": median("ratio"),
         "ratios": [one["ratio"] for one in found],
+        "compile_cpu_s": median("compile_cpu_s"),
+        "other_compile_cpu_s": median("other_compile_cpu_s"),
         "same_code": all(one["same_code"] for one in found),
     }
 
