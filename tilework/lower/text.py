@@ -20,6 +20,7 @@ or buffers of one name are in sight, the second has a number behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tilework.lower.ir import (
     AsyncCopy,
@@ -148,10 +149,11 @@ class _Writer:
     def _load(self, e: Expr) -> str | None:
         return self._element(e.buffer, e.indices) if isinstance(e, Load) else None
 
-    def _name(self, node: object) -> str:
+    def _name(self, node: Any) -> str:
+        """Of a loop variable or a buffer."""
         name = self._names.get(node)
         if name is None:
-            name = self._names[node] = self._new(str(node.name))  # type: ignore[attr-defined]
+            name = self._names[node] = self._new(str(node.name))
         return name
 
     def _new(self, name: str) -> str:
