@@ -88,10 +88,17 @@ def product(a: Form[Atom], b: Form[Atom]) -> Form[Atom] | None:
 
 def position(forms: Iterable[Form[Atom]], strides: Iterable[int]) -> Form[Atom]:
     """The number of an element as a form, by the forms of its indices."""
-    out: Form[Atom] = constant(0)
+    terms: dict[Atom, int] = {}
+    const = 0
     for form, stride in zip(forms, strides, strict=True):
-        out = out + form.scale(stride)
-    return out
+        const += form.const * stride
+        for atom, c in form.coefficients.items():
+            total = terms.get(atom, 0) + c * stride
+            if total:
+                terms[atom] = total
+            else:
+                terms.pop(atom, None)
+    return Form(terms, const)
 
 
 def position_if(forms: Iterable[Form[Atom] | None], strides: Iterable[int]) -> Form[Atom] | None:

@@ -45,15 +45,16 @@ class Arithmetic:
 
     def match(self, *values: Ssa) -> list[Ssa]:
         """The values broadcast to a common width."""
-        width = max(v.width for v in values)
-        return [self.splat(v, width) for v in values]
+        width = max([v.width for v in values])
+        return [v if v.width == width else self.splat(v, width) for v in values]
 
     def multiply_add(self, x: Ssa, y: Ssa, z: Ssa) -> Ssa:
         """``x * y + z``, fused where the target can."""
         a, b, c = self.match(x, y, z)
+        kind = a.type
         name = f"llvm.fmuladd.{a.suffix}"
-        self.declarations.declare(f"declare {a.type} @{name}({a.type}, {a.type}, {a.type})")
-        text = f"call {a.type} @{name}({a.type} {a.ssa}, {a.type} {b.ssa}, {a.type} {c.ssa})"
+        self.declarations.declare(f"declare {kind} @{name}({kind}, {kind}, {kind})")
+        text = f"call {kind} @{name}({kind} {a.ssa}, {kind} {b.ssa}, {kind} {c.ssa})"
         return Ssa(self.fn.emit(text), a.width, a.dtype)
 
     def binary(self, op: str, x: Ssa, y: Ssa) -> Ssa:

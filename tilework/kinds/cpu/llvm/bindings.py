@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from tilework.index.form import Form
 from tilework.kinds.cpu.llvm.lanes import Lane
@@ -22,6 +23,7 @@ Binding = int | Dynamic | Lane
 """A loop variable's value: known now, computed by the code, or different in each lane."""
 Terms = tuple[tuple[str, int, int], ...]
 """Dynamic terms of an index: SSA value, coefficient, loop depth."""
+_BY_DEPTH = itemgetter(2, 0)
 
 
 @dataclass
@@ -51,9 +53,10 @@ class Bindings:
         Terms are ordered by the depth of the loop that they come from.
         """
         const, lane_c, lane = form.const, 0, None
-        terms = []
+        terms: list[tuple[str, int, int]] = []
+        loops = self.loops
         for axis, c in form.coefficients.items():
-            bound = self.loops[axis]
+            bound = loops[axis]
             if isinstance(bound, int):
                 const += c * bound
             elif isinstance(bound, Dynamic):
@@ -61,5 +64,6 @@ class Bindings:
             else:
                 const += c * bound.offset
                 lane_c, lane = c, bound
-        terms.sort(key=lambda t: (t[2], t[0]))
+        if len(terms) > 1:
+            terms.sort(key=_BY_DEPTH)
         return const, tuple(terms), lane_c, lane

@@ -7,7 +7,6 @@ either operand. Here operands are made; the instructions themselves are in `INST
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.instructions import INSTRUCTIONS
@@ -106,7 +105,7 @@ class Dots:
             nbytes = BYTES[first.dtype]
             word = Ssa("", 1, f"int{8 * nbytes * len(elements)}")
             ssa = self.fn.emit(f"load {word.type}, ptr {pointer}, align {nbytes}")
-            self.memory.loads[key] = replace(word, ssa=ssa)
+            self.memory.loads[key] = word._replace(ssa=ssa)
         return self.memory.loads[key]
 
     def _neighbours(self, elements: Sequence[Expr]) -> bool:

@@ -156,9 +156,10 @@ class Expressions:
 
     def _load(self, e: Load) -> Ssa:
         """A load: of a register element, a scalar, a whole vector, or element by element."""
-        if self.addresses.flat(e, e.buffer, e.indices) is None:
+        form = self.addresses.flat(e, e.buffer, e.indices)
+        if form is None:
             return self._load_general(e)
-        found = self.memory.load(e)
+        found = self.memory.load(e.buffer, form)
         return self._by_lane(e) if found is None else found
 
     def _load_general(self, e: Load) -> Ssa:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tilework.index.form import Form
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
@@ -12,7 +13,7 @@ from tilework.kinds.cpu.llvm.bindings import Terms
 from tilework.kinds.cpu.llvm.masks import masked_load, masked_store
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, vector_type
 from tilework.lower.ir import Buffer, Load
-from tilework.te.expr import Expr
+from tilework.te.expr import Axis, Expr
 
 _PREFETCH_BYTES = 8192
 _PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
@@ -62,27 +63,22 @@ class LoadStore:
 
     # -- loads ------------------------------------------------------------------------------
 
-    def load(self, e: Load) -> Ssa | None:
+    def load(self, buffer: Buffer, form: Form[Axis]) -> Ssa | None:
         """A load at linear indices: of a register element, a scalar, or a whole vector.
 
         None where the lanes of a vector loop must load one by one.
         """
-        form = self.addresses.flat(e, e.buffer, e.indices)
-        assert form is not None
         const, terms, lane_c, lane = self.bindings.split(form)
-        width = lane.width if lane is not None and lane_c == 1 else 1
-        if e.buffer.scope == "register":
-            return self._register(e.buffer, const, width)
-        if lane is not None and lane_c not in (0, 1):
+        width, active = (lane.width, lane.active) if lane is not None and lane_c == 1 else (1, 1)
+        if buffer.scope == "register":
+            return self._register(buffer, const, width)
+        if lane_c not in (0, 1) or not self.fits(buffer, active):
             return None
-        active = lane.active if lane is not None and lane_c == 1 else 1
-        if not self.fits(e.buffer, active):
-            return None
-        found = self.known(e)
+        found = self._loaded(buffer, terms, const, width, active)
         if found is None:
-            pointer = self.addresses.pointer(e.buffer, terms, const)
-            key = (e.buffer, terms, const, width, active, tuple(self.guards))
-            found = self.loads[key] = self.load_at(e.buffer, pointer, width, active)
+            pointer = self.addresses.pointer(buffer, terms, const)
+            key = (buffer, terms, const, width, active, tuple(self.guards))
+            found = self.loads[key] = self.load_at(buffer, pointer, width, active)
         return found
 
     def fits(self, buffer: Buffer, active: int) -> bool:
@@ -113,13 +109,17 @@ class LoadStore:
         if form is None:
             return None
         const, terms, lane_c, lane = self.bindings.split(form)
-        if lane is not None and lane_c not in (0, 1):
+        if lane_c not in (0, 1):
             return None
-        vector = lane is not None and lane_c == 1
-        width, active = (lane.width, lane.active) if lane is not None and vector else (1, 1)
+        width, active = (lane.width, lane.active) if lane is not None and lane_c == 1 else (1, 1)
+        return self._loaded(e.buffer, terms, const, width, active)
+
+    def _loaded(
+        self, buffer: Buffer, terms: Terms, const: int, width: int, active: int
+    ) -> Ssa | None:
         for depth in range(len(self.guards) + 1):
             guards = tuple(self.guards[:depth])
-            found = self.loads.get((e.buffer, terms, const, width, active, guards))
+            found = self.loads.get((buffer, terms, const, width, active, guards))
             if found is not None:
                 return found
         return None

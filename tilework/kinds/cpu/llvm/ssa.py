@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from tilework.dtypes import dtype_bytes, integer_range, is_float
 
@@ -20,19 +21,27 @@ BYTES = {dtype: dtype_bytes(dtype) for dtype in LLVM_TYPE}
 SUFFIX = {"float32": "f32", "float64": "f64"}
 
 
+@cache
 def vector_type(dtype: str, width: int) -> str:
     """LLVM type of ``width`` elements (a scalar for width 1)."""
     base = LLVM_TYPE[dtype]
     return base if width == 1 else f"<{width} x {base}>"
 
 
+@cache
 def intrinsic_suffix(dtype: str, width: int) -> str:
     """How the names of intrinsics on floating-point values end, such as ``f32`` or ``v16f32``."""
     return SUFFIX[dtype] if width == 1 else f"v{width}{SUFFIX[dtype]}"
 
 
-@dataclass(frozen=True)
-class Ssa:
+@cache
+def _value_type(dtype: str, width: int) -> str:
+    if dtype == "bool":
+        return "i1" if width == 1 else f"<{width} x i1>"
+    return vector_type(dtype, width)
+
+
+class Ssa(NamedTuple):
     """An SSA value of ``width`` elements (1 = scalar) of ``dtype`` (``bool`` is ``i1``)."""
 
     ssa: str
@@ -42,9 +51,7 @@ class Ssa:
     @property
     def type(self) -> str:
         """LLVM type."""
-        if self.dtype == "bool":
-            return "i1" if self.width == 1 else f"<{self.width} x i1>"
-        return vector_type(self.dtype, self.width)
+        return _value_type(self.dtype, self.width)
 
     @property
     def suffix(self) -> str:
