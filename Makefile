@@ -7,8 +7,6 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 JOBS ?= 2
-# the pipeline's tests wait half of the time: for servers, processes, and what they are to notice
-PIPELINE_JOBS ?= $(shell expr $(JOBS) + 1)
 # extras of the test environment; dev,torch also exports from PyTorch
 EXTRAS ?= dev
 comma := ,
@@ -31,7 +29,10 @@ help:
 tune: $(VENV)/.installed
 	$(BIN)/tilework tune $(NETWORK) --effort $(EFFORT)
 
-test: test-engine test-pipeline
+# Both at once, for the pipeline's tests wait half of the time; what they say stands at the end.
+test: $(INSTALLED)
+	@$(MAKE) -j 2 test-engine test-pipeline OF_PIPELINE=$(VENV)/pipeline.txt; \
+		status=$$?; cat $(VENV)/pipeline.txt; exit $$status
 
 # The engine's tests run as on a machine that has neither Prefect nor pandas nor pyarrow. A worker that
 # has nothing left takes tests of the other one.
@@ -39,7 +40,8 @@ test-engine: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --engine-only tests
 
 test-pipeline: $(INSTALLED)
-	$(BIN)/python -m pytest -q -n $(PIPELINE_JOBS) --dist loadfile --no-loadscope-reorder --pipeline-only tests
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --pipeline-only tests \
+		$(if $(OF_PIPELINE),> $(OF_PIPELINE) 2>&1)
 
 # What is skipped without PyTorch, NVRTC, or a linker for AArch64
 EXTRA := -m "extras and not gpu and not cuda_full"

@@ -9,9 +9,19 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
-from tests.backend.cases import cases, excluded, included, passes_elsewhere, refused, run
+from tests.backend.cases import (
+    cases,
+    excluded,
+    included,
+    passes_elsewhere,
+    pool,
+    refused,
+    run,
+    their_pool,
+)
 from tests.backend.exclusions import EXCLUDED, FAILING, OTHERWISE
 from tilework.errors import TileworkError
 
@@ -76,3 +86,12 @@ def test_exclusions_match() -> None:
             assert found, f"no test matches {pattern!r} ({reason})"
             for name in found:
                 assert reasons.setdefault(name, reason) == reason, f"{name}: also {reason}"
+
+
+@pytest.mark.parametrize("kind", ["AVG", "LPPOOL"])
+def test_pooling_is_that_of_the_package(kind: str) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 9, 8), dtype=np.float32)
+    given = (x, x.shape, (3, 2), (2, 1), (4, 7), kind)
+    ours, theirs = pool(*given, p=3), their_pool(*given, p=3)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
