@@ -280,13 +280,21 @@ def rewrite(net: Network, rule: Rule) -> Network:
 
     The rule gets the builder of the new network, the old node, and the new names of its inputs,
     and returns the new name of its output. Dead nodes and constants disappear.
+    Where nothing changes, the network itself comes back.
     """
     b = Builder(net.name, net)
-    new: dict[str, str] = {}
-    for name, t in net.inputs.items():
-        new[name] = b.input(name, t.shape, t.dtype)
-    for name, array in net.constants.items():
-        new[name] = b.constant(array, name)
+    b.inputs.update(net.inputs)
+    b.constants.update(net.constants)
+    known = (*net.inputs, *net.constants)
+    b.types.update((name, net.types[name]) for name in known)
+    new = dict(zip(known, known, strict=True))
     for node in net.nodes:
-        new[node.name] = rule(b, node, tuple(new[v] for v in node.inputs))
-    return b.finish([new[v] for v in net.outputs])
+        new[node.name] = rule(b, node, tuple([new[v] for v in node.inputs]))
+    found = b.finish([new[v] for v in net.outputs])
+    same = (
+        found.outputs == net.outputs
+        and len(found.constants) == len(net.constants)
+        and len(found.nodes) == len(net.nodes)
+        and all(one is old for one, old in zip(found.nodes, net.nodes, strict=True))
+    )
+    return net if same else found  # the network itself knows its types and uses already
