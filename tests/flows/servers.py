@@ -35,6 +35,7 @@ class Server:
             "PYTHONPATH": str(ROOT),
         }
         self.log = home / "server.log"
+        self._http = httpx.Client(timeout=30)  # making one takes longer than asking
         self.process: subprocess.Popen | None = None
 
     def start(self, wait: bool = True) -> None:
@@ -43,13 +44,13 @@ class Server:
             self._launch()
         while wait:
             try:
-                if httpx.get(f"{self.url}/health", timeout=2).status_code == 200:
+                if self._http.get(f"{self.url}/health", timeout=2).status_code == 200:
                     return
             except httpx.HTTPError:
                 pass
             assert self.process is not None
             assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     def _launch(self) -> None:
         command = [sys.executable, "-m", "uvicorn", "--factory", "--host", "127.0.0.1"]
@@ -74,7 +75,7 @@ class Server:
         )
 
     def ask(self, kind: str, body: dict | None = None) -> list[dict]:
-        answer = httpx.post(f"{self.url}/{kind}/filter", json=body or {}, timeout=30)
+        answer = self._http.post(f"{self.url}/{kind}/filter", json=body or {})
         answer.raise_for_status()
         return answer.json()
 
@@ -95,12 +96,12 @@ class Server:
 
     def settled_tasks(self, run: dict, wanted: set[str]) -> list[dict]:
         """The task runs of a run; the server records them some seconds after it got them."""
-        for _ in range(3000):
+        for _ in range(600):
             found = self.of_run("task_runs", run)
             names = {one["name"] for one in found if one["state_name"] == "Completed"}
             if len(found) == len(names) and wanted <= names:
                 break
-            time.sleep(0.1)
+            time.sleep(0.5)  # asking takes the server half of that
         return found
 
     def lines(self, run: dict) -> list[str]:
