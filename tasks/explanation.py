@@ -14,6 +14,7 @@ from tilework.record import Record, best_elsewhere, best_of, by_device, contende
 from tilework.target.identity import device_here
 
 if TYPE_CHECKING:
+    from tasks.network import Extracted
     from tilework.lower.listing import Listing
     from tilework.space import SearchSpace, Sketch
     from tilework.task import SearchTask
@@ -87,7 +88,10 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything that `tilework explain` shows of a task."""
+    """Everything that `tilework explain` shows of a task.
+
+    ``passes`` tells what became of its network before; it is empty unless steps are asked for.
+    """
 
     description: str
     workload_key: str
@@ -99,12 +103,14 @@ class Explanation:
     contestants: list[Contestant]
     median_latency_s: float | None
     roofline: Roofline | None
+    passes: str = ""
 
 
 def explain(
     task: SearchTask,
     records: list[Record],
     *,
+    origin: Extracted | None = None,
     measure: bool = False,
     steps: bool = False,
     tell: Callable[[str], None] = lambda _: None,
@@ -115,10 +121,13 @@ def explain(
         task: the task.
         records: all of it, in the order in which they were made. Of several devices' records this
             machine's are shown, or else those of the one that made the best of them last.
+        origin: the network that it comes from.
         measure: time the schedules in turns, now.
-        steps: also what schedules are lowered to, and their code however long it is.
+        steps: also what passes made of that network, what schedules are lowered to, and their code
+            however long it is.
         tell: gets a line if the device is another's, and is waited for.
     """
+    from tilework.graph.text import passes_text
     from tilework.space import SearchSpace, space_of
 
     space, version = SearchSpace.of(task), space_of(task.target).version
@@ -148,6 +157,9 @@ def explain(
         ],
         median_latency_s=latencies[len(latencies) // 2] if latencies else None,
         roofline=roofline(task),
+        passes=passes_text(origin.network, task, origin.spec.precision)
+        if steps and origin is not None
+        else "",
     )
 
 

@@ -38,7 +38,7 @@ def explain(
         bool, typer.Option("--measure", help="Time the schedules shown in turns, now.")
     ] = False,
     steps: Annotated[
-        bool, typer.Option("--steps", help="Also its loop program and its machine code.")
+        bool, typer.Option("--steps", help="Also what passes did, its loop program and its code.")
     ] = False,
     json: options.Json = False,
     verbose: options.Verbose = False,
@@ -56,7 +56,7 @@ def explain(
 
       tilework explain resnet-18:3 --measure     time the three again, in turns
 
-      tilework explain resnet-18:3 --steps       what it becomes: loops, then machine code
+      tilework explain resnet-18:3 --steps       what it becomes: passes, loops, code
 
       tilework explain resnet-18:3 --target 'cuda -model=a100 -run=simulated'
     """
@@ -84,7 +84,7 @@ def explain(
         )
     if found.left:
         typer.secho(f"{network}: {found.left}", err=True)
-    document = explained(chosen, rows, measure=measure, steps=steps, tell=warn)
+    document = explained(chosen, rows, origin=found, measure=measure, steps=steps, tell=warn)
     if json:
         print_json(document)
         return
@@ -95,6 +95,8 @@ def _print(document: Explanation, store: str) -> None:
     out = console()
     out.print(f"[bold]{document.description}[/]  {operations(document.flops)}")
     typer.echo(f"workload {document.workload_key}\ntarget   {document.target}\n")
+    if document.passes:
+        typer.echo(document.passes)
     typer.echo(document.dag)
     typer.echo("sketches:")
     for sketch in document.sketches:

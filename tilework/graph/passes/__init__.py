@@ -105,10 +105,16 @@ _REPLACED: dict[Pass, Callable[[Node], bool]] = {
 }
 
 
-def optimize(net: Network) -> Network:
+def optimize(
+    net: Network, passed: Callable[[str, Network, Network], None] = lambda *_: None
+) -> Network:
     """Run all passes.
 
     A pass that fails, or whose network has other inputs or outputs than before, is left out.
+
+    Args:
+        net: the network.
+        passed: hears of each pass: its name, the network before it, and the one after it.
 
     Raises:
         NetworkError: a pass that must not be left out cannot rewrite the network; the message
@@ -126,6 +132,7 @@ def optimize(net: Network) -> Network:
                 ) from e
             left_alone(f"the pass {run.__name__} on the network '{net.name}'", e)
         else:
+            passed(run.__name__, net, new)
             net = new
     return net
 
