@@ -24,8 +24,8 @@ from tilework.space.rules import (
     elementwise_consumer,
     finished_reduction,
     has_limits,
-    limited_reduction,
     needs_tiling,
+    ragged_reduction,
     skip,
 )
 from tilework.space.state import Branch, Rules, State
@@ -79,7 +79,7 @@ ANSOR_RULES: Rules = (
     row_chain,
     always_inline,
     simplify_const_tensor,
-    limited_reduction,
+    ragged_reduction,
     cross_thread_reduction,
     tile_with_fusion,
     skip,

@@ -15,7 +15,7 @@ from tilework.lower.register_tiles.program import lower
 from tilework.ops.bsr import block_grid, from_bsr, prune, random_structure, to_bsr, zero_share
 from tilework.ops.sparse import sparse_conv, sparse_dense
 from tilework.space import SearchSpace
-from tilework.space.limited import copies
+from tilework.space.ragged import copies
 from tilework.space.sparse import SPARSE_RULES
 from tilework.target import Target
 from tilework.task import SearchTask

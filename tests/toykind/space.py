@@ -25,7 +25,7 @@ class ToySpace:
     version = 1
     rules = (always_inline, loop_of_its_own, tile_with_fusion, skip)
     tiling = Tiling(
-        reuse=_NEST, reduction=_NEST, elementwise=Levels((_OUTER, _TILE)), limited=_NEST
+        reuse=_NEST, reduction=_NEST, elementwise=Levels((_OUTER, _TILE)), ragged=_NEST
     )
 
     def capabilities(self, target):

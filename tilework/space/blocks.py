@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilework.space.capabilities import NO_LIMITS, Bound, Dots, Limits, Transform
+from tilework.space.capabilities import NOT_RAGGED, Bound, Dots, Ragged, Transform
 from tilework.space.levels import Levels, Role
 from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, substitute
 from tilework.te.tensor import Compute, Operation
@@ -70,7 +70,7 @@ class Block:
         const_axes: axes whose loops are always expanded, because they index constant matrices.
         dots: neighbours that one instruction multiplies and sums; None if there are none.
         transform: what the block is where it multiplies constant matrices into its data.
-        limits: of a reduction whose number of terms is data; false for any other.
+        ragged: of a reduction whose number of terms is data; false for any other.
         bounds: comparisons that guard loads and that position decides.
     """
 
@@ -85,7 +85,7 @@ class Block:
     const_axes: frozenset[Axis] = frozenset()
     dots: Dots | None = None
     transform: Transform | None = None
-    limits: Limits = NO_LIMITS
+    ragged: Ragged = NOT_RAGGED
     bounds: tuple[Bound, ...] = ()
 
     @property

@@ -69,11 +69,11 @@ class Transform:
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
-    """A reduction whose number of terms is data (`tilework.space.limited`).
+class Ragged:
+    """A reduction whose number of terms is data (`tilework.space.ragged`).
 
     Attributes:
-        ends: per limited reduce axis, the number of its terms.
+        ends: per ragged reduce axis, the number of its terms.
         steps: per spatial axis that ends, or positions found in data, depend on: what tiles
             divide.
     """
@@ -85,7 +85,7 @@ class Limits:
         return bool(self.ends)
 
 
-NO_LIMITS = Limits()
+NOT_RAGGED = Ragged()
 
 
 @dataclass(frozen=True, eq=False)

@@ -128,13 +128,13 @@ class Tiling:
         reuse: of a reduction that reads its inputs several times.
         reduction: of any other reduction.
         elementwise: of a stage that reduces nothing.
-        limited: of a reduction whose number of terms is data.
+        ragged: of a reduction whose number of terms is data.
     """
 
     reuse: Levels
     reduction: Levels
     elementwise: Levels
-    limited: Levels
+    ragged: Levels
 
     def plain(self, *, reduces: bool) -> Levels:
         """Levels of a simple nest."""

@@ -30,7 +30,7 @@ def consumers(facts: AccessAnalysis, state: State, op: Operation) -> list[Comput
 def needs_tiling(facts: AccessAnalysis, op: Compute) -> bool:
     """Whether to tile at several levels; transforms by constant matrices are expanded instead.
 
-    Neither are reductions whose number of terms is data: see `limited_reduction`.
+    Neither are reductions whose number of terms is data: see `ragged_reduction`.
     """
     special = by_constants(op) or has_limits(op)
     return not special and facts.needs_multi_level_tiling(op)
@@ -167,7 +167,7 @@ def simplify_const_tensor(facts: AccessAnalysis, state: State, op: Compute) -> l
     return [state.tile(op, state.tiling.reduction, text, consumer=consumer)]
 
 
-def limited_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+def ragged_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """A reduction whose number of terms is data: tiled around one loop over all of them.
 
     Its consumer, if it has an elementwise one, is computed on the finished register tile.
@@ -175,7 +175,7 @@ def limited_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[
     if not has_limits(op):
         return []
     consumer = elementwise_consumer(facts, state, op)
-    levels = state.tiling.limited
+    levels = state.tiling.ragged
     text = f"tile {op.name} {levels}" + (f" with {consumer.name}" if consumer else "")
     return [state.tile(op, levels, text, consumer=consumer)]
 

@@ -11,7 +11,7 @@ import math
 
 from tilework.dtypes import is_float
 from tilework.space.plan import Root, StagePlan
-from tilework.space.rules import consumers, limited_reduction
+from tilework.space.rules import consumers, ragged_reduction
 from tilework.space.state import Branch, Rules, State
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.expr import (
@@ -33,7 +33,7 @@ _LEAST_POINTS = 8
 
 def sparse_product(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """A product with stored blocks, tiled around the loop over the blocks of a block row."""
-    return limited_reduction(facts, state, op) if "bsr" in op.attrs else []
+    return ragged_reduction(facts, state, op) if "bsr" in op.attrs else []
 
 
 def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -66,7 +66,7 @@ def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
     moved = moved.step(
         f"turn {op.name}: vectors of {points} points",
         {
-            product: StagePlan(Root(), moved.tiling.limited),
+            product: StagePlan(Root(), moved.tiling.ragged),
             copy: StagePlan(Root(), moved.tiling.elementwise),
         },
         prepared=moved.prepared | {turned},

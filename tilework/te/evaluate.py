@@ -86,12 +86,12 @@ def _pieces(op: Compute, full: Ranges) -> Iterator[Ranges]:
     """Split the longest spatial axis of the largest operand so that it stays within the limit."""
     source = op.body.source if isinstance(op.body, Reduce) else op.body
     loops = isinstance(op.body, Reduce) and loops_over_terms(op.body)
-    limited = {a for a, _ in op.body.limits} if isinstance(op.body, Reduce) else set()
+    ragged = {a for a, _ in op.body.limits} if isinstance(op.body, Reduce) else set()
     footprints = [op.axes]
     for node in walk(source):
         if isinstance(node, Read):
             used = dict.fromkeys(a for i in node.indices for a in walk(i) if isinstance(a, Axis))
-            kept = (a for a in used if a not in limited and not (loops and a.kind == "reduce"))
+            kept = (a for a in used if a not in ragged and not (loops and a.kind == "reduce"))
             footprints.append(tuple(kept))
     widest = max(footprints, key=lambda used: math.prod(a.extent for a in used))
     size = math.prod(a.extent for a in widest)

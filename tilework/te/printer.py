@@ -174,8 +174,8 @@ def _details(op: Compute, table: Mapping[object, str]) -> str:
     """Attributes of an operation, and the elements of its constant matrices."""
     names = {node.name: text for node, text in table.items() if isinstance(node, Operation)}
     names |= {a.name: table[a] for a in (*op.axes, *op.reduce_axes)}
-    limited = isinstance(op.body, Reduce) and bool(op.body.limits)
-    apart = (*_NAMED_APART, *_RESTATED) if limited else _NAMED_APART
+    ragged = isinstance(op.body, Reduce) and bool(op.body.limits)
+    apart = (*_NAMED_APART, *_RESTATED) if ragged else _NAMED_APART
     attrs = {k: v for k, v in op.attrs.items() if k not in apart}
     matrices = [
         [n.shape, [float(v) for v in n.values]] for n in walk(op.body) if isinstance(n, Lookup)

@@ -101,7 +101,7 @@ def _details(block: Block) -> Iterator[Name]:
     yield "epilogue", block.epilogue is not None
     yield "expanded", len(block.const_axes)
     yield "dots", 1 if block.dots is None else block.dots.count
-    yield "limited", bool(block.limits)
+    yield "ragged", bool(block.ragged)
     for attached in block.attached:
         yield "attached", attached.depth, attached.block is not None, attached.reader is not None
 

@@ -24,7 +24,7 @@ from tilework.te.expr import Axis, reads
 UNROLL_LIMITS = (0, 32, 96, 192)
 _LOCAL_PIXELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
 _LOCAL_VECTORS = 4
-_MAX_LIMITED_TILE = 16
+_MAX_RAGGED_TILE = 16
 
 
 def vector_lanes(block: Block, target: CpuTarget) -> int:
@@ -56,12 +56,12 @@ def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
     return register_tiles(axis.typical)
 
 
-def _limited_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
+def _ragged_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
     """Tiles of an axis on which the number of terms depends: whole ones if it is vectorised."""
-    step = block.limits.steps[axis]
+    step = block.ragged.steps[axis]
     if axis is block.spatial[-1]:
         return (step,)
-    return tuple(d for d in divisors(step) if d <= _MAX_LIMITED_TILE)
+    return tuple(d for d in divisors(step) if d <= _MAX_RAGGED_TILE)
 
 
 def _local_tiles(attached: Attached, target: CpuTarget) -> list[tuple[str, tuple[int, ...]]]:
@@ -84,8 +84,8 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
     levels = block.spatial_levels - 1
     tiled = bool(block.reduce)
     for i, axis in enumerate(block.spatial):
-        if axis in block.limits.steps:
-            inner = _limited_tiles(block, axis)
+        if axis in block.ragged.steps:
+            inner = _ragged_tiles(block, axis)
         elif i == len(block.spatial) - 1:
             lanes = vector_lanes(block, target)
             inner = vector_tiles(axis.typical, lanes, _vector_limit(block, target))

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS, vector_lanes
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.space.limited import copies
 from tilework.space.nest import BlockNest
+from tilework.space.ragged import copies
 from tilework.space.regions import scratch_bytes
 
 _MAX_TILE_BYTES = 1 << 20
@@ -36,7 +36,7 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         fixed = block.op.attrs.get("tile", {}).get(axis.name)
         if fixed is not None:
             ok &= nest.tiles[axis][-1] == fixed
-    for axis, step in block.limits.steps.items():
+    for axis, step in block.ragged.steps.items():
         tile = nest.tiles[axis][-1]
         ok &= (step % np.maximum(tile, 1) == 0) if axis is not block.spatial[-1] else tile == step
     lanes = vector_lanes(block, target)
@@ -48,7 +48,7 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         pixels = pixels * nest.tiles[axis][-1]
     for axis in block.spatial[-1:]:
         vectors = -(-nest.tiles[axis][-1] // lanes)
-    if block.limits:
+    if block.ragged:
         work = pixels * vectors * copies(nest.unroll)
         ok &= work + vectors <= target.num_vector_registers
     elif block.reduce:

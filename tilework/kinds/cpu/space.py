@@ -17,9 +17,9 @@ from tilework.space.bounds import borders
 from tilework.space.decision import Open
 from tilework.space.dots import dot_products
 from tilework.space.levels import Tiling
-from tilework.space.limited import data_limits
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
+from tilework.space.ragged import ragged_block
 from tilework.space.state import Rules
 from tilework.space.transforms import constant_transform
 
@@ -34,7 +34,7 @@ class CpuSpace:
     def capabilities(self, target: CpuTarget) -> tuple[Capability, ...]:
         """Those of loops, and what the target's instructions can do."""
         instructions = instructions_of(target.features)
-        return (data_limits, constant_transform, dot_products(instructions), borders)
+        return (ragged_block, constant_transform, dot_products(instructions), borders)
 
     def decisions(self, block: Block, target: CpuTarget) -> list[Open]:
         """See `tilework.kinds.cpu.decisions`."""

@@ -14,7 +14,7 @@ TILING = Tiling(
     reuse=Levels((_PARALLEL, _SPATIAL, _REDUCE, _SPATIAL, _INNER, _TILE), reuse=True),
     reduction=Levels((_PARALLEL, _INNER, _TILE)),
     elementwise=Levels((_PARALLEL, _TILE)),
-    limited=Levels((_PARALLEL, _SPATIAL, _INNER, _TILE)),
+    ragged=Levels((_PARALLEL, _SPATIAL, _INNER, _TILE)),
 )
 """``SSRSRS`` with data reuse, ``SRS`` for other reductions, ``SS`` elementwise, ``SSRS`` where
 data say how many terms there are."""

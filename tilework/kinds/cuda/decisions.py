@@ -49,8 +49,8 @@ def decisions(block: Block, target: Any) -> list[Open]:
         case "rows":
             lanes, groups = [2**n for n in range(11)], [2**n for n in range(9)]
             return [_open("lanes", lanes), _open("groups", groups)]
-        case "limited":
-            return _limited(block)
+        case "ragged":
+            return _ragged(block)
         case "mma":
             return mma.decisions(block)
         case form:
@@ -60,7 +60,7 @@ def decisions(block: Block, target: Any) -> list[Open]:
 @lru_cache(maxsize=1024)
 def thread_counts(block: Block) -> Rows:
     """The numbers of threads that tiles of a block may have, whatever their other extents."""
-    found = _tiled(block) if form_of(block) == "tiled" else _limited(block)
+    found = _tiled(block) if form_of(block) == "tiled" else _ragged(block)
     out = np.ones(1, np.int32)
     for choice in found:
         if choice.axis is not None and choice.axis.kind == "spatial":
@@ -138,11 +138,11 @@ def _direct(block: Block) -> list[Open]:
     return [*out, _open("threads", BLOCK_SIZES), _open("unroll", UNROLL)]
 
 
-def _limited(block: Block) -> list[Open]:
+def _ragged(block: Block) -> list[Open]:
     """Tiles of (thread, register); those of registers have one number of terms."""
     out = []
     for axis in block.spatial:
-        step, last = block.limits.steps.get(axis, 0), axis is block.spatial[-1]
+        step, last = block.ragged.steps.get(axis, 0), axis is block.spatial[-1]
         registers = [r for r in (1, 2, 4, 8) if step % r == 0 and r <= axis.typical]
         odd = (d for d in divisors(axis.typical) if d <= _LARGEST_ODD)
         rows = [

@@ -108,9 +108,9 @@ def overhang_of(nest: BlockNest, axis: Axis) -> NDArray[np.float64]:
 
 
 def _tiled(nest: BlockNest) -> Geometry:
-    """Tiles of a block of threads: `TILED`, `LIMITED`."""
+    """Tiles of a block of threads: `TILED`, `RAGGED`."""
     threads = level_product(nest, Role.thread)
-    if form_of(nest.block) == "limited" and "lanes" in nest.values:
+    if form_of(nest.block) == "ragged" and "lanes" in nest.values:
         threads = threads * nest.values["lanes"]
     grid = level_product(nest, Role.grid)
     accumulators = level_product(nest, Role.virtual) * level_product(nest, Role.register)

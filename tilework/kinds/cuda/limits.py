@@ -61,12 +61,12 @@ def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
         fixed = block.op.attrs.get("tile", {}).get(axis.name)
         if fixed is not None:
             ok &= nest.tiles[axis][-1] == fixed
-    for axis, step in block.limits.steps.items():
+    for axis, step in block.ragged.steps.items():
         ok &= step % np.maximum(nest.tiles[axis][-1], 1) == 0
     found = geometry(nest)
     points = math.prod(a.typical for a in block.spatial)
     ok &= (found.threads <= limits.max_threads) & (found.grid <= _MOST_GRID)
-    if form_of(block) in ("tiled", "limited"):
+    if form_of(block) in ("tiled", "ragged"):
         ok &= (points < _TINY) | _uses_warps(block, found.threads, limits.max_threads)
     elif points >= _TINY or form_of(block) in ("across", "rows"):
         ok &= (found.threads >= WARP) & (found.threads % WARP == 0)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from tilework.errors import ScheduleError
 from tilework.kinds.cuda.lower.across import lower_across
 from tilework.kinds.cuda.lower.direct import lower_direct
-from tilework.kinds.cuda.lower.limited import lower_limited
 from tilework.kinds.cuda.lower.mma import lower_mma, mma_packings
 from tilework.kinds.cuda.lower.points import lower_points
+from tilework.kinds.cuda.lower.ragged import lower_ragged
 from tilework.kinds.cuda.lower.rows import lower_rows
 from tilework.kinds.cuda.lower.tiled import lower_tiled
 from tilework.kinds.cuda.lower.transform import lower_transform
@@ -28,7 +28,7 @@ from tilework.te.tensor import Operation
 _LOWERINGS: dict[Form, Callable[[LoweringContext, BlockNest], Region]] = {
     "across": lower_across,
     "direct": lower_direct,
-    "limited": lower_limited,
+    "ragged": lower_ragged,
     "mma": lower_mma,
     "points": lower_points,
     "rows": lower_rows,

@@ -10,9 +10,9 @@ from tilework.kinds.cuda.split import split_k, split_sum
 from tilework.kinds.cuda.tiling import ACROSS, DIRECT, POINTS, ROWS, STAGED_DEPTH, TILED
 from tilework.space.blocks import inline_body
 from tilework.space.levels import Levels
-from tilework.space.limited import data_limits
 from tilework.space.nests import Capability
 from tilework.space.plan import At, Root, StagePlan
+from tilework.space.ragged import ragged_block
 from tilework.space.rfactor import contiguous_axis
 from tilework.space.rules import (
     by_constants,
@@ -22,8 +22,8 @@ from tilework.space.rules import (
     has_limits,
     in_range,
     increasing,
-    limited_reduction,
     needs_tiling,
+    ragged_reduction,
     simplify_const_tensor,
 )
 from tilework.space.state import Branch, Rules, State
@@ -224,7 +224,7 @@ CUDA_RULES: Rules = (
     row_chain,
     inline_or_stage,
     simplify_const_tensor,
-    limited_reduction,
+    ragged_reduction,
     split_reduction_branch,
     across_threads,
     window,
@@ -235,5 +235,5 @@ CUDA_RULES: Rules = (
 )
 """The space that is searched on GPUs."""
 
-CAPABILITIES: tuple[Capability, ...] = (data_limits, constant_transform)
+CAPABILITIES: tuple[Capability, ...] = (ragged_block, constant_transform)
 """What is found about each block of a sketch, in order."""

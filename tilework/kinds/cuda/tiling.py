@@ -7,7 +7,7 @@ from typing import Literal
 from tilework.space.blocks import Block
 from tilework.space.levels import Level, Levels, Role, Tiling
 
-Form = Literal["tiled", "across", "direct", "transform", "points", "rows", "limited", "mma"]
+Form = Literal["tiled", "across", "direct", "transform", "points", "rows", "ragged", "mma"]
 
 _GRID = Level("S", Role.grid)
 _VIRTUAL = Level("S", Role.virtual)
@@ -27,7 +27,7 @@ ROWS = Levels((_GRID, _THREAD))
 """Neighbouring threads hold a row in their registers, from its first reduction to its result."""
 DIRECT = Levels((_GRID, _INNER, _REGISTER))
 """Threads compute small tiles straight from memory."""
-LIMITED = Levels((_GRID, _THREAD, _INNER, _REGISTER))
+RAGGED = Levels((_GRID, _THREAD, _INNER, _REGISTER))
 """Reductions whose number of terms is data."""
 POINTS = Levels((_GRID, _REGISTER))
 """Threads compute vectors of neighbouring elements."""
@@ -35,11 +35,11 @@ POINTS = Levels((_GRID, _REGISTER))
 STAGED_DEPTH = 4
 """Where a producer is computed that is staged: inside the loop over fetches of `TILED`."""
 
-TILING = Tiling(reuse=TILED, reduction=DIRECT, elementwise=POINTS, limited=LIMITED)
+TILING = Tiling(reuse=TILED, reduction=DIRECT, elementwise=POINTS, ragged=RAGGED)
 
 _FORMS: dict[Levels, Form] = {
     TILED: "tiled", MMA: "mma", ACROSS: "across", ROWS: "rows", DIRECT: "direct",
-    LIMITED: "limited", POINTS: "points",
+    RAGGED: "ragged", POINTS: "points",
 }  # fmt: skip
 
 

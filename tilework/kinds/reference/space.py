@@ -12,14 +12,14 @@ from tilework.lower.interpret import LANES
 from tilework.space.blocks import Block
 from tilework.space.decision import Open, Rows
 from tilework.space.levels import Level, Levels, Role, Tiling
-from tilework.space.limited import data_limits
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
+from tilework.space.ragged import ragged_block
 from tilework.space.rules import (
     always_inline,
-    limited_reduction,
     multi_level_tiling,
     place_producer,
+    ragged_reduction,
     skip,
     tile_with_fusion,
 )
@@ -42,7 +42,7 @@ class ReferenceSpace:
     version: int = 1
     rules: Rules = (
         always_inline,
-        limited_reduction,
+        ragged_reduction,
         tile_with_fusion,
         multi_level_tiling,
         place_producer,
@@ -52,12 +52,12 @@ class ReferenceSpace:
         reuse=Levels((_PARALLEL, _REDUCE, _SPATIAL, _INNER, _TILE), reuse=True),
         reduction=Levels((_PARALLEL, _INNER, _TILE)),
         elementwise=Levels((_PARALLEL, _TILE)),
-        limited=Levels((_PARALLEL, _SPATIAL, _INNER, _TILE)),
+        ragged=Levels((_PARALLEL, _SPATIAL, _INNER, _TILE)),
     )
 
     def capabilities(self, target: ReferenceTarget) -> tuple[Capability, ...]:
         """Sums whose number of terms is data."""
-        return (data_limits,)
+        return (ragged_block,)
 
     def decisions(self, block: Block, target: ReferenceTarget) -> list[Open]:
         """Tiles of every axis, then how many loops are parallel."""
@@ -81,8 +81,8 @@ class ReferenceSpace:
 
     def _tiles(self, block: Block, axis: Axis) -> tuple[int, ...]:
         last = axis is block.spatial[-1]
-        if axis in block.limits.steps:  # a tile has one number of terms
-            step = block.limits.steps[axis]
+        if axis in block.ragged.steps:  # a tile has one number of terms
+            step = block.ragged.steps[axis]
             return (step,) if last else divisors(step)
         return _sizes(axis.typical, last)
 
@@ -98,7 +98,7 @@ class ReferenceSpace:
                 ok &= axis.extent % np.maximum(covered, 1) == 0
             else:
                 ok &= covered < 2 * max(axis.typical, LANES)
-        for axis, step in nest.block.limits.steps.items():
+        for axis, step in nest.block.ragged.steps.items():
             tile = np.maximum(nest.tiles[axis][-1], 1)
             ok &= tile == step if axis is nest.block.spatial[-1] else step % tile == 0
         for attached, (rows, last) in nest.local.items():

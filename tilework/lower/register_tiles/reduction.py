@@ -23,21 +23,21 @@ from collections.abc import Sequence
 from tilework.lower.common import nest
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Stmt, seq
-from tilework.lower.limited import Names
+from tilework.lower.ragged import Names
 from tilework.lower.register_tiles.addend import Addend
 from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.borders import Span, dispatch
-from tilework.lower.register_tiles.limited_tile import limited_tile
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.partial import PartialSums, write_late
+from tilework.lower.register_tiles.ragged_tile import ragged_tile
 from tilework.lower.register_tiles.register_tile import RegisterTile
 from tilework.lower.register_tiles.steps import spans_of
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.space.blocks import Attached, Block
 from tilework.space.bounds import without
 from tilework.space.levels import Role
-from tilework.space.limited import copies
 from tilework.space.nest import BlockNest
+from tilework.space.ragged import copies
 from tilework.te.expr import Axis, Reduce
 from tilework.te.tensor import Operation
 
@@ -81,14 +81,14 @@ def _one_tile(
     assert isinstance(reduction, Reduce)
     source = without(reduction.source, version.known())
     by_op: dict[Operation, AttachedBuffer] = {a.op: region for a, region in regions.items()}
-    if not block.limits:
+    if not block.ragged:
         addend = Addend(ctx, version, by_op, reduction, source)
         return RegisterTile.of(ctx, version, addend, partial).code()
-    names = Names.of(source, block.limits.ends)
+    names = Names.of(source, block.ragged.ends)
     accumulators = int(copies(version.loops.nest.unroll)[0])
     addend = Addend(ctx, version, by_op, reduction, names.source)
     tile = RegisterTile.of(ctx, version, addend, partial, accumulators)
-    return limited_tile(tile, names, accumulators)
+    return ragged_tile(tile, names, accumulators)
 
 
 def _loops_around(

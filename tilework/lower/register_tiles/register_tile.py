@@ -13,7 +13,7 @@ After, with sums in registers::
 
 All loops over S3 are expanded, the last one is a vector. Sums that wait in memory between two
 visits start from there and end there (`partial`). Where data say how many terms there are, several
-accumulators of each point take turns (`limited_tile`).
+accumulators of each point take turns (`ragged_tile`).
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def accesses_of(block: Block) -> tuple[Access, ...]:
     for read, guarded in guarded_reads(block.source):
         op = read.tensor.op
         packed = packs and isinstance(op, Placeholder) and op.name in free
-        limited = bool(block.limits)
-        accesses.append(_access(read, last, packed=packed, guarded=guarded, limited=limited))
+        ragged = bool(block.ragged)
+        accesses.append(_access(read, last, packed=packed, guarded=guarded, ragged=ragged))
     if block.epilogue is not None and block.epilogue_body is not None:
         rename = dict(zip(block.epilogue.axes, block.spatial, strict=True))
         for read, guarded in guarded_reads(block.epilogue_body):
@@ -209,15 +209,15 @@ def _access(
     *,
     packed: bool = False,
     guarded: bool = False,
-    limited: bool = False,
+    ragged: bool = False,
 ) -> Access:
     """The access of a read.
 
-    With limits, a register tile's points share what is found in data (`space.limited`).
+    With limits, a register tile's points share what is found in data (`space.ragged`).
     """
     dims, shape = _dims(read, {}), read.tensor.shape
     fixed = dims
-    if limited:
+    if ragged:
         dims, shape = _stored_rows(read)
         data = [any(isinstance(n, Read) for n in walk(i)) for i in read.indices]
         fixed = tuple({} if d else dim for d, dim in zip(data, dims, strict=True))

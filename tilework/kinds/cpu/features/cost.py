@@ -148,7 +148,7 @@ class BlockCost:
     def _tiles(self) -> dict[Axis, Floats]:
         """Extents of the nest's loops; what data leave of an axis stands in one piece."""
         tiles = {a: extents.astype(np.float64) for a, extents in self.nest.tiles.items()}
-        for a, mean in self._facts.limited.items():
+        for a, mean in self._facts.ragged.items():
             tiles[a] = np.full((1, self.nest.count), mean)
         return tiles
 
@@ -159,13 +159,13 @@ class BlockCost:
     @cached_property
     def _points(self) -> tuple[float | Floats, float | Floats]:
         """Steps of the reduction, and those between two visits of a register tile."""
-        block, limited = self.nest.block, self._facts.limited
+        block, ragged = self.nest.block, self._facts.ragged
         points: float | Floats = 1.0
         inner: float | Floats = 1.0
         for a in block.reduce:
             # several points that one step takes
             together = block.dots.count if block.dots is not None and a is block.dots.axis else 1
-            points = points * (limited.get(a, a.typical) / together)
+            points = points * (ragged.get(a, a.typical) / together)
             inner = inner * (self._tiles[a][-1] / together)
         return points, inner
 

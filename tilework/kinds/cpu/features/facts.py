@@ -69,7 +69,7 @@ class BlockFacts:
         return any(a.slides for a in used) and all(a.lane_stride == 1 for a in used)
 
     @cached_property
-    def limited(self) -> Mapping[Axis, float]:
+    def ragged(self) -> Mapping[Axis, float]:
         """Of reduce axes whose number of terms is data, how many there are on average."""
         return mean_terms(self.block.op)
 

@@ -16,8 +16,8 @@ from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.sets import crowded
 from tilework.kinds.cpu.machine import Machine
 from tilework.lower.expansion import expansion, tile_vectors
-from tilework.space.limited import copies
 from tilework.space.nest import BlockNest
+from tilework.space.ragged import copies
 from tilework.te.expr import Axis
 
 Floats = NDArray[np.float64]
@@ -117,15 +117,15 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
     block = nest.block
     if not block.reduce:
         return {}
-    limited = block.limits.ends
+    ragged = block.ragged.ends
     work = tile_vectors([nest.tiles[a][-1] for a in block.spatial])
     found = expansion(
-        {a: nest.tiles[a][-1] for a in block.reduce if a not in limited},
+        {a: nest.tiles[a][-1] for a in block.reduce if a not in ragged},
         np.maximum(nest.unroll // np.maximum(work, 1), 1),
         always=block.const_axes,
         serial=block_facts(block).serial,
     )
-    found |= dict.fromkeys((a for a in block.reduce if a in limited), copies(nest.unroll))
+    found |= dict.fromkeys((a for a in block.reduce if a in ragged), copies(nest.unroll))
     return {a: n.astype(np.float64) for a, n in found.items()}
 
 
@@ -260,7 +260,7 @@ def _latency(shape: TileShape, instructions: Floats, machine: Machine) -> Floats
     if not nest.block.reduce:
         return 0.5
     each = machine.latency / (1.0 + machine.ahead / np.maximum(instructions, 1.0))
-    return np.asarray(each / copies(nest.unroll) if nest.block.limits.ends else each)
+    return np.asarray(each / copies(nest.unroll) if nest.block.ragged.ends else each)
 
 
 def _thrashes(accesses: Sequence[Access], shape: TileShape, machine: Machine) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from tilework.kinds.cuda.tiling import form_of
 from tilework.space.levels import Role
 from tilework.space.nest import BlockNest
 
-_FORMS = ("tiled", "mma", "across", "rows", "direct", "transform", "limited", "points")
+_FORMS = ("tiled", "mma", "across", "rows", "direct", "transform", "ragged", "points")
 
 _FURTHER = (
     "in_flight",

@@ -28,17 +28,17 @@ _OUTSTANDING = 8.0
 
 
 def flat_counts(nest: BlockNest, constants: Constants) -> Counts:
-    """Counts of direct blocks, points, transforms by constant matrices, and limited sums."""
+    """Counts of direct blocks, points, transforms by constant matrices, and ragged sums."""
     block, count = nest.block, nest.count
     counts, facts = Counts.none(geometry(nest)), block_facts(block)
     g, serial = counts.geometry, nest.values.get("serial", np.ones(count, np.int64))
     lanes = _lanes(nest)
     points = g.accumulators * serial * 1.0
-    limited = mean_terms(block.op)
+    ragged = mean_terms(block.op)
     copies = expansion(nest)
     terms, bodies = np.ones(count), np.ones(count)
     for axis in block.reduce:
-        extent = limited.get(axis, float(axis.typical))
+        extent = ragged.get(axis, float(axis.typical))
         terms = terms * extent
         bodies = bodies * np.ceil(extent / copies[axis])
     transform = block.transform
@@ -104,4 +104,4 @@ def _covered(nest: BlockNest, threads: Floats) -> dict[Axis, Floats]:
 
 def _shared_level(nest: BlockNest) -> int:
     """The spatial level that threads are shared out over."""
-    return 1 if form_of(nest.block) == "limited" else 0
+    return 1 if form_of(nest.block) == "ragged" else 0

@@ -12,7 +12,7 @@ from tilework.kinds.cuda.tiling import form_of
 from tilework.space.levels import Role
 from tilework.space.nest import BlockNest
 
-_FORMS = ("tiled", "mma", "across", "rows", "direct", "transform", "limited", "points")
+_FORMS = ("tiled", "mma", "across", "rows", "direct", "transform", "ragged", "points")
 _KERNEL = ("registers", "spills", "resident", "waves", "busiest", "dram_bytes")
 _GEOMETRY = (
     "threads", "grid", "shared", "accumulators", "fragments", "expanded", "overhang",

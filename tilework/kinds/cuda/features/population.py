@@ -119,7 +119,7 @@ def block_counts(nest: BlockNest, limits: ArchLimits, constants: Constants = CON
             return across_counts(nest, constants)
         case "rows":
             return rows_counts(nest, constants)
-        case "direct" | "transform" | "points" | "limited":
+        case "direct" | "transform" | "points" | "ragged":
             return flat_counts(nest, constants)
         case "mma":
             return mma_counts(nest, constants)

@@ -47,7 +47,7 @@ def reduction(block: Block) -> Reduce:
     if block.body.limits:
         raise ScheduleError(
             f"{block.op.name}: data decide how many terms it has; tile it with the levels for "
-            "limited reductions (Tiling.limited)"
+            "ragged reductions (Tiling.ragged)"
         )
     return block.body
 

@@ -2,7 +2,7 @@
 
 A thread's register tile lies within one block row, whose blocks it runs through once. With as many
 neighbouring threads as a block has rows a warp has one block row or a few, and reads its blocks in
-whole lines. `tilework.lower.limited` names the integers that are read to find positions.
+whole lines. `tilework.lower.ragged` names the integers that are read to find positions.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tilework.lower.common import (
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import For, If, Load, Region, Stmt, seq
-from tilework.lower.limited import Names, let
+from tilework.lower.ragged import Names, let
 from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Reduce, binary
 
 
-def lower_limited(ctx: LoweringContext, block_nest: BlockNest) -> Region:
-    """The region of a block of the form "limited"."""
+def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
+    """The region of a block of the form "ragged"."""
     block = block_nest.block
     node = block.body
     assert isinstance(node, Reduce)
-    found = Names.of(node.source, block.limits.ends)
+    found = Names.of(node.source, block.ragged.ends)
     cut = {a: [int(n[0]) for n in block_nest.tiles[a]] for a in block.spatial}
     grid = {a: loop_var(f"{a.name}.b", cut[a][0]) for a in block.spatial}
     thread = {a: loop_var(f"{a.name}.t", cut[a][1]) for a in block.spatial}
@@ -74,15 +74,15 @@ def lower_limited(ctx: LoweringContext, block_nest: BlockNest) -> Region:
             if axis.extent == 1 or whole:
                 return nest([(var, axis.extent, "unroll")], body)
             return For(var, axis.extent, "serial", body, expand=int(copies[axis][0]))
-        if not any(a in block.limits.ends for a in after):
+        if not any(a in block.ragged.ends for a in after):
             body = let(found.late, lambda e: bind(e, base | mine, read), body)
         end = binary("min", const(axis.extent), bind(limit, base, read))
         end = binary("max", ZERO, end)
         return For(var, end, "serial", body, expand=int(copies[axis][0]))
 
-    limited = tuple(a for a in block.reduce if a in block.limits.ends)
-    others = tuple(a for a in block.reduce if a not in block.limits.ends)
-    sums = let(found.early, lambda e: bind(e, base, read), steps((*limited, *others), {}))
+    ragged = tuple(a for a in block.reduce if a in block.ragged.ends)
+    others = tuple(a for a in block.reduce if a not in block.ragged.ends)
+    sums = let(found.early, lambda e: bind(e, base, read), steps((*ragged, *others), {}))
     store = store_result(ctx, block, at, Load(acc.dtype, acc, where))
     cond = conjunction(guards(at, rows))
     if cond is not None:

@@ -51,10 +51,10 @@ class Names:
 
     Attributes:
         source: what is reduced, in terms of the names.
-        limits: by limited axis, in terms of the names.
+        limits: by ragged axis, in terms of the names.
         early: names and values that all terms of a register tile share, each in terms of those
             before it.
-        late: those that depend on limited axes.
+        late: those that depend on ragged axes.
     """
 
     source: Expr
@@ -66,7 +66,7 @@ class Names:
     def of(source: Expr, limits: Mapping[Axis, Expr]) -> Names:
         """Name the integers that the limits, and the indices of the source's reads, are made of.
 
-        Those that depend on other reduce axes than the limited ones stay where they are.
+        Those that depend on other reduce axes than the ragged ones stay where they are.
         """
         names: dict[Hashable, tuple[Axis, Expr, bool]] = {}
 
@@ -126,7 +126,7 @@ def let(names: Sequence[tuple[Axis, Expr]], at: Callable[[Expr], Expr], body: St
     return body
 
 
-def limited_steps(
+def ragged_steps(
     reduce: Collection[Axis],
     ends: dict[Axis, Expr],
     work: int,
@@ -138,7 +138,7 @@ def limited_steps(
 
     Args:
         reduce: the reduce axes, outermost first; those with ends become the outer loops.
-        ends: number of terms of limited axes, at most their extents.
+        ends: number of terms of ragged axes, at most their extents.
         work: vectors of the register tile.
         copies: accumulators of each element.
         name: wraps a step's code in the names of what it reads to find positions.

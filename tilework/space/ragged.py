@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import is_float
 from tilework.space.blocks import Block
-from tilework.space.capabilities import Limits
+from tilework.space.capabilities import Ragged
 from tilework.te.expr import Axis, Binary, Const, Expr, Read, Reduce, children, walk
 
 _COPIES_FROM = (32, 96, 192)
 
 
-def data_limits(block: Block) -> Block:
-    """The block with its `Limits`, where data decide how many terms it sums."""
+def ragged_block(block: Block) -> Block:
+    """The block with its `Ragged`, where data decide how many terms it sums."""
     ends = dict(block.body.limits) if isinstance(block.body, Reduce) else {}
-    return replace(block, limits=Limits(ends, _whole_steps(block, ends))) if ends else block
+    return replace(block, ragged=Ragged(ends, _whole_steps(block, ends))) if ends else block
 
 
 def _whole_steps(block: Block, ends: Mapping[Axis, Expr]) -> dict[Axis, int]:

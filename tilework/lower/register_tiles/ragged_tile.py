@@ -1,4 +1,4 @@
-"""The register tile of a sum of as many terms as data say; see `tilework.lower.limited`."""
+"""The register tile of a sum of as many terms as data say; see `tilework.lower.ragged`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from tilework.lower.common import ZERO, Point, bind, const, load
 from tilework.lower.ir import Stmt, seq
-from tilework.lower.limited import Names, let, limited_steps
+from tilework.lower.ragged import Names, let, ragged_steps
 from tilework.lower.register_tiles.register_tile import RegisterTile
 from tilework.lower.register_tiles.steps import vectors_of
 from tilework.te.expr import Axis, Expr, binary
 
 
-def limited_tile(tile: RegisterTile, names: Names, accumulators: int) -> Stmt:
+def ragged_tile(tile: RegisterTile, names: Names, accumulators: int) -> Stmt:
     """All terms of a tile, taken in turns by its accumulators, and the finished sums stored.
 
     Args:
@@ -40,7 +40,7 @@ def limited_tile(tile: RegisterTile, names: Names, accumulators: int) -> Stmt:
     def joined(copy: int) -> Stmt:
         return tile.each_point(lambda point: added(point, copy))
 
-    sums = limited_steps(
+    sums = ragged_steps(
         block.reduce,
         {a: end(a, limit) for a, limit in names.limits},
         vectors_of(version.loops, {a: version.size(a) for a in block.spatial}),
