@@ -61,8 +61,8 @@ def test_contexts_are_kept_for_later_runs(mlp, target, image):
     made = []
     for _ in range(3):
         module.run(image)
-        made.append(module._idle[0])
-    assert made[0] is made[1] is made[2] and len(module._idle) == 1
+        made.append(module._contexts.idle[0])
+    assert made[0] is made[1] is made[2] and len(module._contexts.idle) == 1
 
 
 def test_bound_calls_of_one_thread_run_at_once(mlp, target, image, monkeypatch, loads):
@@ -102,7 +102,7 @@ def test_a_run_that_fails_gives_its_context_back(mlp, target, image, monkeypatch
         patch.setattr(executor.CpuContext, "run", broken)
         with pytest.raises(MemoryError):
             module.run(image)
-    assert len(module._idle) == 1 and module.run(image)
+    assert len(module._contexts.idle) == 1 and module.run(image)
 
 
 def test_too_little_memory_is_told(mlp_module, image, monkeypatch):

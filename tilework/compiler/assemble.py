@@ -22,7 +22,16 @@ from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
 from tilework.record import History
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.image import TRANSFERRED_FROM, TUNED_ON, Image, Ref, Step, TaskReport, Value
+from tilework.runtime.image import (
+    TRANSFERRED_FROM,
+    TUNED_ON,
+    Image,
+    Ref,
+    Step,
+    TaskReport,
+    Value,
+    with_shares,
+)
 from tilework.runtime.module import Module
 from tilework.target import Target
 from tilework.target.identity import device_here
@@ -271,16 +280,16 @@ class _Memory:
 
 
 def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[TaskReport, ...]:
-    """A row per task, in the order of `extract_tasks`; the schedule is that of its first call."""
+    """One of each task in the order of `extract_tasks`; the schedule is that of its first call."""
     calls: dict[str, list[tuple[Call, LayerChoice]]] = {}
     for call, made in zip(plan.calls, chosen, strict=True):
         if call.complex:
             calls.setdefault(call.dag.workload_key, []).append((call, made))
-    rows = []
+    reports = []
     for key, own in calls.items():
         call, choice = own[0][0], own[0][1].choice
         errors = [made.error for _, made in own if made.error is not None]
-        rows.append(
+        reports.append(
             TaskReport(
                 desc=call.desc,
                 workload_key=key,
@@ -294,7 +303,7 @@ def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[
                 winograd_refused=sum(made.refused for _, made in own),
             )
         )
-    return _with_shares(rows)
+    return with_shares(reports)
 
 
 def _source_text(choice: Choice, target: Target) -> str:
@@ -306,10 +315,3 @@ def _source_text(choice: Choice, target: Target) -> str:
     here = device_here(target)
     alike = here is not None and choice.device == here.name  # of other cores, memory or clocks
     return TUNED_ON + (f"another {choice.device}" if alike else choice.device or "another device")
-
-
-def _with_shares(rows: Sequence[TaskReport]) -> tuple[TaskReport, ...]:
-    times = [r.latency_s * r.weight for r in rows if r.latency_s is not None]
-    if len(times) < len(rows) or not times:
-        return tuple(rows)
-    return tuple(replace(r, share=t / sum(times)) for r, t in zip(rows, times, strict=True))

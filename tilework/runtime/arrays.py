@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import numpy_dtype
+from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError
 from tilework.runtime.device_array import device_array
 
@@ -58,6 +58,12 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
     out = aligned_empty(array.shape, str(array.dtype))
     out[...] = array
     return out
+
+
+def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> NDArray[Any]:
+    """An aligned array: of the normal distribution, or of zeros and ones."""
+    drawn = rng.standard_normal(shape) if is_float(dtype) else rng.integers(0, 2, shape)
+    return aligned_copy(np.asarray(drawn, numpy_dtype(dtype)))
 
 
 def is_ready(array: NDArray[Any]) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
-from tilework.runtime.arrays import aligned_empty, check_ready
+from tilework.runtime.arrays import aligned_empty, check_ready, random_array
 from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.image import Image, Value
 
@@ -105,6 +105,28 @@ def bound_outputs(image: Image, buffers: Sequence[Any]) -> list[Any]:
     """The outputs in order: views of the io buffers, or what the caller gave."""
     pairs = [(buffers[v.io], v.shape) for v in image.outputs]
     return [b.given if isinstance(b, DeviceArray) else b.reshape(shape) for b, shape in pairs]
+
+
+def new_outputs(image: Image) -> list[Array]:
+    """One new buffer per io number that no input has."""
+    return [aligned_empty(v.shape, v.dtype) for v in image.io_values[len(image.inputs) :]]
+
+
+def results(image: Image, buffers: Sequence[Array]) -> list[Array]:
+    """The outputs; one that shares its buffer with an earlier one is copied."""
+    out: list[Array] = []
+    used: set[int] = set()
+    for v in image.outputs:
+        array = buffers[v.io].reshape(v.shape)
+        out.append(array.copy() if v.io in used else array)
+        used.add(v.io)
+    return out
+
+
+def random_inputs(image: Image) -> list[Array]:
+    """Values for all inputs, the same ones every time."""
+    rng = np.random.default_rng(0)
+    return [random_array(rng, v.shape, v.dtype) for v in image.inputs]
 
 
 def _new(value: Value) -> Array:

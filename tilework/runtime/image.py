@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
@@ -120,6 +121,14 @@ class TaskReport:
         return self.flops / self.latency_s * 1e-9 if self.latency_s else None
 
 
+def with_shares(reports: Sequence[TaskReport]) -> tuple[TaskReport, ...]:
+    """Reports with each task's share of the recorded time, where all have one."""
+    times = [r.latency_s * r.weight for r in reports if r.latency_s is not None]
+    if len(times) < len(reports) or not times:
+        return tuple(reports)
+    return tuple(replace(r, share=t / sum(times)) for r, t in zip(reports, times, strict=True))
+
+
 def tuned_text(report: Sequence[TaskReport]) -> str:
     """How many tasks were tuned, and what others have.
 
@@ -203,7 +212,7 @@ class Image:
     code: dict[str, bytes]
     report: tuple[TaskReport, ...]
 
-    @property
+    @cached_property
     def io_values(self) -> tuple[Value, ...]:
         """The value of each io buffer, by its number; of several, the first."""
         found: dict[int, Value] = {}

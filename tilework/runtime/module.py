@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -12,20 +11,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError
 from tilework.latency import latency
-from tilework.locks import Lock
 from tilework.runtime.archive import write_image
-from tilework.runtime.arrays import aligned_copy, aligned_empty, ready_copy
-from tilework.runtime.bound import BoundCall, bound_inputs, bound_outputs, io_buffers
-from tilework.runtime.device_array import DeviceArray
-from tilework.runtime.executor import Context, Loaded, Roofline, executor_of
+from tilework.runtime.arrays import ready_copy
+from tilework.runtime.bound import (
+    BoundCall,
+    bound_inputs,
+    bound_outputs,
+    io_buffers,
+    new_outputs,
+    random_inputs,
+    results,
+)
+from tilework.runtime.contexts import Contexts, mib
+from tilework.runtime.executor import Roofline, executor_of
 from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winograd_text
-from tilework.runtime.names import in_order
+from tilework.runtime.names import all_given, in_order
 from tilework.runtime.samples import take_samples
 from tilework.runtime.signature import Key
-from tilework.runtime.timing import BenchmarkResult, KernelTime
+from tilework.runtime.timing import BenchmarkResult, KernelTime, time_runs
 
 Array = NDArray[Any]
 
@@ -58,10 +63,7 @@ class Module:
         self.target = image.target
         self.report: tuple[TaskReport, ...] = image.report
         self.num_threads = image.num_threads
-        self._loaded_image: Loaded | None = None
-        self._loading = Lock()
-        self._idle: list[Context] = []
-        self._io_values = image.io_values
+        self._contexts = Contexts(image)
 
     @property
     def inputs(self) -> dict[str, Value]:
@@ -95,19 +97,15 @@ class Module:
                 cannot run the code.
         """
         wanted = self.image.inputs
-        if isinstance(inputs, Mapping) and not more:
-            given: Mapping[str, Any] | Sequence[Any] = inputs
-        else:
-            given = [] if inputs is None else [inputs, *more]
-        arrays = in_order([v.name for v in wanted], given, self._wanted)
+        arrays = in_order([v.name for v in wanted], all_given(inputs, more), self._wanted)
         buffers = [
             ready_copy(f"input {v.name}", a, v.shape, v.dtype)
             for v, a in zip(wanted, arrays, strict=True)
         ]
-        buffers += self._output_buffers()
-        with self._turn(self.num_threads) as context:
+        buffers += new_outputs(self.image)
+        with self._contexts.turn(self.num_threads) as context:
             context.run(buffers, self.num_threads)
-        return self._results(buffers)
+        return results(self.image, buffers)
 
     def by_address(self, threads: int) -> Callable[[Sequence[int]], None]:
         """A run on memory of the caller, named at each call; it costs a microsecond or two.
@@ -125,7 +123,7 @@ class Module:
         Raises:
             ModuleError: this CPU cannot run the code, or the module is for a GPU.
         """
-        bind = getattr(self._context(), "bind_addresses", None)
+        bind = getattr(self._contexts.new(), "bind_addresses", None)
         if bind is None:
             raise ModuleError(f"module {self.name}: only CPUs run on memory named by its address")
         call: Callable[[Sequence[int]], None] = bind(self._threads(threads))
@@ -161,8 +159,8 @@ class Module:
                 boundary, or overlaps another; or this CPU cannot run the code.
         """
         count = self._threads(threads)
-        buffers = io_buffers(self.image, inputs, outputs, self._device_array)
-        run = self._context().bind(buffers, count)
+        buffers = io_buffers(self.image, inputs, outputs, self._contexts.loaded().device_array)
+        run = self._contexts.new().bind(buffers, count)
         named, written = bound_inputs(self.image, buffers), bound_outputs(self.image, buffers)
         return BoundCall(run, named, written)
 
@@ -176,18 +174,13 @@ class Module:
             min_repeat_ms: each result is the mean of runs that last about this long together.
             threads: number of threads; by default `num_threads`.
         """
-        call = self._timed_call(threads)
+        count = self._threads(threads)
+        buffers = io_buffers(self.image, None, None)
+        for mine, random in zip(buffers, random_inputs(self.image), strict=False):  # inputs first
+            mine[...] = random
+        call = self._contexts.new().bind(self._contexts.loaded().resident(buffers), count)
         call()
-        # On a busy machine samples are discarded; the budget bounds how long that goes on.
-        wanted = repeat * min_repeat_ms / 1e3
-        samples = take_samples(
-            call,
-            repeats=repeat,
-            min_sample_s=min_repeat_ms / 1e3,
-            budget_s=2 * wanted + 1,
-            short_look=min(repeat, 3),
-        )
-        return BenchmarkResult(tuple(1e3 * s for s in samples.seconds))
+        return time_runs(call, repeat, min_repeat_ms)
 
     def profile(self, repeat: int = 10, threads: int | None = None) -> list[KernelTime]:
         """Time every kernel call within whole runs on random inputs; the median of each.
@@ -195,8 +188,8 @@ class Module:
         The first profile in a process also measures what the machine reaches.
         """
         count = self._threads(threads)
-        buffers = [*self._random_inputs(), *self._output_buffers()]
-        with self._turn(count) as context:
+        buffers = [*random_inputs(self.image), *new_outputs(self.image)]
+        with self._contexts.turn(count) as context:
             context.run(buffers, count)
             runs = [context.profile(buffers, count) for _ in range(max(repeat, 1))]
         seconds = np.maximum(np.median(runs, axis=0), 1e-9)
@@ -218,14 +211,14 @@ class Module:
 
     def roofline(self, threads: int | None = None) -> Roofline:
         """What this machine reaches with the module's kind of code; measured once per process."""
-        return self._loaded().roofline(self._threads(threads))
+        return self._contexts.loaded().roofline(self._threads(threads))
 
     def kernels_alone(self, threads: int | None = None) -> dict[str, float]:
         """Milliseconds of each kernel run again and again by itself, by symbol."""
         count = self._threads(threads)
-        buffers = [*self._random_inputs(), *self._output_buffers()]
-        context = self._context()
-        with self._loaded().turn(count):
+        buffers = [*random_inputs(self.image), *new_outputs(self.image)]
+        context = self._contexts.new()
+        with self._contexts.loaded().turn(count):
             context.run(buffers, count)
         out: dict[str, float] = {}
         for i, step in enumerate(self.image.steps):
@@ -237,7 +230,7 @@ class Module:
                     repeats=9,
                     min_sample_s=1e-3,
                     budget_s=0.02,
-                    stopwatch=self._loaded().stopwatch,
+                    stopwatch=self._contexts.loaded().stopwatch,
                 )
                 out[step.symbol] = 1e3 * samples.median
         return out
@@ -257,8 +250,8 @@ class Module:
             *(f"  input  {v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs),
             *(f"  output {v.name} {v.dtype}{list(v.shape)}" for v in self.image.outputs),
             f"  {len(self.image.steps)} kernel calls; {tuned_text(self.report)}",
-            f"  constants {_mib(self.image.constants.nbytes)}, intermediate values "
-            f"{_mib(self.image.arena_bytes)}, code {_mib(code)}",
+            f"  constants {mib(self.image.constants.nbytes)}, intermediate values "
+            f"{mib(self.image.arena_bytes)}, code {mib(code)}",
         ]
         if winograd := winograd_text(self.report):
             lines.append(f"  {winograd}")
@@ -284,43 +277,6 @@ class Module:
     def __repr__(self) -> str:
         return f"<Module {self.name} for {self.target}>"
 
-    def _loaded(self) -> Loaded:
-        if self._loaded_image is not None:
-            return self._loaded_image
-        with self._loading:
-            if self._loaded_image is None:
-                executor = executor_of(self.target)
-                executor.check(self.image, f"module {self.name}")
-                self._loaded_image = executor.load(self.image)
-            return self._loaded_image
-
-    def _context(self) -> Context:
-        """New memory for a run."""
-        try:
-            return self._loaded().context()
-        except MemoryError as e:
-            raise ModuleError(
-                f"module {self.name}: there is not enough memory for a run: intermediate values "
-                f"take {_mib(self.image.arena_bytes)}"
-            ) from e
-
-    @contextmanager
-    def _turn(self, threads: int) -> Iterator[Context]:
-        """A context that no other run has, for as long as the run lasts, when it is its turn."""
-        with self._loaded().turn(threads):
-            # one step each, so that two threads cannot take the same one
-            try:
-                context = self._idle.pop()
-            except IndexError:
-                context = self._context()
-            try:
-                yield context
-            finally:
-                self._idle.append(context)
-
-    def _device_array(self, what: str, given: Any) -> DeviceArray | None:
-        return self._loaded().device_array(what, given)
-
     def _threads(self, count: int | None) -> int:
         """A number of threads for a run; by default `num_threads`."""
         if count is None:
@@ -330,42 +286,6 @@ class Module:
         executor_of(self.target).check_threads(self.image, count)
         return int(count)
 
-    def _timed_call(self, threads: int | None) -> Callable[[], object]:
-        count = self._threads(threads)
-        buffers = io_buffers(self.image, None, None)
-        for mine, random in zip(buffers, self._random_inputs(), strict=False):  # inputs first
-            mine[...] = random
-        return self._context().bind(self._loaded().resident(buffers), count)
-
-    def _random_inputs(self) -> list[Array]:
-        rng = np.random.default_rng(0)
-
-        def random(v: Value) -> Array:
-            if is_float(v.dtype):
-                return np.asarray(rng.standard_normal(v.shape), numpy_dtype(v.dtype))
-            return np.asarray(rng.integers(0, 2, v.shape), numpy_dtype(v.dtype))
-
-        return [aligned_copy(random(v)) for v in self.image.inputs]
-
     def _wanted(self) -> str:
         typed = (f"{v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs)
         return f"module {self.name} takes the inputs {', '.join(typed)}"
-
-    def _output_buffers(self) -> list[Array]:
-        """One new buffer per io number that no input has."""
-        made = self._io_values[len(self.image.inputs) :]
-        return [aligned_empty(v.shape, v.dtype) for v in made]
-
-    def _results(self, buffers: Sequence[Array]) -> list[Array]:
-        """The outputs; one that shares its buffer with an earlier one is copied."""
-        out: list[Array] = []
-        used: set[int] = set()
-        for v in self.image.outputs:
-            array = buffers[v.io].reshape(v.shape)
-            out.append(array.copy() if v.io in used else array)
-            used.add(v.io)
-        return out
-
-
-def _mib(size: int) -> str:
-    return f"{size / 2**20:.1f} MiB"

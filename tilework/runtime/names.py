@@ -33,3 +33,10 @@ def in_order(
         told += [f"unknown {', '.join(unknown)}"] if unknown else []
         raise ModuleError(f"{wanted()}; {' and '.join(told)}")
     return [given[n] for n in names]
+
+
+def all_given(inputs: Any, more: Sequence[Any]) -> Mapping[str, Any] | Sequence[Any]:
+    """What ``run(inputs, *more)`` was given: arrays by name, or one and the others after it."""
+    if isinstance(inputs, Mapping) and not more:
+        return inputs
+    return [] if inputs is None else [inputs, *more]

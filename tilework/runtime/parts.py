@@ -10,21 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError
 from tilework.latency import latency
-from tilework.runtime.arrays import aligned_copy, check_array, ready_copy
+from tilework.runtime.arrays import check_array, random_array, ready_copy
 from tilework.runtime.bound import BoundCall
 from tilework.runtime.folder import write_folder
-from tilework.runtime.image import TaskReport, tuned_text
+from tilework.runtime.image import TaskReport, tuned_text, with_shares
 from tilework.runtime.module import Module
-from tilework.runtime.names import in_order
+from tilework.runtime.names import all_given, in_order
 from tilework.runtime.other import room, version
 from tilework.runtime.parts_bound import BoundParts
 from tilework.runtime.parts_image import Part, PartsImage, PartValue, rooms
-from tilework.runtime.samples import take_samples
 from tilework.runtime.signature import Key
-from tilework.runtime.timing import BenchmarkResult, KernelTime
+from tilework.runtime.timing import BenchmarkResult, KernelTime, time_runs
 
 Array = NDArray[Any]
 
@@ -69,17 +67,12 @@ class PartedModule:
     @property
     def report(self) -> tuple[TaskReport, ...]:
         """How each task was compiled; a task of several parts counts the calls of all."""
-        rows: dict[tuple[Any, ...], TaskReport] = {}
-        for row in (row for module in self.modules for row in module.report):
-            key = (row.workload_key, row.source, row.sketch_id, row.decisions)
-            weight = row.weight + (rows[key].weight if key in rows else 0)
-            rows[key] = replace(row, weight=weight, share=None)
-        times = [r.latency_s * r.weight for r in rows.values() if r.latency_s is not None]
-        if len(times) < len(rows) or not times:
-            return tuple(rows.values())
-        return tuple(
-            replace(r, share=t / sum(times)) for r, t in zip(rows.values(), times, strict=True)
-        )
+        reports: dict[tuple[Any, ...], TaskReport] = {}
+        for one in (one for module in self.modules for one in module.report):
+            key = (one.workload_key, one.source, one.sketch_id, one.decisions)
+            weight = one.weight + (reports[key].weight if key in reports else 0)
+            reports[key] = replace(one, weight=weight, share=None)
+        return with_shares(list(reports.values()))
 
     def set_threads(self, num_threads: int) -> None:
         """Set the number of threads of the runs to come, of both engines.
@@ -107,11 +100,7 @@ class PartedModule:
             ModuleError: inputs are missing or unknown, or of another shape or type; or a node
                 fails in the other engine, which the message names.
         """
-        if isinstance(inputs, Mapping) and not more:
-            given: Mapping[str, Any] | Sequence[Any] = inputs
-        else:
-            given = [] if inputs is None else [inputs, *more]
-        values = self._given(in_order(self.image.inputs, given, self._wanted))
+        values = self._given(in_order(self.image.inputs, all_given(inputs, more), self._wanted))
         given = list(values.values())
         for part, dying in zip(self.image.parts, self._dying, strict=True):
             values.update(zip(part.outputs, self.run_part(part, values), strict=True))
@@ -166,15 +155,7 @@ class PartedModule:
         """Time the network on random inputs; see `Module.benchmark`."""
         call = self.bind(self._random_inputs(), threads=threads)
         call()
-        wanted = repeat * min_repeat_ms / 1e3
-        samples = take_samples(
-            call,
-            repeats=repeat,
-            min_sample_s=min_repeat_ms / 1e3,
-            budget_s=2 * wanted + 1,
-            short_look=min(repeat, 3),
-        )
-        return BenchmarkResult(tuple(1e3 * s for s in samples.seconds))
+        return time_runs(call, repeat, min_repeat_ms)
 
     def profile(self, repeat: int = 10, threads: int | None = None) -> list[KernelTime]:
         """Time every kernel call of our parts, and each part of the other engine as a whole.
@@ -278,8 +259,7 @@ class PartedModule:
                     f"module {self.name}: no random values can be made for input {_value_text(v)}"
                 )
             shape = [n for n in v.shape if n is not None]
-            drawn = rng.standard_normal(shape) if is_float(v.dtype) else rng.integers(0, 2, shape)
-            out[v.name] = aligned_copy(np.asarray(drawn, numpy_dtype(v.dtype)))
+            out[v.name] = random_array(rng, shape, v.dtype)
         return out
 
     def _wanted(self) -> str:

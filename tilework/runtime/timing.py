@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import fmean, median, pstdev
 
+from tilework.runtime.samples import Call, take_samples
+
 
 @dataclass(frozen=True)
 class BenchmarkResult:
@@ -73,3 +75,20 @@ class KernelTime:
     gb_per_s: float
     roofline: float
     symbol: str
+
+
+def time_runs(call: Call, repeat: int, min_repeat_ms: float) -> BenchmarkResult:
+    """Time a run that has been made once before.
+
+    On a busy machine samples are discarded; a budget of twice the time that was asked for, and a
+    second, bounds how long that goes on.
+    """
+    min_sample_s = min_repeat_ms / 1e3
+    samples = take_samples(
+        call,
+        repeats=repeat,
+        min_sample_s=min_sample_s,
+        budget_s=2 * repeat * min_sample_s + 1,
+        short_look=min(repeat, 3),
+    )
+    return BenchmarkResult(tuple(1e3 * s for s in samples.seconds))

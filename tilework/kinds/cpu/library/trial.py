@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError
-from tilework.runtime.arrays import aligned_copy, aligned_empty
+from tilework.runtime.arrays import aligned_empty
+from tilework.runtime.bound import random_inputs
 from tilework.runtime.image import Image
 from tilework.runtime.module import Module
 
@@ -31,7 +31,7 @@ def try_level(path: Path, name: str, level: str, image: Image) -> None:
     Raises:
         ModuleError: the library cannot be opened or run, or its output differs.
     """
-    inputs = [aligned_copy(_random(v.shape, v.dtype)) for v in image.inputs]
+    inputs = random_inputs(image)
     wanted = Module(image).run(*inputs)
     outputs = [aligned_empty(v.shape, v.dtype) for v in image.outputs]
     for output in outputs:
@@ -75,10 +75,3 @@ def _run(
 
 def _pointers(arrays: Sequence[Array]) -> Any:
     return (ctypes.c_void_p * max(len(arrays), 1))(*[a.ctypes.data for a in arrays])
-
-
-def _random(shape: Sequence[int], dtype: str) -> Array:
-    rng = np.random.default_rng(0)
-    if is_float(dtype):
-        return np.asarray(rng.standard_normal(tuple(shape)), numpy_dtype(dtype))
-    return np.asarray(rng.integers(0, 2, tuple(shape)), numpy_dtype(dtype))

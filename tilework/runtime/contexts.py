@@ -1,0 +1,73 @@
+"""What runs of a module share: its loaded code, and memory that one run after another has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilework.errors import ModuleError
+from tilework.locks import Lock
+from tilework.runtime.executor import Context, Loaded, executor_of
+from tilework.runtime.image import Image
+
+
+class Contexts:
+    """The code of an image, loaded when it is first needed, and the contexts of its runs.
+
+    Attributes:
+        idle: contexts that no run has, kept for later ones.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._loaded: Loaded | None = None
+        self._loading = Lock()
+        self.idle: list[Context] = []
+
+    def loaded(self) -> Loaded:
+        """The loaded code.
+
+        Raises:
+            ModuleError: this machine cannot run it.
+        """
+        if self._loaded is not None:
+            return self._loaded
+        with self._loading:
+            if self._loaded is None:
+                executor = executor_of(self._image.target)
+                executor.check(self._image, f"module {self._image.name}")
+                self._loaded = executor.load(self._image)
+            return self._loaded
+
+    def new(self) -> Context:
+        """New memory for a run.
+
+        Raises:
+            ModuleError: there is too little, or this machine cannot run the code.
+        """
+        try:
+            return self.loaded().context()
+        except MemoryError as e:
+            raise ModuleError(
+                f"module {self._image.name}: there is not enough memory for a run: intermediate "
+                f"values take {mib(self._image.arena_bytes)}"
+            ) from e
+
+    @contextmanager
+    def turn(self, threads: int) -> Iterator[Context]:
+        """A context that no other run has, for as long as the run lasts, when it is its turn."""
+        with self.loaded().turn(threads):
+            # one step each, so that two threads cannot take the same one
+            try:
+                context = self.idle.pop()
+            except IndexError:
+                context = self.new()
+            try:
+                yield context
+            finally:
+                self.idle.append(context)
+
+
+def mib(size: int) -> str:
+    """A number of bytes for people."""
+    return f"{size / 2**20:.1f} MiB"
