@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError, TileworkError
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
-from tilework.session.facts import Declared, facts_of
+from tilework.session.facts import facts_of
+from tilework.session.feeds import Feeds
 from tilework.session.forms import Compiled, Forms, How
 from tilework.session.options import SessionOptions, threads_of
 from tilework.session.records import RecordSource
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from tilework.record import History
 
 Array = NDArray[Any]
-
-_TEXT = "tensor(string)"
 
 PROVIDERS = ("TileworkExecutionProvider", "CPUExecutionProvider")
 """What a session says that it runs on. The second name is there for programs that look for it."""
@@ -97,12 +94,9 @@ class Session:
         )
         self._facts = facts_of(source, kept)
         self._forms = Forms(source, self._facts, how, kept)
-        self._names = [o.name for o in self._facts.outputs]
-        self._inputs = {i.name: i for i in self._facts.inputs}
-        self._fixed = self._static_shapes()
-        self._module: Compiled | None = None
-        if self._fixed is not None:
-            self._module = self._forms.get(self._fixed)
+        self._feeds = Feeds(self._facts)
+        fixed = self._feeds.fixed_shapes(getattr(self._options, "free_dimensions", {}))
+        self._module = None if fixed is None else self._forms.get(fixed)
 
     # --- what ONNX Runtime's sessions say ------------------------------------------------------
 
@@ -169,8 +163,8 @@ class Session:
             ModuleError: a name is unknown, or an array is missing or of another shape or type.
             NetworkError: the model cannot be compiled for these shapes.
         """
-        places = self._places(output_names)
-        arrays = self._arrays(input_feed)
+        places = self._feeds.places(output_names)
+        arrays = self._feeds.arrays(input_feed)
         module = self._module or self._for(arrays)
         outputs = module.run({name: arrays[name] for name in module.inputs})
         return outputs if places is None else [outputs[i] for i in places]
@@ -196,7 +190,7 @@ class Session:
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs that are bound before a run; see `run_with_iobinding`."""
-        return IOBinding(self._inputs, self._names)
+        return IOBinding(self._feeds.inputs, self._feeds.outputs)
 
     def run_with_iobinding(self, binding: IOBinding, run_options: Any = None) -> None:
         """Run on the inputs of a binding; its outputs hold the results."""
@@ -220,97 +214,14 @@ class Session:
 
     def module_for(self, input_feed: Mapping[str, Any]) -> Compiled:
         """The compiled network that runs these inputs."""
-        return self._module or self._for(self._arrays(input_feed))
+        return self._module or self._for(self._feeds.arrays(input_feed))
 
     # --- inside --------------------------------------------------------------------------------
 
-    def _static_shapes(self) -> dict[str, tuple[int, ...]] | None:
-        """Shapes of all inputs, if they are known before a run."""
-        given = getattr(self._options, "free_dimensions", {})
-        unknown = set(given) - {
-            n for i in self._facts.inputs for n in i.shape if isinstance(n, str)
-        }
-        if unknown:
-            raise TileworkError(f"the model has no symbolic extent {', '.join(sorted(unknown))}")
-        shapes = {}
-        for i in (i for i in self._facts.inputs if i.tensor):
-            shape = [given.get(n, n) if isinstance(n, str) else n for n in i.shape]
-            if not all(isinstance(n, int) for n in shape):
-                return None
-            shapes[i.name] = tuple(int(n) for n in shape if n is not None)
-        return shapes
-
     def _for(self, arrays: Mapping[str, Any]) -> Compiled:
-        shapes = {name: arrays[name].shape for name, i in self._inputs.items() if i.tensor}
-        found = self._forms.get(shapes, arrays)
+        found = self._forms.get(self._feeds.shapes(arrays), arrays)
         assert found is not None  # the values were given
         return found
-
-    def _places(self, names: Sequence[str] | None) -> list[int] | None:
-        if not names:
-            return None
-        unknown = [str(n) for n in names if n not in self._names]
-        if unknown:
-            raise ModuleError(
-                f"the model has no output {', '.join(unknown)}; "
-                f"its outputs: {', '.join(self._names)}"
-            )
-        return [self._names.index(n) for n in names]
-
-    def _arrays(self, feed: Mapping[str, Any]) -> dict[str, Any]:
-        """The feeds as arrays, but for what is no tensor, each checked against its declaration."""
-        if not isinstance(feed, Mapping):
-            raise ModuleError(
-                f"inputs are given by name, {{'{next(iter(self._inputs), 'x')}': array}}, "
-                f"not as {type(feed).__name__}"
-            )
-        missing = [n for n in self._inputs if n not in feed]
-        unknown = [str(n) for n in feed if n not in self._inputs]
-        if missing or unknown:
-            told = [f"missing {', '.join(missing)}"] if missing else []
-            told += [f"unknown {', '.join(unknown)}"] if unknown else []
-            wanted = ", ".join(map(_value_text, self._facts.inputs)) or "none"
-            raise ModuleError(f"the model takes the inputs {wanted}; {' and '.join(told)}")
-        return {name: _array(value, feed[name]) for name, value in self._inputs.items()}
-
-
-def _array(declared: Declared, given: Any) -> Any:
-    """A feed, checked; what is no tensor as it is given.
-
-    Raises:
-        ModuleError: it is of another type or shape than its input.
-    """
-    if not declared.tensor:
-        return given
-    if not declared.plain:
-        return np.asarray(given, object) if declared.dtype == _TEXT else np.asarray(given)
-    try:
-        array = given.numpy() if hasattr(given, "numpy") else np.asarray(given)
-    except Exception as e:  # whatever a foreign array says
-        raise ModuleError(f"input {declared.name}: no array can be made of it: {e}") from e
-    if array.dtype != numpy_dtype(declared.dtype):
-        raise ModuleError(
-            f"input {declared.name}: expected {type_text(declared.dtype)}, got an array of "
-            f"{array.dtype}; convert it with .astype(numpy.{declared.dtype})"
-        )
-    fits = array.ndim == len(declared.shape) and all(
-        not isinstance(wanted, int) or wanted == n
-        for wanted, n in zip(declared.shape, array.shape, strict=False)
-    )
-    if not fits:
-        raise ModuleError(
-            f"input {declared.name}: expected the shape {_shape(declared)}, "
-            f"got {list(array.shape)}"
-        )
-    return array
-
-
-def _value_text(value: Declared) -> str:
-    return f"{value.name} {type_text(value.dtype)}{_shape(value)}"
-
-
-def _shape(value: Declared) -> str:
-    return f"[{', '.join('?' if n is None else str(n) for n in value.shape)}]"
 
 
 def _source(model: Any) -> Path | bytes:
