@@ -35,6 +35,48 @@ class TimesFinals(Protocol):
         """One result per candidate, in order; their latencies may be compared closely."""
 
 
+class HeldFinals:
+    """The finals that a run has held.
+
+    Attributes:
+        off: by index of a task, by how much its finals were off, of those that were disturbed.
+    """
+
+    def __init__(self) -> None:
+        self._done: set[int] = set()
+        self._began: float | None = None
+        self.off: dict[int, float] = {}
+
+    def in_time(self, elapsed_s: float, seconds: float | None) -> bool:
+        """Whether a run of so many seconds has time for more; the first question begins finals."""
+        self._began = elapsed_s if self._began is None else self._began
+        return seconds is None or elapsed_s - self._began <= FINAL_SHARE * seconds
+
+    def done(self, index: int) -> bool:
+        """Whether a task has had its finals."""
+        return index in self._done
+
+    def hold(self, index: int) -> None:
+        """A task's finals are held now."""
+        self._done.add(index)
+
+    def counts(self, index: int, earlier: Sequence[Record], measured: Sequence[Measured]) -> bool:
+        """Whether what was measured counts: not if it was disturbed, for the first time.
+
+        Then the finals are held again.
+        """
+        if len(measured) != len(earlier):
+            return True
+        ratio, again = off_by(earlier, measured), index in self.off
+        if not disturbed(ratio):
+            self.off.pop(index, None)
+            return True
+        self.off[index] = ratio
+        if not again:
+            self._done.discard(index)
+        return again
+
+
 def finalists(records: Iterable[Record], count: int) -> list[Record]:
     """The records whose programs should be timed in turns, fastest first; none if need not be.
 

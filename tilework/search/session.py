@@ -23,21 +23,18 @@ from dataclasses import replace
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.drift import drift, drifted
 from tilework.measure.records import to_records
-from tilework.model import CostModel, Observation, XGBModel
+from tilework.model import CostModel, XGBModel
 from tilework.record import Purpose, Record, RecordLog, best_of, new_writer
 from tilework.search.budget import Budget
-from tilework.search.corpus import keep_workloads, other_workloads
-from tilework.search.failures import TaskFailure, task_failure
+from tilework.search.corpus import keep_workloads
+from tilework.search.failures import TaskFailure, check_hope, task_failure
 from tilework.search.finals import (
-    FINAL_SHARE,
+    HeldFinals,
     TimesFinals,
     as_candidates,
-    disturbed,
     finalists,
-    off_by,
 )
-from tilework.search.known import observations
-from tilework.search.options import TuningError
+from tilework.search.learning import Learning
 from tilework.search.past import PastRound, best_s_of, in_turn, ok_of, past_rounds, trials_of
 from tilework.search.policy import SketchPolicy
 from tilework.search.protocol import MeasurerLike, Task
@@ -46,9 +43,6 @@ from tilework.search.run import TuningRun
 from tilework.search.scheduler import TaskScheduler
 from tilework.search.start import champion
 from tilework.travel.likeness import Shape, shape_of_dag
-
-HOPELESS_TRIALS = 32
-"""A run in which this many candidates, and no other, have all failed ends with an error."""
 
 
 class TuningSession:
@@ -79,13 +73,9 @@ class TuningSession:
         self._rounds = self._refused = self._size = 0
         self._stopped = ""
         self._failures: dict[int, TaskFailure] = {}
-        self._learnt: list[set[str]] = [set() for _ in self.tasks]
-        self._unlearnt = set(range(len(self.tasks)))
         self._calibrations: list[float] = []
-        self._finals_done: set[int] = set()
-        self._off: dict[int, float] = {}  # finals that were disturbed: by how much
-        self._finals_began: float | None = None
-        self._warmth = self._other_workloads() if run.warm else []
+        self._held = HeldFinals()
+        self._learning = Learning(self.model, self._policies, history, run.warm)
         self._restore()
         self.refit()
 
@@ -102,7 +92,7 @@ class TuningSession:
             return None
         index = self.scheduler.next()
         if index is None:
-            self._stop_if_hopeless(least=1)
+            check_hope(self.scheduler.states, self._refused, self.failures, least=1)
             live = any(not state.retired for state in self.scheduler.states)
             self._stopped = "no task promises enough" if live else "every task is done"
         return index
@@ -145,8 +135,8 @@ class TuningSession:
         self.history.append(records)
         self._count(index, number, records)
         self.budget.end_step(trials_of(records))
-        self._unlearnt.add(index)
-        self._stop_if_hopeless(HOPELESS_TRIALS)
+        self._learning.note(index)
+        check_hope(self.scheduler.states, self._refused, self.failures)
         return self._round(number, index, records, before)
 
     def next_final(self) -> int | None:
@@ -155,14 +145,11 @@ class TuningSession:
         The heaviest task comes first. Tasks that hardly matter have none, and with a budget in
         seconds finals end after a share of it.
         """
-        now = self.budget.elapsed_s
-        began = self._finals_began = now if self._finals_began is None else self._finals_began
-        seconds = self.budget.options.seconds
-        if seconds is not None and now - began > FINAL_SHARE * seconds:
+        if not self._held.in_time(self.budget.elapsed_s, self.budget.options.seconds):
             return None
         shares = self.scheduler.shares()
         for index in sorted(range(len(self.tasks)), key=lambda i: (-shares[i], i)):
-            if index in self._finals_done or self.scheduler.negligible(index):
+            if self._held.done(index) or self.scheduler.negligible(index):
                 continue
             if self._finalists(index):
                 return index
@@ -170,7 +157,7 @@ class TuningSession:
 
     def measure_final(self, index: int, measurer: TimesFinals) -> list[Measured]:
         """Time a task's finalists in turns."""
-        self._finals_done.add(index)
+        self._held.hold(index)
         return measurer.finals(self.tasks[index], as_candidates(self._finalists(index)))
 
     def commit_final(self, index: int, measured: Sequence[Measured]) -> Round | None:
@@ -180,15 +167,8 @@ class TuningSession:
         finalists' own records say, they were disturbed: they are held once more, and what comes
         then counts, and is told if it is as far off.
         """
-        if len(measured) == len(found := self._finalists(index)):
-            ratio, again = off_by(found, measured), index in self._off
-            if disturbed(ratio):
-                self._off[index] = ratio
-            else:
-                self._off.pop(index, None)
-            if disturbed(ratio) and not again:
-                self._finals_done.discard(index)
-                return None
+        if not self._held.counts(index, self._finalists(index), measured):
+            return None
         valid = [one for one in measured if one.latency_s is not None]
         if len(valid) < 2:
             return None
@@ -238,17 +218,7 @@ class TuningSession:
 
         What it failed to learn, it is given again the next time.
         """
-        found, seen = list(self._warmth), dict[int, set[str]]()
-        for index in sorted(self._unlearnt):
-            task, known = self.tasks[index], self._policies[index].known(self.history)
-            found += observations(known, task.workload_key, task.flops, self._learnt[index])
-            seen[index] = {record.record_id for record in known.records}
-        if found:
-            self.model.update(found)
-        self._warmth = []
-        for index, ids in seen.items():
-            self._learnt[index] = ids
-        self._unlearnt.clear()
+        self._learning.refit()
 
     # --- views -------------------------------------------------------------------------------
 
@@ -294,19 +264,8 @@ class TuningSession:
             failures=self.failures,
             finals=sum(r is not None and r.purpose == Purpose.final for r in best),
             drifted_rounds=drifted(self._calibrations),
-            disturbed=tuple(sorted(self._off.items())),
+            disturbed=tuple(sorted(self._held.off.items())),
         )
-
-    def _other_workloads(self) -> list[Observation]:
-        """What the history knows of other networks on these targets and devices."""
-        where = {(str(p.task.target), p.device): None for p in self._policies}
-        return [
-            observation
-            for target, device in where
-            for observation in other_workloads(
-                self.history, [t for t in self.tasks if str(t.target) == target], device
-            )
-        ]
 
     # --- counters ----------------------------------------------------------------------------
 
@@ -352,18 +311,6 @@ class TuningSession:
             failed = (*known.records, *known.refused)
             desc = self.tasks[index].desc
             self._failures[index] = task_failure(index, desc, failed, self.run.reproduce)
-
-    def _stop_if_hopeless(self, least: int) -> None:
-        """Raise when the run has measured ``least`` candidates or more and all of them failed."""
-        states = self.scheduler.states
-        trials = sum(state.trials for state in states) + self._refused
-        if any(state.ok for state in states) or trials < least or not self._failures:
-            return
-        lines = "\n".join(str(failure) for failure in self._failures.values())
-        raise TuningError(
-            f"tuning stops: all {trials} candidates so far failed\n{lines}\n"
-            "mend the first cause, or check the machine with `tilework doctor`"
-        )
 
 
 def _shapes(tasks: Sequence[Task]) -> list[Shape | None]:
