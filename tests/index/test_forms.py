@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilework.index.bounds import common_unit, cut, multiple_of, quotient, range_of
+from tilework.index.bounds import common_unit, cut, multiple_of, quotient, range_of, solved
 from tilework.index.extents import ceil_div, nbytes, round_up, size
 from tilework.index.form import Form, constant, position, position_if, product, variable
 from tilework.index.strides import in_order, reach, row_major
@@ -154,3 +154,12 @@ def test_numbers_fold_as_arrays_are_computed(op, a, b):
 
 def test_comparisons():
     assert [op for op, holds in COMPARE.items() if holds(1, 2)] == ["<", "<=", "!="]
+
+
+def test_where_a_form_is_not_negative():
+    for step in (-3, -2, -1, 1, 2, 5):
+        for rest in range(-9, 10):
+            first, stop = solved(rest, step)
+            for i in range(-12, 12):
+                within = (first is None or first <= i) and (stop is None or i < stop)
+                assert within == (rest + step * i >= 0)

@@ -185,3 +185,26 @@ def test_what_looks_reads_typical_alone():
         for line in readers(tree, "extent")
     ]
     assert not found, "a search looks at typical extents:\n" + "\n".join(found)
+
+
+def exact_shapes(tree: ast.AST) -> Iterator[int]:
+    """Lines that read the shape of a read's tensor, other than to ask where a search looks."""
+    asked = {
+        id(argument)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "typicals"
+        for argument in node.args
+    }
+    for node in ast.walk(tree):
+        shape = isinstance(node, ast.Attribute) and ast.unparse(node).endswith(".tensor.shape")
+        if shape and id(node) not in asked:
+            yield node.lineno
+
+
+def test_features_read_typical_shapes_alone():
+    found = [
+        f"{path}:{line}"
+        for path, tree in trees("kinds/*/features").items()
+        for line in exact_shapes(tree)
+    ]
+    assert not found, "features are of typical extents:\n" + "\n".join(found)

@@ -221,7 +221,7 @@ def test_spans_cover_every_tile_once():
     own = [b for b in block.bounds if b.axis is x]
     assert len(own) == 2
     for tile in range(1, 24):
-        served = [next(s for s in tile_spans(x, tile, own) if s.first <= i < s.stop)
+        served = [next(s for s in tile_spans(x.extent, tile, own) if s.first <= i < s.stop)
                   for i in range(-(-23 // tile))]  # fmt: skip
         for i, span in enumerate(served):
             assert span.size == min(tile, 23 - i * tile)

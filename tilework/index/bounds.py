@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from tilework.index.form import Atom, Form, constant
 
@@ -46,6 +46,24 @@ def cut(
     return form.only(lambda a: not form.coefficients[a] % unit) + constant(
         form.const - rest.const
     ), rest
+
+
+class _Whole(Protocol):
+    """What has the arithmetic of integers: an integer, an array of them, or an expression."""
+
+    def __neg__(self: Value, /) -> Value: ...
+    def __add__(self: Value, other: int, /) -> Value: ...
+    def __floordiv__(self: Value, other: int, /) -> Value: ...
+
+
+Value = TypeVar("Value", bound=_Whole)
+
+
+def solved(rest: Value, step: int) -> tuple[Value | None, Value | None]:
+    """The range ``first <= i < stop`` in which ``rest + step * i >= 0``; None for no such end."""
+    if step > 0:
+        return -(rest // step), None
+    return None, rest // -step + 1
 
 
 def quotient(form: Form[Atom], by: int) -> Form[Atom]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import NewType, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,21 @@ from tilework.dtypes import dtype_bytes
 
 Extent = int
 """An exact extent."""
-Typical = int
-"""What a search takes an extent for; see also `tilework.space.nest.Face`."""
+Typical = NewType("Typical", int)
+"""What a search takes an extent for; see also `tilework.space.nest.Face`. A type of its own, so
+that where one is asked for no exact extent can be given."""
 Number = TypeVar("Number", int, NDArray[np.int64])
 """An integer, or one for each of P rows."""
 
 
 def typical(extent: Extent) -> Typical:
     """Where a search looks at an extent."""
-    return extent
+    return Typical(extent)
+
+
+def typicals(shape: Iterable[Extent]) -> tuple[Typical, ...]:
+    """Where a search looks at the dimensions of a tensor."""
+    return tuple(map(typical, shape))
 
 
 def size(extents: Iterable[Extent]) -> Extent:

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from tilework.index.bounds import solved
+from tilework.index.extents import ceil_div
 from tilework.lower.common import const, weighted_sum
 from tilework.lower.ir import If, Stmt
 from tilework.space.bounds import conjunction
@@ -56,22 +56,22 @@ class Span:
 
 
 def tile_spans(
-    axis: Axis, tile: int, bounds: Sequence[Bound] = (), clip: str = "no"
+    extent: int, tile: int, bounds: Sequence[Bound] = (), clip: str = "no"
 ) -> list[Span]:
     """Spans of an axis in the order in which they are tested: the first that fits serves a tile.
 
     Args:
-        axis: the axis.
+        extent: points of the axis: where code is made the exact ones.
         tile: points of its innermost tile; the last one may be shorter.
         bounds: the axis's bounds.
         clip: for tiles of one point: whether loops over taps are clipped in all tiles (``all``),
             in those on the border (``border``), or cannot be (``no``).
     """
-    count = -(-axis.extent // tile)
+    count = ceil_div(extent, tile)
     if bounds and clip == "all":
         return [Span(0, count, tile, 1.0, "clip")]
-    rest = axis.extent - (count - 1) * tile
-    low, high = _inside(axis, tile, bounds)
+    rest = extent - (count - 1) * tile
+    low, high = _inside(extent, tile, bounds)
     full = min(high, count - (rest < tile))
     spans: list[Span] = []
     if low < full:
@@ -84,16 +84,16 @@ def tile_spans(
     if clip == "border":
         return [*spans, Span(0, count, tile, len(edge) / count, "clip")]
     if len(edge) > _MOST_FIXED:
-        return checked(spans, axis, tile)
+        return checked(spans, extent, tile)
     for i in edge:
         spans.append(Span(i, i + 1, rest if i == count - 1 else tile, 1 / count, "fixed"))
     return spans
 
 
-def checked(spans: Sequence[Span], axis: Axis, tile: int) -> list[Span]:
+def checked(spans: Sequence[Span], extent: int, tile: int) -> list[Span]:
     """The spans with one that tests its bounds in place of all tiles of known position."""
-    count = -(-axis.extent // tile)
-    rest = axis.extent - (count - 1) * tile
+    count = ceil_div(extent, tile)
+    rest = extent - (count - 1) * tile
     out = [s for s in spans if s.kind == "inside"]
     covered = sum(s.stop - s.first for s in out)
     if rest < tile and not any(s.stop == count for s in out):
@@ -104,17 +104,18 @@ def checked(spans: Sequence[Span], axis: Axis, tile: int) -> list[Span]:
     return out
 
 
-def _inside(axis: Axis, tile: int, bounds: Sequence[Bound]) -> tuple[int, int]:
+def _inside(extent: int, tile: int, bounds: Sequence[Bound]) -> tuple[int, int]:
     """The range of tiles in which every bound holds for every point and every tap."""
-    first = np.arange(0, axis.extent, tile)
-    last = np.minimum(first + tile, axis.extent) - 1
-    holds = np.ones(len(first), bool)
+    count = ceil_div(extent, tile)
+    low, high = 0, count
     for b in bounds:
-        low = np.minimum(b.slope * first, b.slope * last)
         taps = b.tap.extent - 1 if b.tap is not None else 0
-        holds &= low + min(0, b.step * taps) + b.const >= 0
-    found = np.flatnonzero(holds)
-    return (int(found[0]), int(found[-1]) + 1) if len(found) else (len(first), len(first))
+        first, stop = solved(min(0, b.step * taps) + b.const, b.slope)
+        if first is not None:
+            low = max(low, ceil_div(first, tile))
+        if stop is not None and stop < extent:  # the last tile ends where the axis does
+            high = min(high, stop // tile)
+    return (low, high) if low < high else (count, count)
 
 
 def clippable(bounds: Sequence[Bound]) -> bool:
@@ -149,7 +150,7 @@ def fewer(
             rows[axis] = share
     if rows:
         axis = min(rows, key=lambda a: rows[a])
-        whole = Span(0, -(-axis.extent // tile[axis]), tile[axis], rows[axis], "rows")
+        whole = Span(0, ceil_div(axis.extent, tile[axis]), tile[axis], rows[axis], "rows")
         out[axis] = [*(s for s in out[axis] if s.kind == "inside"), whole]
     for axis in fixed:
         bodies = 1
@@ -157,7 +158,7 @@ def fewer(
             own = [b for b in bounds if b.axis is a]
             bodies *= sum(len(segments(s, own, tile[a])[1]) for s in found)
         if bodies > MOST_BODIES:
-            out[axis] = checked(out[axis], axis, tile[axis])
+            out[axis] = checked(out[axis], axis.extent, tile[axis])
     return out
 
 
@@ -208,11 +209,9 @@ def clipped(bounds: Sequence[Bound], base: Expr, offset: Expr, extent: int) -> t
     for b in bounds:
         # slope * base + step * (offset + i) + const >= 0, solved for i
         rest = weighted_sum([(base, b.slope), (offset, b.step), (const(1), b.const)])
-        if b.step > 0:
-            down = binary("//", rest, const(b.step))
-            start = binary("max", start, binary("-", const(0), down))
-        else:
-            stop = binary("min", stop, binary("+", binary("//", rest, const(-b.step)), const(1)))
+        first, end = solved(rest, b.step)
+        start = start if first is None else binary("max", start, first)
+        stop = stop if end is None else binary("min", stop, end)
     return start, stop
 
 
@@ -229,7 +228,7 @@ def dispatch(
         if i == len(axes):
             return inner(dict(chosen))
         axis = axes[i]
-        count = -(-axis.extent // tile[axis])
+        count = ceil_div(axis.extent, tile[axis])
         *tested, last = spans[axis]
         out = build(i + 1, {**chosen, axis: last})
         for span in reversed(tested):

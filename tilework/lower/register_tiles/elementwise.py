@@ -38,7 +38,7 @@ def lower_elementwise(
         store = Store(ctx.buffers[block.op], tuple(at[a] for a in block.spatial), value)
         return nest(inner_loops(vars_), store)
 
-    spans = {a: tile_spans(a, tile[a]) for a in block.spatial}
+    spans = {a: tile_spans(a.extent, tile[a]) for a in block.spatial}
     body = dispatch(list(block.spatial), base, tile, spans, inner)
     fused = int(block_nest.parallel[0])
     parallel = tuple(outer[a] for a in block.spatial[:fused] if outer[a].extent > 1)

@@ -114,5 +114,5 @@ def write_late(ctx: LoweringContext, partial: PartialSums) -> Stmt:
         store = store_result(ctx, block, at, load(partial.buffer, where))
         return nest([(lane, lane.extent, "vector")], store)
 
-    vectors = dispatch([last], base, {last: tile}, {last: tile_spans(last, tile)}, write)
+    vectors = dispatch([last], base, {last: tile}, {last: tile_spans(last.extent, tile)}, write)
     return nest(around, vectors)

@@ -20,7 +20,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
     full = {a: min(tile[a], a.extent) for a in block.spatial}
     found = block.bounds
     if not found:
-        return {a: tile_spans(a, tile[a]) for a in block.spatial}
+        return {a: tile_spans(a.extent, tile[a]) for a in block.spatial}
     factors = _factors(loops, full, 1.0, frozenset(), frozenset())
     out: dict[Axis, list[Span]] = {}
     for axis in block.spatial:
@@ -29,11 +29,11 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
         clip = "no"
         if tile[axis] == 1 and clippable(own):
             clip = "border" if any(factors[t] > 1 for t in taps if t is not None) else "all"
-        out[axis] = tile_spans(axis, tile[axis], own, clip)
+        out[axis] = tile_spans(axis.extent, tile[axis], own, clip)
         cut = any(len(loops.tile[t]) > 1 and loops.tile[t][0] > 1 for t in taps if t is not None)
         if cut and not any(s.kind == "clip" for s in out[axis]):
             # the taps of one visit are not known where code is generated
-            out[axis] = checked(out[axis], axis, tile[axis])
+            out[axis] = checked(out[axis], axis.extent, tile[axis])
     vectors = vectors_of(loops, full) if loops.serial_taps else 0
     return fewer(out, tile, found, vectors)
 

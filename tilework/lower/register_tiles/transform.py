@@ -44,7 +44,7 @@ def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[
         plain = TransformTile(ctx, block_nest, transform, base, sizes, data.a).code()
         return If(bind(inside, base, plain_read(ctx)), plain, whole)
 
-    served = {a: tile_spans(a, tile[a]) for a in block.spatial}
+    served = {a: tile_spans(a.extent, tile[a]) for a in block.spatial}
     body = dispatch(block.spatial, base, tile, served, inner)
     fused = int(block_nest.parallel[0])
     axes = block.parallel_axes

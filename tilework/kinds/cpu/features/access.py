@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import Typical, typicals
 from tilework.index.form import Form
 from tilework.index.strides import row_major
 from tilework.kinds.cpu.caches import LINE_BYTES
@@ -41,7 +42,7 @@ class Access:
     """
 
     dims: tuple[dict[Axis, float] | None, ...]
-    shape: tuple[int, ...]
+    shape: tuple[Typical, ...]
     element_bytes: int
     packed: bool
     store: bool
@@ -90,12 +91,22 @@ def accesses_of(block: Block) -> tuple[Access, ...]:
             if read.tensor.op is block.op:
                 continue
             dims = _dims(read, rename)
-            lane = _lane(dims, read.tensor.shape, last)
-            accesses.append(_make(read, dims, lane, guarded=guarded, once=True))
+            shape = typicals(read.tensor.shape)
+            lane = _lane(dims, shape, last)
+            accesses.append(_make(read, dims, shape, lane, guarded=guarded, once=True))
     out = block.result
     dims = tuple({a: 1} for a in block.spatial)
     accesses.append(
-        Access(dims, out.shape, dtype_bytes(out.dtype), False, True, 1, False, bool(block.reduce))
+        Access(
+            dims,
+            typicals(out.shape),
+            dtype_bytes(out.dtype),
+            packed=False,
+            store=True,
+            lane_stride=1,
+            guarded=False,
+            once=bool(block.reduce),
+        )
     )
     return tuple(accesses)
 
@@ -131,26 +142,26 @@ def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, float] | None:
     return {rename.get(a, a): abs(c) / divisor for a, c in form.coefficients.items()}
 
 
-def _stored_rows(read: Read) -> tuple[_Dims, tuple[int, ...]]:
+def _stored_rows(read: Read) -> tuple[_Dims, tuple[Typical, ...]]:
     """Dimensions of stored blocks, read at ``starts[axis // R] + e`` and ``axis % R``.
 
     The same elements as a row of the blocks that there are on average for every point of the axis:
     what a nest touches of that, it touches of the blocks.
     """
-    dims, shape = list(_dims(read, {})), list(read.tensor.shape)
+    dims, shape = list(_dims(read, {})), list(typicals(read.tensor.shape))
     for d, index in enumerate(read.indices):
         row, axis = _row_start(index)
         if row is None or axis is None:
             dims[d] = _found_places(index) if dims[d] is None else dims[d]
             continue
         dims[d] = {a: abs(c) for a, c in row.coefficients.items()}
-        per_point = shape[d] / axis.typical
+        per_point: float = shape[d] / axis.typical
         within = [m for m, i in enumerate(read.indices) if _remainder(i) is axis]
         for m in within:
             per_point *= shape[m]
             dims[m], shape[m] = {axis: 1}, axis.typical
         if within:
-            shape[d] = max(round(per_point), 1)
+            shape[d] = Typical(max(round(per_point), 1))
         else:
             dims[d] = {**(dims[d] or {}), axis: per_point}
     return tuple(dims), tuple(shape)
@@ -192,7 +203,7 @@ def _row_start(index: Expr) -> tuple[Form[Axis] | None, Axis | None]:
 
 
 def _lane(
-    dims: tuple[dict[Axis, float] | None, ...], shape: tuple[int, ...], last: Axis | None
+    dims: tuple[dict[Axis, float] | None, ...], shape: tuple[Typical, ...], last: Axis | None
 ) -> int:
     total = 0.0
     for dim, size, stride in [*zip(dims, shape, row_major(shape), strict=True)][::-1]:
@@ -215,22 +226,23 @@ def _access(
 
     With limits, a register tile's points share what is found in data (`space.ragged`).
     """
-    dims, shape = _dims(read, {}), read.tensor.shape
+    plain = typicals(read.tensor.shape)
+    dims, shape = _dims(read, {}), plain
     fixed = dims
     if ragged:
         dims, shape = _stored_rows(read)
         data = [any(isinstance(n, Read) for n in walk(i)) for i in read.indices]
         fixed = tuple({} if d else dim for d, dim in zip(data, dims, strict=True))
-    stride = _lane(fixed, read.tensor.shape, last)
+    stride = _lane(fixed, plain, last)
     if packed and stride:
         stride = 1
-    made = _make(read, dims, stride, packed=packed, guarded=guarded)
-    return replace(made, shape=shape)
+    return _make(read, dims, shape, stride, packed=packed, guarded=guarded)
 
 
 def _make(
     read: Read,
     dims: tuple[dict[Axis, float] | None, ...],
+    shape: tuple[Typical, ...],
     stride: int,
     *,
     packed: bool = False,
@@ -238,4 +250,4 @@ def _make(
     once: bool = False,
 ) -> Access:
     size = dtype_bytes(read.tensor.dtype)
-    return Access(dims, read.tensor.shape, size, packed, False, stride, guarded, once)
+    return Access(dims, shape, size, packed, False, stride, guarded, once)

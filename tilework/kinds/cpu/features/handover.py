@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import typicals
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockRows
@@ -71,7 +72,7 @@ def _handed(block: Block) -> tuple[_Handed, ...]:
         for d, index in enumerate(read.indices):
             for axis in _axes(index):
                 dims.setdefault(axis, d)
-        shape = read.tensor.shape
+        shape = typicals(read.tensor.shape)
         size = float(np.prod(shape, dtype=np.float64)) * dtype_bytes(read.tensor.dtype)
         out.append(_Handed(read.tensor.op, dims, size))
     return tuple(out)

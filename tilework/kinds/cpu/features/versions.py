@@ -87,10 +87,10 @@ def versions(border: Border, size: int, wide: bool, cut: bool) -> Versions:
         wide: whether loops over taps are expanded.
         cut: whether taps are cut, so that those of one visit are not known.
     """
-    axis, own = border.axis, border.bounds
+    extent, own = border.axis.typical, border.bounds
     clip = ("border" if wide else "all") if size == 1 and border.clips else "no"
-    spans = tile_spans(axis, size, own, clip)
-    tests = checked(spans, axis, size)
+    spans = tile_spans(extent, size, own, clip)
+    tests = checked(spans, extent, size)
     if cut:
         spans = tests
     asks = ("checked",) if all(b.skips for b in own) else ("checked", "fixed")

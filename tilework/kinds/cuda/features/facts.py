@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilework.dtypes import dtype_bytes, is_float
+from tilework.index.extents import Typical, typicals
 from tilework.index.form import Form
 from tilework.index.strides import row_major
 from tilework.index.whole import ARRAYS
@@ -48,7 +49,7 @@ class Access:
 
     op: Operation
     indices: tuple[Expr, ...]
-    shape: tuple[int, ...]
+    shape: tuple[Typical, ...]
     itemsize: int
     guards: int = 0
 
@@ -134,7 +135,7 @@ def block_facts(block: Block) -> BlockFacts:
         finish = tuple(a for a in accesses(body) if a.op is not block.op)
         ops, calls = float_operations(body), float_calls(body)
     out = block.result
-    write = Access(out, tuple(block.spatial), out.shape, dtype_bytes(out.dtype))
+    write = Access(out, tuple(block.spatial), typicals(out.shape), dtype_bytes(out.dtype))
     own, read = float_operations(block.source), accesses(block.source)
     guarded = [*read, *(a for p in block.attached for a in accesses(p.source))]
     return BlockFacts(
@@ -149,7 +150,9 @@ def accesses(e: Expr) -> tuple[Access, ...]:
     for read, guards in _reads(e, 0):
         found[read] = min(found.get(read, guards), guards)
     return tuple(
-        Access(r.tensor.op, r.indices, r.tensor.shape, dtype_bytes(r.tensor.dtype), guards)
+        Access(
+            r.tensor.op, r.indices, typicals(r.tensor.shape), dtype_bytes(r.tensor.dtype), guards
+        )
         for r, guards in ((r, found[r]) for r in dict.fromkeys(reads(e)))
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilework.index.extents import typicals
 from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.features.constants import Constants
 from tilework.kinds.cuda.features.counts import Counts
@@ -89,4 +90,4 @@ def _sources(operand: Operand) -> list[tuple[Access, tuple[Axis, ...]]]:
         return [(access, axes) for access in accesses(operand.attached.source)]
     axes = tuple(Axis("int32", f"d{d}", n, "spatial") for d, n in enumerate(operand.shape))
     op = operand.read.tensor.op
-    return [(Access(op, axes, operand.shape, operand.itemsize), axes)]
+    return [(Access(op, axes, typicals(operand.shape), operand.itemsize), axes)]

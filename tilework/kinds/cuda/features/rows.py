@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import typicals
 from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.features.across import add_combine
 from tilework.kinds.cuda.features.constants import Constants
@@ -79,7 +80,7 @@ def _finish(
     anchor = chain.anchor
     places = chain.places[anchor]
     at = {a: where[p] for a in anchor.axes if (p := places[a]) is not None}
-    write = Access(anchor, anchor.axes, anchor.shape, dtype_bytes(anchor.dtype))
+    write = Access(anchor, anchor.axes, typicals(anchor.shape), dtype_bytes(anchor.dtype))
     once = np.minimum(WARP / nest.values["lanes"], 1.0)
     stores = own / together if chain.wide(anchor) else once
     add_stores(counts, write, write.addresses(at, nest.count), stores, together)
