@@ -17,13 +17,15 @@ from tilework.space.instructions import Instruction
 from tilework.target import Target
 from tilework.te.expr import Const
 
-BYTES = Instruction("vpdpbusd", "uint8", "int8", "int32", terms=4, needs="avx512vnni")
+BYTES = Instruction(
+    "vpdpbusd", "uint8", "int8", "int32", terms=4, needs="avx512vnni", widths=(4, 8, 16)
+)
 
 
-def emit_bytes(arith, acc, left, right):
+def emit_bytes(arith, row, acc, left, right):
     groups, words = vector_type("int8", 4 * acc.width), vector_type("int32", acc.width)
     a, b = (arith.fn.emit(f"bitcast {groups} {v} to {words}") for v in (left, right))
-    return emitters._called(arith, "llvm.x86.avx512.vpdpbusd", acc, a, b, "int32", 1)
+    return emitters._called(arith, row, "llvm.x86.avx512.vpdpbusd", acc, a, b, "int32", 1)
 
 
 def product(m, n, k, *, swapped=False):

@@ -53,8 +53,11 @@ class Instruction:
         terms: products that are added to each element of the result.
         rows, columns: points m and n that one instruction of a matrix unit computes; 1 where the
             result is a register of any width, each lane a point with its own operands.
+        widths: lanes of the result that registers have, ascending; fewer are filled up. Empty
+            where an instruction takes any number.
         needs: the target's feature, empty where every target of the kind has it.
-        cost: in multiply-adds of a whole register.
+        cost: what it takes as long as, its additions to the accumulator included: in multiply-adds
+            of a whole register, or, in a matrix unit, of single numbers of its fastest type.
         meaning: of one element of the result.
         fragments: where the threads of a warp hold left, right and result, if a warp computes it.
     """
@@ -66,6 +69,7 @@ class Instruction:
     terms: int
     rows: int = 1
     columns: int = 1
+    widths: tuple[int, ...] = ()
     needs: str = ""
     cost: float = 1.0
     meaning: Meaning = sum_of_products

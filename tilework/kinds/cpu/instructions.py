@@ -10,7 +10,9 @@ from collections.abc import Collection
 from tilework.space.instructions import Instruction
 
 INSTRUCTIONS = (
-    Instruction("vdpbf16ps", "bfloat16", "bfloat16", "float32", terms=2, needs="avx512bf16"),
+    Instruction(
+        "vdpbf16ps", "bfloat16", "bfloat16", "float32", 2, needs="avx512bf16", widths=(4, 8, 16)
+    ),
     Instruction("bfloat16_pairs", "bfloat16", "bfloat16", "float32", terms=2),
 )
 """Without the instruction two multiply-adds stand for it: a pair is loaded and widened as one."""

@@ -43,7 +43,7 @@ class Dots:
         # A group repeated in all lanes comes last: there it may be read by the instruction.
         if e.instruction.left == e.instruction.right and left in self._repeats.values():
             left, right = right, left
-        return INSTRUCTIONS[e.name](self.arithmetic, acc, left, right)
+        return INSTRUCTIONS[e.name](self.arithmetic, e.instruction, acc, left, right)
 
     def operand(self, elements: Sequence[Expr], width: int) -> str | None:
         """An operand, ``width`` groups of elements; None if they lie in no such order."""

@@ -10,20 +10,19 @@ from collections.abc import Callable
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.function import Function
 from tilework.kinds.cpu.llvm.ssa import Ssa, vector_type
+from tilework.space.instructions import Instruction
 
-Emitter = Callable[[Arithmetic, Ssa, str, str], Ssa]
-"""``emit(arithmetic, acc, left, right)``: operands are as many groups as ``acc`` has lanes."""
-_SMALLEST = 4
-"""Lanes of the narrowest register."""
+Emitter = Callable[[Arithmetic, Instruction, Ssa, str, str], Ssa]
+"""``emit(arithmetic, row, acc, left, right)``; operands are a group for each lane of ``acc``."""
 
 
-def _vdpbf16ps(arith: Arithmetic, acc: Ssa, left: str, right: str) -> Ssa:
+def _vdpbf16ps(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
     """It rounds after each addition, and takes and gives zeros for denormal numbers."""
     name = "llvm.x86.avx512bf16.dpbf16ps"
-    return _called(arith, name, acc, left, right, "bfloat16", 2)
+    return _called(arith, row, name, acc, left, right, row.left, row.terms)
 
 
-def _bfloat16_pairs(arith: Arithmetic, acc: Ssa, left: str, right: str) -> Ssa:
+def _bfloat16_pairs(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
     """Two multiply-adds."""
     wide = (_halves(arith, v, acc.width) for v in (left, right))
     for x, y in zip(*wide, strict=True):
@@ -49,17 +48,25 @@ def _halves(arith: Arithmetic, pairs: str, width: int) -> tuple[Ssa, Ssa]:
 
 
 def _called(
-    arith: Arithmetic, name: str, acc: Ssa, left: str, right: str, dtype: str, terms: int
+    arith: Arithmetic,
+    row: Instruction,
+    name: str,
+    acc: Ssa,
+    left: str,
+    right: str,
+    dtype: str,
+    terms: int,
 ) -> Ssa:
     """A call of an intrinsic whose name ends in the register's bits.
 
     Args:
         arith: where it goes.
+        row: the instruction, with the widths that there are.
         name: without the bits.
         acc: scalar or vector.
         left, right: ``terms`` elements of ``dtype`` for each of its lanes.
     """
-    fn, lanes = arith.fn, max(acc.width, _SMALLEST)
+    fn, lanes = arith.fn, min(w for w in row.widths if w >= acc.width)
     sums, groups = vector_type(acc.dtype, lanes), vector_type(dtype, terms * lanes)
     name = f"{name}.{32 * lanes}"
     arith.declarations.declare(f"declare {sums} @{name}({sums}, {groups}, {groups})")

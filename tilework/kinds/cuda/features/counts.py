@@ -34,6 +34,7 @@ class Counts:
         terms: of the reduction, in one fetch.
         barriers: of a block.
         hmma: tensor-core instructions of a warp.
+        tensor: multiply-adds that they take as long as.
         extra: further descriptive numbers, for the learned model alone.
     """
 
@@ -56,6 +57,7 @@ class Counts:
     terms: Floats
     barriers: Floats
     hmma: Floats
+    tensor: Floats
     extra: dict[str, Floats] = field(default_factory=dict)
 
     @staticmethod

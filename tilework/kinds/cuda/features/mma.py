@@ -12,7 +12,7 @@ from tilework.kinds.cuda.features.facts import Access, block_facts, comparisons
 from tilework.kinds.cuda.features.lanes import Floats, Lanes
 from tilework.kinds.cuda.features.memory import add_loads, add_stores
 from tilework.kinds.cuda.geometry import geometry
-from tilework.kinds.cuda.mma.instructions import COLUMNS, ROWS
+from tilework.kinds.cuda.mma.instructions import COLUMNS, INSTRUCTIONS, ROWS
 from tilework.kinds.cuda.mma.product import PIECE_BYTES, Factor
 from tilework.kinds.cuda.mma.tile import Tiles
 from tilework.space.nest import BlockNest
@@ -35,6 +35,7 @@ def mma_counts(nest: BlockNest, constants: Constants) -> Counts:
     fetches, steps = tiles.fetches * 1.0, tiles.block_k / tiles.product.step
     counts.fetches, counts.terms = fetches, tiles.block_k * 1.0
     counts.hmma = fetches * tiles.multiplied
+    counts.tensor = counts.hmma * INSTRUCTIONS[tiles.product.kind].cost
     counts.barriers = fetches
     counts.rounds = fetches
     counts.instructions = fetches * constants.loop_instructions + tiles.accumulators

@@ -23,8 +23,6 @@ _ONE_UNIT = ("shared", "l1")
 """Shared memory and the first-level cache are one memory with one path to the registers."""
 TERMS = (*BUSY, "latency", "dram", "launch")
 """What a kernel may wait for; all but ``launch`` overlap."""
-_PRODUCTS = 2048.0
-"""Multiply-adds of bf16 that one instruction of tensor cores takes as long as."""
 _SCHEDULERS = 4.0
 
 
@@ -133,7 +131,7 @@ def _cycles(
     per_clock = device.l2_bytes_per_clock * constants.l2_efficiency
     return {
         "multiply_adds": float_work * warps * WARP / lanes,
-        "tensor": counts.hmma * warps * _PRODUCTS / device.tensor_lanes,
+        "tensor": counts.tensor * warps / device.tensor_lanes,
         "shared": counts.shared_wavefronts,
         "l1": l1,
         "l2": counts.l2_bytes / per_clock,

@@ -21,6 +21,8 @@ ROWS, COLUMNS = 16, 8
 _REGISTER = 4
 _STEP = 32
 """Bytes of a register, and of the terms of k that one instruction takes."""
+_COST = 2048.0
+"""Multiply-adds of bfloat16 in one; those of wider types are half as many, and half as fast."""
 
 
 def _rounded_products(acc: Expr, left: Sequence[Expr], right: Sequence[Expr]) -> Expr:
@@ -47,7 +49,8 @@ def _mma(kind: Kind, dtype: str, meaning: Meaning = sum_of_products) -> Instruct
     terms = _STEP // dtype_bytes(dtype)
     return Instruction(
         f"mma_m{ROWS}n{COLUMNS}k{terms}_{kind}", dtype, dtype, "float32", terms, ROWS, COLUMNS,
-        meaning=meaning, fragments=(Fragment(4, left), Fragment(2, right), Fragment(4, _sums)),
+        cost=_COST, meaning=meaning,
+        fragments=(Fragment(4, left), Fragment(2, right), Fragment(4, _sums)),
     )  # fmt: skip
 
 
