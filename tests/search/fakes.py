@@ -10,7 +10,6 @@ import numpy as np
 from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.measure.candidates import Candidate, Measured
 from tilework.model import Batch, Observation
-from tilework.model.draft import multiplied
 from tilework.record import Status
 from tilework.search.pool import PoolSpace
 
@@ -128,15 +127,10 @@ class FakeSketch:
 class FakeDraft:
     """The bowl of each sketch around a slightly wrong centre; features show the exponents."""
 
-    factors: tuple[tuple[str, float], ...] = ()
     names: tuple[str, ...] = FEATURES
-    parameters: tuple[str, ...] = ("slope",)
-
-    def adjusted(self, factors):
-        return FakeDraft(multiplied(self.parameters, self.factors, factors))
 
     def machine(self, target):
-        return {"slope": dict(self.factors).get("slope", 1.0), "threads": float(target.num_cores)}
+        return {"slope": 1.0, "threads": float(target.num_cores)}
 
     def features(self, sketch, rows):
         table = np.zeros((len(rows), sketch.blocks, len(FEATURES)), dtype=np.float32)
@@ -152,7 +146,7 @@ class FakeDraft:
         )
 
     def seconds(self, sketch, rows):
-        return sketch.bowl(rows, sketch.wrong) ** dict(self.factors).get("slope", 1.0)
+        return sketch.bowl(rows, sketch.wrong)
 
 
 DRAFT = FakeDraft()

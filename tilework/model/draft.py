@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,41 +34,8 @@ class Draft(Protocol):
         float32, where it is known.
         """
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Numbers of a machine that may be fitted to measurements, by name."""
-
-    def adjusted(self, factors: Mapping[str, float]) -> Draft:
-        """The draft of a machine whose parameters are so many times the present ones.
-
-        Without a factor it is equal to this one.
-
-        Raises:
-            ValueError: a name that is no parameter, or a factor that is not a positive number.
-        """
-
 
 def draft_of(target: Target) -> Draft:
     """The room ``draft`` of a target's kind."""
     found: Draft = kinds.room(target.kind, "draft")
     return found
-
-
-def multiplied(
-    parameters: tuple[str, ...],
-    present: tuple[tuple[str, float], ...],
-    factors: Mapping[str, float],
-) -> tuple[tuple[str, float], ...]:
-    """What an adjusted draft keeps: by parameter, the product of its factors where it is not 1.
-
-    Raises:
-        ValueError: a name that is no parameter, or a factor that is not a positive number.
-    """
-    known = dict(present)
-    for name, factor in factors.items():
-        if name not in parameters:
-            raise ValueError(f"the draft has no parameter '{name}', only {', '.join(parameters)}")
-        if not (math.isfinite(factor) and factor > 0):
-            raise ValueError(f"the factor of '{name}' is {factor}: it must be a positive number")
-        known[name] = known.get(name, 1.0) * float(factor)
-    return tuple((n, known[n]) for n in parameters if known.get(n, 1.0) != 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.features.matrix import FEATURE_NAMES, SketchCost, feature_matrix
-from tilework.kinds.cpu.machine import DESCRIBING, PARAMETERS, Machine
+from tilework.kinds.cpu.machine import DESCRIBING, Machine
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.model.draft import Draft, multiplied
+from tilework.model.draft import Draft
 from tilework.overriding import override
 from tilework.space.decision import Rows
 from tilework.space.sketch import Sketch
@@ -26,18 +25,9 @@ class CpuDraft(Draft):
     Each nest costs the slower of its instructions (multiply-add ports, load ports, latency,
     register spills, loop overhead) and its traffic into L1, L2 and L3, plus a quarter of what the
     slower hides, shared by the threads that its parallel loops can occupy.
-
-    Attributes:
-        factors: by parameter, what it is multiplied by; in order of the names.
     """
 
-    factors: tuple[tuple[str, float], ...] = ()
     names: ClassVar[tuple[str, ...]] = FEATURE_NAMES
-    parameters: ClassVar[tuple[str, ...]] = PARAMETERS
-
-    @override
-    def adjusted(self, factors: Mapping[str, float]) -> CpuDraft:
-        return CpuDraft(multiplied(self.parameters, self.factors, factors))
 
     @override
     def machine(self, target: Target) -> dict[str, float]:
@@ -62,7 +52,7 @@ class CpuDraft(Draft):
         return SketchCost.of(sketch, rows, self._machine(sketch.target))
 
     def _machine(self, target: Target) -> Machine:
-        return Machine.of(CpuTarget.of(target)).scaled(dict(self.factors))
+        return Machine.of(CpuTarget.of(target))
 
 
 DRAFT = CpuDraft()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from tilework.kinds.cpu.parameters import measured
 from tilework.kinds.cpu.target import CpuTarget
@@ -74,10 +73,6 @@ class Machine:
     loop_cycles: float = 1.0
     handover_rate: float = 1.0
 
-    def scaled(self, factors: Mapping[str, float]) -> Machine:
-        """The machine whose parameters are so many times these; see `PARAMETERS`."""
-        return replace(self, **{name: getattr(self, name) * f for name, f in factors.items()})
-
     @staticmethod
     def of(target: CpuTarget) -> Machine:
         """What `tilework doctor` measured here for the target's CPU, or typical numbers.
@@ -116,8 +111,6 @@ class Machine:
         )
 
 
-PARAMETERS: tuple[str, ...] = tuple(f.name for f in fields(Machine) if f.type == "float")
-"""Numbers that may be fitted to measurements; the others are facts of the architecture."""
 DESCRIBING: tuple[str, ...] = (
     "clock_hz", "fma_ports", "load_ports", "broadcast_ports", "latency", "lanes", "registers",
     "l1_bytes", "l2_bytes", "l3_bytes", "l2_rate", "l3_rate", "memory_rate", "memory_cores",

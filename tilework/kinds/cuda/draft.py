@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from tilework.kinds.cuda.features.constants import CONSTANTS
 from tilework.kinds.cuda.features.lanes import Floats
 from tilework.kinds.cuda.features.matrix import FEATURE_NAMES, feature_matrix
-from tilework.kinds.cuda.features.population import Cost, costs
+from tilework.kinds.cuda.features.population import costs
 from tilework.kinds.cuda.features.terms import TERMS, combined
 from tilework.kinds.cuda.target import CudaTarget
-from tilework.model.draft import Draft, multiplied
-from tilework.overriding import override
+from tilework.model.draft import Draft
 from tilework.space.decision import Rows
 from tilework.space.sketch import Sketch
 from tilework.target import Target
@@ -74,24 +73,17 @@ class CudaDraft(Draft):
     A kernel takes as long as the slowest of: multiply-adds, wavefronts of shared memory, the
     first-level and the second-level cache, instructions to issue, latencies that the resident
     warps do not hide, and memory; plus a share of the others, plus a constant for its launch.
-
-    Attributes:
-        factors: by parameter, the seconds of a term (`TERMS`), what it is multiplied by.
     """
 
-    factors: tuple[tuple[str, float], ...] = ()
     names: ClassVar[tuple[str, ...]] = FEATURE_NAMES
-    parameters: ClassVar[tuple[str, ...]] = TERMS
-
-    @override
-    def adjusted(self, factors: Mapping[str, float]) -> CudaDraft:
-        return CudaDraft(multiplied(self.parameters, self.factors, factors))
 
     def machine(self, target: Target) -> dict[str, float]:
-        """The device's numbers and the terms' factors; see `tilework.model.draft.Draft`."""
+        """The device's numbers; see `tilework.model.draft.Draft`.
+
+        Beside these a one for each term, which models that are on record have as columns.
+        """
         where = CudaTarget.of(target)
         device, limits = where.device, where.limits
-        factors = dict(self.factors)
         return {
             "sms": float(device.sms),
             "clock_hz": device.ghz * 1e9,
@@ -104,37 +96,24 @@ class CudaDraft(Draft):
             "blocks_per_sm": float(limits.blocks_per_sm),
             "shared_per_sm": float(limits.shared_per_sm),
             "flops_per_s": 2.0 * device.sms * limits.fp32_lanes * device.ghz * 1e9,
-            **{f"factor_{name}": factors.get(name, 1.0) for name in TERMS},
+            **{f"factor_{name}": 1.0 for name in TERMS},
         }
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """Feature matrix (P, S, F): one row per candidate and kernel."""
-        return np.concatenate(
-            [feature_matrix(self._factored(some)) for some in costs(sketch, rows)]
-        )
+        return np.concatenate([feature_matrix(some) for some in costs(sketch, rows)])
 
     def seconds(
         self, sketch: Sketch, rows: Rows, registers: Floats | None = None
     ) -> NDArray[np.float64]:
         """Predicted run time of every row in seconds: the sum over the sketch's kernels."""
-        found = [self._factored(some) for some in costs(sketch, rows, registers)]
+        found = costs(sketch, rows, registers)
         return np.concatenate([np.sum([c.seconds for c in some], axis=0) for some in found])
 
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         """See `tilework.model.draft.Draft`: of each kernel."""
-        found = [self._factored(some) for some in costs(sketch, rows)]
+        found = costs(sketch, rows)
         return np.concatenate([np.stack([c.seconds for c in some], axis=1) for some in found])
-
-    def _factored(self, some: list[Cost]) -> list[Cost]:
-        """Costs whose terms are multiplied by their factors."""
-        if not self.factors:
-            return some
-        factors, out = dict(self.factors), []
-        for cost in some:
-            parts = {n: p * factors.get(n, 1.0) for n, p in cost.kernel.parts.items()}
-            kernel = replace(cost.kernel, parts=parts)
-            out.append(replace(cost, kernel=kernel, seconds=combined(parts, CONSTANTS)))
-        return out
 
 
 DRAFT = CudaDraft()

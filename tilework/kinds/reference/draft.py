@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilework.kinds.reference.clock import REGION_S, STEP_S
 from tilework.lower.interpret import LANES
-from tilework.model.draft import Draft, multiplied
+from tilework.model.draft import Draft
 from tilework.overriding import override
 from tilework.space.decision import Rows
 from tilework.space.nest import BlockNest
@@ -39,9 +38,10 @@ class Counts:
     parallel: NDArray[np.float64]
     share: NDArray[np.float64]
 
-    def seconds(self, step_s: float, region_s: float) -> NDArray[np.float64]:
-        """Predicted time, from the seconds of a step and of a region."""
-        return region_s + step_s * self.share * (self.stores + self.iterations)
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Predicted time."""
+        return REGION_S + STEP_S * self.share * (self.stores + self.iterations)
 
 
 def count(nest: BlockNest, threads: int) -> Counts:
@@ -67,29 +67,18 @@ def count(nest: BlockNest, threads: int) -> Counts:
 
 @dataclass(frozen=True)
 class ReferenceDraft(Draft):
-    """Features are logarithms of the counts, and of the time that they give.
+    """Features are logarithms of the counts, and of the time that they give."""
 
-    Attributes:
-        factors: by parameter, what it is multiplied by.
-    """
-
-    factors: tuple[tuple[str, float], ...] = ()
     names: ClassVar[tuple[str, ...]] = _NAMES
-    parameters: ClassVar[tuple[str, ...]] = ("step_s", "region_s")
-
-    @override
-    def adjusted(self, factors: Mapping[str, float]) -> ReferenceDraft:
-        return ReferenceDraft(multiplied(self.parameters, self.factors, factors))
 
     @override
     def machine(self, target: Target) -> dict[str, float]:
-        step, region = self._clock()
-        return {"step_s": step, "region_s": region, "threads": float(target.num_cores)}
+        return {"step_s": STEP_S, "region_s": REGION_S, "threads": float(target.num_cores)}
 
     @override
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         found = self._counts(sketch, rows)
-        seconds = [c.seconds(*self._clock()) for c in found]
+        seconds = [c.seconds for c in found]
         total = np.sum(seconds, axis=0)
         out = np.empty((len(rows), len(found), len(_NAMES)), np.float32)
         for s, c in enumerate(found):
@@ -101,16 +90,11 @@ class ReferenceDraft(Draft):
     @override
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         found = self._counts(sketch, rows)
-        return np.asarray(np.sum([c.seconds(*self._clock()) for c in found], axis=0))
+        return np.asarray(np.sum([c.seconds for c in found], axis=0))
 
     @override
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
-        return np.stack([c.seconds(*self._clock()) for c in self._counts(sketch, rows)], axis=1)
-
-    def _clock(self) -> tuple[float, float]:
-        """Seconds of a step and of a region."""
-        factors = dict(self.factors)
-        return STEP_S * factors.get("step_s", 1.0), REGION_S * factors.get("region_s", 1.0)
+        return np.stack([c.seconds for c in self._counts(sketch, rows)], axis=1)
 
     def _counts(self, sketch: Sketch, rows: Rows) -> list[Counts]:
         return [count(nest, sketch.target.num_cores) for nest in sketch.nests(rows)]
