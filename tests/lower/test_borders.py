@@ -132,7 +132,7 @@ def test_every_kind_of_version_is_met(monkeypatch):
     ):
         row = [1, 1, 1, 1, 1, y, 1, 1, x, 1, 1, 16, 3, rx, 2, 1, 96]
         check_row(task, sketch, row, inputs, want, threads=threads, with_interpreter=x > 4)
-    assert set(kinds) == {"inside", "fixed", "clip", "rows", "checked"}
+    assert set(kinds) == {"inside", "fixed", "clip", "points", "checked"}
 
 
 def program_of(row, size=14):

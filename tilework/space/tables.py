@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -56,6 +57,11 @@ def spatial_table(extent: int, levels: int, inner: tuple[int, ...]) -> IntArray:
     """
     rows = [(*upper, tile) for tile in inner for upper in chains(-(-extent // tile), levels - 1)]
     return np.array(rows, dtype=np.int32).reshape(len(rows), levels)
+
+
+def column(choices: Sequence[int] | IntArray) -> IntArray:
+    """Choices of a single number, one row each."""
+    return np.array(choices, np.int32).reshape(-1, 1)
 
 
 @lru_cache(maxsize=1024)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.space.blocks import Attached, Block
-from tilework.space.decision import Open, Rows
+from tilework.space.decision import Open
 from tilework.space.tables import (
+    column,
     divisors,
     reduce_table,
     register_tiles,
@@ -104,10 +101,10 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
     for attached in block.attached_reductions:
         for what, choices in _local_tiles(attached, target):
             name = f"{attached.op.name} at {block.op.name} {what}"
-            out.append(Open(name, _column(choices), "tile", attached=attached))
-    out.append(Open("parallel", _column(_fused(block, target)), "parallel"))
+            out.append(Open(name, column(choices), "tile", attached=attached))
+    out.append(Open("parallel", column(_fused(block, target)), "parallel"))
     looped = block.reduce and not block.const_axes
-    out.append(Open("unroll", _column(UNROLL_LIMITS if looped else (0,)), "unroll"))
+    out.append(Open("unroll", column(UNROLL_LIMITS if looped else (0,)), "unroll"))
     return out
 
 
@@ -120,7 +117,3 @@ def _fused(block: Block, target: CpuTarget) -> list[int]:
     if target.num_cores == 1:
         loops = loops[: len(block.parallel_axes)]
     return [0, *(i + 1 for i, (axis, _) in enumerate(loops) if axis.typical > 1)]
-
-
-def _column(choices: Sequence[int] | NDArray[np.int32]) -> Rows:
-    return np.array(choices, np.int32).reshape(-1, 1)

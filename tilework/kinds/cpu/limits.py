@@ -55,12 +55,12 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         ok &= pixels * vectors + vectors <= target.num_vector_registers
     else:
         ok &= pixels * vectors <= 32
-    for attached, (rows, last) in nest.local.items():
+    for attached, (points, last) in nest.local.items():
         assert attached.block is not None
         vectors = -(-last // vector_lanes(attached.block, target))
-        ok &= rows * vectors + vectors <= target.num_vector_registers
+        ok &= points * vectors + vectors <= target.num_vector_registers
         *others, inner = attached.block.spatial or (None,)
-        ok &= (rows <= (others[-1].typical if others else 1)) & (
+        ok &= (points <= (others[-1].typical if others else 1)) & (
             last < 2 * max(inner.typical if inner is not None else 1, target.lanes())
         )
     return ok

@@ -13,7 +13,7 @@ from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, ROW_ORDER, Operand
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.blocks import Block
 from tilework.space.decision import Open, Rows
-from tilework.space.tables import divisors, register_tiles
+from tilework.space.tables import column, divisors, register_tiles
 from tilework.te.expr import Axis
 
 _VIRTUAL = (1, 2, 4, 8)
@@ -76,13 +76,13 @@ def _tiled(block: Block) -> list[Open]:
         out.append(Open(axis.name, table, "tile", axis))
     for axis in block.reduce:
         inner = [d for d in divisors(axis.typical) if d <= _LARGEST_INNER]
-        out.append(Open(axis.name, _column(inner), "tile", axis))
+        out.append(Open(axis.name, column(inner), "tile", axis))
     for i, operand in enumerate(read):
         name = operand.read.tensor.name
         out += [
-            Open(f"{name} staged", _column(_modes(operand)), f"stage{i}"),
-            Open(f"{name} padding", _column((0, 1, 4)), f"pad{i}"),
-            Open(f"{name} width", _column((1, 2, 4)), f"width{i}"),
+            Open(f"{name} staged", column(_modes(operand)), f"stage{i}"),
+            Open(f"{name} padding", column((0, 1, 4)), f"pad{i}"),
+            Open(f"{name} width", column((1, 2, 4)), f"width{i}"),
         ]
     return [*out, _open("unroll", UNROLL), _open("stages", (1, 2)), _open("registers", REGISTERS)]
 
@@ -134,7 +134,7 @@ def _direct(block: Block) -> list[Open]:
             sizes = [r for r in (1, 2, 4) if r <= axis.typical]
         else:
             sizes = register_tiles(axis.typical, 8)
-        out.append(Open(axis.name, _column(sizes), "tile", axis))
+        out.append(Open(axis.name, column(sizes), "tile", axis))
     return [*out, _open("threads", BLOCK_SIZES), _open("unroll", UNROLL)]
 
 
@@ -159,13 +159,9 @@ def _points(block: Block) -> list[Open]:
     out = []
     for axis in block.spatial[-1:]:
         sizes = [r for r in (1, 2, 4) if r <= axis.typical]
-        out.append(Open(axis.name, _column(sizes), "tile", axis))
+        out.append(Open(axis.name, column(sizes), "tile", axis))
     return [*out, _open("threads", BLOCK_SIZES), _open("serial", (1, 2, 4))]
 
 
 def _open(name: str, choices: Sequence[int]) -> Open:
-    return Open(name, _column(choices), name)
-
-
-def _column(choices: Sequence[int]) -> Rows:
-    return np.array(choices, np.int32).reshape(-1, 1)
+    return Open(name, column(choices), name)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.reference.target import ReferenceTarget
 from tilework.lower.interpret import LANES
 from tilework.space.blocks import Block
-from tilework.space.decision import Open, Rows
+from tilework.space.decision import Open
 from tilework.space.levels import Level, Levels, Role, Tiling
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
@@ -24,7 +22,7 @@ from tilework.space.rules import (
     tile_with_fusion,
 )
 from tilework.space.state import Rules
-from tilework.space.tables import divisors, reduce_table, spatial_table, vector_tiles
+from tilework.space.tables import column, divisors, reduce_table, spatial_table, vector_tiles
 from tilework.te.expr import Axis
 
 _PARALLEL = Level("S", Role.parallel)
@@ -75,9 +73,9 @@ class ReferenceSpace:
             for what, local in (("rows", others[-1] if others else None), ("vector", last)):
                 sizes = (1,) if local is None else _sizes(local.typical, what == "vector")
                 name = f"{attached.op.name} at {block.op.name} {what}"
-                out.append(Open(name, _column(sizes), "tile", attached=attached))
+                out.append(Open(name, column(sizes), "tile", attached=attached))
         fused = range(len(block.parallel_axes) + 1)
-        return [*out, Open("parallel", _column(fused), "parallel")]
+        return [*out, Open("parallel", column(fused), "parallel")]
 
     def _tiles(self, block: Block, axis: Axis) -> tuple[int, ...]:
         last = axis is block.spatial[-1]
@@ -126,10 +124,6 @@ def _sizes(extent: int, vector: bool) -> tuple[int, ...]:
     if vector:
         return vector_tiles(extent, LANES, _VECTORS)
     return tuple(d for d in divisors(extent) if d <= _LARGEST_TILE)
-
-
-def _column(choices: Sequence[int]) -> Rows:
-    return np.array(choices, np.int32).reshape(-1, 1)
 
 
 SPACE = ReferenceSpace()

@@ -43,7 +43,7 @@ class Span:
         size: points of the axis that each of them has.
         share: their part of all tiles of the axis.
         kind: ``inside`` (no bound can fail), ``fixed`` (one tile, whose position is known when the
-            code is generated), ``clip`` (one point; loops over taps are clipped), ``rows`` (as
+            code is generated), ``clip`` (one point; loops over taps are clipped), ``points`` (as
             ``clip``, in a loop over the tile's points), or ``checked`` (bounds are tested where
             the loads are).
     """
@@ -128,7 +128,7 @@ def fewer(
 ) -> dict[Axis, list[Span]]:
     """The spans with less code for tiles of two axes, whose borders multiply.
 
-    Where few tiles of one axis touch the border, these are computed row by row, if a row still
+    Where few tiles of one axis touch the border, these are computed point by point, if one still
     has enough independent sums. If there is too much code all the same, axes take turns, outermost
     first, in testing their bounds at the loads.
 
@@ -136,21 +136,21 @@ def fewer(
         spans: what `tile_spans` found.
         tile: points of the register tile on each axis.
         bounds: all bounds of the block.
-        vectors: vectors of the register tile; 0 where rows must stay together, because they
+        vectors: vectors of the register tile; 0 where points must stay together, because they
             share what they read.
     """
     out = dict(spans)
     fixed = [a for a, found in out.items() if any(s.kind == "fixed" for s in found)]
-    rows: dict[Axis, float] = {}
+    shares: dict[Axis, float] = {}
     for axis in fixed:
         share = sum(s.share for s in out[axis] if s.kind == "fixed")
         own = [b for b in bounds if b.axis is axis]
         enough = tile[axis] > 1 and vectors // tile[axis] >= FEWEST_SUMS
         if len(fixed) > 1 and share <= FEW and enough and clippable(own):
-            rows[axis] = share
-    if rows:
-        axis = min(rows, key=lambda a: rows[a])
-        whole = Span(0, ceil_div(axis.extent, tile[axis]), tile[axis], rows[axis], "rows")
+            shares[axis] = share
+    if shares:
+        axis = min(shares, key=lambda a: shares[a])
+        whole = Span(0, ceil_div(axis.extent, tile[axis]), tile[axis], shares[axis], "points")
         out[axis] = [*(s for s in out[axis] if s.kind == "inside"), whole]
     for axis in fixed:
         bodies = 1

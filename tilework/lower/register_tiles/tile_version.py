@@ -22,38 +22,40 @@ class Version:
         loops: the nest.
         spans: the tiles served, by spatial axis.
         base: position of the tile; a literal where it is known.
-        rows: loops over the points of tiles that are computed row by row.
+        points: loops over the points of tiles that are computed point by point.
     """
 
     loops: Loops
     spans: dict[Axis, Span]
     base: dict[Axis, Expr]
-    rows: dict[Axis, Axis] = field(default_factory=dict)
+    points: dict[Axis, Axis] = field(default_factory=dict)
 
     @staticmethod
     def of(loops: Loops, spans: dict[Axis, Span], base: dict[Axis, Expr]) -> Version:
         """The version for some spans, of tiles at ``base``."""
-        at, own, rows = dict(base), dict(spans), {}
+        at, own, points = dict(base), dict(spans), {}
         for axis, span in spans.items():
             tile = loops.tile[axis][-1]
             if span.kind == "fixed":
                 at[axis] = const(span.first * tile)
-            elif span.kind == "rows":
-                rows[axis] = loop_var(f"{axis.name}.row", tile)
-                at[axis] = binary("+", base[axis], rows[axis])
+            elif span.kind == "points":
+                points[axis] = loop_var(f"{axis.name}.row", tile)
+                at[axis] = binary("+", base[axis], points[axis])
                 own[axis] = replace(span, size=1, kind="clip")
-        return Version(loops, own, at, rows)
+        return Version(loops, own, at, points)
 
     def wrap(self, body: Stmt, base: dict[Axis, Expr]) -> Stmt:
-        """The tile's code in its loops over rows, if there are any."""
-        for axis, var in self.rows.items():
+        """The tile's code in its loops over points, if there are any."""
+        for axis, var in self.points.items():
             left = binary("-", const(axis.extent), base[axis])
             body = For(var, binary("min", const(var.extent), left), "serial", body)
         return body
 
     def inner(self, point: Point) -> Point:
         """Indices of the innermost spatial level for a point of the register tile."""
-        return {a: binary("+", self.rows[a], i) if a in self.rows else i for a, i in point.items()}
+        return {
+            a: binary("+", self.points[a], i) if a in self.points else i for a, i in point.items()
+        }
 
     def at(self, point: Point) -> Point:
         """Position of a point of the register tile."""

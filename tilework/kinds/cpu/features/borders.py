@@ -50,7 +50,7 @@ def _checked(
     """By axis, the share of tiles whose bounds are tested at the loads.
 
     As `tilework.lower.register_tiles.borders.fewer` decides it: where the borders of several axes
-    multiply to too much code, one is computed row by row, or axes take turns in testing their
+    multiply to too much code, one is computed point by point, or axes take turns in testing their
     bounds.
     """
     sizes = {a: np.minimum(nest.tiles[a][-1], a.typical) for a in nest.block.spatial}
@@ -74,7 +74,7 @@ def _checked(
 def _row_by_row(
     facts: BlockFacts, sizes: Mapping[Axis, NDArray[np.int64]], fixed: Mapping[Axis, Floats]
 ) -> NDArray[np.int64]:
-    """Which of some axes has its border computed row by row, by position; -1 for none.
+    """Which of some axes has its border computed point by point, by position; -1 for none.
 
     ``fixed`` is each one's share of tiles whose position is known.
     """

@@ -32,9 +32,9 @@ def attached_cycles(nest: BlockNest, machine: Machine) -> Floats:
             continue
         for extent in extents:
             size = size * extent
-        rows = size / np.maximum(extents[-1], 1)
+        lines = size / np.maximum(extents[-1], 1)
         vector = _vector_cycles(attached, machine.lanes)
-        total += visits * (size / machine.lanes * vector + rows * 6.0)
+        total += visits * (size / machine.lanes * vector + lines * 6.0)
     return total
 
 
@@ -61,7 +61,7 @@ def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machin
     facts = block_facts(block)
     extents = [e.astype(np.float64) for e in attached_extents(nest, attached)]
     one = np.ones(nest.count)
-    rows = np.prod([one, *extents[:-2]], axis=0)
+    above = np.prod([one, *extents[:-2]], axis=0)
     pixels, last = (
         np.minimum(t, e)
         for t, e in zip(
@@ -102,7 +102,7 @@ def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machin
                 + machine.guard_cycles * guarded
             )
             done = work * facts.finish_cycles(machine) + machine.tile_cycles
-            total += rows * count_p * count_v * (step * points + done)
+            total += above * count_p * count_v * (step * points + done)
     return total
 
 

@@ -25,7 +25,7 @@ _MASKED_LANES = 16  # vectors this wide may leave lanes idle
 
 
 class TileShape:
-    """The register tile: rows of pixels times vectors, and its shorter versions at the edges."""
+    """The register tile: points times vectors, and its shorter versions at the edges."""
 
     def __init__(self, nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> None:
         self.nest, self.lanes = nest, machine.lanes
