@@ -86,8 +86,8 @@ def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
             chunks, last = chunks * trips, np.where(trips > 1, i, last)
     first = np.full(nest.count, outer)
     for i, (axis, level) in reversed(list(enumerate(block.parallel_loops[outer:]))):
-        if axis.typical > 1:
-            extents = nest.tiles[axis]
+        extents = nest.tiles[axis]
+        if axis.typical > 1 or extents[level].max() > 1:  # tiles may be larger than a small axis
             inside = np.multiply.reduce(extents[level + 1 :], axis=0)
             over = np.multiply.reduce(extents, axis=0) - axis.typical
             fused = (nest.parallel > outer + i) & (extents[level] > 1)
