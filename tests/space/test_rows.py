@@ -199,6 +199,21 @@ class TestRefusals:
             self.space.sketch(9)
 
 
+def test_fused_loops_overhang_no_axis_even_of_one_point():
+    """A loop over several tiles of an axis that has one is clipped, unless threads share it."""
+    space = SearchSpace.derive(te.ComputeDAG(conv2d_relu(1, 14, 14, 32, 48)), TARGETS[0])
+    sketch = space.sketches[0]
+    rows = sketch.sample(np.random.default_rng(9), 200)
+    by_key = {d.key: d for d in sketch.decisions}
+    batch, parallel = (by_key[f"conv2d_nhwc.{n}"] for n in ("nn", "parallel"))
+    rows = rows[rows[:, parallel.columns[0]] > 4]
+    assert len(rows)
+    rows[:, batch.columns] = 4, 1, 1
+    assert not sketch.valid(rows).any()
+    rows[:, parallel.columns] = 4
+    assert sketch.valid(rows).any()
+
+
 def test_rows_move_between_places_of_computation():
     """What both sketches decide is kept."""
     space = SearchSpace.derive(te.ComputeDAG(conv2d_relu(1, 14, 14, 32, 48)), TARGETS[0])
