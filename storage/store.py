@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,18 +16,18 @@ from storage import trials
 from storage.cards import ModelError
 from storage.documents import Documents
 from storage.files import Location
-from storage.index import KEY_COLUMNS, Index, keys_in
+from storage.index import KEY_COLUMNS, keys_in
 from storage.known import KnownKeys, Rules
-from storage.listing import Listing
 from storage.models import Models
 from storage.names import RoundName, text_name
 from storage.operations import KIND as WORKLOADS
 from storage.operations import Operations
+from storage.reading import Reading
 from storage.scan import Scan
 from storage.schema import from_table, to_table
-from storage.tables import Tables, Unusable, encode
-from storage.upgrade import OLD_FORMS, upgrade
-from tilework.errors import StoreBusy, StoreError
+from storage.tables import encode
+from storage.upgrade import OLD_FORMS
+from tilework.errors import StoreError
 from tilework.overriding import override
 from tilework.record import Record, WorkloadLog, best_elsewhere, best_of
 from tilework.trials import TrialLog
@@ -39,11 +38,8 @@ if TYPE_CHECKING:
     from tilework.target.identity import DeviceIdentity
     from tilework.trials import Trials
 
-_TRIES = 8
 _FEW_FILES = 3
 _OF_ROUND = re.compile(r"(.+)-(\d{6,})-")
-
-Answer = TypeVar("Answer")
 
 
 class RecordStore(WorkloadLog, TrialLog):
@@ -89,14 +85,12 @@ class RecordStore(WorkloadLog, TrialLog):
                 f"there is no record store at {self.path!r}: name another, or tune into it, which "
                 "makes it"
             )
-        self._lock = threading.RLock()
-        self._tables = Tables(self.location)
-        self._listing = Listing(self.location)
-        self._index = Index(self._tables)
+        self._reading = Reading(self.location)
+        self._lock, self._index = self._reading.lock, self._reading.index
         self._documents: dict[str, Documents] = {}
         self._operations = Operations(self.documents(WORKLOADS))
         self._known = KnownKeys(self._index, Rules(rules_version, self._operations.of))
-        self._upgraded = False
+        self._reading.forget = self._known.forget
         self._unusable = ""
 
     def __repr__(self) -> str:
@@ -122,7 +116,7 @@ class RecordStore(WorkloadLog, TrialLog):
             rows = [f"{self.path}: {n} rows {why}" for why, n in self._known.refused().items()]
             return _unused_files(self.location, self._index.bad) + rows
 
-        found = self._ask(lines)
+        found = self._reading.ask(lines)
         kinds = list(self._documents.values())
         found += [line for documents in kinds for line in documents.problems]
         known = any(self._unusable.endswith(line) for line in found)
@@ -150,31 +144,33 @@ class RecordStore(WorkloadLog, TrialLog):
             of = (record.run_id, record.round, record.workload_key, record.target)
             rounds.setdefault(of, []).append(record)
         with self._lock:
-            if rounds and not self._upgraded:
-                self._upgrade()
+            if rounds:
+                self._reading.upgrade()
             for of, rows in rounds.items():
                 name = str(RoundName.of(*of, [row.record_id for row in rows]))
-                self._write(name, encode(to_table(rows)))
+                self._reading.write(name, encode(to_table(rows)))
 
     def has_round(self, run_id: str, round: int) -> bool:
         """Whether any records of this round of this run are in the store."""
-        return self._ask(lambda: self._index.has_round(run_id, round))
+        return self._reading.ask(lambda: self._index.has_round(run_id, round))
 
     @override
     def best(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> Record | None:
-        return self._ask(lambda: best_of(self._own(workload_key, target, device, decide=True)))
+        return self._reading.ask(
+            lambda: best_of(self._own(workload_key, target, device, decide=True))
+        )
 
     @override
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
-        return self._ask(lambda: self._own(workload_key, target, device))
+        return self._reading.ask(lambda: self._own(workload_key, target, device))
 
     @override
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        return self._ask(
+        return self._reading.ask(
             lambda: best_elsewhere(self._own(workload_key, target, None, decide=True), device)
         )
 
@@ -238,14 +234,14 @@ class RecordStore(WorkloadLog, TrialLog):
 
     def keys(self) -> list[tuple[str, str]]:
         """The (target, workload key) of all records, whatever their rules, sorted."""
-        return self._ask(self._index.keys)
+        return self._reading.ask(self._index.keys)
 
     def find(self, record_id: str) -> list[Record]:
         """The records of which the id begins so, oldest first."""
         of_round = _OF_ROUND.match(record_id)
         if of_round:
             run_id, number = of_round[1], int(of_round[2])
-            parts = self._ask(lambda: self._index.parts_of_round(run_id, number))
+            parts = self._reading.ask(lambda: self._index.parts_of_round(run_id, number))
             found = self._begin_with(record_id, Scan(parts=parts))
             if found:
                 return found
@@ -270,7 +266,7 @@ class RecordStore(WorkloadLog, TrialLog):
         Returns:
             Tables of bounded size; all records of a key are in one of them.
         """
-        return self._run(Scan(columns, keys))
+        return self._reading.run(Scan(columns, keys))
 
     def table(
         self,
@@ -307,77 +303,14 @@ class RecordStore(WorkloadLog, TrialLog):
             found = sorted(self._known.all(key), key=_order)
         return [row for row in found if device is None or device.owns(row)]
 
-    def _ask(self, question: Callable[[], Answer]) -> Answer:
-        """The answer to a question that reads files; asked again if one of them was compacted."""
-        with self._lock:
-            for attempt in range(_TRIES):
-                try:
-                    self._look(force=attempt > 0)
-                    self._index.load()
-                    return question()
-                except FileNotFoundError:
-                    continue
-            raise self._restless()
-
     def _begin_with(self, record_id: str, scan: Scan) -> list[Record]:
-        found = (row for table in self._run(scan) for row in from_table(table))
+        found = (row for table in self._reading.run(scan) for row in from_table(table))
         return sorted((r for r in found if r.record_id.startswith(record_id)), key=_order)
-
-    def _run(self, whole: Scan) -> Iterator[pa.Table]:
-        """The tables of a scan, which goes on where files were compacted meanwhile."""
-        for attempt in range(_TRIES):
-            with self._lock:
-                self._look(force=attempt > 0)
-            try:
-                with self._lock:
-                    self._index.load()
-                yield from self._locked(whole.run(self._index))
-                return
-            except FileNotFoundError:
-                continue
-        raise self._restless()
-
-    def _locked(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Each table is read with the store locked, and handed on without."""
-        while True:
-            with self._lock:
-                table = next(tables, None)
-            if table is None:
-                return
-            yield table
-
-    def _look(self, *, force: bool = False) -> None:
-        changes = self._listing.look(force=force)
-        if changes.added or changes.removed:
-            self._index.update(changes)
-        if changes.added & changes.removed:  # written anew under the same name
-            self._known.forget()
-
-    def _upgrade(self) -> None:
-        self._look(force=True)
-        for name in upgrade(self.location, self._listing.files):
-            self._index.mend(name)
-        self._upgraded = True
-
-    def _write(self, name: str, content: bytes) -> None:
-        if not self.location.create(name, content):
-            try:
-                self._tables.read(name)
-            except (Unusable, FileNotFoundError):
-                self.location.write(name, content)
-        self._index.mend(name)
-        self._listing.wrote(name)
 
     def _text(self, kind: str, name: str) -> str | None:
         with self._lock:
             content = self.documents(kind).read(text_name(name))
             return None if content is None else content.decode()
-
-    def _restless(self) -> StoreBusy:
-        return StoreBusy(
-            f"cannot read the record store {self.path!r}: its files change faster than they can "
-            "be read; try again"
-        )
 
 
 def _order(record: Record) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ from storage import RecordStore
 from storage.maintenance.compact import compact
 from storage.maintenance.distill import distill
 from storage.maintenance.vacuum import vacuum
+from storage.reading import Reading
 from storage.schema import from_table, to_table
 from storage.tables import encode
 from tests.storage.conftest import START
@@ -153,11 +154,11 @@ def test_files_that_vanish_between_listing_and_reading(make_record, tmp_path, mo
     store = RecordStore(tmp_path)
     for number in range(20):
         store.append([make_record(round=number, workload_key=f"w{number % 2}")])
-    look, calls = RecordStore._look, []
+    look, calls = Reading.look, []
 
     def and_compact(self, *, force=False):
         look(self, force=force)
-        if self is not store and not calls:
+        if self is not store._reading and not calls:
             calls.append(1)
             compact(store.location, least=1)
 
@@ -171,7 +172,7 @@ def test_files_that_vanish_between_listing_and_reading(make_record, tmp_path, mo
     ):
         calls.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(RecordStore, "_look", and_compact)
+            patch.setattr(Reading, "look", and_compact)
             assert question(RecordStore(tmp_path)) and calls
         store.append([make_record(round=100 + number, workload_key=f"more {number}")])
 
