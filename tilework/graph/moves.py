@@ -8,9 +8,11 @@ before:                                          after:
 
 from __future__ import annotations
 
+from functools import partial
+
 from tilework import te
 from tilework.te.analysis import EXPENSIVE, is_elementwise_read
-from tilework.te.expr import Call, Expr, Read, reads, replace_axes, substitute, walk
+from tilework.te.expr import Call, Expr, Read, reads, replace_axes, rewritten, walk
 from tilework.te.tensor import Compute, make_compute
 
 _MOST_READS = 24  # a stage that would read more than that keeps its producers apart
@@ -33,19 +35,18 @@ def as_one_stage(output: te.Tensor) -> te.Tensor:
         return done[op]
 
     def _merged(op: Compute) -> Compute:
-        def replace(e: Expr, keep: bool = False) -> Expr | None:
+        def fetched(e: Expr, indices: tuple[Expr, ...], keep: bool = False) -> Expr | None:
             if not isinstance(e, Read):
                 return None
-            indices = tuple(substitute(i, replace) for i in e.indices)
             producer = inlined(e.tensor)
             inner = producer.op
             if keep or not isinstance(inner, Compute) or not _cheap(inner, e, op):
                 return producer[indices]
             return replace_axes(inner.body, dict(zip(inner.axes, indices, strict=True)))
 
-        body = substitute(op.body, replace)
+        body = rewritten(op.body, fetched)
         if len(reads(body)) > _MOST_READS:
-            body = substitute(op.body, lambda e: replace(e, keep=True))
+            body = rewritten(op.body, partial(fetched, keep=True))
         return make_compute(op.name, op.axes, body, op.attrs)
 
     return inlined(output)

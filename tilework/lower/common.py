@@ -10,7 +10,7 @@ from tilework.lower.context import LoweringContext
 from tilework.lower.expansion import expansion_of_one
 from tilework.lower.ir import Buffer, For, Load, Stmt
 from tilework.te.affine import linear
-from tilework.te.expr import Axis, Binary, Const, Expr, Read, binary, substitute
+from tilework.te.expr import Axis, Binary, Const, Expr, Read, binary, rewritten
 from tilework.te.ranges import axis_range
 from tilework.te.tensor import Operation
 
@@ -99,17 +99,17 @@ def bind(
 ) -> Expr:
     """Replace axes by index expressions and reads by what ``resolve`` returns for them."""
 
-    def visit(node: Expr) -> Expr | None:
-        if isinstance(node, Axis):
-            return axes.get(node)
-        if isinstance(node, Binary) and node.op in ("//", "%"):
-            return divide(node.op, substitute(node.a, visit), substitute(node.b, visit))
-        if isinstance(node, Read):
-            indices = tuple(substitute(i, visit) for i in node.indices)
-            return resolve(node.tensor.op, node, indices)
+    def bound(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
+        match node:
+            case Axis():
+                return axes.get(node)
+            case Binary(op="//" | "%"):
+                return divide(node.op, *kids)
+            case Read():
+                return resolve(node.tensor.op, node, kids)
         return None
 
-    return substitute(e, visit)
+    return rewritten(e, bound)
 
 
 def divide(op: str, a: Expr, b: Expr) -> Expr:

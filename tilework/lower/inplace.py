@@ -14,12 +14,10 @@ covers an output with tiles that do not overlap).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tilework.index.form import Form
-from tilework.lower.ir import AsyncCopy, For, If, Intrinsic, Load, Program, Store, walk_stmts
+from tilework.lower.ir import AsyncCopy, Load, Program, Store, expressions, loads, walk_stmts
 from tilework.te.affine import position
-from tilework.te.expr import Axis, Expr, children
+from tilework.te.expr import Axis
 
 
 def overwritable(program: Program) -> frozenset[int]:
@@ -34,7 +32,10 @@ def overwritable(program: Program) -> frozenset[int]:
         here = None
         if isinstance(stmt, Store) and stmt.buffer is out:
             here = position(stmt.indices, out.strides)
-        for load in _loads(stmt):
+        read = list(loads(expressions(stmt), set()))
+        if isinstance(stmt, AsyncCopy):
+            read.append(Load(stmt.source.dtype, stmt.source, stmt.start))
+        for load in read:
             if load.buffer is out:
                 return frozenset()
             if load.buffer in good and (here is None or not _same(load, here)):
@@ -45,32 +46,3 @@ def overwritable(program: Program) -> frozenset[int]:
 def _same(load: Load, here: Form[Axis]) -> bool:
     """Whether an input of the output's size is read at the position that is written."""
     return position(load.indices, load.buffer.strides) == here
-
-
-def _loads(stmt: object) -> Iterator[Load]:
-    """Every load that a statement itself makes, those of its indices and conditions included."""
-    match stmt:
-        case Store():
-            roots = [stmt.value, *stmt.indices]
-        case For():
-            roots = [] if isinstance(stmt.extent, int) else [stmt.extent]
-        case If():
-            roots = [stmt.cond]
-        case AsyncCopy():
-            yield Load(stmt.source.dtype, stmt.source, stmt.start)
-            roots = [*stmt.start, *stmt.at, *([stmt.when] if stmt.when is not None else [])]
-        case Intrinsic():
-            roots = [*stmt.outs, *stmt.ins]
-        case _:
-            roots = [value] if isinstance(value := getattr(stmt, "value", None), Expr) else []
-    seen: set[int] = set()
-    while roots:
-        e = roots.pop()
-        if id(e) in seen or isinstance(e, Axis):
-            continue
-        seen.add(id(e))
-        if isinstance(e, Load):
-            yield e
-            roots += e.indices
-        else:
-            roots += children(e)

@@ -21,7 +21,7 @@ threads of a block, and `Barrier` is where they wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -29,9 +29,11 @@ from typing import Literal
 from tilework.index.extents import size
 from tilework.index.strides import reach, row_major
 from tilework.space.instructions import Instruction, Ints
-from tilework.te.expr import Axis, Call, Expr
+from tilework.te.expr import Axis, Call, Expr, children, walk
+from tilework.te.parts import Parts, preorder
 
 SCOPES = ("input", "output", "global", "block", "thread", "register")
+_INNER, _EXPRESSIONS = Parts("Stmt"), Parts("Expr", "Load")
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,17 +311,22 @@ class Program:
 
 def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
     """All statements in ``stmt``, outer first."""
-    yield stmt
-    match stmt:
-        case Seq():
-            for s in stmt.stmts:
-                yield from walk_stmts(s)
-        case For() | Let():
-            yield from walk_stmts(stmt.body)
-        case If():
-            yield from walk_stmts(stmt.then)
-            if stmt.orelse is not None:
-                yield from walk_stmts(stmt.orelse)
+    return preorder(stmt, lambda s: _INNER[type(s)](s))
+
+
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """What a statement itself evaluates, and the places of an instruction's operands."""
+    return _EXPRESSIONS[type(stmt)](stmt)
+
+
+def values(e: Expr) -> tuple[Expr, ...]:
+    """What a node's value is computed from: its parts, but not the indices of a load."""
+    return () if isinstance(e, Load) else children(e)
+
+
+def loads(roots: Iterable[Expr], seen: set[Expr]) -> Iterator[Load]:
+    """The loads of expressions, those in indices included, without nodes that were ``seen``."""
+    return (e for root in roots for e in walk(root, seen=seen) if isinstance(e, Load))
 
 
 def seq(*stmts: Stmt | None) -> Stmt:

@@ -25,21 +25,8 @@ from dataclasses import dataclass
 from tilework.dtypes import is_float
 from tilework.lower.common import ZERO, Point, const, expanded_loops, loop_var, nest, weighted_sum
 from tilework.lower.ir import For, Let, Stmt, seq
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Compare,
-    Const,
-    Expr,
-    Logic,
-    Lookup,
-    Read,
-    binary,
-    children,
-    rebuild,
-    walk,
-)
+from tilework.te.expr import Axis, Expr, Read, binary, children, rebuild, walk
+from tilework.te.trees import PARTS
 
 _FAR = 1 << 30
 _EXPANDED = 64
@@ -101,22 +88,10 @@ class Names:
 
 def _key(e: Expr) -> Hashable:
     """Equal for equal index expressions over the same axes and tensors."""
-    match e:
-        case Axis():
-            return e
-        case Const():
-            own: Hashable = e.value
-        case Read():
-            own = e.tensor.op
-        case Binary() | Compare() | Logic():
-            own = e.op
-        case Call():
-            own = e.name
-        case Lookup():
-            own = (e.values, e.shape)
-        case _:
-            own = None
-    return (type(e).__name__, e.dtype, own, *map(_key, children(e)))
+    if isinstance(e, Axis):
+        return e
+    own = e.tensor.op if isinstance(e, Read) else PARTS.plain(e)
+    return (type(e), own, *map(_key, children(e)))
 
 
 def let(names: Sequence[tuple[Axis, Expr]], at: Callable[[Expr], Expr], body: Stmt) -> Stmt:

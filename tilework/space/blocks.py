@@ -14,7 +14,7 @@ from functools import cached_property
 
 from tilework.space.capabilities import NOT_RAGGED, Bound, Dots, Ragged, Transform
 from tilework.space.levels import Levels, Role
-from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, substitute
+from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, rewritten
 from tilework.te.tensor import Compute, Operation
 
 
@@ -175,13 +175,12 @@ class Block:
 def inline_body(op: Compute, inlined: Collection[Operation]) -> Expr:
     """The op's body with reads of ``inlined`` producers replaced by what they compute."""
 
-    def visit(node: Expr) -> Expr | None:
+    def computed(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
         if isinstance(node, Read) and isinstance(node.tensor.op, Compute):
             producer = node.tensor.op
             if producer in inlined:
-                indices = [substitute(i, visit) for i in node.indices]
-                mapping = dict(zip(producer.axes, indices, strict=True))
+                mapping = dict(zip(producer.axes, kids, strict=True))
                 return replace_axes(inline_body(producer, inlined), mapping)
         return None
 
-    return substitute(op.body, visit)
+    return rewritten(op.body, computed)

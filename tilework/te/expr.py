@@ -41,6 +41,7 @@ from tilework.te.trees import (
     reads,
     rebuild,
     replace_axes,
+    rewritten,
     substitute,
     walk,
 )
@@ -50,6 +51,6 @@ __all__ = [
     "Call", "Cast", "Compare", "Const", "Expr", "ExprLike", "IfThenElse", "Logic", "Lookup",
     "Not", "Read", "Reduce", "Select", "binary", "children", "compare",
     "linear_axes",
-    "reads", "rebuild", "reduce_identity", "replace_axes", "substitute", "walk", "wrap",
-
+    "reads", "rebuild", "reduce_identity", "replace_axes", "rewritten", "substitute", "walk",
+    "wrap",
 ]  # fmt: skip

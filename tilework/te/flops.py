@@ -6,19 +6,7 @@ import math
 from collections.abc import Mapping
 
 from tilework.dtypes import is_float
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Expr,
-    IfThenElse,
-    Logic,
-    Not,
-    Reduce,
-    Select,
-)
+from tilework.te.expr import Axis, Binary, Compare, Expr, Lookup, Read, Reduce, Select, children
 from tilework.te.tensor import Compute
 
 
@@ -55,23 +43,13 @@ def _count(e: Expr, floats: bool, terms: Mapping[Axis, float]) -> float:
     def mine(x: Expr) -> bool:
         return x.dtype != "bool" and is_float(x.dtype) == floats
 
+    inner = () if isinstance(e, Read | Lookup) else children(e)  # indices count nothing
+    parts = [_count(x, floats, terms) for x in inner]
     match e:
         case Binary() | Compare():
-            one = 1 if mine(e.a) or mine(e.b) else 0
-            return one + _count(e.a, floats, terms) + _count(e.b, floats, terms)
-        case Logic():
-            return _count(e.a, floats, terms) + _count(e.b, floats, terms)
-        case Not() | Cast():
-            return _count(e.a, floats, terms)
+            return sum(parts, 0.0) + (mine(e.a) or mine(e.b))
         case Select():
-            return _count(e.cond, floats, terms) + max(
-                _count(e.a, floats, terms), _count(e.b, floats, terms)
-            )
-        case IfThenElse():
-            return sum(_count(x, floats, terms) for x in (e.cond, e.a, e.b))
-        case Call():
-            return sum(_count(a, floats, terms) for a in e.args)
+            return parts[0] + max(parts[1:])
         case Reduce():
-            points = math.prod(terms.get(a, a.extent) for a in e.axes)
-            return points * (1 + _count(e.source, floats, terms))
-    return 0.0
+            return math.prod(terms.get(a, a.extent) for a in e.axes) * (1 + parts[0])
+    return sum(parts, 0.0)

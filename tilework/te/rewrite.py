@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilework.te.dag import ComputeDAG
-from tilework.te.expr import Expr, Read, reads, substitute
+from tilework.te.expr import Expr, Read, reads, rewritten
 from tilework.te.tensor import Compute, Operation, Placeholder, Tensor, make_compute
 
 
@@ -24,14 +24,13 @@ def replaced(
             return made.get(op, op)
         assert isinstance(op, Compute)
 
-        def visit(node: Expr) -> Expr | None:
+        def moved(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
             if isinstance(node, Read):
-                inner = tuple(substitute(i, visit) for i in node.indices)
-                return Read(node.dtype, tensor(node.tensor), inner)
+                return Read(node.dtype, tensor(node.tensor), kids)
             return None
 
         touched = any(tensor(r.tensor) is not r.tensor for r in reads(op.body))
-        body = substitute(op.body, visit) if touched else op.body
+        body = rewritten(op.body, moved) if touched else op.body
         made[op] = make_compute(op.name, op.axes, body, op.attrs) if touched else op
         return made[op]
 

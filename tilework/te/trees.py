@@ -3,82 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
-from tilework.te.arithmetic import Binary, Compare, Const, Expr, binary
-from tilework.te.nodes import (
-    Axis,
-    Call,
-    Cast,
-    IfThenElse,
-    Logic,
-    Lookup,
-    Not,
-    Read,
-    Reduce,
-    Select,
-)
+from tilework.te.arithmetic import Binary, Const, Expr, binary
+from tilework.te.nodes import Axis, Read
+from tilework.te.parts import Parts, preorder
+
+PARTS = Parts("Expr")
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
-    """Direct sub-expressions of ``e``, left to right (indices for a `Read`).
+    """Direct sub-expressions of ``e``, left to right (indices for a read).
 
     Those of a `Reduce` are its source and then its limits.
     """
-    match e:
-        case Binary() | Compare() | Logic():
-            return (e.a, e.b)
-        case Select() | IfThenElse():
-            return (e.cond, e.a, e.b)
-        case Not() | Cast():
-            return (e.a,)
-        case Call():
-            return e.args
-        case Read() | Lookup():
-            return e.indices
-        case Reduce():
-            return (e.source, *(limit for _, limit in e.limits))
-    return ()
+    return PARTS[type(e)](e)
 
 
 def rebuild(e: Expr, kids: Sequence[Expr]) -> Expr:
     """A copy of ``e`` with its direct sub-expressions replaced (``e`` itself if unchanged)."""
-    if all(x is y for x, y in zip(children(e), kids, strict=True)):
+    if children(e) == (new := tuple(kids)):  # each is itself: nodes compare by identity
         return e
-    match e:
-        case Binary():
-            return binary(e.op, kids[0], kids[1])
-        case Compare():
-            return Compare("bool", e.op, kids[0], kids[1])
-        case Logic():
-            return Logic("bool", e.op, kids[0], kids[1])
-        case Select():
-            return Select(e.dtype, kids[0], kids[1], kids[2])
-        case IfThenElse():
-            return IfThenElse(e.dtype, kids[0], kids[1], kids[2])
-        case Not():
-            return Not("bool", kids[0])
-        case Cast():
-            return Cast(e.dtype, kids[0])
-        case Call():
-            return replace(e, args=tuple(kids))
-        case Read():
-            return Read(e.dtype, e.tensor, tuple(kids))
-        case Lookup():
-            return Lookup(e.dtype, e.name, e.values, e.shape, tuple(kids))
-        case Reduce():
-            limits = zip((a for a, _ in e.limits), kids[1:], strict=True)
-            return Reduce(e.dtype, e.kind, kids[0], e.axes, tuple(limits))
-    raise TypeError(f"{type(e).__name__} has no sub-expressions")
+    return binary(e.op, *new) if isinstance(e, Binary) else PARTS.exchanged(e, new)
 
 
-def walk(e: Expr) -> Iterator[Expr]:
-    """All nodes of ``e`` in pre-order."""
-    left = [e]
-    while left:
-        node = left.pop()
-        yield node
-        left += reversed(children(node))
+def walk(
+    e: Expr, below: Callable[[Expr], Sequence[Expr]] = children, seen: set[Expr] | None = None
+) -> Iterator[Expr]:
+    """All nodes of ``e`` in pre-order; with ``seen``, those alone that it lacks, which it gets.
+
+    ``below`` gives the parts of a node that are walked through.
+    """
+    return preorder(e, below, seen)
 
 
 def substitute(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
@@ -87,9 +42,17 @@ def substitute(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     if new is not None:
         return new
     kids = children(e)
-    if not kids:
-        return e
-    return rebuild(e, [substitute(k, replace) for k in kids])
+    return rebuild(e, [substitute(k, replace) for k in kids]) if kids else e
+
+
+def rewritten(e: Expr, change: Callable[[Expr, tuple[Expr, ...]], Expr | None]) -> Expr:
+    """Rewrite bottom-up: what ``change`` returns for a node and its new parts takes its place.
+
+    Where it returns None the node is what it was, of these parts.
+    """
+    kids = tuple([rewritten(k, change) for k in children(e)])
+    new = change(e, kids)
+    return rebuild(e, kids) if new is None else new
 
 
 def replace_axes(e: Expr, mapping: dict[Axis, Expr]) -> Expr:

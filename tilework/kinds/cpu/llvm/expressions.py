@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tilework.dtypes import is_float
 from tilework.errors import ScheduleError
 from tilework.index.form import constant
@@ -17,7 +15,7 @@ from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.math_calls import MathCalls
 from tilework.kinds.cpu.llvm.products import Products
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal
-from tilework.lower.ir import Dot, Load
+from tilework.lower.ir import Dot, Load, values
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -149,7 +147,9 @@ class Expressions:
 
     def _loaded(self, e: Expr) -> bool:
         """Whether the expression reads nothing that has not been read here already."""
-        loads = [n for n in walk(e) if isinstance(n, Load) and n.buffer.scope != "register"]
+        loads = [
+            n for n in walk(e, values) if isinstance(n, Load) and n.buffer.scope != "register"
+        ]
         return all(self.memory.known(n) is not None for n in loads)
 
     # -- loads at any indices ---------------------------------------------------------------
@@ -203,7 +203,7 @@ class Expressions:
     def _varies(self, e: Expr) -> bool:
         """Whether the vector loop's variable occurs in the expression."""
         vector = self.bindings.vector
-        return self.bindings.lane() is not None and any(n is vector for n in _deep(e))
+        return self.bindings.lane() is not None and any(n is vector for n in walk(e))
 
     def _by_lane(self, e: Expr) -> Ssa:
         """Emit ``e`` once per lane of the vector loop and collect the results."""
@@ -254,12 +254,3 @@ class Expressions:
                 ones = self.arithmetic.splat(Ssa("true", 1, "bool"), a.width)
                 return Ssa(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
         raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
-
-
-def _deep(e: Expr) -> Iterator[Expr]:
-    """All nodes of an expression, indices of loads included."""
-    for n in walk(e):
-        yield n
-        if isinstance(n, Load):
-            for i in n.indices:
-                yield from _deep(i)

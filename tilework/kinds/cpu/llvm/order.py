@@ -12,13 +12,12 @@ The accumulators, and as many weights as fit, are all that lives longer than an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 
 from tilework.index.form import Form
 from tilework.kinds.cpu.llvm.addresses import Addresses
-from tilework.lower.ir import For, If, Load, Stmt, Store
-from tilework.te.expr import Axis, Expr, IfThenElse, Lookup, children
+from tilework.lower.ir import For, If, Load, Stmt, Store, values
+from tilework.te.expr import Axis, Expr, IfThenElse, Lookup, walk
 
 Point = dict[Axis, int]
 
@@ -72,7 +71,7 @@ def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Form[A
     if store.buffer.scope != "register":
         return []
     forms = []
-    for node in _nodes(store.value):
+    for node in walk(store.value, _taken):
         if isinstance(node, Lookup):
             return []
         if isinstance(node, Load) and node.buffer.scope != "register":
@@ -83,10 +82,6 @@ def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Form[A
     return forms
 
 
-def _nodes(e: Expr) -> Iterator[Expr]:
-    """Nodes of a value, without conditions of guards and indices of loads."""
-    yield e
-    if isinstance(e, Load):
-        return
-    for child in (e.a, e.b) if isinstance(e, IfThenElse) else children(e):
-        yield from _nodes(child)
+def _taken(e: Expr) -> tuple[Expr, ...]:
+    """What a value is computed from, without conditions of guards."""
+    return values(e)[1:] if isinstance(e, IfThenElse) else values(e)

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework.index.form import Form, position
-from tilework.lower.ir import Buffer, Load
+from tilework.lower.ir import Buffer
 from tilework.te.affine import Known, sum_of
-from tilework.te.expr import Axis, Binary, Compare, Const, Expr, IfThenElse, Select, children
-
-
-def parts(e: Expr) -> tuple[Expr, ...]:
-    """Direct sub-expressions, the indices of a load included."""
-    return e.indices if isinstance(e, Load) else children(e)
+from tilework.te.expr import Axis, Binary, Compare, Const, Expr, IfThenElse, Select, walk
 
 
 def mentions(e: Expr, var: Axis) -> bool:
     """Whether an expression varies with a variable."""
-    return e is var or any(mentions(p, var) for p in parts(e))
+    return any(n is var for n in walk(e))
 
 
 def flat(buffer: Buffer, indices: Sequence[Expr], known: Known | None = None) -> Form[Expr]:
@@ -27,13 +22,5 @@ def flat(buffer: Buffer, indices: Sequence[Expr], known: Known | None = None) ->
 
 def is_index(e: Expr) -> bool:
     """Whether an expression is made of loop variables and literals alone: it cannot overflow."""
-    match e:
-        case Const() | Axis():
-            return True
-        case Binary():
-            return is_index(e.a) and is_index(e.b)
-        case Select() | IfThenElse():
-            return is_index(e.cond) and is_index(e.a) and is_index(e.b)
-        case Compare():
-            return is_index(e.a) and is_index(e.b)
-    return False
+    nodes = Const | Axis | Binary | Select | IfThenElse | Compare
+    return all(isinstance(n, nodes) for n in walk(e))

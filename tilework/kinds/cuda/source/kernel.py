@@ -12,7 +12,6 @@ from tilework.index.extents import round_up
 from tilework.index.strides import row_major
 from tilework.kinds.cuda.source.expressions import Expressions
 from tilework.kinds.cuda.source.functions import definitions
-from tilework.kinds.cuda.source.indices import parts
 from tilework.kinds.cuda.source.lines import Lines
 from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.statements import Statements
@@ -22,13 +21,11 @@ from tilework.lower.ir import (
     AsyncCopy,
     Buffer,
     Combine,
-    For,
-    If,
     Intrinsic,
-    Let,
-    Load,
     Region,
     Store,
+    expressions,
+    loads,
     walk_stmts,
 )
 from tilework.te.expr import Axis, Const, Expr
@@ -174,40 +171,18 @@ def _table(name: str, names: Names) -> str:
 
 def _accesses(region: Region) -> Iterator[tuple[Buffer, bool]]:
     """Every buffer that is touched, in order of the text, and whether it is written there."""
-    seen: set[int] = set()
-
-    def loads(*roots: Expr | int | None) -> Iterator[tuple[Buffer, bool]]:
-        for root in roots:
-            waiting = [root] if isinstance(root, Expr) else []
-            while waiting:
-                e = waiting.pop()
-                if id(e) in seen:
-                    continue
-                seen.add(id(e))
-                if isinstance(e, Load):
-                    yield e.buffer, False
-                waiting += reversed(parts(e))
-
+    seen: set[Expr] = set()
     for s in walk_stmts(region.body):
+        yield from ((e.buffer, False) for e in loads(expressions(s), seen))
         match s:
             case Store():
-                yield from loads(*s.indices, s.value)
                 yield s.buffer, True
-            case For():
-                yield from loads(s.start, s.extent)
-            case If():
-                yield from loads(s.cond)
-            case Let():
-                yield from loads(s.value)
             case Combine():
                 yield s.buffer, True
                 if s.scratch is not None:
                     yield s.scratch, True
             case AsyncCopy():
-                yield from loads(*s.at, *s.start, s.when)
                 yield s.source, False
                 yield s.target, True
             case Intrinsic():
-                for x in (*s.outs, *s.ins):
-                    yield from loads(*x.indices)
-                    yield x.buffer, x in s.outs
+                yield from ((e.buffer, True) for e in s.outs)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tilework.errors import ScheduleError
 from tilework.kinds.cuda.source.expressions import Expressions
-from tilework.kinds.cuda.source.indices import flat, mentions, parts
+from tilework.kinds.cuda.source.indices import flat, mentions
 from tilework.kinds.cuda.source.lines import Lines
 from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.threads import print_combine, print_copy, print_intrinsic
@@ -28,9 +28,10 @@ from tilework.lower.ir import (
     Stmt,
     Store,
     Wait,
+    expressions,
     walk_stmts,
 )
-from tilework.te.expr import Axis, Expr, Lookup
+from tilework.te.expr import Axis, Expr, Lookup, children, walk
 
 _FEWEST_TERMS = 2
 
@@ -188,51 +189,21 @@ class Statements:
 def _accesses(s: Stmt) -> list[tuple[Buffer, Sequence[Expr]]]:
     """Every access that a statement makes to memory."""
     out: list[tuple[Buffer, Sequence[Expr]]] = []
-    seen: set[int] = set()
+    seen: set[Expr] = set()
     for one in walk_stmts(s):
-        waiting: list[Expr] = []
-        match one:
-            case Store():
-                out.append((one.buffer, one.indices))
-                waiting = [one.value]
-            case If():
-                waiting = [one.cond]
-            case Let():
-                waiting = [one.value]
-        while waiting:
-            e = waiting.pop()
-            if id(e) in seen:
-                continue
-            seen.add(id(e))
-            if isinstance(e, Load):
-                out.append((e.buffer, e.indices))
-            waiting += parts(e)
+        if isinstance(one, Store):
+            out.append((one.buffer, one.indices))
+        if isinstance(one, Store | If | Let):
+            nodes = walk(expressions(one)[-1], lambda e: children(e)[::-1], seen)
+            out += [(e.buffer, e.indices) for e in nodes if isinstance(e, Load)]
     return out
 
 
 def _is_looked_up(var: Axis, body: Stmt) -> bool:
     """Whether elements of constant matrices depend on a variable."""
-    return any(_looks_up(e, var, set()) for s in walk_stmts(body) for e in _roots(s))
-
-
-def _roots(s: Stmt) -> tuple[Expr, ...]:
-    match s:
-        case Store():
-            return (s.value, *s.indices)
-        case If():
-            return (s.cond,)
-        case Let():
-            return (s.value,)
-    return ()
-
-
-def _looks_up(e: Expr, var: Axis, seen: set[int]) -> bool:
-    if id(e) in seen:
-        return False
-    seen.add(id(e))
-    if isinstance(e, Lookup):
-        return any(mentions(i, var) for i in e.indices)
-    return any(_looks_up(p, var, seen) for p in parts(e))
+    seen: set[Expr] = set()
+    nodes = (e for s in walk_stmts(body) for root in expressions(s) for e in walk(root, seen=seen))
+    return any(mentions(i, var) for e in nodes if isinstance(e, Lookup) for i in e.indices)
 
 
 def _bare(text: str) -> str:

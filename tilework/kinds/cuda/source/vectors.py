@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework.kinds.cuda.source.expressions import Expressions
-from tilework.kinds.cuda.source.indices import flat, mentions, parts
+from tilework.kinds.cuda.source.indices import flat, mentions
 from tilework.kinds.cuda.source.lines import Lines
 from tilework.kinds.cuda.source.types import VALUE
 from tilework.lower.ir import Buffer, Load, Store
 from tilework.te.affine import sum_of
-from tilework.te.expr import Axis, Compare, Const, Expr, IfThenElse, Logic, Not
+from tilework.te.expr import Axis, Compare, Const, Expr, IfThenElse, Logic, Not, children
 from tilework.te.ranges import multiple_of
 
 _TYPES = {
@@ -92,7 +92,7 @@ class VectorStore:
                 self._collect(e.a, inner)
                 self._collect(e.b, [*conditions, Not("bool", e.cond)])
         else:
-            for part in parts(e):
+            for part in children(e):
                 self._collect(part, conditions)
 
     def _guarded(self, e: Expr) -> tuple[list[Expr], Load | None]:

@@ -1,0 +1,91 @@
+"""What nodes are made of: their fields that hold other nodes, found once a class.
+
+A field holds nodes if its annotation names their class: ``Expr``, ``Expr | None``,
+``tuple[Expr, ...]``, or pairs that end with one, ``tuple[tuple[Axis, Expr], ...]``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from itertools import chain
+from operator import attrgetter
+from typing import Any, TypeVar
+
+N = TypeVar("N")
+
+
+class Parts(dict[type, Callable[[Any], tuple[Any, ...]]]):
+    """By class of nodes, a dataclass: what gives a node's parts, in the order of its fields.
+
+    ``names`` are those of the parts' classes.
+    """
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self._one = names[0]
+        self._named = re.compile(rf"\b({'|'.join(names)})\b")
+        self._fields: dict[type, tuple[tuple[str, bool], ...]] = {}
+
+    def __missing__(self, kind: type) -> Callable[[Any], tuple[Any, ...]]:
+        texts = {f.name: str(f.type) for f in fields(kind)}
+        held = {name: text for name, text in texts.items() if self._named.search(text)}
+        self._fields[kind] = tuple((name, name in held) for name in texts)
+        self[kind] = _getter(held, self._one)
+        return self[kind]
+
+    def plain(self, node: Any) -> tuple[Any, ...]:
+        """The values of a node's other fields."""
+        return tuple([getattr(node, f) for f, holds in self._shape(node) if not holds])
+
+    def exchanged(self, node: N, parts: Sequence[Any]) -> N:
+        """A node like another, of as many other parts."""
+        left = iter(parts)
+
+        def part(old: Any) -> Any:
+            return (*old[:-1], next(left)) if isinstance(old, tuple) else next(left)
+
+        values = []
+        for field, holds in self._shape(node):
+            old = getattr(node, field)
+            if holds:
+                old = tuple([part(v) for v in old]) if isinstance(old, tuple) else part(old)
+            values.append(old)
+        return type(node)(*values)
+
+    def _shape(self, node: Any) -> tuple[tuple[str, bool], ...]:
+        """All fields of a node's class, and which of them hold parts."""
+        if type(node) not in self._fields:
+            self.__missing__(type(node))
+        return self._fields[type(node)]
+
+
+def _getter(held: dict[str, str], one: str) -> Callable[[Any], tuple[Any, ...]]:
+    if not held:
+        return lambda node: ()
+    get, texts = attrgetter(*held), set(held.values())
+    if len(held) == 1:
+        return get if texts == {f"tuple[{one}, ...]"} else lambda node: tuple(_flat(get(node)))
+    return get if texts == {one} else lambda node: tuple(chain(*map(_flat, get(node))))
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple):
+        return [v[-1] if isinstance(v, tuple) else v for v in value]
+    return [] if value is None or isinstance(value, int) else [value]
+
+
+def preorder(
+    root: N, below: Callable[[N], Sequence[N]], seen: set[N] | None = None
+) -> Iterator[N]:
+    """All nodes under ``root``, each before its parts; those alone that ``seen`` lacks."""
+    left = [root]
+    while left:
+        node = left.pop()
+        if seen is not None:
+            if node in seen:
+                continue
+            seen.add(node)
+        yield node
+        left += reversed(below(node))
