@@ -11,8 +11,9 @@ from hypothesis import given
 from tests.lower import computations as c
 from tests.lower.check import random_inputs, task_of
 from tests.lower.test_programs import ANY, SEEDS, examples
+from tilework.kinds.cpu.instructions import instructions_of
 from tilework.lower.interpret import interpret
-from tilework.lower.ir import Buffer, For, Load, Program, Region, Store
+from tilework.lower.ir import Buffer, Dot, For, Load, Program, Region, Store
 from tilework.lower.protocol import lowering_of
 from tilework.lower.serial import ProgramFormatError, program_from_json, program_to_json
 from tilework.space import SearchSpace
@@ -81,6 +82,18 @@ def test_an_expression_of_any_depth_and_what_is_shared_is_written_once():
     assert program_to_json(program_from_json(text)) == text
 
 
+def test_an_instruction_is_written_as_what_it_means():
+    (pairs,) = instructions_of(())
+    i = Axis("int32", "i", 8, "spatial")
+    a, b = (Buffer(n, (8, 2), "bfloat16", "input") for n in "AB")
+    out = Buffer("out", (8,), "float32", "output")
+    left, right = ([Load(x.dtype, x, (i, Const("int32", k))) for k in (0, 1)] for x in (a, b))
+    dot = Dot.of(pairs, Load("float32", out, (i,)), left, right)
+    body = For(i, 8, "serial", Store(out, (i,), binary("max", dot, Const("float32", 0.0))))
+    text = program_to_json(Program((a, b), (out,), (), (Region("out", (), body),)))
+    assert program_to_json(program_from_json(text)) == text
+
+
 def broken(change):
     document = json.loads(program_to_json(scale()))
     change(document)
@@ -93,7 +106,7 @@ def broken(change):
         (lambda d: d.update(format="tilework-program-0"), "its format is 'tilework-program-0'"),
         (lambda d: d.update(nodes=None), "at nodes: a list is expected"),
         (lambda d: d["nodes"].insert(0, ["load", 0, 0]), "node 0: 0 is no whole number"),
-        (lambda d: d["nodes"].__setitem__(0, ["read", 0, 1]), "node 0: 0 is unknown"),
+        (lambda d: d["nodes"].__setitem__(0, ["read", 0, 1]), "node 0: tag 'read'"),
         (lambda d: d["nodes"].__setitem__(0, ["eval", "bool"]), "node 0: tag 'eval'"),
         (lambda d: d["nodes"].__setitem__(0, []), "node 0: an expression is expected"),
         (lambda d: d["buffers"][0].__setitem__(1, [2**30, 2**30]), "buffers 0: the buffer is too"),

@@ -21,7 +21,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tilework.dtypes import dtype_bytes, is_integer
 from tilework.errors import TileworkError
 from tilework.lower.ir import (
     SCOPES,
@@ -38,8 +37,8 @@ from tilework.lower.ir import (
     Stmt,
     Store,
 )
+from tilework.te.documents import MAX_DEPTH, Forms, Reader, line
 from tilework.te.expr import (
-    BINARY,
     Axis,
     Binary,
     Call,
@@ -52,16 +51,17 @@ from tilework.te.expr import (
     Lookup,
     Not,
     Select,
+    children,
 )
-from tilework.te.functions import MATH_FUNCTIONS
 
 FORMAT = "tilework-program-1"
-_COMPARE = ("<", "<=", ">", ">=", "==", "!=")
-_LOGIC = ("and", "or")
+_FORMS: Forms = {
+    Const: ("const", ("dtype", "value")), Binary: ("binary", ("dtype", "op")),
+    Compare: ("compare", ("op",)), Logic: ("logic", ("op",)), Not: ("not", ()),
+    Select: ("select", ("dtype",)), IfThenElse: ("if", ("dtype",)), Cast: ("cast", ("dtype",)),
+    Call: ("call", ("dtype", "name")), Lookup: ("lookup", ("dtype", "name", "values", "shape")),
+}  # fmt: skip
 _LOOPS = ("serial", "unroll", "vector")
-_SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-_MAX_DEPTH = 200
-"""Deepest statement that is read: far beyond any schedule, far below Python's stack."""
 
 T = TypeVar("T")
 
@@ -82,45 +82,15 @@ def program_from_json(text: str | bytes) -> Program:
         ProgramFormatError: the text is no such document, is of another version, or is
             inconsistent; the message says where.
     """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ProgramFormatError(f"a loop program's document is not JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else None
-        raise ProgramFormatError(
-            f"not a loop program of this version: its format is {found!r}, not {FORMAT!r}"
-        )
-    return _Reader(document).program()
+    return _Reader(_Reader.parsed(text)).program()
 
 
 # --- writing ---------------------------------------------------------------------------------
 
 
-def _number(value: Any) -> Any:
-    value = getattr(value, "item", lambda: value)()  # a NumPy scalar
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    return value
-
-
 def _parts(e: Expr) -> tuple[Expr, ...]:
-    """The expressions that a node is made of."""
-    match e:
-        case Binary() | Compare() | Logic():
-            return (e.a, e.b)
-        case Not() | Cast():
-            return (e.a,)
-        case Select() | IfThenElse():
-            return (e.cond, e.a, e.b)
-        case Dot():
-            return (e.meaning,)
-        case Call():
-            return e.args
-        case Load() | Lookup():
-            return e.indices
-        case _:
-            return ()
+    """The expressions that a node is made of; an instruction is written as what it means."""
+    return (e.meaning,) if isinstance(e, Dot) else children(e)
 
 
 class _Writer:
@@ -170,39 +140,20 @@ class _Writer:
             if isinstance(e, Dot):
                 self._nodes[e] = self._nodes[e.meaning]
             elif e not in self._nodes:
+                self._nodes[e] = len(self._lines)
                 self._lines.append(self._line(e))
-                self._nodes[e] = len(self._nodes)
         return self._nodes[root]
 
     def _line(self, e: Expr) -> list[Any]:
-        parts = [self._nodes[p] for p in _parts(e)]
-        match e:
-            case Const():
-                return ["const", e.dtype, _number(e.value)]
-            case Axis():
-                return ["axis", self._axis(e)]
-            case Load():
-                return ["load", self._buffer(e.buffer), *parts]
-            case Binary():
-                return ["binary", e.dtype, e.op, *parts]
-            case Compare():
-                return ["compare", e.op, *parts]
-            case Logic():
-                return ["logic", e.op, *parts]
-            case Not():
-                return ["not", *parts]
-            case Select():
-                return ["select", e.dtype, *parts]
-            case IfThenElse():
-                return ["if", e.dtype, *parts]
-            case Cast():
-                return ["cast", e.dtype, *parts]
-            case Call():
-                return ["call", e.dtype, e.name, *parts]
-            case Lookup():
-                values = [_number(v) for v in e.values]
-                return ["lookup", e.dtype, e.name, values, list(e.shape), *parts]
-        raise ProgramFormatError(f"an expression of type {type(e).__name__} cannot be kept")
+        if isinstance(e, Axis):
+            return ["axis", self._axis(e)]
+        parts = [self._nodes[p] for p in children(e)]
+        if isinstance(e, Load):
+            return ["load", self._buffer(e.buffer), *parts]
+        found = line(e, _FORMS, parts)
+        if found is None:
+            raise ProgramFormatError(f"an expression of type {type(e).__name__} cannot be kept")
+        return found
 
     def _bound(self, value: int | Expr) -> Any:
         return [self._node(value)] if isinstance(value, Expr) else int(value)
@@ -233,201 +184,111 @@ class _Writer:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _require(condition: bool, where: str, what: str) -> None:
-    if not condition:
-        raise ProgramFormatError(f"a loop program's document is wrong at {where}: {what}")
-
-
-def _list(value: Any, where: str, count: int | None = None) -> list[Any]:
-    _require(isinstance(value, list), where, "a list is expected")
-    _require(count is None or len(value) == count, where, f"{count} parts are expected")
-    return list(value)
-
-
-def _text(value: Any, where: str, known: Sequence[str] | None = None) -> str:
-    good = isinstance(value, str) and (known is None or value in known)
-    _require(good, where, f"{value!r} is unknown")
-    return str(value)
-
-
-def _whole(value: Any, where: str, least: int = 0, below: int = 2**62) -> int:
-    good = isinstance(value, int) and not isinstance(value, bool) and least <= value < below
-    _require(good, where, f"{value!r} is no whole number from {least} to {below - 1}")
-    return int(value)
-
-
-def _dtype(value: Any, where: str) -> str:
-    text = _text(value, where)
-    try:
-        dtype_bytes(text)
-    except (ValueError, TypeError, KeyError) as error:
-        _require(False, where, f"{value!r} is no element type: {error}")
-    return text
-
-
-class _Reader:
+class _Reader(Reader):
     """Makes the program of a document."""
+
+    kind, format, error, forms = "loop program", FORMAT, ProgramFormatError, _FORMS
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
         self._axes = self._table("axes", self._axis)
         self._buffers = self._table("buffers", self._buffer)
         self._nodes: list[Expr] = []
-        for i, line in enumerate(_list(document.get("nodes"), "nodes")):
-            self._nodes.append(self._node(line, f"node {i}"))
+        self._table("nodes", lambda entry: self._nodes.append(self._node(entry)))
 
     def program(self) -> Program:
         """The program itself."""
-        inputs, outputs, temporaries = (
-            tuple(self._named(i, key) for i in _list(self._document.get(key), key))
-            for key in ("inputs", "outputs", "temporaries")
-        )
+        named = []
+        for self.where in ("inputs", "outputs", "temporaries"):
+            numbers = self.items(self._document.get(self.where))
+            named.append(tuple(self._one(i, self._buffers) for i in numbers))
         regions = self._table("regions", self._region)
-        return Program(inputs, outputs, temporaries, tuple(regions))
+        return Program(named[0], named[1], named[2], tuple(regions))
 
-    def _table(self, key: str, read: Callable[[Any, str], T]) -> list[T]:
-        entries = _list(self._document.get(key), key)
-        return [read(entry, f"{key} {i}") for i, entry in enumerate(entries)]
+    def _table(self, key: str, read: Callable[[Any], T]) -> list[T]:
+        self.where, out = key, []
+        for i, entry in enumerate(self.items(self._document.get(key))):
+            self.where = f"{key.removesuffix('s') if key == 'nodes' else key} {i}"
+            out.append(read(entry))
+        return out
 
-    def _axis(self, entry: Any, where: str) -> Axis:
-        name, extent, kind = _list(entry, where, 3)
-        return Axis("int32", _text(name, where), _whole(extent, where), _text(kind, where))
+    def _one(self, value: Any, known: Sequence[T]) -> T:
+        """What a number stands for."""
+        return known[self.whole(value, below=len(known))]
 
-    def _buffer(self, entry: Any, where: str) -> Buffer:
-        name, shape, dtype, scope, streamed, apart = _list(entry, where, 6)
-        sizes = tuple(_whole(n, where) for n in _list(shape, where))
-        _require(math.prod(sizes) < 2**48, where, "the buffer is too large")
+    def _axis(self, entry: Any) -> Axis:
+        name, extent, kind = self.items(entry, 3)
+        return Axis("int32", self.text(name), self.whole(extent), self.text(kind))
+
+    def _buffer(self, entry: Any) -> Buffer:
+        name, shape, dtype, scope, streamed, apart = self.items(entry, 6)
+        sizes = tuple(self.whole(n) for n in self.items(shape))
+        self.require(math.prod(sizes) < 2**48, "the buffer is too large")
         strides = None
         if apart is not None:
-            strides = tuple(_whole(n, where) for n in _list(apart, where, len(sizes)))
-        kind = _text(scope, where, SCOPES)
-        return Buffer(
-            _text(name, where), sizes, _dtype(dtype, where), kind, streamed is True, strides
-        )
+            strides = tuple(self.whole(n) for n in self.items(apart, len(sizes)))
+        kind = self.text(scope, SCOPES)
+        return Buffer(self.text(name), sizes, self.dtype(dtype), kind, streamed is True, strides)
 
-    def _named(self, value: Any, where: str) -> Buffer:
-        return self._buffers[_whole(value, where, 0, len(self._buffers))]
+    def _at(self, value: Any) -> Expr:
+        return self._one(value, self._nodes)
 
-    def _variable(self, value: Any, where: str) -> Axis:
-        return self._axes[_whole(value, where, 0, len(self._axes))]
+    def _indices(self, values: Any, rank: int) -> tuple[Expr, ...]:
+        return self.indices([self._at(v) for v in self.items(values)], rank)
 
-    def _at(self, value: Any, where: str) -> Expr:
-        return self._nodes[_whole(value, where, 0, len(self._nodes))]
-
-    def _all(self, values: Sequence[Any], where: str, count: int | None = None) -> list[Expr]:
-        return [self._at(v, where) for v in _list(list(values), where, count)]
-
-    def _indices(self, values: Any, rank: int, where: str) -> tuple[Expr, ...]:
-        found = tuple(self._all(_list(values, where), where, rank))
-        whole = all(is_integer(e.dtype) for e in found)
-        _require(whole, where, "an index is no integer")
+    def _predicate(self, value: Any) -> Expr:
+        found = self._at(value)
+        self.require(found.dtype == "bool", "a predicate is expected")
         return found
 
-    def _predicate(self, value: Any, where: str) -> Expr:
-        found = self._at(value, where)
-        _require(found.dtype == "bool", where, "a predicate is expected")
-        return found
+    def _node(self, entry: Any) -> Expr:
+        self.require(isinstance(entry, list) and len(entry) > 1, "an expression is expected")
+        match entry:
+            case ["axis", number, *_]:
+                return self._one(number, self._axes)
+            case ["load", number, *rest]:
+                buffer = self._one(number, self._buffers)
+                return Load(buffer.dtype, buffer, self._indices(rest, len(buffer.shape)))
+        return self.node(entry, self._at)
 
-    def _same(self, values: Sequence[Any], dtype: str | None, where: str) -> tuple[Expr, Expr]:
-        a, b = self._all(values, where, 2)
-        _require(a.dtype == b.dtype == (dtype or a.dtype), where, "types of the operands")
-        return a, b
+    def _region(self, entry: Any) -> Region:
+        name, parallel, body = self.items(entry, 3)
+        axes = tuple(self._one(i, self._axes) for i in self.items(parallel))
+        return Region(self.text(name), axes, self._stmt(body, 0))
 
-    def _node(self, line: Any, where: str) -> Expr:
-        tag, *rest = _list(line, where) or [None]
-        _require(len(rest) > 0, where, "an expression is expected")
-        match tag:
-            case "const":
-                _, value = _list(rest, where, 2)
-                return self._const(_dtype(rest[0], where), value, where)
-            case "axis":
-                return self._variable(rest[0], where)
-            case "load":
-                buffer = self._named(rest[0], where)
-                indices = self._indices(rest[1:], len(buffer.shape), where)
-                return Load(buffer.dtype, buffer, indices)
-            case "compare":
-                op = _text(rest[0], where, _COMPARE)
-                return Compare("bool", op, *self._same(rest[1:], None, where))
-            case "logic":
-                op = _text(rest[0], where, _LOGIC)
-                return Logic("bool", op, *self._same(rest[1:], "bool", where))
-            case "not":
-                return Not("bool", self._predicate(rest[0], where))
-        dtype = _dtype(rest[0], where)
-        match tag:
-            case "binary":
-                op = _text(rest[1] if len(rest) > 1 else None, where, BINARY)
-                return Binary(dtype, op, *self._same(rest[2:], dtype, where))
-            case "select" | "if":
-                _require(len(rest) == 4, where, "a choice has three parts")
-                sides = self._same(rest[2:], dtype, where)
-                kind = Select if tag == "select" else IfThenElse
-                return kind(dtype, self._predicate(rest[1], where), *sides)
-            case "cast":
-                return Cast(dtype, *self._all(rest[1:], where, 1))
-            case "call":
-                name = _text(rest[1] if len(rest) > 1 else None, where, MATH_FUNCTIONS)
-                return Call(dtype, name, tuple(self._all(rest[2:], where)))
-            case "lookup":
-                return self._lookup(dtype, rest[1:], where)
-        raise ProgramFormatError(f"a loop program's document is wrong at {where}: tag {tag!r}")
+    def _bound(self, value: Any) -> int | Expr:
+        return self._indices(value, 1)[0] if isinstance(value, list) else self.whole(value)
 
-    def _const(self, dtype: str, value: Any, where: str) -> Const:
-        if isinstance(value, str):
-            value = _SPECIAL[_text(value, where, tuple(_SPECIAL))]
-        _require(isinstance(value, (bool, int, float)), where, "a literal is no number")
-        return Const(dtype, value)
-
-    def _lookup(self, dtype: str, rest: list[Any], where: str) -> Lookup:
-        _require(len(rest) >= 3, where, "a constant matrix has five parts or more")
-        shape = tuple(_whole(n, where) for n in _list(rest[2], where))
-        values = tuple(self._const(dtype, v, where).value for v in _list(rest[1], where))
-        _require(len(values) == math.prod(shape), where, "a constant matrix and its shape differ")
-        indices = self._indices(rest[3:], len(shape), where)
-        return Lookup(dtype, _text(rest[0], where), values, shape, indices)
-
-    def _region(self, entry: Any, where: str) -> Region:
-        name, parallel, body = _list(entry, where, 3)
-        axes = tuple(self._variable(i, where) for i in _list(parallel, where))
-        return Region(_text(name, where), axes, self._stmt(body, where, 0))
-
-    def _bound(self, value: Any, where: str) -> int | Expr:
-        if isinstance(value, list):
-            (found,) = self._indices(value, 1, where)
-            return found
-        return _whole(value, where)
-
-    def _stmt(self, entry: Any, where: str, depth: int) -> Stmt:
-        tag, *rest = _list(entry, where) or [None]
-        _require(depth < _MAX_DEPTH, where, "a statement is nested too deeply")
+    def _stmt(self, entry: Any, depth: int) -> Stmt:
+        tag, *rest = self.items(entry) or [None]
+        self.require(depth < MAX_DEPTH, "a statement is nested too deeply")
         match tag:
             case "store":
-                at, indices, number = _list(rest, where, 3)
-                buffer, value = self._named(at, where), self._at(number, where)
-                _require(value.dtype == buffer.dtype, where, f"the type of {buffer.name}")
-                return Store(buffer, self._indices(indices, len(buffer.shape), where), value)
+                at, indices, number = self.items(rest, 3)
+                buffer, value = self._one(at, self._buffers), self._at(number)
+                self.require(value.dtype == buffer.dtype, f"the type of {buffer.name}")
+                return Store(buffer, self._indices(indices, len(buffer.shape)), value)
             case "claim":
-                at, indices = _list(rest, where, 2)
-                buffer = self._named(at, where)
-                return Claim(buffer, self._indices(indices, len(buffer.shape), where))
+                at, indices = self.items(rest, 2)
+                buffer = self._one(at, self._buffers)
+                return Claim(buffer, self._indices(indices, len(buffer.shape)))
             case "for":
-                var, extent, kind, body, start = _list(rest, where, 5)
+                var, extent, kind, body, start = self.items(rest, 5)
                 return For(
-                    self._variable(var, where),
-                    self._bound(extent, where),
-                    _text(kind, where, _LOOPS),
-                    self._stmt(body, where, depth + 1),
-                    self._bound(start, where),
+                    self._one(var, self._axes),
+                    self._bound(extent),
+                    self.text(kind, _LOOPS),
+                    self._stmt(body, depth + 1),
+                    self._bound(start),
                 )
             case "if":
-                cond, then, orelse = _list(rest, where, 3)
-                other = None if orelse is None else self._stmt(orelse, where, depth + 1)
-                return If(self._predicate(cond, where), self._stmt(then, where, depth + 1), other)
+                cond, then, orelse = self.items(rest, 3)
+                other = None if orelse is None else self._stmt(orelse, depth + 1)
+                return If(self._predicate(cond), self._stmt(then, depth + 1), other)
             case "let":
-                var, value, body = _list(rest, where, 3)
-                (bound,) = self._indices([value], 1, where)
-                return Let(self._variable(var, where), bound, self._stmt(body, where, depth + 1))
+                var, value, body = self.items(rest, 3)
+                (bound,) = self._indices([value], 1)
+                return Let(self._one(var, self._axes), bound, self._stmt(body, depth + 1))
             case "seq":
-                return Seq(tuple(self._stmt(s, where, depth + 1) for s in rest))
-        raise ProgramFormatError(f"a loop program's document is wrong at {where}: tag {tag!r}")
+                return Seq(tuple(self._stmt(s, depth + 1) for s in rest))
+        raise self.wrong(f"tag {tag!r}")

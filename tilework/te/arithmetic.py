@@ -6,6 +6,7 @@ Operators fold integer literals; indices stay short that way.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Union
 
 from tilework.dtypes import NARROW_FLOATS, integer_range, is_float, wrapped
@@ -132,22 +133,28 @@ def _in_range(value: int, dtype: str) -> int:
     return value
 
 
+@cache
+def undefined(op: str, dtype: str) -> str:
+    """Why an operator of `BINARY` is not defined for a type; empty where it is."""
+    if dtype in NARROW_FLOATS and op not in ("max", "min"):
+        return f"'{op}' is not defined for {dtype}, a type to store: te.cast to float32"
+    if op == "/" and not is_float(dtype):
+        return f"'/' is not defined for {dtype}; use // or te.cast"
+    if dtype == "bool" and op not in ("max", "min"):
+        return f"'{op}' is not defined for bool; use te.all, te.any or te.cast"
+    if is_float(dtype) and op in INTEGER_OPS:
+        return f"'{op}' is not defined for {dtype}; it works on integers"
+    return ""
+
+
 def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     """Build ``a op b``, matching dtypes of literals and folding integer literals."""
     dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "int32"
     a, b = wrap(a, dtype), wrap(b, dtype)
     if a.dtype != b.dtype:
         raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
-    if a.dtype in NARROW_FLOATS and op not in ("max", "min"):
-        raise TypeError(
-            f"'{op}' is not defined for {a.dtype}, a type to store: te.cast to float32"
-        )
-    if op == "/" and not is_float(a.dtype):
-        raise TypeError(f"'/' is not defined for {a.dtype}; use // or te.cast")
-    if a.dtype == "bool" and op not in ("max", "min"):
-        raise TypeError(f"'{op}' is not defined for bool; use te.all, te.any or te.cast")
-    if is_float(a.dtype) and op in INTEGER_OPS:
-        raise TypeError(f"'{op}' is not defined for {a.dtype}; it works on integers")
+    if why := undefined(op, a.dtype):
+        raise TypeError(why)
     if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype):
         value = folded(op, int(a.value), int(b.value))
         if value is not None:
