@@ -55,12 +55,12 @@ def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
     others = [r for r in found if r.tensor.name != data]
     if len(blocks) != 1 or len(others) != 1 or len(op.axes) < 2:
         return []
-    (x,), rows = others, blocks[0].tensor.shape[-1]
+    (read,), rows = others, blocks[0].tensor.shape[-1]
     points = math.prod(a.typical for a in op.axes[:-1])
-    last = any(n is op.axes[-1] for r in reads(x.indices[-1]) for n in walk(r))
+    last = any(n is op.axes[-1] for r in reads(read.indices[-1]) for n in walk(r))
     if not last or rows >= state.target.lanes() or points < _LEAST_POINTS:
         return []
-    copy, product, turned = _turned(op, x, points)
+    copy, product, turned = _turned(op, read, points)
     dag, new = replaced(state.facts.dag, {op: turned})
     moved = state.moved(AccessAnalysis(dag), new)
     moved = moved.step(
@@ -76,26 +76,26 @@ def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
     return Branch([moved.inline(turned) if inline else moved.root(turned)])
 
 
-def _turned(op: Compute, x: Read, points: int) -> tuple[Compute, Compute, Compute]:
+def _turned(op: Compute, read: Read, points: int) -> tuple[Compute, Compute, Compute]:
     """The stages of `sparse_across`: the last of them has the op's name and axes."""
     assert isinstance(op.body, Reduce)
     *outer, row = op.axes
-    k = Axis("int32", "k", x.tensor.shape[-1], "spatial")
+    k = Axis("int32", "k", read.tensor.shape[-1], "spatial")
     m = Axis("int32", "m", points, "spatial")
     position: Expr = m
     at: dict[Axis, Expr] = {}
     for axis in reversed(outer):  # the point m as its place along each axis
         at[axis] = position if axis is outer[0] else binary("%", position, axis.extent)
         position = binary("//", position, axis.extent)
-    where = (*(replace_axes(i, at) for i in x.indices[:-1]), k)
-    copy = make_compute(f"{op.name}_x", (k, m), Read(x.dtype, x.tensor, where), {})
+    where = (*(replace_axes(i, at) for i in read.indices[:-1]), k)
+    copy = make_compute(f"{op.name}_x", (k, m), Read(read.dtype, read.tensor, where), {})
 
     m = Axis("int32", "m", points, "spatial")
     fresh = [Axis("int32", a.name, a.extent, a.kind) for a in (row, *op.reduce_axes)]
     same = dict(zip((row, *op.reduce_axes), fresh, strict=True))
     names: dict[Axis, Expr] = dict(same)
-    turned = Read(x.dtype, Tensor(copy), (x.indices[-1], m))
-    source = substitute(op.body.source, lambda n: turned if n is x else None)
+    turned = Read(read.dtype, Tensor(copy), (read.indices[-1], m))
+    source = substitute(op.body.source, lambda n: turned if n is read else None)
     limits = tuple((same[a], replace_axes(e, names)) for a, e in op.body.limits)
     body = Reduce(op.dtype, op.body.kind, replace_axes(source, names), tuple(fresh[1:]), limits)
     product = make_compute(

@@ -154,26 +154,25 @@ def shift_right(a: ExprLike, b: ExprLike) -> Expr:
     return binary(">>", a, b)
 
 
-def _branches(cond: Expr, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+def _branches(cond: Expr, a: ExprLike, b: ExprLike) -> tuple[str, Expr, Expr, Expr]:
+    """The fields of a choice."""
     if cond.dtype != "bool":
         raise TypeError(f"the condition has dtype {cond.dtype}, expected bool")
     dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "float32"
-    x, y = wrap(a, dtype), wrap(b, dtype)
-    if x.dtype != y.dtype:
-        raise TypeError(f"the two branches have dtypes {x.dtype} and {y.dtype}; use te.cast")
-    return x, y
+    yes, no = wrap(a, dtype), wrap(b, dtype)
+    if yes.dtype != no.dtype:
+        raise TypeError(f"the two branches have dtypes {yes.dtype} and {no.dtype}; use te.cast")
+    return yes.dtype, cond, yes, no
 
 
 def if_then_else(cond: Expr, a: ExprLike, b: ExprLike) -> Expr:
     """``a`` where ``cond`` holds, else ``b``; the side not taken is never read."""
-    x, y = _branches(cond, a, b)
-    return IfThenElse(x.dtype, cond, x, y)
+    return IfThenElse(*_branches(cond, a, b))
 
 
 def select(cond: Expr, a: ExprLike, b: ExprLike) -> Expr:
     """``a`` where ``cond`` holds, else ``b``; both are evaluated."""
-    x, y = _branches(cond, a, b)
-    return Select(x.dtype, cond, x, y)
+    return Select(*_branches(cond, a, b))
 
 
 def all(*conds: Expr) -> Expr:

@@ -204,7 +204,7 @@ def _axes(name: str, element: tuple[Read, Expr | None]) -> set[Axis]:
         raise _no(name, f"{read.tensor.name} is read at positions that are not linear")
     used = {x for f in forms if f is not None for x in f.coefficients}
     if guard is not None:
-        used |= {x for x in walk(guard) if isinstance(x, Axis)}
+        used |= {a for a in walk(guard) if isinstance(a, Axis)}
     return used
 
 
@@ -236,7 +236,7 @@ def _factor(
     others = [c for x, c in form.coefficients.items() if x is not along and x.extent > 1]
     if along.extent % piece or form.const % piece or any(c % piece for c in others):
         raise _no(name, f"{read.tensor.name} cannot be fetched in pieces of {piece} elements")
-    if guard is not None and any(x is along for x in walk(guard)):
+    if guard is not None and any(a is along for a in walk(guard)):
         raise _no(name, f"padding of {read.tensor.name} may begin within a piece")
     wide = [x for x in outer if x.extent > 1]
     if along.kind != "reduce" and (not wide or wide[-1] is not along):

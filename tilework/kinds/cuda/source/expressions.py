@@ -214,7 +214,7 @@ class Expressions:
 
     def _float(self, e: Binary, a: str, b: str) -> str:
         """Zeros and ones of constant matrices cost no arithmetic."""
-        values = [self._entry(x) if isinstance(x, Lookup) else None for x in (e.a, e.b)]
+        values = [self._entry(n) if isinstance(n, Lookup) else None for n in (e.a, e.b)]
         if e.op == "*" and 0.0 in values:
             return literal(Const(e.dtype, 0.0))
         if e.op == "*" and 1.0 in values:
