@@ -29,7 +29,7 @@ from typing import Literal
 from tilework.index.extents import size
 from tilework.index.strides import reach, row_major
 from tilework.space.instructions import Instruction, Ints
-from tilework.te.expr import Axis, Call, Expr, children, walk
+from tilework.te.expr import Axis, Call, Expr, walk
 from tilework.te.parts import Parts, preorder
 
 SCOPES = ("input", "output", "global", "block", "thread", "register")
@@ -311,7 +311,7 @@ class Program:
 
 def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
     """All statements in ``stmt``, outer first."""
-    return preorder(stmt, lambda s: _INNER[type(s)](s))
+    return preorder(stmt, _INNER)
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
@@ -319,9 +319,9 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     return _EXPRESSIONS[type(stmt)](stmt)
 
 
-def values(e: Expr) -> tuple[Expr, ...]:
-    """What a node's value is computed from: its parts, but not the indices of a load."""
-    return () if isinstance(e, Load) else children(e)
+VALUES = Parts("Expr")
+"""What a value is computed from: not the indices of a load."""
+VALUES[Load] = lambda e: ()
 
 
 def loads(roots: Iterable[Expr], seen: set[Expr]) -> Iterator[Load]:

@@ -19,7 +19,8 @@ N = TypeVar("N")
 class Parts(dict[type, Callable[[Any], tuple[Any, ...]]]):
     """By class of nodes, a dataclass: what gives a node's parts, in the order of its fields.
 
-    ``names`` are those of the parts' classes.
+    ``names`` are those of the parts' classes. A walk that leaves parts out has a table of its own,
+    with other entries for some classes.
     """
 
     def __init__(self, *names: str) -> None:
@@ -65,9 +66,11 @@ def _getter(held: dict[str, str], one: str) -> Callable[[Any], tuple[Any, ...]]:
     if not held:
         return lambda node: ()
     get, texts = attrgetter(*held), set(held.values())
+    if texts == {one}:
+        return get if len(held) > 1 else lambda node: (get(node),)
     if len(held) == 1:
         return get if texts == {f"tuple[{one}, ...]"} else lambda node: tuple(_flat(get(node)))
-    return get if texts == {one} else lambda node: tuple(chain(*map(_flat, get(node))))
+    return lambda node: tuple(chain(*map(_flat, get(node))))
 
 
 def _flat(value: Any) -> list[Any]:
@@ -76,9 +79,7 @@ def _flat(value: Any) -> list[Any]:
     return [] if value is None or isinstance(value, int) else [value]
 
 
-def preorder(
-    root: N, below: Callable[[N], Sequence[N]], seen: set[N] | None = None
-) -> Iterator[N]:
+def preorder(root: N, parts: Parts, seen: set[N] | None = None) -> Iterator[N]:
     """All nodes under ``root``, each before its parts; those alone that ``seen`` lacks."""
     left = [root]
     while left:
@@ -88,4 +89,4 @@ def preorder(
                 continue
             seen.add(node)
         yield node
-        left += reversed(below(node))
+        left += parts[type(node)](node)[::-1]

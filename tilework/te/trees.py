@@ -26,14 +26,9 @@ def rebuild(e: Expr, kids: Sequence[Expr]) -> Expr:
     return binary(e.op, *new) if isinstance(e, Binary) else PARTS.exchanged(e, new)
 
 
-def walk(
-    e: Expr, below: Callable[[Expr], Sequence[Expr]] = children, seen: set[Expr] | None = None
-) -> Iterator[Expr]:
-    """All nodes of ``e`` in pre-order; with ``seen``, those alone that it lacks, which it gets.
-
-    ``below`` gives the parts of a node that are walked through.
-    """
-    return preorder(e, below, seen)
+def walk(e: Expr, parts: Parts = PARTS, seen: set[Expr] | None = None) -> Iterator[Expr]:
+    """All nodes of ``e`` in pre-order; with ``seen``, those alone that it lacks, which it gets."""
+    return preorder(e, parts, seen)
 
 
 def substitute(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:

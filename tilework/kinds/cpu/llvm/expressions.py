@@ -15,7 +15,7 @@ from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.math_calls import MathCalls
 from tilework.kinds.cpu.llvm.products import Products
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal
-from tilework.lower.ir import Dot, Load, values
+from tilework.lower.ir import VALUES, Dot, Load
 from tilework.te.expr import (
     Axis,
     Binary,
@@ -148,7 +148,7 @@ class Expressions:
     def _loaded(self, e: Expr) -> bool:
         """Whether the expression reads nothing that has not been read here already."""
         loads = [
-            n for n in walk(e, values) if isinstance(n, Load) and n.buffer.scope != "register"
+            n for n in walk(e, VALUES) if isinstance(n, Load) and n.buffer.scope != "register"
         ]
         return all(self.memory.known(n) is not None for n in loads)
 

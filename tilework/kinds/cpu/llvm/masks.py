@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.ssa import Ssa
 from tilework.kinds.cpu.llvm.vector_math import VECTOR
-from tilework.lower.ir import For, Load, Stmt, Store, values, walk_stmts
+from tilework.lower.ir import VALUES, For, Load, Stmt, Store, walk_stmts
 from tilework.te.expr import Binary, Call, Const, Expr, IfThenElse, Select, children, walk
 
 _VECTOR_CALLS = frozenset({"sqrt", "rsqrt", "abs", "floor", "ceil", "round", "trunc", *VECTOR})
@@ -32,7 +32,7 @@ def _plain(e: Expr) -> bool:
             return e.name in _VECTOR_CALLS and all(_plain(a) for a in e.args)
         case Select() | IfThenElse():
             # a condition on data compares, lane by lane
-            return _plain(e.a) and _plain(e.b) and all(map(_loads_plain, walk(e.cond, values)))
+            return _plain(e.a) and _plain(e.b) and all(map(_loads_plain, walk(e.cond, VALUES)))
         case Binary():
             return e.dtype == "float32" and all(_plain(x) for x in children(e))
     return False

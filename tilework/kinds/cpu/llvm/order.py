@@ -13,11 +13,13 @@ The accumulators, and as many weights as fit, are all that lives longer than an 
 from __future__ import annotations
 
 from itertools import product
+from operator import attrgetter
 
 from tilework.index.form import Form
 from tilework.kinds.cpu.llvm.addresses import Addresses
-from tilework.lower.ir import For, If, Load, Stmt, Store, values
-from tilework.te.expr import Axis, Expr, IfThenElse, Lookup, walk
+from tilework.lower.ir import For, If, Load, Stmt, Store
+from tilework.te.expr import Axis, IfThenElse, Lookup, walk
+from tilework.te.parts import Parts
 
 Point = dict[Axis, int]
 
@@ -71,7 +73,7 @@ def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Form[A
     if store.buffer.scope != "register":
         return []
     forms = []
-    for node in walk(store.value, _taken):
+    for node in walk(store.value, _TAKEN):
         if isinstance(node, Lookup):
             return []
         if isinstance(node, Load) and node.buffer.scope != "register":
@@ -82,6 +84,6 @@ def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Form[A
     return forms
 
 
-def _taken(e: Expr) -> tuple[Expr, ...]:
-    """What a value is computed from, without conditions of guards."""
-    return values(e)[1:] if isinstance(e, IfThenElse) else values(e)
+_TAKEN = Parts("Expr")
+"""What a value is computed from, without conditions of guards and indices of loads."""
+_TAKEN[Load], _TAKEN[IfThenElse] = (lambda e: ()), attrgetter("a", "b")

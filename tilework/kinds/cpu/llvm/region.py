@@ -20,6 +20,7 @@ from tilework.kinds.cpu.llvm.order import by_element
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.used import used_buffers
 from tilework.lower.ir import (
+    VALUES,
     Buffer,
     Claim,
     For,
@@ -30,7 +31,6 @@ from tilework.lower.ir import (
     Seq,
     Stmt,
     Store,
-    values,
     walk_stmts,
 )
 from tilework.te.expr import Expr, walk
@@ -190,7 +190,7 @@ class RegionCode:
         hit = self._lane_counts.get(id(s))
         if hit is None:
             stores = [x for x in walk_stmts(s.body) if isinstance(x, Store)]
-            read = [n.buffer for x in stores for n in walk(x.value, values) if isinstance(n, Load)]
+            read = [n.buffer for x in stores for n in walk(x.value, VALUES) if isinstance(n, Load)]
             wide = [x.buffer for x in stores] + [b for b in read if b.scope == "register"]
             lanes = self.vector_bits // (8 * max(4, *(BYTES[b.dtype] for b in wide)))
             hit = self._lane_counts[id(s)] = (s, lanes)

@@ -193,9 +193,14 @@ def _accesses(s: Stmt) -> list[tuple[Buffer, Sequence[Expr]]]:
     for one in walk_stmts(s):
         if isinstance(one, Store):
             out.append((one.buffer, one.indices))
-        if isinstance(one, Store | If | Let):
-            nodes = walk(expressions(one)[-1], lambda e: children(e)[::-1], seen)
-            out += [(e.buffer, e.indices) for e in nodes if isinstance(e, Load)]
+        waiting = [expressions(one)[-1]] if isinstance(one, Store | If | Let) else []
+        while waiting:  # the last part of a node first
+            e = waiting.pop()
+            if e not in seen:
+                seen.add(e)
+                waiting += children(e)
+                if isinstance(e, Load):
+                    out.append((e.buffer, e.indices))
     return out
 
 
