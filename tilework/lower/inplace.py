@@ -32,7 +32,8 @@ def overwritable(program: Program) -> frozenset[int]:
         here = None
         if isinstance(stmt, Store) and stmt.buffer is out:
             here = position(stmt.indices, out.strides)
-        read = list(loads(expressions(stmt), set()))
+        roots = expressions(stmt)
+        read = loads(roots, set()) if roots else []
         if isinstance(stmt, AsyncCopy):
             read.append(Load(stmt.source.dtype, stmt.source, stmt.start))
         for load in read:

@@ -21,7 +21,7 @@ threads of a block, and `Barrier` is where they wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -29,8 +29,9 @@ from typing import Literal
 from tilework.index.extents import size
 from tilework.index.strides import reach, row_major
 from tilework.space.instructions import Instruction, Ints
-from tilework.te.expr import Axis, Call, Expr, walk
+from tilework.te.expr import Axis, Call, Expr
 from tilework.te.parts import Parts, preorder
+from tilework.te.trees import PARTS
 
 SCOPES = ("input", "output", "global", "block", "thread", "register")
 _INNER, _EXPRESSIONS = Parts("Stmt"), Parts("Expr", "Load")
@@ -311,7 +312,7 @@ class Program:
 
 def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
     """All statements in ``stmt``, outer first."""
-    return preorder(stmt, _INNER)
+    return preorder((stmt,), _INNER)
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
@@ -324,9 +325,9 @@ VALUES = Parts("Expr")
 VALUES[Load] = lambda e: ()
 
 
-def loads(roots: Iterable[Expr], seen: set[Expr]) -> Iterator[Load]:
+def loads(roots: Sequence[Expr], seen: set[Expr]) -> list[Load]:
     """The loads of expressions, those in indices included, without nodes that were ``seen``."""
-    return (e for root in roots for e in walk(root, seen=seen) if isinstance(e, Load))
+    return [e for e in preorder(roots, PARTS, seen) if isinstance(e, Load)]
 
 
 def seq(*stmts: Stmt | None) -> Stmt:

@@ -79,9 +79,9 @@ def _flat(value: Any) -> list[Any]:
     return [] if value is None or isinstance(value, int) else [value]
 
 
-def preorder(root: N, parts: Parts, seen: set[N] | None = None) -> Iterator[N]:
-    """All nodes under ``root``, each before its parts; those alone that ``seen`` lacks."""
-    left = [root]
+def preorder(roots: Sequence[N], parts: Parts, seen: set[N] | None = None) -> Iterator[N]:
+    """All nodes under ``roots``, each before its parts; those alone that ``seen`` lacks."""
+    left = [*roots[::-1]]
     while left:
         node = left.pop()
         if seen is not None:
@@ -89,4 +89,5 @@ def preorder(root: N, parts: Parts, seen: set[N] | None = None) -> Iterator[N]:
                 continue
             seen.add(node)
         yield node
-        left += parts[type(node)](node)[::-1]
+        if below := parts[type(node)](node):
+            left += below[::-1]

@@ -28,7 +28,7 @@ def rebuild(e: Expr, kids: Sequence[Expr]) -> Expr:
 
 def walk(e: Expr, parts: Parts = PARTS, seen: set[Expr] | None = None) -> Iterator[Expr]:
     """All nodes of ``e`` in pre-order; with ``seen``, those alone that it lacks, which it gets."""
-    return preorder(e, parts, seen)
+    return preorder((e,), parts, seen)
 
 
 def substitute(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:

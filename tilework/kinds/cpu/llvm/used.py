@@ -16,5 +16,6 @@ def used_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
     for s in walk_stmts(stmt):
         if isinstance(s, Store):
             out[s.buffer] = None
-        out |= dict.fromkeys(e.buffer for e in loads(reversed(expressions(s)), seen))
+        for e in loads(expressions(s)[::-1], seen):
+            out[e.buffer] = None
     return tuple(b for b in out if b.scope != "register")
