@@ -27,18 +27,18 @@ class Parts(dict[type, Callable[[Any], tuple[Any, ...]]]):
         super().__init__()
         self._one = names[0]
         self._named = re.compile(rf"\b({'|'.join(names)})\b")
-        self._fields: dict[type, tuple[tuple[str, bool], ...]] = {}
+        self._shapes: dict[type, dict[str, str]] = {}
 
     def __missing__(self, kind: type) -> Callable[[Any], tuple[Any, ...]]:
-        texts = {f.name: str(f.type) for f in fields(kind)}
-        held = {name: text for name, text in texts.items() if self._named.search(text)}
-        self._fields[kind] = tuple((name, name in held) for name in texts)
+        held = {field: text for field, text in self._shape(kind).items() if text}
         self[kind] = _getter(held, self._one)
         return self[kind]
 
     def plain(self, node: Any) -> tuple[Any, ...]:
         """The values of a node's other fields."""
-        return tuple([getattr(node, f) for f, holds in self._shape(node) if not holds])
+        return tuple(
+            [getattr(node, f) for f, holds in self._shape(type(node)).items() if not holds]
+        )
 
     def exchanged(self, node: N, parts: Sequence[Any]) -> N:
         """A node like another, of as many other parts."""
@@ -48,18 +48,20 @@ class Parts(dict[type, Callable[[Any], tuple[Any, ...]]]):
             return (*old[:-1], next(left)) if isinstance(old, tuple) else next(left)
 
         values = []
-        for field, holds in self._shape(node):
+        for field, holds in self._shape(type(node)).items():
             old = getattr(node, field)
             if holds:
                 old = tuple([part(v) for v in old]) if isinstance(old, tuple) else part(old)
             values.append(old)
         return type(node)(*values)
 
-    def _shape(self, node: Any) -> tuple[tuple[str, bool], ...]:
-        """All fields of a node's class, and which of them hold parts."""
-        if type(node) not in self._fields:
-            self.__missing__(type(node))
-        return self._fields[type(node)]
+    def _shape(self, kind: type) -> dict[str, str]:
+        """By field of a class: its annotation, if it holds parts."""
+        if kind not in self._shapes:
+            texts = {f.name: str(f.type) for f in fields(kind)}
+            named = {f: text if self._named.search(text) else "" for f, text in texts.items()}
+            self._shapes[kind] = named
+        return self._shapes[kind]
 
 
 def _getter(held: dict[str, str], one: str) -> Callable[[Any], tuple[Any, ...]]:
