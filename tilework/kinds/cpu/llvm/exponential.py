@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 
-from tilework.kinds.cpu.llvm.vector_body import Body, Lanes
+from tilework.kinds.cpu.llvm.pieces import in_pieces
+from tilework.kinds.cpu.llvm.vector_body import ROUND, Body, Lanes
 
 LN2 = math.log(2)
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
 """ln 2 in two parts; products of the first with small whole numbers are exact."""
-_ROUND = 12582912.0
-"""3 * 2^22: float32 numbers of its size have no fraction."""
 _HIGHEST = 88.72283935546875
 """The least number whose exponential is no float32."""
 _LOWEST = -87.33654
@@ -31,8 +30,8 @@ _TANH = (0.49999997, 0.16666543, 0.0416672, 0.0083665475, 0.0013882517)
 
 def _reduced(f: Body, y: Lanes, sign: int) -> tuple[Lanes, Lanes, Lanes]:
     """Of ``sign * y``: k in the low bits of a float, k itself, and ``sign * r``."""
-    t = f.fma(y, sign / LN2, _ROUND)
-    k = t - _ROUND
+    t = f.fma(y, sign / LN2, ROUND)
+    k = t - ROUND
     r = f.fma(k, -sign * LN2_LOW, f.fma(k, -sign * LN2_HIGH, y))
     return t, k, r
 
@@ -93,9 +92,11 @@ def tanh(f: Body, x: Lanes) -> Lanes:
 
     Beyond 9 it is 1, rounded. Up to there k is small, and ln 2 need not be in two parts.
     """
+    if f.looks_up:
+        return in_pieces(f, "tanh", x)
     y = f.larger(f.smaller(x, 9.02), -9.02)
-    t = f.fma(y, 2 / LN2, _ROUND)
-    r = f.fma(t - _ROUND, -LN2 / 2, y)
+    t = f.fma(y, 2 / LN2, ROUND)
+    r = f.fma(t - ROUND, -LN2 / 2, y)
     p = f.fma(r * r, f.polynomial(r, tuple(c * 2.0 ** (n + 1) for n, c in enumerate(_TANH))), r)
     s = _times_power_of_two(f, f.lift(1.0, "float32"), t)
     h = f.fma(s, p, f.fma(s, 0.5, -0.5))

@@ -19,6 +19,8 @@ from tilework.kinds.cpu.llvm.opcodes import FLOAT_OPS, INT_OPS, comparison
 from tilework.kinds.cpu.llvm.ssa import Ssa, intrinsic_suffix, literal
 
 Operand = Union["Lanes", float, int]
+ROUND = 12582912.0
+"""3 * 2^22: float32 of its size have no fraction. A sum's low bits are the other, rounded."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ class Body:
         """``a * b + c``, fused where the target can."""
         return self.intrinsic("fmuladd", a, self.lift(b, a.dtype), self.lift(c, a.dtype))
 
-    def polynomial(self, x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
+    def polynomial(self, x: Lanes, coefficients: tuple[Operand, ...]) -> Lanes:
         """``coefficients[0] + coefficients[1] * x + ...``."""
         out = self.lift(coefficients[-1], x.dtype)
         for c in reversed(coefficients[:-1]):
@@ -186,6 +188,23 @@ class Body:
             f"call {t} {symbol}({t} {x.ssa}, {t} {k.ssa}, {t} zeroinitializer, i16 -1, i32 4)",
             x.dtype,
         )
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether `looked_up` is available: one instruction of AVX-512, for whole registers."""
+        return self.scales
+
+    def looked_up(self, table: tuple[float, ...], index: Lanes) -> Lanes:
+        """Of 32 numbers the one that the five lowest bits of an int32 name, lane by lane."""
+        symbol = "@llvm.x86.avx512.vpermi2var.ps.512"
+        t = Ssa("", self.width, "float32").type
+        self.declarations.declare(f"declare {t} {symbol}({t}, {index.type}, {t})")
+        low, high = (
+            ", ".join(f"float {literal(c, 'float32')}" for c in half)
+            for half in (table[:16], table[16:])
+        )
+        arguments = f"{t} <{low}>, {index.type} {index.ssa}, {t} <{high}>"
+        return self.emit(f"call {t} {symbol}({arguments})", "float32")
 
     def abs(self, x: Lanes) -> Lanes:
         """Magnitude."""

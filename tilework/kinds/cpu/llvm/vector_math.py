@@ -29,6 +29,7 @@ from tilework.kinds.cpu.llvm.exponential import (
     sigmoid,
     tanh,
 )
+from tilework.kinds.cpu.llvm.pieces import in_pieces
 from tilework.kinds.cpu.llvm.vector_body import Body, Lanes
 
 _HALF_PI = 1.57079637050628662109375
@@ -81,6 +82,8 @@ def erf(f: Body, x: Lanes) -> Lanes:
 
     Beyond the limit the quotient stays as it is and x grows, so that what is limited to 1 is 1.
     """
+    if f.looks_up:
+        return in_pieces(f, "erf", x)
     s = f.smaller(x * x, _ERF_LIMIT**2)
     out = x * f.polynomial(s, _ERF_P) / f.polynomial(s, _ERF_Q)
     return f.larger(f.smaller(out, 1.0), -1.0)
