@@ -1,6 +1,6 @@
 """Math functions of float32 in vectors, written over `vector_body`.
 
-Those of exponentials are in `exponential`.
+Those of exponentials are in `exponential`; `pieces` has what AVX-512 does without a division.
 
 Errors, in units of the last place against the exact value, over all finite float32 numbers (tests
 sample them with denormal numbers, both ends of every range, and where methods change):
