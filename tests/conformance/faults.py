@@ -82,7 +82,7 @@ class FaultyBuilder:
             os.kill(os.getpid(), signal.SIGSEGV)
         kernel = builder_of(task.target).build(task, sketch_id, tuple(true))
         if fault == Fault.damaged_code:
-            kernel = replace(kernel, objects=tuple((s, b"garbage") for s, _ in kernel.objects))
+            kernel = replace(kernel, pieces=tuple((s, b"garbage") for s, _ in kernel.objects))
         return FaultyKernel(kernel, fault)
 
 

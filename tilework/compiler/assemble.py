@@ -14,6 +14,7 @@ from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
 from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import Slot, distances, without_copies
+from tilework.deferred import Helpers
 from tilework.dtypes import dtype_bytes
 from tilework.index.extents import nbytes
 from tilework.index.strides import reach as reach_of
@@ -63,13 +64,14 @@ def compile_network(
     require_programs(where)
     require_precision(where, precision)
     history = current_history() if records is None else as_history(records)
-    module = Module(_assemble(plan(net, precision, where), where, history))
+    with Helpers() as helpers:
+        module = Module(_assemble(plan(net, precision, where), where, history, helpers))
     if num_threads is not None:
         module.set_threads(num_threads)
     return module
 
 
-def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
+def _assemble(plan: Plan, target: Target, history: History | None, helpers: Helpers) -> Image:
     from tilework.graph.extract import task_of
 
     plan, slots = without_copies(plan)
@@ -90,11 +92,15 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
         apart = distances(call, slots, plan)
         one = (key, made.choice, tuple(sorted(apart.items())))
         if one not in kernels:
-            kernels[one] = builder.build(task, made.choice.sketch_id, made.choice.row, apart)
+            kernels[one] = builder.begin(
+                task, made.choice.sketch_id, made.choice.row, apart, helpers=helpers
+            )
         called.append((kernels[one], apart))
     memory = _Memory(plan, [kernel.overwritable for kernel, _ in called], slots)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
+    constants = memory.constant_block()
+    helpers.finish()
     linked = builder.link(steps, tuple(kernels.values()), target)
     workspaces = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
     return Image(
@@ -109,7 +115,7 @@ def _assemble(plan: Plan, target: Target, history: History | None) -> Image:
         steps=tuple(steps),
         arena_bytes=memory.arena_bytes,
         workspaces=tuple(sorted(workspaces)),
-        constants=memory.constant_block(),
+        constants=constants,
         code=linked.code,
         report=report,
     )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
+from tilework.deferred import Helpers
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError, ScheduleError
 from tilework.lower.kernel import Kernel
@@ -44,8 +45,12 @@ class TaskFunction:
             )
         self.task = task
         self.choice = choice
-        self.kernel = builder_of(task.target).build(task, choice.sketch_id, choice.row)
-        self._loaded = executor_of(str(task.target)).load(_image(task, self.kernel))
+        with Helpers() as helpers:
+            builder = builder_of(task.target)
+            self.kernel = builder.begin(task, choice.sketch_id, choice.row, helpers=helpers)
+            helpers.finish()
+            image = _image(task, self.kernel)
+        self._loaded = executor_of(str(task.target)).load(image)
 
     def __call__(self, *inputs: Any, threads: int | None = None) -> list[Array]:
         """Run once.

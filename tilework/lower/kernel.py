@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilework.deferred import Awaited
 from tilework.index.extents import nbytes
 from tilework.lower.ir import Program
 from tilework.space.packing import Packing
@@ -50,8 +51,9 @@ class Kernel:
     ``args`` are the task's inputs, then its outputs.
 
     Attributes:
-        objects: symbol and object code of the kernel and of each of its regions. Equal symbols
-            hold equal code, whatever kernel they come from.
+        pieces: symbol and object code of the kernel and of each of its regions, which may be still
+            being made (`tilework.lower.protocol.Builder.begin`). Equal symbols hold equal code,
+            whatever kernel they come from.
         code_hash: hash of the generated program text, equal for equal programs.
         shared_workspace, thread_workspace: bytes needed once, and once per thread.
         facts: what is known of the code without running it, by name, such as its registers.
@@ -63,7 +65,7 @@ class Kernel:
     """
 
     symbol: str
-    objects: tuple[tuple[str, bytes], ...]
+    pieces: tuple[tuple[str, bytes | Awaited[bytes]], ...]
     code_hash: str
     args: tuple[KernelArg, ...]
     shared_workspace: int
@@ -72,6 +74,18 @@ class Kernel:
     unfit: str = ""
     outlook: float = 1.0
     overwritable: frozenset[int] = frozenset()
+
+    @property
+    def objects(self) -> tuple[tuple[str, bytes], ...]:
+        """The pieces once they are made; an error of making one is raised here."""
+        return tuple(
+            (symbol, code if isinstance(code, bytes) else code.result())
+            for symbol, code in self.pieces
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        """A pickled kernel is whole."""
+        return {**self.__dict__, "pieces": self.objects}
 
     def workspace_bytes(self, threads: int) -> int:
         """Bytes of workspace for a run with ``threads`` threads."""

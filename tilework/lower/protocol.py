@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tilework import kinds
+from tilework.deferred import Helpers
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
 from tilework.runtime.image import Step
@@ -75,13 +76,31 @@ class Builder(Protocol):
             ScheduleError: the row is not a valid schedule of the task.
         """
 
+    def begin(
+        self,
+        task: Any,
+        sketch_id: int,
+        row: Sequence[int],
+        apart: Mapping[int, tuple[int, ...]] | None = None,
+        *,
+        helpers: Helpers,
+    ) -> Kernel:
+        """Like `build`, but its code may be still being made by ``helpers``: `link` waits for it.
+
+        Whatever else a kernel is, its arguments and what it may overwrite, is known.
+        """
+        return self.build(task, sketch_id, row, apart)
+
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
-        """The program of a network.
+        """The program of a network, whose kernels are whole then.
 
         Args:
             steps: kernel calls in order; their ``symbol`` is that of a kernel.
             kernels: each kernel once.
             target: what they were built for.
+
+        Raises:
+            Exception: what making a kernel's code raised.
         """
 
 

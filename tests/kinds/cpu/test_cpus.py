@@ -89,7 +89,7 @@ _WIDTH = 'attributes #0 = { "prefer-vector-width"="512" "min-legal-vector-width"
 
 
 def assembly(text: str, cpu: str, features: str) -> str:
-    machine = assembler._machine(cpu, features, "")
+    machine = assembler._machine(cpu, features, "").machine
     module = llvm().parse_assembly(f'target triple = "{machine.triple}"\n{text}{_WIDTH}')
     return machine.emit_assembly(module)
 
@@ -106,7 +106,7 @@ def test_llvm_chooses_the_same_when_told_every_feature(cpu):
     sketch = SearchSpace.of(task).sketches[0]
     for module in generate(task, 0, sketch.sample(np.random.default_rng(0), 1)[0]).modules:
         told = assembler.emit_object(module.text, task.target)
-        machine = assembler._machine(task.target.mcpu, "", "")
+        machine = assembler._machine(task.target.mcpu, "", "").machine
         head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
         assert told == machine.emit_object(llvm().parse_assembly(head + module.text))
 
@@ -183,7 +183,7 @@ class TestMaskedMachine:
     def test_nor_do_registers_run_out_into_hidden_ones(self):
         """By the CPU's name alone, some of these kernels would use %ymm16 and more."""
         task = task_of(te.ComputeDAG(conv2d_relu(1, 9, 9, 8, 24)), "llvm -mcpu=native")
-        by_name = assembler._machine("znver5", "", "")
+        by_name = assembler._machine("znver5", "", "").machine
         used = 0
         for row in SearchSpace.of(task).sketches[0].sample(np.random.default_rng(0), 12):
             for m in generate(task, 0, row).modules:

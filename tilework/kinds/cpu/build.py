@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from weakref import WeakValueDictionary
 
 from tilework.cache import BoundedCache
+from tilework.deferred import Deferred, Helpers
 from tilework.kinds.cpu.code_features import used_features
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
@@ -13,12 +15,15 @@ from tilework.kinds.cpu.lowering import LOWERING
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.inplace import overwritable
 from tilework.lower.kernel import Kernel, kernel_args
-from tilework.lower.protocol import Linked
+from tilework.lower.protocol import Builder, Linked
+from tilework.overriding import override
 from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
-_OBJECTS: BoundedCache[tuple[str, str, str, str], bytes] = BoundedCache(256)
+_Key = tuple[str, str, str, str]
+_OBJECTS: BoundedCache[_Key, bytes] = BoundedCache(256)
+_UNDER_WAY: WeakValueDictionary[_Key, Deferred[bytes]] = WeakValueDictionary()
 
 
 def build(
@@ -26,12 +31,14 @@ def build(
     sketch_id: int,
     row: Sequence[int],
     apart: Mapping[int, tuple[int, ...]] | None = None,
+    helpers: Helpers | None = None,
 ) -> Kernel:
     """Lower, generate and assemble one candidate.
 
     Args:
         task, sketch_id, row: the schedule.
         apart: strides of arguments that lie inside larger arrays, in elements, by position.
+        helpers: who may assemble it later; by default it is done when this returns.
 
     Raises:
         ScheduleError: the row is not a valid schedule of the task.
@@ -41,9 +48,12 @@ def build(
     program, target = lowered.program, CpuTarget.of(task.target)
     keys = None if apart else region_keys(sketch, row)
     source = generate_program(program, target, keys)
+    pieces = (
+        (m.symbol, _object(m, target, m.symbol == source.symbol, helpers)) for m in source.modules
+    )
     return Kernel(
         source.symbol,
-        tuple((m.symbol, _object(m, target, m.symbol == source.symbol)) for m in source.modules),
+        tuple(pieces),
         source.code_hash,
         kernel_args(program, lowered.packing),
         source.shared_workspace,
@@ -59,15 +69,33 @@ def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> LlvmSource
     return generate_program(program, target, region_keys(sketch, row))
 
 
-def _object(module: IrModule, target: CpuTarget, main: bool) -> bytes:
+def _object(
+    module: IrModule, target: CpuTarget, main: bool, helpers: Helpers | None
+) -> bytes | Deferred[bytes]:
     """Object code of a module; candidates that share a region share its code."""
     key = (module.symbol, target.mcpu, target.llvm_features(), target.triple)
-    return _OBJECTS.get_or_make(key, lambda: emit_object(module.text, target, calls_only=main))
+
+    def make() -> bytes:
+        try:
+            return _OBJECTS.get_or_make(
+                key, lambda: emit_object(module.text, target, calls_only=main)
+            )
+        finally:
+            _UNDER_WAY.pop(key, None)
+
+    if helpers is None or key in _OBJECTS:
+        return make()
+    found = _UNDER_WAY.get(key)
+    if found is None:
+        found = _UNDER_WAY[key] = Deferred(make)
+        helpers.start(found)
+    return found
 
 
-class CpuBuilder:
+class CpuBuilder(Builder):
     """`tilework.lower.protocol.Builder` for CPUs."""
 
+    @override
     def build(
         self,
         task: SearchTask,
@@ -75,9 +103,21 @@ class CpuBuilder:
         row: Sequence[int],
         apart: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Kernel:
-        """See `build`."""
         return build(task, sketch_id, row, apart)
 
+    @override
+    def begin(
+        self,
+        task: SearchTask,
+        sketch_id: int,
+        row: Sequence[int],
+        apart: Mapping[int, tuple[int, ...]] | None = None,
+        *,
+        helpers: Helpers,
+    ) -> Kernel:
+        return build(task, sketch_id, row, apart, helpers)
+
+    @override
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CpuTarget) -> Linked:
         """Object files: ``run.o`` holds the functions that call all kernels."""
         code = {f"{symbol}.o": code for k in kernels for symbol, code in k.objects}

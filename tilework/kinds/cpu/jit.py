@@ -9,21 +9,6 @@ from typing import Any
 from tilework.errors import ModuleError
 from tilework.locks import Lock
 
-PASSES = (
-    "-disable-lsr", "-disable-cgp", "-disable-machine-licm", "-disable-machine-sink",
-    "-disable-machine-cse", "-enable-misched", "-disable-post-ra", "-disable-block-placement",
-    "-disable-tail-duplicate", "-disable-early-taildup", "-disable-branch-fold",
-    "-disable-early-ifcvt",
-)  # fmt: skip
-"""Switches of the passes that LLVM leaves out where registers are many: half of its time.
-
-Loops come with their addresses strength-reduced, with what is invariant outside, and with their
-instructions in an order that fits 32 registers. These belong together: the scheduler undoes the
-order, and what is moved out of a loop of a full tile drives accumulators to the stack. With 16
-registers a window that is expanded needs the scheduler (1.7 times as long without). A release of
-LLVM that lacks one of the switches goes on without it.
-"""
-
 _making = Lock()
 
 
@@ -40,17 +25,6 @@ def _llvm() -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding
-
-
-@lru_cache(maxsize=1)
-def skip_passes(skipped: bool) -> None:
-    """Leave `PASSES` out of the code that LLVM makes from now on, in the whole process, or not.
-
-    Only a change costs anything: what was asked last is remembered.
-    """
-    for switch in PASSES:
-        on = skipped != switch.startswith("-enable")
-        llvm().set_option("tilework", f"{switch}={int(on)}")
 
 
 class LinkedObjects:

@@ -12,7 +12,8 @@ from tilework.kinds.cuda.rescore import rescore
 from tilework.kinds.cuda.source.printer import CudaSource, print_program
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel, kernel_args
-from tilework.lower.protocol import Linked, Lowered
+from tilework.lower.protocol import Builder, Linked, Lowered
+from tilework.overriding import override
 from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
@@ -79,9 +80,10 @@ def build(
     )
 
 
-class CudaBuilder:
+class CudaBuilder(Builder):
     """`tilework.lower.protocol.Builder` for GPUs."""
 
+    @override
     def build(
         self,
         task: SearchTask,
@@ -89,9 +91,9 @@ class CudaBuilder:
         row: Sequence[int],
         apart: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Kernel:
-        """See `build`."""
         return build(task, sketch_id, row, apart)
 
+    @override
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CudaTarget) -> Linked:
         """Launches and code of all kernels; functions that several share are there once.
 

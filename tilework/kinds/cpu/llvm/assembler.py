@@ -1,37 +1,30 @@
-"""The boundary to LLVM: IR text in, object code out. It runs few of its passes."""
+"""The boundary to LLVM: IR text in, object code out. It runs few of its passes.
+
+Several threads may call `emit_object` at once, and LLVM serves them beside each other: what it
+works on belongs to one call (`tilework.kinds.cpu.llvm.binding`) or to one thread.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+import threading
+from typing import Any, NamedTuple
 
-from tilework.kinds.cpu.jit import llvm, skip_passes
+from tilework.kinds.cpu.jit import llvm
+from tilework.kinds.cpu.llvm.binding import emit
+from tilework.kinds.cpu.passes import passes_skipped
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.locks import Lock
 
 _MANY_REGISTERS_BITS = 512
 """Vectors of this width are in 32 registers; others are in 16, or nobody has tried."""
-_emitting = Lock()
+_MOST_MACHINES = 16
+_own = threading.local()
 
 
-@lru_cache(maxsize=16)
-def _machine(mcpu: str, features: str, triple: str, effort: int = 2) -> Any:
-    binding = llvm()
-    if triple:
-        binding.initialize_all_targets()
-        binding.initialize_all_asmprinters()
-        kind = binding.Target.from_triple(triple)
-    else:
-        kind = binding.Target.from_default_triple()
-    return kind.create_target_machine(
-        cpu=mcpu, features=features, opt=effort, reloc="pic", codemodel="default"
-    )
+class _Machine(NamedTuple):
+    """LLVM's code generator for a CPU, and what its modules begin with."""
 
-
-def _module(text: str, target: CpuTarget, effort: int = 2) -> tuple[Any, Any]:
-    machine = _machine(target.mcpu, target.llvm_features(), target.triple, effort)
-    head = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
-    return llvm().parse_assembly(head + text), machine
+    machine: Any
+    head: str
 
 
 def emit_object(text: str, target: CpuTarget, *, calls_only: bool = False) -> bytes:
@@ -41,16 +34,47 @@ def emit_object(text: str, target: CpuTarget, *, calls_only: bool = False) -> by
         calls_only: the functions call others, one after the other, and do nothing else that takes
             time. LLVM is spared the effort of its optimising code generator, which takes over a
             millisecond for each of them, however short.
+
+    Raises:
+        RuntimeError: LLVM cannot read the text, or makes no code of it.
     """
-    module, machine = _module(text, target, 0 if calls_only else 2)
-    with _emitting:
-        skip_passes(target.vector_bits >= _MANY_REGISTERS_BITS)
-        return bytes(machine.emit_object(module))
+    return _emitted(text, target, 0 if calls_only else 2, "object")
 
 
 def emit_assembly(text: str, target: CpuTarget) -> str:
     """Assembly of LLVM IR text for the target."""
-    module, machine = _module(text, target)
-    with _emitting:
-        skip_passes(target.vector_bits >= _MANY_REGISTERS_BITS)
-        return str(machine.emit_assembly(module))
+    return _emitted(text, target, 2, "assembly").decode()
+
+
+def _emitted(text: str, target: CpuTarget, effort: int, what: str) -> bytes:
+    with passes_skipped(target.vector_bits >= _MANY_REGISTERS_BITS):
+        found = _machine(target.mcpu, target.llvm_features(), target.triple, effort)
+        return emit(found.head + text, found.machine, what == "object")
+
+
+def _machine(mcpu: str, features: str, triple: str, effort: int = 2) -> _Machine:
+    """This thread's code generator: one changes while it works, so that threads share none."""
+    known: dict[tuple[object, ...], _Machine] = _own.__dict__.setdefault("machines", {})
+    key = (mcpu, features, triple, effort)
+    if key not in known:
+        if len(known) >= _MOST_MACHINES:
+            known.clear()
+        known[key] = _made(*key)
+    return known[key]
+
+
+def _made(mcpu: str, features: str, triple: str, effort: int) -> _Machine:
+    binding = llvm()
+    if triple:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+        kind = binding.Target.from_triple(triple)
+    else:
+        kind = binding.Target.from_default_triple()
+    machine = kind.create_target_machine(
+        cpu=mcpu, features=features, opt=effort, reloc="pic", codemodel="default"
+    )
+    layout = machine.target_data
+    return _Machine(
+        machine, f'target triple = "{machine.triple}"\ntarget datalayout = "{layout}"\n'
+    )

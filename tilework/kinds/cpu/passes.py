@@ -1,0 +1,93 @@
+"""Which passes LLVM leaves out: a setting of the whole process, shared by threads that emit."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilework.kinds.cpu.jit import llvm
+
+PASSES = (
+    "-disable-lsr", "-disable-cgp", "-disable-machine-licm", "-disable-machine-sink",
+    "-disable-machine-cse", "-enable-misched", "-disable-post-ra", "-disable-block-placement",
+    "-disable-tail-duplicate", "-disable-early-taildup", "-disable-branch-fold",
+    "-disable-early-ifcvt",
+)  # fmt: skip
+"""Switches of the passes that LLVM leaves out where registers are many: half of its time.
+
+Loops come with their addresses strength-reduced, with what is invariant outside, and with their
+instructions in an order that fits 32 registers. These belong together: the scheduler undoes the
+order, and what is moved out of a loop of a full tile drives accumulators to the stack. With 16
+registers a window that is expanded needs the scheduler (1.7 times as long without). A release of
+LLVM that lacks one of the switches goes on without it.
+"""
+
+_FORK_WAITS_S = 10.0
+
+
+class _Setting:
+    """Whether `PASSES` are left out.
+
+    LLVM looks at its switches while it makes code. So threads emit beside each other as long as
+    they want the same, and a change waits until nobody emits. Who waits for one holds back those
+    who come later, so that it comes to an end. So does a fork: a child has none of the threads,
+    and would inherit locks that they hold within LLVM.
+    """
+
+    def __init__(self) -> None:
+        self._fresh()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._hold, after_in_parent=self._release, after_in_child=self._fresh
+            )
+
+    def _fresh(self) -> None:
+        self._turn = threading.Lock()
+        self._quiet = threading.Condition()
+        self._emitting = 0
+        self._skipped: bool | None = None
+        self._own = threading.local()
+        self._held = False
+
+    @contextmanager
+    def __call__(self, skipped: bool) -> Iterator[None]:
+        with self._turn, self._quiet:
+            if self._skipped != skipped:
+                self._quiet.wait_for(lambda: not self._emitting)
+                self._skipped = None
+                _set(skipped)
+                self._skipped = skipped
+            self._emitting += 1
+        try:
+            self._own.emits = True
+            yield
+        finally:
+            self._own.emits = False
+            with self._quiet:
+                self._emitting -= 1
+                self._quiet.notify_all()
+
+    def _hold(self) -> None:
+        """Wait until nobody emits, but not for long, nor for this thread itself."""
+        if getattr(self._own, "emits", False):
+            return
+        self._held = self._turn.acquire(timeout=_FORK_WAITS_S)
+        with self._quiet:
+            self._quiet.wait_for(lambda: not self._emitting, _FORK_WAITS_S)
+
+    def _release(self) -> None:
+        if self._held:
+            self._held = False
+            self._turn.release()
+
+
+passes_skipped = _Setting()
+"""``with passes_skipped(True):`` LLVM makes code without `PASSES`; with them where it is False."""
+
+
+def _set(skipped: bool) -> None:
+    for switch in PASSES:
+        on = skipped != switch.startswith("-enable")
+        llvm().set_option("tilework", f"{switch}={int(on)}")
