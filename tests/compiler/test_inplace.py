@@ -8,6 +8,7 @@ import pytest
 from tilework import Target, extract_tasks, zoo
 from tilework import compile as compile_network
 from tilework.compiler.assemble import _assemble, _Memory
+from tilework.deferred import Helpers
 from tilework.graph import Builder, plan
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import load_kernel
@@ -128,7 +129,8 @@ def test_a_network_computes_the_same_and_needs_less_memory(monkeypatch):
 def test_each_kernel_is_lowered_once(text, monkeypatch):
     target = Target(text)
     seen = lowered(target, monkeypatch)
-    image = _assemble(plan(later()), target, None)
+    with Helpers() as helpers:
+        image = _assemble(plan(later()), target, None, helpers)
     assert len(seen) == len(set(seen)) == len({s.symbol for s in image.steps}) == 3
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -274,3 +276,18 @@ def test_the_draft_model_counts_what_transforms_save(size, channels):
         best[form] = min(best.get(form, np.inf), float(seconds))
     assert best["winograd F(4x4, 3x3)"] < 0.9 * best["winograd F(2x2, 3x3)"]
     assert best["winograd F(2x2, 3x3)"] < 0.7 * best["direct"]
+
+
+@pytest.mark.parametrize("window, rest", [((0, 1), (2, 3)), ((0,), (1, 2, 3))])
+@pytest.mark.parametrize("tile", [2, 4])
+def test_transformed_weights_are_rounded_once(tile, window, rest):
+    """Sums are in double: what is stored is within half a unit of the exact number."""
+    weight = np.random.default_rng(0).standard_normal((3, 3, 40, 70)).astype(np.float32)
+    got = WeightTransform(tile, weight.shape, window, rest).apply(weight)
+    rows = [[Fraction(x).limit_denominator(1000) for x in row] for row in weight_matrix(tile, 3)]
+    factor = np.array([[np.longdouble(x.numerator) / x.denominator for x in r] for r in rows])
+    want = weight.astype(np.longdouble)
+    for i in range(len(window)):
+        want = np.moveaxis(np.tensordot(factor, want, axes=(1, i)), 0, i)
+    unit = np.spacing(np.abs(got)).astype(np.longdouble)
+    assert np.max(np.abs(got - want) / unit) < 0.5001

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from tilework.compiler.history import as_history, current_history
 from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import Slot, distances, without_copies
 from tilework.deferred import Helpers
-from tilework.dtypes import dtype_bytes
+from tilework.dtypes import dtype_bytes, numpy_dtype
 from tilework.index.extents import nbytes
 from tilework.index.strides import reach as reach_of
 from tilework.lower.kernel import Kernel, KernelArg
@@ -197,7 +197,7 @@ class _Memory:
         offsets, self.arena_bytes = place(list(lifetimes.values()))
         places = dict(zip(lifetimes, offsets, strict=True))
         self._arena = {name: places[tenant] for name, tenant in self._tenant.items()}
-        self._constants: dict[tuple[str, object], tuple[int, NDArray[Any]]] = {}
+        self._constants: dict[tuple[str, object], _Constant] = {}
         self._constant_bytes = 0
 
     def _root(self, name: str) -> str:
@@ -248,7 +248,7 @@ class _Memory:
         return out
 
     def ref(self, name: str, arg: KernelArg, apart: Sequence[int] | None = None) -> Ref:
-        """Where a kernel finds a value; a constant is packed as the kernel wants it.
+        """Where a kernel finds a value; a constant has a place, packed as the kernel wants it.
 
         Args:
             apart: the value's strides in elements, if it is not dense.
@@ -270,19 +270,44 @@ class _Memory:
         if key not in self._constants:
             array = self._plan.constants[root]
             if arg.packing is not None:
-                array = arg.packing.apply(array.reshape(self._plan.values[name].shape))
-            self._constants[key] = (self._constant_bytes, array)
-            self._constant_bytes += aligned(array.nbytes)
-        return self._constants[key][0]
+                array = array.reshape(self._plan.values[name].shape)
+            self._constants[key] = _Constant(self._constant_bytes, array, arg)
+            self._constant_bytes += aligned(self._constants[key].nbytes)
+        return self._constants[key].offset
 
     def constant_block(self) -> NDArray[Any]:
-        """All constants in one aligned block of bytes."""
+        """All constants in one aligned block of bytes, each packed where it stays."""
         block = aligned_empty((self._constant_bytes,), "uint8")
-        block[:] = 0
-        for offset, array in self._constants.values():
-            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            block[offset : offset + flat.nbytes] = flat
+        for one in self._constants.values():
+            end = one.offset + one.nbytes
+            one.write(block[one.offset : end])
+            block[end : aligned(end)] = 0
         return block
+
+
+class _Constant(NamedTuple):
+    """A constant, where it begins in the block, and the argument that it is."""
+
+    offset: int
+    array: NDArray[Any]
+    arg: KernelArg
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes as the kernel wants it."""
+        return self.array.nbytes if self.arg.packing is None else self.arg.nbytes
+
+    def write(self, out: NDArray[np.uint8]) -> None:
+        """Write it, packed, to where its bytes belong."""
+        if not out.nbytes:
+            return
+        packing = self.arg.packing
+        if packing is None:
+            out.view(self.array.dtype).reshape(self.array.shape)[...] = self.array
+        else:
+            packing.apply(
+                self.array, out.view(numpy_dtype(self.arg.dtype)).reshape(self.arg.shape)
+            )
 
 
 def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[TaskReport, ...]:

@@ -18,10 +18,12 @@ from tilework.graph.plan import Call, Plan, plan
 if TYPE_CHECKING:
     import onnx
 
+    from tilework.graph.onnx.files import ReadModel
+
 
 @overload
 def from_onnx(
-    source: str | PathLike[str] | onnx.ModelProto,
+    source: str | PathLike[str] | ReadModel | onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = ...,
     values: Mapping[str, np.ndarray] | None = ...,
     strict: Literal[True] = ...,
@@ -30,7 +32,7 @@ def from_onnx(
 
 @overload
 def from_onnx(
-    source: str | PathLike[str] | onnx.ModelProto,
+    source: str | PathLike[str] | ReadModel | onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = ...,
     values: Mapping[str, np.ndarray] | None = ...,
     strict: bool = ...,
@@ -38,7 +40,7 @@ def from_onnx(
 
 
 def from_onnx(
-    source: str | PathLike[str] | onnx.ModelProto,
+    source: str | PathLike[str] | ReadModel | onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     strict: bool = True,

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.session.cache import ModuleCache
@@ -21,9 +21,13 @@ from tilework.session.cache import ModuleCache
 if TYPE_CHECKING:
     import onnx
 
+    from tilework.graph.onnx.files import ReadModel
+
 _VERSION = "facts 2"
 _SETTLED_NS = 2_000_000_000
 """A file that was written this long ago has another time when it is written again."""
+_MOST_KEPT = 2**31
+"""Bytes of a file that is no model: what a protobuf message may not have."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +79,65 @@ class Facts:
     about: dict[str, Any]
 
 
-def facts_of(source: Path | bytes, cache: ModuleCache | None) -> Facts:
-    """The facts of a model in a file, or of its serialized bytes.
+class Source:
+    """A model's file, or its serialized bytes; what was read of it is kept until `let_go`."""
+
+    def __init__(self, given: Path | bytes) -> None:
+        self.given = given
+        self._content: bytes | None = None
+        self._model: onnx.ModelProto | None = None
+
+    def digest(self, file: IO[bytes]) -> str:
+        """SHA-256 of the model's own file, whose content is kept if it may be a model."""
+        if os.fstat(file.fileno()).st_size >= _MOST_KEPT:
+            return _digest(file)
+        self._content = file.read()
+        return hashlib.sha256(self._content).hexdigest()
+
+    def model(self) -> onnx.ModelProto:
+        """The model, parsed once.
+
+        Raises:
+            NetworkError: it is none.
+        """
+        if self._model is None:
+            from tilework.graph.onnx.files import read
+
+            given = self.given
+            self._model = parsed(given) if isinstance(given, bytes) else read(given, self._content)
+            self._content = None
+        return self._model
+
+    def read(self) -> ReadModel | onnx.ModelProto:
+        """The model as the importer takes it.
+
+        Raises:
+            NetworkError: it is none.
+        """
+        from tilework.graph.onnx.files import ReadModel
+
+        found = self.model()
+        return found if isinstance(self.given, bytes) else ReadModel(self.given, found)
+
+    def let_go(self) -> None:
+        """Keep nothing that was read."""
+        self._content = self._model = None
+
+
+def facts_of(source: Source, cache: ModuleCache | None) -> Facts:
+    """The facts of a model.
 
     Raises:
         NetworkError: there is no such file, or it is no ONNX model.
     """
-    if isinstance(source, bytes):
-        return _facts(source, hashlib.sha256(source).hexdigest(), cache)
-    main = _digest_of(source, cache)
+    given = source.given
+    if isinstance(given, bytes):
+        return _facts(source, hashlib.sha256(given).hexdigest(), cache)
+    main = _digest_of(given, cache, source.digest)
     facts = _facts(source, main, cache)
     if not facts.files:
         return facts
-    each = [_digest_of(source.parent / name, cache) for name in facts.files]
+    each = [_digest_of(given.parent / name, cache, _digest) for name in facts.files]
     return Facts(ModuleCache.key(main, *each), *list(_fields(facts))[1:])
 
 
@@ -95,11 +145,11 @@ def _fields(facts: Facts) -> Iterator[Any]:
     return (getattr(facts, name) for name in facts.__dataclass_fields__)
 
 
-def _facts(source: Path | bytes, digest: str, cache: ModuleCache | None) -> Facts:
+def _facts(source: Source, digest: str, cache: ModuleCache | None) -> Facts:
     key = ModuleCache.key(_VERSION, digest)
     kept = None if cache is None else _from_json(cache.note(key))
     if kept is None:
-        kept = _read(source, digest)
+        kept = _read(source.model(), digest)
         if cache is not None:
             cache.put_note(key, asdict(kept))
     return kept
@@ -116,7 +166,13 @@ def _from_json(data: Any) -> Facts | None:
         return None
 
 
-def _digest_of(path: Path, cache: ModuleCache | None) -> str:
+def _digest(file: IO[bytes]) -> str:
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def _digest_of(
+    path: Path, cache: ModuleCache | None, digest_of: Callable[[IO[bytes]], str]
+) -> str:
     """SHA-256 of a file's content, from the cache if the file looks as it did."""
     try:
         with open(path, "rb") as file:
@@ -125,7 +181,7 @@ def _digest_of(path: Path, cache: ModuleCache | None) -> str:
             kept = None if cache is None else cache.note(key)
             if isinstance(kept, dict) and kept.get("stamp") == stamp:
                 return str(kept["digest"])
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = digest_of(file)
             after = _stamp(os.fstat(file.fileno()))
     except FileNotFoundError:
         raise NetworkError(f"the ONNX file '{path}' does not exist") from None
@@ -141,11 +197,8 @@ def _stamp(about: os.stat_result) -> list[int]:
     return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino, about.st_dev]
 
 
-def _read(source: Path | bytes, digest: str) -> Facts:
+def _read(model: onnx.ModelProto, digest: str) -> Facts:
     """What the file says, by the ``onnx`` package."""
-    from tilework.graph.onnx.files import read
-
-    model = parsed(source) if isinstance(source, bytes) else read(source)
     graph = model.graph
     constants = {t.name for t in graph.initializer}
     constants |= {t.values.name for t in graph.sparse_initializer}

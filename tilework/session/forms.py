@@ -16,7 +16,6 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from tilework.runtime.module import Module
 from tilework.runtime.other import engine
 from tilework.runtime.parts import PartedModule
 from tilework.session.cache import ModuleCache
-from tilework.session.facts import Facts, parsed
+from tilework.session.facts import Facts, Source
 from tilework.session.records import RecordSource, unchanged
 
 if TYPE_CHECKING:
@@ -69,13 +68,11 @@ class Forms:
     """The forms of a model, compiled when they are first asked for.
 
     Args:
-        source: the model's file, or its serialized bytes.
+        source: the model.
         cache: where forms are kept on disk; None: nowhere.
     """
 
-    def __init__(
-        self, source: Path | bytes, facts: Facts, how: How, cache: ModuleCache | None
-    ) -> None:
+    def __init__(self, source: Source, facts: Facts, how: How, cache: ModuleCache | None) -> None:
         self._source, self._facts, self._how, self._cache = source, facts, how, cache
         self._modules: BoundedCache[object, Compiled] = BoundedCache(KEPT)
         self._valued: tuple[str, ...] = ()
@@ -131,6 +128,7 @@ class Forms:
                 module = self._compiled_once(text, shapes, values)
             except ValuesNeeded as e:
                 return e.inputs
+        self._source.let_go()
         if self._how.threads is not None:
             module.set_threads(self._how.threads)
         if isinstance(module, PartedModule):
@@ -214,7 +212,7 @@ class Forms:
         from tilework.graph import from_onnx
         from tilework.graph.onnx.cut import cut
 
-        given = parsed(self._source) if isinstance(self._source, bytes) else self._source
+        given = self._source.read()
         arrays = {n: np.asarray(a) for n, a in values.items()}
         if self._how.strict:
             return from_onnx(given, shapes, arrays)

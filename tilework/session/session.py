@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilework.errors import ModuleError, TileworkError
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
-from tilework.session.facts import facts_of
+from tilework.session.facts import Source, facts_of
 from tilework.session.feeds import Feeds
 from tilework.session.forms import Compiled, Forms, How
 from tilework.session.options import SessionOptions, threads_of
@@ -85,7 +85,7 @@ class Session:
         self._options = SessionOptions() if sess_options is None else sess_options
         threads = threads_of(self._options)
         _check_providers(providers)
-        source = _source(model)
+        source = Source(_source(model))
         kept = _cache(cache)
         cores = "" if threads is None else f" -num-cores={threads}"
         text = str(Target(f"llvm -mcpu=native{cores}") if target is None else Target(str(target)))

@@ -45,8 +45,11 @@ class Packing:
         flat = [t for dim in self.tiles for t in dim]
         return tuple(flat[i] for i in self.order)
 
-    def apply(self, array: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, array: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """The packed, contiguous copy of ``array``.
+
+        Args:
+            out: where it is written, of `packed_shape`; by default new memory.
 
         Raises:
             ValueError: the array has another shape than the packing was made for.
@@ -60,8 +63,11 @@ class Packing:
         padded = [(0, math.prod(t) - s) for t, s in zip(self.tiles, array.shape, strict=True)]
         if any(after for _, after in padded):
             array = np.pad(array, padded)
-        split = array.reshape([t for dim in self.tiles for t in dim])
-        return np.ascontiguousarray(split.transpose(self.order))
+        split = array.reshape([t for dim in self.tiles for t in dim]).transpose(self.order)
+        if out is None:
+            return np.ascontiguousarray(split)
+        out[...] = split
+        return out
 
 
 class Packed(NamedTuple):

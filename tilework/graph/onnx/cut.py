@@ -20,6 +20,7 @@ import numpy as np
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
+from tilework.graph.onnx.files import ReadModel
 from tilework.graph.onnx.importer import convert, define_inputs, opened, opset_of, telling
 from tilework.graph.onnx.infer import output_types
 from tilework.graph.onnx.leave import Leaving
@@ -56,7 +57,7 @@ _MOVES = {
 
 
 def cut(
-    source: str | PathLike[str] | onnx.ModelProto,
+    source: str | PathLike[str] | ReadModel | onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     ask: bool = False,

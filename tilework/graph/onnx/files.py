@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.graph.onnx.messages import first_line
@@ -14,8 +16,19 @@ if TYPE_CHECKING:
 _LARGEST = 2**31  # bytes; what a protobuf message may have. Weights beside the file do not count
 
 
-def read(path: Path) -> onnx.ModelProto:
+@dataclass(frozen=True)
+class ReadModel:
+    """A model that was read, and the file that it was in."""
+
+    path: Path
+    model: onnx.ModelProto
+
+
+def read(path: Path, content: bytes | None = None) -> onnx.ModelProto:
     """The model in a file; tensors that lie in other files are not read.
+
+    Args:
+        content: what is in the file, if it was read already.
 
     Raises:
         NetworkError: the file is missing, or not an ONNX file.
@@ -29,7 +42,11 @@ def read(path: Path) -> onnx.ModelProto:
                 f"'{path}' is not a valid ONNX file: it has {size} bytes, and 2 GiB are the most; "
                 "export the model with its weights in a file of their own"
             )
-        model = onnx.load(path, load_external_data=False)
+        file: Any = path
+        if content is not None:
+            file = io.BytesIO(content)
+            file.name = str(path)  # its ending says in which form it is
+        model = onnx.load(file, load_external_data=False)
     except FileNotFoundError as e:
         raise NetworkError(f"the ONNX file '{path}' does not exist") from e
     except OSError as e:

@@ -18,7 +18,7 @@ import numpy as np
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
-from tilework.graph.onnx.files import read
+from tilework.graph.onnx.files import ReadModel, read
 from tilework.graph.onnx.inputs import element_type, input_types
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.places import Places, places_of
@@ -32,7 +32,7 @@ OLDEST_OPSET = 6
 
 
 def from_onnx(
-    source: str | PathLike[str] | onnx.ModelProto,
+    source: str | PathLike[str] | ReadModel | onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
 ) -> Network:
@@ -57,7 +57,7 @@ def from_onnx(
 
 
 def opened(
-    source: str | PathLike[str] | onnx.ModelProto,
+    source: str | PathLike[str] | ReadModel | onnx.ModelProto,
 ) -> tuple[onnx.ModelProto, Places | None, str]:
     """A model, where its weight files are, and what to call it in messages.
 
@@ -66,7 +66,9 @@ def opened(
     """
     if isinstance(source, str | PathLike):
         path = Path(source)
-        return read(path), places_of(path), f"'{path}'"
+        source = ReadModel(path, read(path))
+    if isinstance(source, ReadModel):
+        return source.model, places_of(source.path), f"'{source.path}'"
     return source, None, "the model"
 
 

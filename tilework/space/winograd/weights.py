@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from tilework.space.winograd.matrices import weight_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_PIECE = 2048
+"""Windows that are transformed at once: their numbers in double stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,12 @@ class WeightTransform:
         import numpy as np
 
         gone = [d for d in range(weight.ndim) if d not in (*self.window, *self.rest)]
-        order = (*self.window, *self.rest, *gone)
-        u = (
-            weight.transpose(order)
-            .astype(np.float64)
-            .reshape([weight.shape[d] for d in (*self.window, *self.rest)])
-        )
-        g = np.array(weight_matrix(self.tile, self.taps))
-        for i in range(len(self.window)):
-            u = np.moveaxis(np.tensordot(g, u, axes=(1, i)), 0, i)
-        return u.astype("float32" if str(weight.dtype) == "bfloat16" else weight.dtype)
+        factor = np.array(weight_matrix(self.tile, self.taps))
+        all_axes = reduce(np.kron, [factor] * len(self.window))  # one product for all of them
+        taps = weight.transpose((*self.window, *self.rest, *gone)).reshape(all_axes.shape[1], -1)
+        bfloat16 = str(weight.dtype) == "bfloat16"
+        u = np.empty((len(all_axes), taps.shape[1]), np.float32 if bfloat16 else weight.dtype)
+        for at in range(0, taps.shape[1], _PIECE):
+            piece = slice(at, at + _PIECE)
+            u[:, piece] = all_axes @ taps[:, piece].astype(np.float64)
+        return u.reshape(self.shape)
