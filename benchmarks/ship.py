@@ -14,10 +14,12 @@ from __future__ import annotations
 import argparse
 
 from storage.files import Location
+from storage.packages.folders import ENDING, shipped_folder
+from storage.packages.index import SUFFIX, index_of
 from storage.packages.installed import unusable
 from storage.packages.make import merged, narrowed
-from storage.packages.package import ENDING, Package, check_documents, encode
-from storage.packages.places import name_of, read_package, shipped_folder, write_bytes
+from storage.packages.package import Package, check_documents, encode
+from storage.packages.places import name_of, read_package, write_bytes
 from tasks.packages import package_of, tasks_of
 from tilework.compiler.choose import best_record
 from tilework.record import MemoryHistory, Record
@@ -45,7 +47,9 @@ def main() -> None:
     if out.exists() and not args.anew:
         found.append(read_package(str(out)))
     made = _usable(merged(found))
-    write_bytes(str(out), encode(made))
+    content = encode(made)
+    write_bytes(str(out), content)
+    write_bytes(str(out) + SUFFIX, index_of(content, made))
     back = read_package(str(out))
     check_documents(back)
     if refused := unusable(back):

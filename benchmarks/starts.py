@@ -22,9 +22,10 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from storage.packages.folders import ENDING, shipped_folder
 from storage.packages.manifest import Manifest
-from storage.packages.package import ENDING, Package, encode, ordered
-from storage.packages.places import read_package, shipped_folder
+from storage.packages.package import Package, encode, ordered
+from storage.packages.places import read_package
 
 CHOOSE = """
 import sys, hashlib

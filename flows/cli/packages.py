@@ -191,9 +191,10 @@ def install(
 
       tilework records install s3://bucket/zoo-zen4.parquet
     """
+    from storage.packages.folders import packages_folder
     from storage.packages.installed import install as put
-    from storage.packages.installed import of_other_rules, offer, other_rules_text
-    from storage.packages.places import packages_folder
+    from storage.packages.installed import offer
+    from storage.packages.outdated import of_other_rules, other_rules_text
 
     if key and unsigned:
         raise StoreError("--from asks for a signature and --unsigned for none: give one of them")
@@ -216,8 +217,8 @@ def install(
 
 def packages(json: options.Json = False) -> None:
     """List the packages that a compile looks at: installed ones, and those that came along."""
+    from storage.packages.folders import packages_folder
     from storage.packages.installed import installed
-    from storage.packages.places import packages_folder
 
     found = installed()
     if json:

@@ -2,7 +2,8 @@
 
 `manifest` says what one is about, `package` reads, writes and checks the file, `make` makes one of
 stores or of packages, `signing` tells who made it, `installed` keeps those of this user,
-`history` lets a compile ask them, `knowledge` puts a store and all packages together, and `diff`
+`index` says the same without Parquet, `used` finds what a compile looks at, `history` lets it
+ask them, `knowledge` puts a store and all packages together, and `diff`
 compares.
 """
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from storage.packages.index import Content
 from storage.packages.models import ServingModel
-from storage.packages.package import Package
 from storage.rules import present_rules
-from storage.schema import from_table
 from tilework.errors import TileworkError
 from tilework.overriding import override
 from tilework.record import Catalogue, Record, WorkloadLog, best_elsewhere, best_of
@@ -34,7 +33,7 @@ class PackageHistory(Catalogue, WorkloadLog):
         what: what to call one of them, before its name.
     """
 
-    def __init__(self, packages: Mapping[str, Package], what: str = "package") -> None:
+    def __init__(self, packages: Mapping[str, Content], what: str = "package") -> None:
         self._packages = dict(sorted(packages.items()))
         self._what = what
         self._rows: dict[Key, list[tuple[str, int]]] = defaultdict(list)
@@ -42,9 +41,7 @@ class PackageHistory(Catalogue, WorkloadLog):
         self._from: dict[str, str] = {}
         self._traits: dict[str, list[Mapping[str, str]]] = defaultdict(list)
         for name, package in self._packages.items():
-            columns = ("target", "workload_key", "rules_version")
-            texts = (package.rows.column(column).to_pylist() for column in columns)
-            for row, (target, workload, version) in enumerate(zip(*texts, strict=True)):
+            for row, (target, workload, version) in enumerate(package.places()):
                 if version == _rules(target):
                     self._rows[target, workload].append((name, row))
             for target, traits in package.manifest.traits.items():
@@ -102,7 +99,7 @@ class PackageHistory(Catalogue, WorkloadLog):
             found: dict[str, Record] = {}
             for target in (key[0], *self._kin(key[0])):
                 for name, row in self._rows.get((target, key[1]), ()):
-                    (record,) = from_table(self._packages[name].rows.slice(row, 1))
+                    record = self._packages[name].record(row)
                     found.setdefault(record.record_id, replace(record, target=key[0]))
                     self._from.setdefault(record.record_id, name)
             self._known[key] = sorted(found.values(), key=_order)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from storage.files import Location
+from storage.packages.folders import ENDING, files, packages_folder, shipped_folder
+from storage.packages.index import SUFFIX as INDEX
+from storage.packages.index import index_of
 from storage.packages.manifest import NotPackage
-from storage.packages.package import ENDING, Package, check_documents
-from storage.packages.places import (
-    name_of,
-    opened,
-    packages_folder,
-    read_bytes,
-    shipped_folder,
-)
+from storage.packages.outdated import of_other_rules, other_rules_text
+from storage.packages.package import Package, check_documents
+from storage.packages.places import name_of, opened, read_bytes
 from storage.packages.signing import SUFFIX, Signature, fingerprint, public_key, trusted
-from storage.rules import present_rules
 from storage.uris import shown
 from tilework.errors import StoreBusy, StoreError
-from tilework.version import __version__
 
 _STALE_S = 60.0
 """Temporary files this old belong to no installation that is still going on."""
@@ -148,6 +143,8 @@ def install(offered: Offer) -> bool:
     except StoreError as error:
         kind = StoreBusy if isinstance(error, StoreBusy) else StoreError
         raise kind(f"cannot install {offered.name!r} into {str(folder)!r}: {error}") from error
+    with contextlib.suppress(StoreError):  # it is there; without an index it is read more slowly
+        place.write(file + INDEX, index_of(offered.content, offered.package))
     _sweep(folder)
     return older
 
@@ -168,22 +165,14 @@ def uninstall(name: str) -> None:
     place = Location.of(packages_folder())
     place.remove(name + ENDING)
     place.remove(name + ENDING + SUFFIX)
+    place.remove(name + ENDING + INDEX)
 
 
 def installed() -> list[Installed]:
     """All packages that a compile looks at, those of this user first, by name."""
     keys = trusted()
-    own = [_look_at(path, False, keys) for path in files(packages_folder())]
-    return own + [_look_at(path, True, keys) for path in files(shipped_folder())]
-
-
-def files(folder: Path) -> list[Path]:
-    """The packages of a folder, by name; a folder that is not there has none."""
-    try:
-        found = [p for p in folder.iterdir() if p.name.endswith(ENDING) and p.name[0] != "."]
-    except OSError:
-        return []
-    return sorted(found, key=lambda path: path.name)
+    own = [look_at(path, False, keys) for path in files(packages_folder())]
+    return own + [look_at(path, True, keys) for path in files(shipped_folder())]
 
 
 def unusable(package: Package) -> str:
@@ -196,33 +185,8 @@ def unusable(package: Package) -> str:
     return other_rules_text(others, len(package.rows))
 
 
-def of_other_rules(package: Package) -> Counter[tuple[int, int | None]]:
-    """How many records are not of the present rules: by their version, and by today's."""
-    found: Counter[tuple[int, int | None]] = Counter()
-    columns = (package.rows.column(name).to_pylist() for name in ("target", "rules_version"))
-    for target, version in zip(*columns, strict=True):
-        now = present_rules(target)
-        if now != version:
-            found[version, now] += 1
-    return found
-
-
-def other_rules_text(others: Counter[tuple[int, int | None]], rows: int) -> str:
-    """What to say, and to do, of records of other rules; empty if there are none."""
-    if not others:
-        return ""
-    (version, now), _ = others.most_common(1)[0]
-    count = sum(others.values())
-    share = f"its {count} records are" if count == rows else f"{count} of its {rows} records are"
-    if now is None:
-        return f"{share} of a kind of machine that this Tilework does not know: update Tilework"
-    text = f"{share} of sketch rules {version}, and Tilework {__version__} has {now}: "
-    if version > now:
-        return text + "update Tilework to use them"
-    return text + "get a package made with this version, or tune again and distill a new one"
-
-
-def _look_at(path: Path, shipped: bool, keys: dict[str, bytes]) -> Installed:
+def look_at(path: Path, shipped: bool, keys: dict[str, bytes]) -> Installed:
+    """What is to be said of a package's file: all of it is read."""
     name = path.name.removesuffix(ENDING)
     try:
         content = read_bytes(str(path))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
+from storage.packages.folders import LEFT_OUT
 from storage.packages.history import PackageHistory
-from storage.packages.installed import Installed, installed
-from storage.packages.places import LEFT_OUT
+from storage.packages.used import Used, used
 from storage.rules import present_rules
-from storage.store import RecordStore
 from tilework.record import History
 from tilework.union import Union
+
+if TYPE_CHECKING:
+    from storage.store import RecordStore
 
 
 class Knowledge(Union):
@@ -24,16 +27,16 @@ class Knowledge(Union):
         package_problems: one line for each package that is not used, or of which a part is not.
     """
 
-    def __init__(self, store: RecordStore | None, packages: list[Installed]) -> None:
+    def __init__(self, store: RecordStore | None, packages: list[Used]) -> None:
         self.store = store
         self.package_problems = [_problem(one) for one in packages if one.problem]
-        self._packages = [one for one in packages if one.package is not None]
+        self._packages = [one for one in packages if one.content is not None]
         layers: list[History] = [] if store is None else [store]
         for shipped, what in ((False, "package"), (True, "shipped package")):
             mine = {
-                one.name: one.package
+                one.name: one.content
                 for one in self._packages
-                if one.package is not None and one.shipped == shipped
+                if one.content is not None and one.shipped == shipped
             }
             if mine:
                 layers.append(PackageHistory(mine, what))
@@ -64,14 +67,20 @@ def knowledge(
         StoreError: the store cannot be opened. A package that cannot be read is left out: see
             `Knowledge.problems`.
     """
-    opened = store
-    if store is not None and not isinstance(store, RecordStore):
-        opened = RecordStore(store, rules_version=present_rules)
+    opened = None if store is None else _opened(store)
     wanted = packages and not os.environ.get(LEFT_OUT)
-    return Knowledge(opened, installed() if wanted else [])  # type: ignore[arg-type]
+    return Knowledge(opened, used() if wanted else [])
 
 
-def _problem(one: Installed) -> str:
-    if one.package is None:
+def _opened(store: RecordStore | str | os.PathLike[str]) -> RecordStore:
+    from storage.store import RecordStore  # with it comes pyarrow
+
+    if isinstance(store, RecordStore):
+        return store
+    return RecordStore(store, rules_version=present_rules)
+
+
+def _problem(one: Used) -> str:
+    if one.content is None:
         return f"{one.problem}; `tilework records uninstall {one.name}` removes it"
     return f"package {one.name}: not used: {one.problem}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from storage.store import RecordStore
+if TYPE_CHECKING:
+    from storage.store import RecordStore
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from storage.packages.index import Place
 from storage.packages.manifest import Manifest, NotPackage, is_plain
 from storage.plausible import NO_LATENCY, faults, numbers
 from storage.schema import (
@@ -38,8 +39,6 @@ from storage.schema import (
 from tilework.record import SCHEMA_VERSION, Purpose, Record, Status
 from tilework.target.runs import run_of
 
-ENDING = ".parquet"
-"""How the names of packages end, so that any reader of Parquet takes them."""
 LARGEST = 64 << 20
 """Bytes of the largest file that is looked at."""
 MOST_ROWS = 200_000
@@ -76,6 +75,17 @@ class Package:
     def records(self) -> list[Record]:
         """The records, as `rows` has them."""
         return from_table(self.rows)
+
+    def places(self) -> list[Place]:
+        """See `storage.packages.index.Content`."""
+        columns = ("target", "workload_key", "rules_version")
+        texts = (self.rows.column(column).to_pylist() for column in columns)
+        return list(zip(*texts, strict=True))
+
+    def record(self, row: int) -> Record:
+        """See `storage.packages.index.Content`."""
+        (found,) = from_table(self.rows.slice(row, 1))
+        return found
 
     def distinct(self, column: str) -> list[str]:
         """The different texts of a column, sorted."""

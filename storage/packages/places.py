@@ -1,40 +1,21 @@
-"""Where packages are: the user's folders, what is shipped, and any file or URI."""
+"""Packages in any file or at any URI; for this machine's folders see `folders`."""
 
 from __future__ import annotations
 
-import os
 import re
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 from storage.files import Location
+from storage.packages.folders import ENDING
 from storage.packages.manifest import NotPackage
-from storage.packages.package import ENDING, LARGEST, Package, decode
+from storage.packages.package import LARGEST, Package, decode
 from storage.uris import is_uri, shown
 from tilework.errors import StoreBusy, StoreError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _PATIENCE_S = 30.0
-LEFT_OUT = "TILEWORK_NO_PACKAGES"
-"""Environment variable: unless empty, no package is looked at that was not named."""
-
-
-def packages_folder() -> Path:
-    """Where this user's packages are installed."""
-    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser() / "tilework" / "packages"
-
-
-def keys_folder() -> Path:
-    """Where this user keeps the public keys of those whose packages are welcome."""
-    base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(base).expanduser() / "tilework" / "keys"
-
-
-def shipped_folder() -> Path:
-    """The packages that come with Tilework."""
-    return Path(__file__).with_name("shipped")
 
 
 def is_package(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 The file `zoo.parquet.sig` holds one line: the key that signed and the signature of all bytes of
 `zoo.parquet`, so that a signature is checked before anything is parsed. Whose packages are welcome
-is what public keys in the user's own folder say (`storage.packages.places.keys_folder`).
+is what public keys in the user's own folder say (`storage.packages.folders.keys_folder`).
 
     tilework-package-1 PUBLIC-KEY SIGNATURE      both in base64
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage.files import Location
-from storage.packages.places import keys_folder
+from storage.packages.folders import keys_folder
 from tilework.errors import StoreError
 from tilework.runtime.signature import Key, key_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.packages.places import shipped_folder
+from storage.packages.folders import shipped_folder
 from tests.cli.test_records import STORE, store  # noqa: F401 (a fixture)
 from tests.hosts import x86_records
 from tilework.kinds.cpu.target import CpuTarget

@@ -11,6 +11,7 @@ from tilework import compile as compile_network
 from tilework.compiler.assemble import _assemble
 from tilework.compiler.copies import joined, sliced
 from tilework.compiler.slots import distances, without_copies
+from tilework.deferred import Helpers
 from tilework.graph import Builder, plan
 from tilework.graph.ir import ValueType
 from tilework.graph.plan import Call, Plan
@@ -103,7 +104,9 @@ def _rest(shape, axis):
 @given(plans())
 def test_any_plan_of_moves_computes_the_same(planned):
     x = np.random.default_rng(0).standard_normal(planned.values["x"].shape, np.float32)
-    module = Module(_assemble(planned, Target("llvm -mcpu=native -num-cores=1"), None))
+    with Helpers() as helpers:
+        target = Target("llvm -mcpu=native -num-cores=1")
+        module = Module(_assemble(planned, target, None, helpers))
     for got, want in zip(module.run({"x": x}), evaluated(planned, x), strict=True):
         np.testing.assert_array_equal(got, want)
 

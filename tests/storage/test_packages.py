@@ -22,13 +22,14 @@ from storage.files import Location
 from storage.packages import history as history_module
 from storage.packages import knowledge, package
 from storage.packages.diff import bests_in, diff
+from storage.packages.folders import packages_folder
 from storage.packages.history import PackageHistory
 from storage.packages.installed import install, installed, offer, uninstall
 from storage.packages.make import merged, narrowed, package_of_store
 from storage.packages.manifest import Manifest, NotPackage
 from storage.packages.models import ServingModel
 from storage.packages.package import Package, check_documents, decode, encode, ordered
-from storage.packages.places import packages_folder, read_package
+from storage.packages.places import read_package
 from storage.packages.signing import new_key, sign, trust, trusted
 from storage.rules import present_rules
 from tests.hosts import x86, x86_records
@@ -287,7 +288,8 @@ def test_installed_whole_or_not_at_all(made, monkeypatch):
             with pytest.raises((KeyboardInterrupt, StoreError)):
                 install(newer)
         assert len(read_package(str(one.path)).rows) == 1  # the old one, and nothing else
-        assert [p.name for p in packages_folder().iterdir()] == ["p.parquet"]
+        there = sorted(p.name for p in packages_folder().iterdir())
+        assert there == ["p.parquet", "p.parquet.index"]
     install(newer)
     assert len(read_package(str(one.path)).rows) == 2
     uninstall("p")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tilework.runtime.image import TaskReport
 
 _KNOWLEDGE = "storage.packages:knowledge"
-_PLACES = ("storage.packages.places:packages_folder", "storage.packages.places:shipped_folder")
+_PLACES = ("storage.packages.folders:packages_folder", "storage.packages.folders:shipped_folder")
 _NEEDED = ("storage", "pyarrow", "pandas")
 """The layer above this one that knows Parquet, reached by name, only if it is there."""
 

@@ -1,0 +1,124 @@
+"""Indexes of packages: what a compile asks them for, read without Parquet.
+
+    a line of JSON: the form, and SHA-256 of the package's file and of what follows
+    zlib, of JSON: manifest, names of a record's fields, records, workloads, models
+
+An index stands beside its package and is written when that is installed, once all of it was looked
+at. One that is missing, damaged, or of another file or version is passed over: the package itself
+is read then, which takes most of a second where nothing else needs Arrow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from storage.packages.manifest import Manifest, NotPackage
+from tilework.record import Purpose, Record, Status
+
+SUFFIX = ".index"
+"""What follows the name of a package's file."""
+_FORM = 1
+_LARGEST = 256 << 20
+_FIELDS = [field.name for field in fields(Record)]
+
+Place = tuple[str, str, int]
+"""Target, workload key and version of the rules of a record."""
+
+
+class Content(Protocol):
+    """What is in a package."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What it is about."""
+
+    @property
+    def workloads(self) -> Mapping[str, str]:
+        """Documents by workload key."""
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """Documents of learned models by kind of machine."""
+
+    def places(self) -> Sequence[Place]:
+        """What each record is of."""
+
+    def record(self, row: int) -> Record:
+        """The record in a row."""
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """A package as its index has it: a `Content`."""
+
+    manifest: Manifest
+    rows: Sequence[Sequence[Any]]
+    workloads: Mapping[str, str]
+    models: Mapping[str, str]
+
+    def places(self) -> list[Place]:
+        """See `Content`."""
+        target, key, version = map(_FIELDS.index, ("target", "workload_key", "rules_version"))
+        return [(row[target], row[key], row[version]) for row in self.rows]
+
+    def record(self, row: int) -> Record:
+        """See `Content`."""
+        named = dict(zip(_FIELDS, self.rows[row], strict=True))
+        named["created_at"] = datetime.fromisoformat(named["created_at"])
+        named["status"], named["purpose"] = Status(named["status"]), Purpose(named["purpose"])
+        for name in ("decisions", "latency_samples"):
+            named[name] = tuple(named[name])
+        return Record(**named)
+
+
+def index_of(content: bytes, package: Content) -> bytes:
+    """The index of a package.
+
+    Args:
+        content: its file.
+    """
+    records = [package.record(row) for row in range(len(package.places()))]
+    document = {
+        "manifest": package.manifest.to_json(),
+        "fields": _FIELDS,
+        "records": [[_plain(getattr(r, name)) for name in _FIELDS] for r in records],
+        "workloads": dict(package.workloads),
+        "models": dict(package.models),
+    }
+    body = zlib.compress(json.dumps(document, sort_keys=True).encode(), 9)
+    head = {"index": _FORM, "package": _digest(content), "body": _digest(body)}
+    return json.dumps(head).encode() + b"\n" + body
+
+
+def read_index(path: Path) -> Indexed | None:
+    """What the index of a package's file says; None if there is none that can be used."""
+    try:
+        head, _, body = path.with_name(path.name + SUFFIX).read_bytes().partition(b"\n")
+        wanted = {"index": _FORM, "package": _digest(path.read_bytes()), "body": _digest(body)}
+        if json.loads(head) != wanted:
+            return None
+        found = json.loads(zlib.decompressobj().decompress(body, _LARGEST))
+        if found["fields"] != _FIELDS:
+            return None
+        manifest = Manifest.from_json(found["manifest"])
+        return Indexed(manifest, found["records"], found["workloads"], found["models"])
+    except (OSError, ValueError, KeyError, TypeError, zlib.error, RecursionError, NotPackage):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, StrEnum) else value
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
