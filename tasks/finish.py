@@ -23,6 +23,7 @@ from tasks.report import CheckResult, Standing, Timing
 from tasks.slower import looks_slower, slower
 from tilework.errors import ModuleError, RunFailed
 from tilework.runtime.folder import is_folder_module, remove, take_place
+from tilework.stages import stage
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
@@ -225,6 +226,13 @@ def check(compiled: Compiled) -> CheckResult | None:
     if not compiled.runs_here:
         return None
     return check_output(compiled.tuned, compiled.found.network, compiled.found.spec.precision)
+
+
+def run_once(compiled: Compiled) -> None:
+    """Run the module once, as whoever opens it does first."""
+    inputs = random_inputs(compiled.found.network)
+    with stage("run"):
+        compiled.tuned.run(inputs)
 
 
 def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilework.errors import NetworkError
+from tilework.stages import stage
 
 if TYPE_CHECKING:
     from tilework.dtypes import Precision
@@ -222,10 +223,12 @@ def extract(spec: NetworkSpec, target: Target) -> Extracted:
     """
     import tilework as tw
 
-    net = load_network(
-        spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse, spec.strict
-    )
-    tasks, weights = tw.extract_tasks(net, target, precision=spec.precision)
+    with stage("read"):
+        net = load_network(
+            spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse, spec.strict
+        )
+    with stage("passes"):
+        tasks, weights = tw.extract_tasks(net, target, precision=spec.precision)
     return Extracted(spec, net, spec_fingerprint(spec), tasks, weights)
 
 

@@ -108,20 +108,36 @@ class Helpers:
                 thread.join()
 
     def start(self, work: Deferred[Any]) -> None:
-        """Have it made by a thread that is free before anybody asks for the result."""
+        """Have it made by a thread that is free before anybody asks for the result.
+
+        Where there can be no thread it is made at once.
+        """
+        if _most() < 1:
+            work.begin()
+            return
         with self._there:
             self._work.append(work)
             self._there.notify()
         self._one_more()
 
-    def finish(self) -> None:
-        """Do what nobody has begun, the last first, beside the threads."""
+    @property
+    def left(self) -> int:
+        """How much of the work nobody has begun."""
+        return len(self._work)
+
+    def finish(self, each: Callable[[], None] = lambda: None) -> None:
+        """Do what nobody has begun, the last first, beside the threads.
+
+        Args:
+            each: called after each piece of work that is done here.
+        """
         while True:
             with self._there:
                 if not self._work:
                     return
                 work = self._work.pop()
             work.begin()
+            each()
 
     def _one_more(self) -> None:
         """Start a thread, if there may be another one."""

@@ -10,10 +10,11 @@ from flows.cli import options
 from flows.cli.networks import target_of
 from flows.cli.output import console, print_json, table
 from flows.numbers import gflops, milliseconds
+from tilework.stages import Clock, Spent, ordered, stage, watching
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tasks.library import LibraryRequest
     from tasks.network import NetworkSpec
@@ -52,6 +53,10 @@ def compile_network(
         Literal["inside", "beside"],
         typer.Option("--weights", help="A library's weights: in it, or in NAME.weights beside."),
     ] = "inside",
+    profile: Annotated[
+        bool,
+        typer.Option("--profile", help="Also tell where the time went: wall and CPU seconds."),
+    ] = False,
     json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -83,12 +88,20 @@ def compile_network(
     place = f"{spec.label}.tw" if output is None else output
     request = library_request(place, header, levels, weights)
     if request is not None:
+        if profile:
+            raise typer.BadParameter("--profile tells of a module, and not of a library")
         _compile_library(spec, where, request, store, packages, json)
         return
     finish.check_place(place)
-    found = extract(spec, where)
-    records = used_by(store, packages=packages)
-    compiled = finish.compile_network(found, where, records, place, warn, untuned=False)
+    clock = Clock()
+    with watching() as spent:
+        found = extract(spec, where)
+        with stage("choose"):
+            records = used_by(store, packages=packages)
+        compiled = finish.compile_network(found, where, records, place, warn, untuned=False)
+        if profile and compiled.runs_here:
+            finish.run_once(compiled)
+    total = clock.spent()
     failed = path = ""
     try:
         check = finish.check(compiled)
@@ -102,7 +115,8 @@ def compile_network(
     packages_used = origins(records, report, str(where))
     if json:
         document = {"module": path, "check": check, "failed": failed, "tasks": list(report)}
-        print_json({**document, "packages": packages_used, "left": found.left})
+        stages = {"stages": {**ordered(spent), "all": total}} if profile else {}
+        print_json({**document, "packages": packages_used, "left": found.left, **stages})
     else:
         print_task_reports(report, str(where))
         for origin, count in sorted(packages_used.items()):
@@ -110,6 +124,8 @@ def compile_network(
         if found.left:
             console().print(found.left, markup=False)
         console().print(f"{_check_text(check, where)}\nModule: {path or 'not kept'}")
+        if profile:
+            print_stages(ordered(spent), total)
     if failed:
         typer.secho(f"failed: {failed}", fg="red", err=True)
         raise typer.Exit(1)
@@ -162,6 +178,15 @@ def _compile_library(
         f"tw_{library.name}_*, linked by {library.linker})",
         soft_wrap=True,
     )
+
+
+def print_stages(spent: Mapping[str, Spent], total: Spent) -> None:
+    """Where the time of a compile went; threads that help work beside the other stages."""
+    rows = [
+        (name, f"{one.wall_s:.3f}", f"{one.cpu_s:.3f}")
+        for name, one in [*spent.items(), ("all", total)]
+    ]
+    console().print(table(["Stage", ".Wall (s)", ".CPU (s)"], rows))
 
 
 def _check_text(check: CheckResult | None, where: Target) -> str:

@@ -21,6 +21,7 @@ from tilework.index.strides import reach as reach_of
 from tilework.lower.kernel import Kernel, KernelArg
 from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
+from tilework.progress import Progress
 from tilework.record import History
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import (
@@ -34,6 +35,7 @@ from tilework.runtime.image import (
     with_shares,
 )
 from tilework.runtime.module import Module
+from tilework.stages import stage
 from tilework.target import Target
 from tilework.target.identity import device_here
 from tilework.target.runs import require_programs
@@ -64,8 +66,10 @@ def compile_network(
     require_programs(where)
     require_precision(where, precision)
     history = current_history() if records is None else as_history(records)
+    with stage("passes"):
+        planned = plan(net, precision, where)
     with Helpers() as helpers:
-        module = Module(_assemble(plan(net, precision, where), where, history, helpers))
+        module = Module(_assemble(planned, where, history, helpers))
     if num_threads is not None:
         module.set_threads(num_threads)
     return module
@@ -81,27 +85,33 @@ def _assemble(plan: Plan, target: Target, history: History | None, helpers: Help
     tasks: dict[str, SearchTask] = {}
     choices: dict[str, Choice] = {}
     chosen: list[LayerChoice] = []
-    for call in plan.calls:
-        key = call.dag.workload_key
-        if key not in tasks:
-            tasks[key] = task_of(plan, call, target)
-            choices[key] = choose_schedule(tasks[key], history)
-        task = tasks[key]
-        made = within_bound(task, choices[key], _weights(plan, call, task), history)
-        chosen.append(made)
-        apart = distances(call, slots, plan)
-        one = (key, made.choice, tuple(sorted(apart.items())))
-        if one not in kernels:
-            kernels[one] = builder.begin(
-                task, made.choice.sketch_id, made.choice.row, apart, helpers=helpers
-            )
-        called.append((kernels[one], apart))
+    with Progress(f"compiling {plan.name}", len(plan.calls), "calls") as progress:
+        for call in plan.calls:
+            key = call.dag.workload_key
+            with stage("choose"):
+                if key not in tasks:
+                    tasks[key] = task_of(plan, call, target)
+                    choices[key] = choose_schedule(tasks[key], history)
+                task = tasks[key]
+                made = within_bound(task, choices[key], _weights(plan, call, task), history)
+            chosen.append(made)
+            apart = distances(call, slots, plan)
+            one = (key, made.choice, tuple(sorted(apart.items())))
+            if one not in kernels:
+                kernels[one] = builder.begin(
+                    task, made.choice.sketch_id, made.choice.row, apart, helpers=helpers
+                )
+            called.append((kernels[one], apart))
+            progress.step()
     memory = _Memory(plan, [kernel.overwritable for kernel, _ in called], slots)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
-    constants = memory.constant_block()
-    helpers.finish()
-    linked = builder.link(steps, tuple(kernels.values()), target)
+    with stage("pack"):
+        constants = memory.constant_block()
+    with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
+        helpers.finish(progress.step)
+    with stage("link"):
+        linked = builder.link(steps, tuple(kernels.values()), target)
     workspaces = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
     return Image(
         name=plan.name,

@@ -9,6 +9,7 @@ from tilework.errors import ModuleError
 from tilework.locks import Lock
 from tilework.runtime.executor import Context, Loaded, executor_of
 from tilework.runtime.image import Image
+from tilework.stages import stage
 
 
 class Contexts:
@@ -36,7 +37,8 @@ class Contexts:
             if self._loaded is None:
                 executor = executor_of(self._image.target)
                 executor.check(self._image, f"module {self._image.name}")
-                self._loaded = executor.load(self._image)
+                with stage("link"):
+                    self._loaded = executor.load(self._image)
             return self._loaded
 
     def new(self) -> Context:

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.session.cache import ModuleCache
+from tilework.stages import stage
 
 if TYPE_CHECKING:
     import onnx
@@ -91,8 +92,9 @@ class Source:
         """SHA-256 of the model's own file, whose content is kept if it may be a model."""
         if os.fstat(file.fileno()).st_size >= _MOST_KEPT:
             return _digest(file)
-        self._content = file.read()
-        return hashlib.sha256(self._content).hexdigest()
+        with stage("read"):
+            self._content = file.read()
+            return hashlib.sha256(self._content).hexdigest()
 
     def model(self) -> onnx.ModelProto:
         """The model, parsed once.
@@ -104,7 +106,10 @@ class Source:
             from tilework.graph.onnx.files import read
 
             given = self.given
-            self._model = parsed(given) if isinstance(given, bytes) else read(given, self._content)
+            with stage("read"):
+                self._model = (
+                    parsed(given) if isinstance(given, bytes) else read(given, self._content)
+                )
             self._content = None
         return self._model
 

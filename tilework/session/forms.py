@@ -30,6 +30,7 @@ from tilework.runtime.parts import PartedModule
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Facts, Source
 from tilework.session.records import RecordSource, unchanged
+from tilework.stages import stage
 
 if TYPE_CHECKING:
     from tilework.graph import Network, Parts
@@ -189,10 +190,14 @@ class Forms:
 
         source = self._how.records
         folders = source.folders()  # before they are read
+        with stage("read"):
+            network = self._network(shapes, values)
+        with stage("choose"):
+            history = source.history()
         module = compile(
-            self._network(shapes, values),
+            network,
             self._how.target,
-            records=source.history(),
+            records=history,
             precision=self._how.precision,
         )
         if self._cache is not None:

@@ -19,6 +19,7 @@ from tilework.lower.protocol import Builder, Linked
 from tilework.overriding import override
 from tilework.runtime.image import Step
 from tilework.space import SearchSpace
+from tilework.stages import stage, watch_here
 from tilework.task import SearchTask
 
 _Key = tuple[str, str, str, str]
@@ -44,10 +45,12 @@ def build(
         ScheduleError: the row is not a valid schedule of the task.
     """
     sketch = SearchSpace.of(task).sketch(sketch_id)
-    lowered = LOWERING.lower(sketch, row, apart)
-    program, target = lowered.program, CpuTarget.of(task.target)
-    keys = None if apart else region_keys(sketch, row)
-    source = generate_program(program, target, keys)
+    with stage("lower"):
+        lowered = LOWERING.lower(sketch, row, apart)
+        program, target = lowered.program, CpuTarget.of(task.target)
+    with stage("write"):
+        keys = None if apart else region_keys(sketch, row)
+        source = generate_program(program, target, keys)
     pieces = (
         (m.symbol, _object(m, target, m.symbol == source.symbol, helpers)) for m in source.modules
     )
@@ -75,11 +78,14 @@ def _object(
     """Object code of a module; candidates that share a region share its code."""
     key = (module.symbol, target.mcpu, target.llvm_features(), target.triple)
 
+    watch = watch_here()
+
     def make() -> bytes:
         try:
-            return _OBJECTS.get_or_make(
-                key, lambda: emit_object(module.text, target, calls_only=main)
-            )
+            with stage("emit", watch):
+                return _OBJECTS.get_or_make(
+                    key, lambda: emit_object(module.text, target, calls_only=main)
+                )
         finally:
             _UNDER_WAY.pop(key, None)
 
