@@ -9,6 +9,9 @@ cache of compiled forms is an empty folder at first. Times of a start, in second
     session    making the session
     run        the first run, in which memory is touched for the first time
     process    all of it, the interpreter's own start and end included
+
+Of the start with nothing kept also its stages (`tilework.stages`), wall and CPU seconds: those of
+machine code are of all threads together, beside the other stages.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import tempfile
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -38,21 +42,27 @@ _CHILD = """
     which, path, threads = sys.argv[1:]
     if which == "tilework":
         import tilework.session as runtime
+        from tilework.stages import ordered, stage, watching
     else:
         import onnxruntime as runtime
+        from contextlib import nullcontext as stage
+        watching, ordered = (lambda: stage({})), dict
     imported = time.perf_counter()
     options = runtime.SessionOptions()
     options.intra_op_num_threads = int(threads)
-    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    made = time.perf_counter()
-    (i,) = session.get_inputs()
-    x = np.random.default_rng(0).standard_normal(i.shape).astype(np.float32)
-    before = time.perf_counter()
-    y = session.run(None, {i.name: x})[0]
-    done = time.perf_counter()
+    with watching() as spent:
+        session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        made = time.perf_counter()
+        (i,) = session.get_inputs()
+        x = np.random.default_rng(0).standard_normal(i.shape).astype(np.float32)
+        before = time.perf_counter()
+        with stage("run"):
+            y = session.run(None, {i.name: x})[0]
+        done = time.perf_counter()
     print(json.dumps({
         "numpy": numpy_s, "import": imported - began, "session": made - imported,
         "run": done - before, "sum": float(np.abs(y).sum()), "at": int(np.argmax(y)),
+        "stages": {k: [s.wall_s, s.cpu_s] for k, s in ordered(spent).items()},
     }))
 """
 
@@ -66,14 +76,14 @@ def start(which: str, path: Path, threads: int, cache: Path) -> subprocess.Popen
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def timed(which: str, path: Path, threads: int, cache: Path) -> dict[str, float]:
+def timed(which: str, path: Path, threads: int, cache: Path) -> dict[str, Any]:
     """The times of one start."""
     began = time.perf_counter()
     said, _ = start(which, path, threads, cache).communicate()
     return {**json.loads(said), "process": time.perf_counter() - began}
 
 
-def told(name: str, rows: list[dict[str, float]]) -> None:
+def told(name: str, rows: list[dict[str, Any]]) -> None:
     """A line of medians."""
     each = {
         k: statistics.median(r[k] for r in rows) for k in ("import", "session", "run", "process")
@@ -105,9 +115,12 @@ def main() -> None:
         os.utime(path, (time.time() - 60,) * 2)
         print(f"{given.network}: {path.stat().st_size / 2**20:.0f} MiB, threads {given.threads}")
         time.sleep(2.5)  # a file that was just written is hashed again
-        told("tilework, nothing kept", [timed("tilework", path, given.threads, cache)])
+        first = timed("tilework", path, given.threads, cache)
+        told("tilework, nothing kept", [first])
+        for name, (wall, cpu) in first["stages"].items():
+            print(f"    {name:8} wall {wall:6.3f}  CPU {cpu:6.3f}")
         timed("tilework", path, given.threads, cache)
-        rows: dict[str, list[dict[str, float]]] = {"tilework": [], "onnxruntime": []}
+        rows: dict[str, list[dict[str, Any]]] = {"tilework": [], "onnxruntime": []}
         for _ in range(given.starts):
             for which, mine in rows.items():
                 mine.append(timed(which, path, given.threads, cache))

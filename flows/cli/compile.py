@@ -80,7 +80,7 @@ def compile_network(
     from tasks.library import library_request
     from tasks.network import NetworkSpec, extract, parse_sparse
     from tasks.packages import origins
-    from tilework.errors import RunFailed
+    from tilework.errors import ModuleError, RunFailed
 
     where = target_of(target, threads)
     pruned = parse_sparse(sparse, block)
@@ -89,7 +89,7 @@ def compile_network(
     request = library_request(place, header, levels, weights)
     if request is not None:
         if profile:
-            raise typer.BadParameter("--profile tells of a module, and not of a library")
+            raise ModuleError("--profile tells the stages of a module, not of a library")
         _compile_library(spec, where, request, store, packages, json)
         return
     finish.check_place(place)

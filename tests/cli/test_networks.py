@@ -127,6 +127,14 @@ def test_doctor_describes_the_machine(cli, tmp_path, monkeypatch):
     assert "server" in found["Prefect"]
 
 
+def test_a_compile_tells_its_stages(cli):
+    given = ("compile", "mlp", "--target", "llvm -num-cores=2", "--output", "", "--profile")
+    stages = cli.json(*given)["stages"]
+    assert list(stages)[-2:] == ["run", "all"] and stages["write"]["wall_s"] > 0
+    assert "Stage" in cli(*given).stdout
+    assert "of a module" in cli.error(*given[:-3], "--output", "net.so", "--profile")
+
+
 def test_what_another_engine_runs_is_said_in_a_line(cli, tmp_path):
     path = tmp_path / "twice.onnx"
     onnx.save(model(TWICE), path)
