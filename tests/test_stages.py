@@ -26,8 +26,10 @@ def test_a_stage_within_another_is_not_part_of_it(monkeypatch):
     assert (spent["lower"].wall_s, spent["choose"].wall_s) == (3.0, 7.0)
 
 
-def test_threads_count_where_they_are_told_to():
-    with watching() as spent:
+def test_threads_count_where_they_are_told_to(monkeypatch):
+    clock = iter([0.0, 1.0, 5.0, 7.0])
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    with watching() as spent, stage("run"):
         watch = watch_here()
 
         def work():
@@ -38,7 +40,7 @@ def test_threads_count_where_they_are_told_to():
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-    assert list(spent) == ["emit"]
+    assert {name: one.wall_s for name, one in spent.items()} == {"emit": 4.0, "run": 7.0}
 
 
 def test_the_stages_of_a_compile():

@@ -64,6 +64,8 @@ def ordered(spent: Mapping[str, Spent]) -> dict[str, Spent]:
 
 
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+_within: ContextVar[Spent | None] = ContextVar("within", default=None)
+"""What stages took within the one that this thread is in."""
 
 
 @contextmanager
@@ -89,15 +91,15 @@ def stage(name: str, watch: Watch | None = None) -> Iterator[None]:
     if watch is None:
         yield
         return
-    inner = Watch()
-    token = _watch.set(inner)
+    outer, within = _within.get(), Spent()
+    token = _within.set(within)
     wall, cpu = time.perf_counter(), time.thread_time()
     try:
         yield
     finally:
         wall, cpu = time.perf_counter() - wall, time.thread_time() - cpu
-        _watch.reset(token)
-        for within, spent in inner.spent.items():
-            watch.add(within, spent.wall_s, spent.cpu_s)
-            wall, cpu = wall - spent.wall_s, cpu - spent.cpu_s
-        watch.add(name, wall, cpu)
+        _within.reset(token)
+        watch.add(name, wall - within.wall_s, cpu - within.cpu_s)
+        if outer is not None:
+            outer.wall_s += wall
+            outer.cpu_s += cpu

@@ -66,7 +66,7 @@ class _Setting:
         finally:
             self._own.emits = False
             with self._quiet:
-                self._emitting -= 1
+                self._emitting = max(0, self._emitting - 1)  # a child forked in here begins anew
                 self._quiet.notify_all()
 
     def _hold(self) -> None:
