@@ -8,6 +8,7 @@ times.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _VERSION = "facts 2"
 _SETTLED_NS = 2_000_000_000
 """A file that was written this long ago has another time when it is written again."""
+_MOST_OF_A_SHAPE = 1024
+"""Elements of constants that shapes may depend on."""
 _MOST_KEPT = 2**31
 """Bytes of a file that is no model: what a protobuf message may not have."""
 
@@ -278,15 +281,40 @@ def _outputs(model: onnx.ModelProto) -> tuple[Declared, ...]:
     outputs = [_loosely(o) for o in model.graph.output]
     if all(o.static and o.dtype and (o.shape or not o.tensor) for o in outputs):
         return tuple(outputs)
-    bare = onnx.ModelProto()
-    bare.CopyFrom(model)
-    for value in bare.graph.output:
-        value.ClearField("type")
     try:
-        inferred = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph.output
+        inferred = onnx.shape_inference.infer_shapes(_bare(model), data_prop=True).graph.output
     except Exception:  # of a model that the importer will have something to say about
         return tuple(outputs)
     return tuple(map(_merged, outputs, map(_loosely, inferred)))
+
+
+def _bare(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without types of its outputs, and of large constants with the types alone.
+
+    Inference writes a model down and reads it again. No shape depends on that many elements.
+    """
+    from onnx import ModelProto, helper
+
+    graph = model.graph
+    bare = ModelProto(
+        ir_version=model.ir_version,
+        opset_import=model.opset_import,
+        functions=model.functions,
+        graph={"name": graph.name, "node": graph.node, "input": graph.input},
+    )
+    bare.graph.value_info.extend(graph.value_info)
+    bare.graph.sparse_initializer.extend(graph.sparse_initializer)
+    bare.graph.output.extend(graph.output)
+    for value in bare.graph.output:
+        value.ClearField("type")
+    known = {value.name for value in graph.input}
+    for tensor in graph.initializer:
+        if math.prod(tensor.dims) <= _MOST_OF_A_SHAPE:
+            bare.graph.initializer.append(tensor)
+        elif tensor.name not in known:
+            kind = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            bare.graph.input.append(kind)
+    return bare
 
 
 def _merged(declared: Declared, inferred: Declared) -> Declared:
