@@ -229,10 +229,15 @@ def check(compiled: Compiled) -> CheckResult | None:
 
 
 def run_once(compiled: Compiled) -> None:
-    """Run the module once, as whoever opens it does first."""
-    inputs = random_inputs(compiled.found.network)
-    with stage("run"):
-        compiled.tuned.run(inputs)
+    """Run the module once, if this machine can, as whoever opens it does first."""
+    try:
+        if compiled.runs_here:
+            inputs = random_inputs(compiled.found.network)
+            with stage("run"):
+                compiled.tuned.run(inputs)
+    except BaseException:
+        compiled.discard()
+        raise
 
 
 def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:

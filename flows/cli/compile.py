@@ -99,7 +99,7 @@ def compile_network(
         with stage("choose"):
             records = used_by(store, packages=packages)
         compiled = finish.compile_network(found, where, records, place, warn, untuned=False)
-        if profile and compiled.runs_here:
+        if profile:
             finish.run_once(compiled)
     total = clock.spent()
     failed = path = ""
@@ -118,11 +118,7 @@ def compile_network(
         stages = {"stages": {**ordered(spent), "all": total}} if profile else {}
         print_json({**document, "packages": packages_used, "left": found.left, **stages})
     else:
-        print_task_reports(report, str(where))
-        for origin, count in sorted(packages_used.items()):
-            console().print(f"{count} of {len(report)} tasks: best schedule of {origin}")
-        if found.left:
-            console().print(found.left, markup=False)
+        _print_origins(report, where, packages_used, found.left)
         console().print(f"{_check_text(check, where)}\nModule: {path or 'not kept'}")
         if profile:
             print_stages(ordered(spent), total)
@@ -178,6 +174,17 @@ def _compile_library(
         f"tw_{library.name}_*, linked by {library.linker})",
         soft_wrap=True,
     )
+
+
+def _print_origins(
+    report: Sequence[TaskReport], where: Target, packages_used: Mapping[str, int], left: str
+) -> None:
+    """Where the schedules of a network come from, and what of it is left to another engine."""
+    print_task_reports(report, str(where))
+    for origin, count in sorted(packages_used.items()):
+        console().print(f"{count} of {len(report)} tasks: best schedule of {origin}")
+    if left:
+        console().print(left, markup=False)
 
 
 def print_stages(spent: Mapping[str, Spent], total: Spent) -> None:

@@ -77,7 +77,6 @@ def _object(
 ) -> bytes | Deferred[bytes]:
     """Object code of a module; candidates that share a region share its code."""
     key = (module.symbol, target.mcpu, target.llvm_features(), target.triple)
-
     watch = watch_here()
 
     def make() -> bytes:
