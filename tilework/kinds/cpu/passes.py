@@ -9,26 +9,33 @@ from contextlib import contextmanager
 
 from tilework.kinds.cpu.jit import llvm
 
-PASSES = (
+_ALWAYS = (
     "-disable-lsr", "-disable-cgp", "-disable-machine-licm", "-disable-machine-sink",
-    "-disable-machine-cse", "-enable-misched", "-disable-post-ra", "-disable-block-placement",
-    "-disable-tail-duplicate", "-disable-early-taildup", "-disable-branch-fold",
-    "-disable-early-ifcvt",
+    "-disable-machine-cse", "-disable-post-ra",
 )  # fmt: skip
-"""Switches of the passes that LLVM leaves out where registers are many: half of its time.
+PASSES = (
+    *_ALWAYS, "-enable-misched", "-disable-block-placement", "-disable-tail-duplicate",
+    "-disable-early-taildup", "-disable-branch-fold", "-disable-early-ifcvt",
+)  # fmt: skip
+"""Switches of passes that LLVM can leave out. Those that it leaves out take over half of its time.
 
 Loops come with their addresses strength-reduced, with what is invariant outside, and with their
 instructions in an order that fits 32 registers. These belong together: the scheduler undoes the
-order, and what is moved out of a loop of a full tile drives accumulators to the stack. With 16
-registers a window that is expanded needs the scheduler (1.7 times as long without). A release of
-LLVM that lacks one of the switches goes on without it.
+order, and what is moved out of a loop of a full tile drives accumulators to the stack. A release
+of LLVM that lacks one of the switches goes on without it.
+"""
+LEFT_OUT: dict[int, tuple[str, ...]] = {512: PASSES, 256: _ALWAYS}
+"""By the width of vectors, in bits. Of others nobody has tried what their code loses.
+
+With 16 registers a window that is expanded needs the scheduler (1.4 to 2.2 times as long without),
+and loops around functions that branch need their blocks placed (1.2 to 1.4 times).
 """
 
 _FORK_WAITS_S = 10.0
 
 
 class _Setting:
-    """Whether `PASSES` are left out.
+    """Which of `PASSES` are left out.
 
     LLVM looks at its switches while it makes code. So threads emit beside each other as long as
     they want the same, and a change waits until nobody emits. Who waits for one holds back those
@@ -47,12 +54,13 @@ class _Setting:
         self._turn = threading.Lock()
         self._quiet = threading.Condition()
         self._emitting = 0
-        self._skipped: bool | None = None
+        self._skipped: frozenset[str] | None = None
         self._own = threading.local()
         self._held = False
 
     @contextmanager
-    def __call__(self, skipped: bool) -> Iterator[None]:
+    def __call__(self, vector_bits: int) -> Iterator[None]:
+        skipped = frozenset(LEFT_OUT.get(vector_bits, ()))
         with self._turn, self._quiet:
             if self._skipped != skipped:
                 self._quiet.wait_for(lambda: not self._emitting)
@@ -84,10 +92,10 @@ class _Setting:
 
 
 passes_skipped = _Setting()
-"""``with passes_skipped(True):`` LLVM makes code without `PASSES`; with them where it is False."""
+"""``with passes_skipped(256):`` LLVM makes code for vectors of so many bits, see `LEFT_OUT`."""
 
 
-def _set(skipped: bool) -> None:
+def _set(skipped: frozenset[str]) -> None:
     for switch in PASSES:
-        on = skipped != switch.startswith("-enable")
+        on = (switch in skipped) != switch.startswith("-enable")
         llvm().set_option("tilework", f"{switch}={int(on)}")

@@ -14,8 +14,6 @@ from tilework.kinds.cpu.llvm.binding import emit
 from tilework.kinds.cpu.passes import passes_skipped
 from tilework.kinds.cpu.target import CpuTarget
 
-_MANY_REGISTERS_BITS = 512
-"""Vectors of this width are in 32 registers; others are in 16, or nobody has tried."""
 _MOST_MACHINES = 16
 _own = threading.local()
 
@@ -47,7 +45,7 @@ def emit_assembly(text: str, target: CpuTarget) -> str:
 
 
 def _emitted(text: str, target: CpuTarget, effort: int, what: str) -> bytes:
-    with passes_skipped(target.vector_bits >= _MANY_REGISTERS_BITS):
+    with passes_skipped(target.vector_bits):
         found = _machine(target.mcpu, target.llvm_features(), target.triple, effort)
         return emit(found.head + text, found.machine, what == "object")
 
