@@ -11,6 +11,7 @@ from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
 
 from tests.hosts import x86
 from tests.kinds.cpu.llvm.test_vector_math import FUNCTIONS, SPECIAL, check
+from tilework.kinds.cpu.jit import llvm
 from tilework.kinds.cpu.llvm import assembler
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.declarations import Declarations
@@ -35,8 +36,9 @@ def folded(name: str, x: np.ndarray) -> np.ndarray:
         )
         fn.line(f"ret <16 x float> {out.ssa}")
         texts.append(fn.text())
-    module, machine = assembler._module("\n".join([declarations.text(), *texts]), target)
-    passes = create_pass_builder(machine, create_pipeline_tuning_options(2))
+    made = assembler._machine(target.mcpu, target.llvm_features(), target.triple)
+    module = llvm().parse_assembly("\n".join([made.head, declarations.text(), *texts]))
+    passes = create_pass_builder(made.machine, create_pipeline_tuning_options(2))
     passes.getModulePassManager().run(module, passes)
     found = re.findall(r"ret <16 x float> <(.*)>", str(module))
     literals = [v for text in found for v in re.findall(r"float ([^,]+)", text)]
