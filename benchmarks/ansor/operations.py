@@ -12,19 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import is_float
-from tilework.te.expr import (
-    Binary,
-    Call,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Not,
-    Reduce,
-    Select,
-    walk,
-)
+from tilework.te import expr as x
 
 CLASSES = ("mad", "addsub", "mul", "divmod", "cmp", "mathfunc", "otherfunc")
 """Of numbers; one set for floating-point operands, one for all others."""
@@ -49,34 +37,34 @@ class Operations:
         return float(self.counts[: len(CLASSES)].sum())
 
 
-def operations_of(body: Expr) -> Operations:
+def operations_of(body: x.Expr) -> Operations:
     """Counts of a body; a reduction adds its combining operation to what it combines."""
     counts = np.zeros(len(NAMES))
     source = body
-    if isinstance(body, Reduce):
+    if isinstance(body, x.Reduce):
         source = body.source
         kind = {"sum": "addsub", "prod": "mul"}.get(body.kind, "cmp")
         counts[_position(kind, body.dtype)] += 1
-    for node in walk(source):
+    for node in x.walk(source):
         name = _name(node)
         if name is not None:
             counts[name] += 1
     return Operations(counts)
 
 
-def _name(node: Expr) -> int | None:
+def _name(node: x.Expr) -> int | None:
     match node:
-        case Binary():
+        case x.Binary():
             return _position(_CLASS_OF.get(node.op, "divmod"), node.a.dtype)
-        case Compare():
+        case x.Compare():
             return _position("cmp", node.a.dtype)
-        case Call() | IfThenElse():
+        case x.Call() | x.IfThenElse():
             return _position("mathfunc", node.dtype)
-        case Logic() | Not():
+        case x.Logic() | x.Not():
             return NAMES.index("bool_op")
-        case Select():
+        case x.Select():
             return NAMES.index("select_op")
-        case Const() | _:
+        case x.Const() | _:
             return None
 
 

@@ -19,35 +19,9 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import converted, is_float, is_float_array, is_integer, numpy_dtype, wrapped
 from tilework.index.whole import COMPARE, FOLD
-from tilework.lower.ir import (
-    Buffer,
-    Claim,
-    Dot,
-    For,
-    If,
-    Let,
-    Load,
-    Program,
-    Region,
-    Seq,
-    Stmt,
-    Store,
-)
+from tilework.lower import ir
+from tilework.te import expr as x
 from tilework.te.affine import linear
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Lookup,
-    Not,
-    Select,
-)
 from tilework.te.numeric import ARITHMETIC, MATH, WHOLE
 
 LANES = 8
@@ -77,7 +51,7 @@ class ProgramError(Exception):
 
 
 def interpret(
-    program: Program,
+    program: ir.Program,
     inputs: Sequence[Array],
     *,
     threads: int = 1,
@@ -104,7 +78,7 @@ def interpret(
         ProgramError: an access falls outside its buffer, or two parallel iterations race.
         ValueError: an input has another shape or type than its buffer.
     """
-    memory: dict[Buffer, Array] = {}
+    memory: dict[ir.Buffer, Array] = {}
     for buffer, array in zip(program.inputs, inputs, strict=True):
         if tuple(array.shape) != buffer.shape or array.dtype != numpy_dtype(buffer.dtype):
             raise ValueError(
@@ -144,17 +118,17 @@ def poisoned(shape: Sequence[int], dtype: str) -> Array:
 class Machine:
     """One thread of one region: loop variables, and statements compiled to closures."""
 
-    def __init__(self, memory: dict[Buffer, Array], owners: dict[Buffer, Array]) -> None:
+    def __init__(self, memory: dict[ir.Buffer, Array], owners: dict[ir.Buffer, Array]) -> None:
         self.memory = memory
         self.owners = owners
-        self.env: dict[Axis, Any] = {}
+        self.env: dict[x.Axis, Any] = {}
         self.iteration = 0
-        self.lane_var: Axis | None = None
+        self.lane_var: x.Axis | None = None
         self.steps = 0
         self._lanes = 1
-        self._values: dict[int, tuple[Expr, _Eval]] = {}
+        self._values: dict[int, tuple[x.Expr, _Eval]] = {}
 
-    def run(self, region: Region, start: int, stop: int) -> None:
+    def run(self, region: ir.Region, start: int, stop: int) -> None:
         """Run the fused parallel iterations ``start <= i < stop``."""
         body = self.stmt(region.body)
         points = itertools.product(*(range(v.extent) for v in region.parallel))
@@ -165,10 +139,10 @@ class Machine:
 
     # -- statements -------------------------------------------------------------------------
 
-    def stmt(self, s: Stmt) -> _Run:
+    def stmt(self, s: ir.Stmt) -> _Run:
         """The statement as a function."""
         match s:
-            case Seq():
+            case ir.Seq():
                 parts = [self.stmt(x) for x in s.stmts]
 
                 def sequence() -> None:
@@ -176,9 +150,9 @@ class Machine:
                         part()
 
                 return sequence
-            case For():
+            case ir.For():
                 return self._loop(s)
-            case If():
+            case ir.If():
                 cond, then = self.value(s.cond), self.stmt(s.then)
                 orelse = self.stmt(s.orelse) if s.orelse is not None else None
 
@@ -189,11 +163,11 @@ class Machine:
                         orelse()
 
                 return branch
-            case Store():
+            case ir.Store():
                 return self._store(s)
-            case Claim():
+            case ir.Claim():
                 return lambda: None
-            case Let():
+            case ir.Let():
                 bound, inside = self.value(s.value), self.stmt(s.body)
 
                 def define() -> None:
@@ -203,7 +177,7 @@ class Machine:
                 return define
         raise TypeError(f"cannot interpret {type(s).__name__}")
 
-    def _loop(self, s: For) -> _Run:
+    def _loop(self, s: ir.For) -> _Run:
         env, body = self.env, self.stmt(s.body)
         stop: _Eval = (lambda: s.extent) if isinstance(s.extent, int) else self.value(s.extent)
         start: _Eval = (lambda: s.start) if isinstance(s.start, int) else self.value(s.start)
@@ -228,7 +202,7 @@ class Machine:
 
         return vector if s.kind == "vector" else serial
 
-    def _store(self, s: Store) -> _Run:
+    def _store(self, s: ir.Store) -> _Run:
         where, value = self._position(s.buffer, s.indices), self.value(s.value)
 
         def store() -> None:
@@ -237,7 +211,7 @@ class Machine:
 
         return store
 
-    def _put(self, buffer: Buffer, at: tuple[Any, ...], result: Any) -> None:
+    def _put(self, buffer: ir.Buffer, at: tuple[Any, ...], result: Any) -> None:
         """Store elements."""
         array, kind = self._array(buffer), np.asarray(result).dtype
         if kind.kind != array.dtype.kind or (is_float_array(array) and kind != array.dtype):
@@ -250,14 +224,14 @@ class Machine:
 
     # -- memory -----------------------------------------------------------------------------
 
-    def _array(self, buffer: Buffer) -> Array:
+    def _array(self, buffer: ir.Buffer) -> Array:
         array = self.memory.get(buffer)
         if array is None:  # registers come into being where they are first used
             array = self.memory[buffer] = poisoned(buffer.shape, buffer.dtype)
         return array
 
     def _position(
-        self, buffer: Buffer, indices: tuple[Expr, ...]
+        self, buffer: ir.Buffer, indices: tuple[x.Expr, ...]
     ) -> Callable[[], tuple[Any, ...]]:
         parts = [(self._index(i), n) for i, n in zip(indices, buffer.shape, strict=True)]
 
@@ -273,7 +247,7 @@ class Machine:
 
         return position
 
-    def _index(self, e: Expr) -> Callable[[], tuple[Any, int, int]]:
+    def _index(self, e: x.Expr) -> Callable[[], tuple[Any, int, int]]:
         """An index as a function: its value, and the least and the largest one over the lanes.
 
         Most are linear in the loop variables. Summing their terms takes a fraction of the time
@@ -301,14 +275,14 @@ class Machine:
 
         return sum_of_terms
 
-    def _check_owner(self, buffer: Buffer, owner: Any, what: str) -> None:
+    def _check_owner(self, buffer: ir.Buffer, owner: Any, what: str) -> None:
         if np.any((owner != -1) & (owner != self.iteration)):
             raise ProgramError(
                 f"an element of {buffer.name} {what} in parallel iteration {self.iteration} "
                 f"and written in iteration {np.max(owner)}"
             )
 
-    def _load(self, e: Load) -> _Eval:
+    def _load(self, e: ir.Load) -> _Eval:
         where = self._position(e.buffer, e.indices)
 
         def load() -> Any:
@@ -322,53 +296,53 @@ class Machine:
 
     # -- expressions ------------------------------------------------------------------------
 
-    def value(self, e: Expr) -> _Eval:
+    def value(self, e: x.Expr) -> _Eval:
         """The expression as a function; index arithmetic gives Python integers."""
         hit = self._values.get(id(e))
         if hit is None:
             hit = self._values[id(e)] = (e, self._compile(e))
         return hit[1]
 
-    def _compile(self, e: Expr) -> _Eval:
+    def _compile(self, e: x.Expr) -> _Eval:
         env = self.env
         match e:
-            case Const():
+            case x.Const():
                 literal = _literal(e)
                 return lambda: literal
-            case Axis():
+            case x.Axis():
                 return lambda: env[e]
-            case Load():
+            case ir.Load():
                 return self._load(e)
-            case Binary() | Compare() | Logic():
+            case x.Binary() | x.Compare() | x.Logic():
                 fn = _operator(e)
                 a, b = self.value(e.a), self.value(e.b)
                 return lambda: fn(a(), b())
-            case Not():
+            case x.Not():
                 a = self.value(e.a)
                 return lambda: np.logical_not(a())
-            case Select():
+            case x.Select():
                 c, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
                 kind = numpy_dtype(e.dtype)
                 return lambda: _chosen(c(), a(), b(), kind)
-            case IfThenElse():
+            case x.IfThenElse():
                 return self._choose(e)
-            case Cast():
+            case x.Cast():
                 a, to = self.value(e.a), e.dtype
                 return lambda: converted(a(), to)[()]
-            case Lookup():
+            case x.Lookup():
                 at = [self.value(x) for x in e.indices]
                 table = np.array(e.values, numpy_dtype(e.dtype)).reshape(e.shape)
                 return lambda: table[tuple(x() for x in at)]
-            case Dot():
+            case ir.Dot():
                 return self.value(e.meaning)
-            case Call():
+            case x.Call():
                 args = [self.value(x) for x in e.args]
                 call = MATH[e.name]
                 kind = numpy_dtype(e.dtype)
                 return lambda: np.asarray(call(*(x() for x in args))).astype(kind)[()]
         raise TypeError(f"cannot interpret {type(e).__name__}")
 
-    def _choose(self, e: IfThenElse) -> _Eval:
+    def _choose(self, e: x.IfThenElse) -> _Eval:
         """The side not taken is never evaluated; a predicate that varies goes lane by lane."""
         c, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
 
@@ -388,7 +362,7 @@ class Machine:
         return choose
 
 
-def _literal(e: Const) -> Any:
+def _literal(e: x.Const) -> Any:
     """Index literals as Python integers, others as elements of their type."""
     if is_integer(e.dtype) and e.dtype not in ("int32", "int64"):
         return numpy_dtype(e.dtype).type(wrapped(int(e.value), e.dtype))
@@ -403,10 +377,10 @@ def _chosen(cond: Any, a: Any, b: Any, kind: np.dtype[Any]) -> Any:
     return np.asarray(np.where(cond, a, b)).astype(kind)[()]
 
 
-def _operator(e: Binary | Compare | Logic) -> Callable[[Any, Any], Any]:
-    if isinstance(e, Compare):
+def _operator(e: x.Binary | x.Compare | x.Logic) -> Callable[[Any, Any], Any]:
+    if isinstance(e, x.Compare):
         return COMPARE[e.op]
-    if isinstance(e, Logic):
+    if isinstance(e, x.Logic):
         return np.logical_and if e.op == "and" else np.logical_or
     return _whole(e.op, numpy_dtype(e.dtype)) if is_integer(e.dtype) else ARITHMETIC[e.op]
 

@@ -19,24 +19,8 @@ from typing import Any
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
+from tilework.lower import ir
 from tilework.lower.interpret import Array, Machine, ProgramError, poisoned
-from tilework.lower.ir import (
-    AsyncCopy,
-    Barrier,
-    Bits,
-    Buffer,
-    Combine,
-    Commit,
-    For,
-    Gather,
-    If,
-    Intrinsic,
-    Let,
-    Load,
-    Region,
-    Stmt,
-    Wait,
-)
 from tilework.space.instructions import Instruction
 from tilework.te.expr import Axis, Const, Expr, IfThenElse
 from tilework.te.numeric import MATH
@@ -56,13 +40,13 @@ _Copy = tuple[Array, tuple[Any, ...], Array]
 class BlockMachine(Machine):
     """Blocks of threads of one region, one block after the other."""
 
-    def __init__(self, memory: dict[Buffer, Array], owners: dict[Buffer, Array]) -> None:
+    def __init__(self, memory: dict[ir.Buffer, Array], owners: dict[ir.Buffer, Array]) -> None:
         super().__init__(memory, owners)
         self._active = np.arange(1)
         self._threads = 1
         self._groups: list[list[_Copy]] = [[]]
 
-    def run(self, region: Region, start: int, stop: int) -> None:
+    def run(self, region: ir.Region, start: int, stop: int) -> None:
         """Run the blocks ``start <= i < stop``."""
         self._threads = count = region.block_size
         body = self.stmt(region.body)
@@ -109,12 +93,12 @@ class BlockMachine(Machine):
 
     # -- statements ---------------------------------------------------------------------------
 
-    def stmt(self, s: Stmt) -> _Run:
+    def stmt(self, s: ir.Stmt) -> _Run:
         """The statement as a function."""
         match s:
-            case If():
+            case ir.If():
                 return self._branch(s)
-            case Let():
+            case ir.Let():
                 bound, inside = self.value(s.value), self.stmt(s.body)
 
                 def define() -> None:
@@ -123,25 +107,25 @@ class BlockMachine(Machine):
                     inside()
 
                 return define
-            case Barrier():
+            case ir.Barrier():
                 return lambda: self._everyone("a barrier") if s.scope == "block" else None
-            case Combine():
+            case ir.Combine():
                 return lambda: self._combine(s)
-            case AsyncCopy():
+            case ir.AsyncCopy():
                 return self._copy(s)
-            case Commit():
+            case ir.Commit():
                 return lambda: self._groups.append([])
-            case Wait():
+            case ir.Wait():
                 return lambda: self._wait(s.left)
-            case Intrinsic(instruction=Instruction() as found):
+            case ir.Intrinsic(instruction=Instruction() as found):
                 return self._multiply(s, found)
-            case Intrinsic(instruction=Gather() as found):
+            case ir.Intrinsic(instruction=ir.Gather() as found):
                 return self._gather(s, found)
-            case Intrinsic(instruction=Bits()):
+            case ir.Intrinsic(instruction=ir.Bits()):
                 return self._bits(s)
         return super().stmt(s)
 
-    def _branch(self, s: If) -> _Run:
+    def _branch(self, s: ir.If) -> _Run:
         cond, then = self.value(s.cond), self.stmt(s.then)
         orelse = self.stmt(s.orelse) if s.orelse is not None else None
 
@@ -154,7 +138,7 @@ class BlockMachine(Machine):
 
         return branch
 
-    def _loop(self, s: For) -> _Run:
+    def _loop(self, s: ir.For) -> _Run:
         """Loops end when the last thread is done; others leave earlier, or come later."""
         if s.kind == "vector":
             return super()._loop(s)
@@ -177,7 +161,7 @@ class BlockMachine(Machine):
 
         return loop
 
-    def _put(self, buffer: Buffer, at: tuple[Any, ...], result: Any) -> None:
+    def _put(self, buffer: ir.Buffer, at: tuple[Any, ...], result: Any) -> None:
         """Store elements of all threads at once, of which none may undo another's."""
         at = tuple(map(np.atleast_2d, at)) or (None, None)
         super()._put(buffer, at, result)
@@ -185,13 +169,13 @@ class BlockMachine(Machine):
         if not np.all((found == result) | ((found != found) & (result != result))):
             raise ProgramError(f"threads store different values to an element of {buffer.name}")
 
-    def _combine(self, s: Combine) -> None:
+    def _combine(self, s: ir.Combine) -> None:
         self._everyone("a reduction over threads")
         array = self._array(s.buffer)
         groups = array.reshape(-1, s.lanes, *s.buffer.shape)
         array[...] = np.repeat(_REDUCE[s.kind](groups, axis=1), s.lanes, axis=0)
 
-    def _copy(self, s: AsyncCopy) -> _Run:
+    def _copy(self, s: ir.AsyncCopy) -> _Run:
         to, start = self._position(s.target, s.at), self._position(s.source, s.start)
         when = self.value(s.when) if s.when is not None else lambda: True
         neighbours = np.arange(s.count)
@@ -220,7 +204,7 @@ class BlockMachine(Machine):
 
     # -- instructions of a warp ---------------------------------------------------------------
 
-    def _registers(self, e: Load, count: int) -> Callable[[], tuple[Any, ...]]:
+    def _registers(self, e: ir.Load, count: int) -> Callable[[], tuple[Any, ...]]:
         """Positions of neighbouring registers, of all threads."""
         where = self._position(e.buffer, e.indices)
 
@@ -231,14 +215,14 @@ class BlockMachine(Machine):
 
         return registers
 
-    def _multiply(self, s: Intrinsic, instruction: Instruction) -> _Run:
+    def _multiply(self, s: ir.Intrinsic, instruction: Instruction) -> _Run:
         """The meaning for all points of a warp's tile, which threads hold in pieces."""
         i, warps = instruction, self._threads // WARP
         assert i.fragments is not None
         tiles = (
-            Buffer("left", (warps, i.rows, i.terms), i.left, "global"),
-            Buffer("right", (warps, i.columns, i.terms), i.right, "global"),
-            Buffer("sums", (warps, i.rows, i.columns), i.result, "global"),
+            ir.Buffer("left", (warps, i.rows, i.terms), i.left, "global"),
+            ir.Buffer("right", (warps, i.columns, i.terms), i.right, "global"),
+            ir.Buffer("sums", (warps, i.rows, i.columns), i.result, "global"),
         )
         w, m, n = (Axis("int32", a, e, "loop") for a, e in zip("wmn", tiles[2].shape, strict=True))
         self.env |= dict(zip((w, m, n), np.ogrid[:warps, : i.rows, : i.columns], strict=True))
@@ -246,9 +230,9 @@ class BlockMachine(Machine):
         left, right, sums = tiles
         meaning = self.value(
             i.meaning(
-                Load(i.result, sums, (w, m, n)),
-                [Load(i.left, left, (w, m, t)) for t in terms],
-                [Load(i.right, right, (w, n, t)) for t in terms],
+                ir.Load(i.result, sums, (w, m, n)),
+                [ir.Load(i.left, left, (w, m, t)) for t in terms],
+                [ir.Load(i.right, right, (w, n, t)) for t in terms],
             )
         )
         held = [
@@ -268,7 +252,7 @@ class BlockMachine(Machine):
 
         return multiply
 
-    def _gather(self, s: Intrinsic, gather: Gather) -> _Run:
+    def _gather(self, s: ir.Intrinsic, gather: ir.Gather) -> _Run:
         (out,), (source,) = s.outs, s.ins
         place = self._position(source.buffer, source.indices)
         registers = self._registers(out, gather.registers)
@@ -284,7 +268,7 @@ class BlockMachine(Machine):
 
         return load
 
-    def _bits(self, s: Intrinsic) -> _Run:
+    def _bits(self, s: ir.Intrinsic) -> _Run:
         (out,), (e,) = s.outs, s.ins
         function = MATH[s.instruction.name]
         value, where = self.value(e), self._position(out.buffer, out.indices)
@@ -297,13 +281,13 @@ class BlockMachine(Machine):
 
     # -- memory and expressions ---------------------------------------------------------------
 
-    def _array(self, buffer: Buffer) -> Array:
+    def _array(self, buffer: ir.Buffer) -> Array:
         if buffer not in self.memory and buffer.scope in _OWN:
             self.memory[buffer] = poisoned((self._threads, *buffer.shape), buffer.dtype)
         return super()._array(buffer)
 
     def _position(
-        self, buffer: Buffer, indices: tuple[Expr, ...]
+        self, buffer: ir.Buffer, indices: tuple[Expr, ...]
     ) -> Callable[[], tuple[Any, ...]]:
         position = super()._position(buffer, indices)
         if buffer.scope not in _OWN:

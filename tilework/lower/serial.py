@@ -22,44 +22,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tilework.errors import TileworkError
-from tilework.lower.ir import (
-    SCOPES,
-    Buffer,
-    Claim,
-    Dot,
-    For,
-    If,
-    Let,
-    Load,
-    Program,
-    Region,
-    Seq,
-    Stmt,
-    Store,
-)
+from tilework.lower import ir
+from tilework.te import expr as x
 from tilework.te.documents import MAX_DEPTH, Forms, Reader, line
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Lookup,
-    Not,
-    Select,
-    children,
-)
 
 FORMAT = "tilework-program-1"
 _FORMS: Forms = {
-    Const: ("const", ("dtype", "value")), Binary: ("binary", ("dtype", "op")),
-    Compare: ("compare", ("op",)), Logic: ("logic", ("op",)), Not: ("not", ()),
-    Select: ("select", ("dtype",)), IfThenElse: ("if", ("dtype",)), Cast: ("cast", ("dtype",)),
-    Call: ("call", ("dtype", "name")), Lookup: ("lookup", ("dtype", "name", "values", "shape")),
+    x.Const: ("const", ("dtype", "value")), x.Binary: ("binary", ("dtype", "op")),
+    x.Compare: ("compare", ("op",)), x.Logic: ("logic", ("op",)), x.Not: ("not", ()),
+    x.Select: ("select", ("dtype",)), x.IfThenElse: ("if", ("dtype",)),
+    x.Cast: ("cast", ("dtype",)), x.Call: ("call", ("dtype", "name")),
+    x.Lookup: ("lookup", ("dtype", "name", "values", "shape")),
 }  # fmt: skip
 _LOOPS = ("serial", "unroll", "vector")
 
@@ -70,12 +43,12 @@ class ProgramFormatError(TileworkError):
     """A document that does not describe a loop program."""
 
 
-def program_to_json(program: Program) -> str:
+def program_to_json(program: ir.Program) -> str:
     """The program as a JSON document (one line). Equal programs give equal text."""
     return json.dumps(_Writer(program).document, separators=(",", ":"), allow_nan=False)
 
 
-def program_from_json(text: str | bytes) -> Program:
+def program_from_json(text: str | bytes) -> ir.Program:
     """The program that a document describes.
 
     Raises:
@@ -88,18 +61,18 @@ def program_from_json(text: str | bytes) -> Program:
 # --- writing ---------------------------------------------------------------------------------
 
 
-def _parts(e: Expr) -> tuple[Expr, ...]:
+def _parts(e: x.Expr) -> tuple[x.Expr, ...]:
     """The expressions that a node is made of; an instruction is written as what it means."""
-    return (e.meaning,) if isinstance(e, Dot) else children(e)
+    return (e.meaning,) if isinstance(e, ir.Dot) else x.children(e)
 
 
 class _Writer:
     """Numbers what a program is made of, in the order of first use."""
 
-    def __init__(self, program: Program) -> None:
-        self._axes: dict[Axis, int] = {}
-        self._buffers: dict[Buffer, int] = {}
-        self._nodes: dict[Expr, int] = {}
+    def __init__(self, program: ir.Program) -> None:
+        self._axes: dict[x.Axis, int] = {}
+        self._buffers: dict[ir.Buffer, int] = {}
+        self._nodes: dict[x.Expr, int] = {}
         self._lines: list[list[Any]] = []
         io = [
             [self._buffer(b) for b in buffers]
@@ -121,13 +94,13 @@ class _Writer:
             "regions": regions,
         }
 
-    def _axis(self, axis: Axis) -> int:
+    def _axis(self, axis: x.Axis) -> int:
         return self._axes.setdefault(axis, len(self._axes))
 
-    def _buffer(self, buffer: Buffer) -> int:
+    def _buffer(self, buffer: ir.Buffer) -> int:
         return self._buffers.setdefault(buffer, len(self._buffers))
 
-    def _node(self, root: Expr) -> int:
+    def _node(self, root: x.Expr) -> int:
         """The number of an expression, after those of its parts; no recursion, so any depth."""
         stack = [root]
         while stack:
@@ -137,46 +110,46 @@ class _Writer:
                 stack += reversed(waiting)
                 continue
             stack.pop()
-            if isinstance(e, Dot):
+            if isinstance(e, ir.Dot):
                 self._nodes[e] = self._nodes[e.meaning]
             elif e not in self._nodes:
                 self._nodes[e] = len(self._lines)
                 self._lines.append(self._line(e))
         return self._nodes[root]
 
-    def _line(self, e: Expr) -> list[Any]:
-        if isinstance(e, Axis):
+    def _line(self, e: x.Expr) -> list[Any]:
+        if isinstance(e, x.Axis):
             return ["axis", self._axis(e)]
-        parts = [self._nodes[p] for p in children(e)]
-        if isinstance(e, Load):
+        parts = [self._nodes[p] for p in x.children(e)]
+        if isinstance(e, ir.Load):
             return ["load", self._buffer(e.buffer), *parts]
         found = line(e, _FORMS, parts)
         if found is None:
             raise ProgramFormatError(f"an expression of type {type(e).__name__} cannot be kept")
         return found
 
-    def _bound(self, value: int | Expr) -> Any:
-        return [self._node(value)] if isinstance(value, Expr) else int(value)
+    def _bound(self, value: int | x.Expr) -> Any:
+        return [self._node(value)] if isinstance(value, x.Expr) else int(value)
 
-    def _indices(self, indices: Sequence[Expr]) -> list[int]:
+    def _indices(self, indices: Sequence[x.Expr]) -> list[int]:
         return [self._node(i) for i in indices]
 
-    def _stmt(self, s: Stmt) -> list[Any]:
+    def _stmt(self, s: ir.Stmt) -> list[Any]:
         match s:
-            case Store():
+            case ir.Store():
                 at = self._indices(s.indices)
                 return ["store", self._buffer(s.buffer), at, self._node(s.value)]
-            case Claim():
+            case ir.Claim():
                 return ["claim", self._buffer(s.buffer), self._indices(s.indices)]
-            case For():
+            case ir.For():
                 bounds = self._bound(s.extent), self._bound(s.start)
                 return ["for", self._axis(s.var), bounds[0], s.kind, self._stmt(s.body), bounds[1]]
-            case If():
+            case ir.If():
                 orelse = None if s.orelse is None else self._stmt(s.orelse)
                 return ["if", self._node(s.cond), self._stmt(s.then), orelse]
-            case Let():
+            case ir.Let():
                 return ["let", self._axis(s.var), self._node(s.value), self._stmt(s.body)]
-            case Seq():
+            case ir.Seq():
                 return ["seq", *map(self._stmt, s.stmts)]
         raise ProgramFormatError(f"a statement of type {type(s).__name__} cannot be kept")
 
@@ -193,17 +166,17 @@ class _Reader(Reader):
         self._document = document
         self._axes = self._table("axes", self._axis)
         self._buffers = self._table("buffers", self._buffer)
-        self._nodes: list[Expr] = []
+        self._nodes: list[x.Expr] = []
         self._table("nodes", lambda entry: self._nodes.append(self._node(entry)))
 
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         """The program itself."""
         named = []
         for self.where in ("inputs", "outputs", "temporaries"):
             numbers = self.items(self._document.get(self.where))
             named.append(tuple(self._one(i, self._buffers) for i in numbers))
         regions = self._table("regions", self._region)
-        return Program(named[0], named[1], named[2], tuple(regions))
+        return ir.Program(named[0], named[1], named[2], tuple(regions))
 
     def _table(self, key: str, read: Callable[[Any], T]) -> list[T]:
         self.where, out = key, []
@@ -216,50 +189,52 @@ class _Reader(Reader):
         """What a number stands for."""
         return known[self.whole(value, below=len(known))]
 
-    def _axis(self, entry: Any) -> Axis:
+    def _axis(self, entry: Any) -> x.Axis:
         name, extent, kind = self.items(entry, 3)
-        return Axis("int32", self.text(name), self.whole(extent), self.text(kind))
+        return x.Axis("int32", self.text(name), self.whole(extent), self.text(kind))
 
-    def _buffer(self, entry: Any) -> Buffer:
+    def _buffer(self, entry: Any) -> ir.Buffer:
         name, shape, dtype, scope, streamed, apart = self.items(entry, 6)
         sizes = tuple(self.whole(n) for n in self.items(shape))
         self.require(math.prod(sizes) < 2**48, "the buffer is too large")
         strides = None
         if apart is not None:
             strides = tuple(self.whole(n) for n in self.items(apart, len(sizes)))
-        kind = self.text(scope, SCOPES)
-        return Buffer(self.text(name), sizes, self.dtype(dtype), kind, streamed is True, strides)
+        kind = self.text(scope, ir.SCOPES)
+        return ir.Buffer(
+            self.text(name), sizes, self.dtype(dtype), kind, streamed is True, strides
+        )
 
-    def _at(self, value: Any) -> Expr:
+    def _at(self, value: Any) -> x.Expr:
         return self._one(value, self._nodes)
 
-    def _indices(self, values: Any, rank: int) -> tuple[Expr, ...]:
+    def _indices(self, values: Any, rank: int) -> tuple[x.Expr, ...]:
         return self.indices([self._at(v) for v in self.items(values)], rank)
 
-    def _predicate(self, value: Any) -> Expr:
+    def _predicate(self, value: Any) -> x.Expr:
         found = self._at(value)
         self.require(found.dtype == "bool", "a predicate is expected")
         return found
 
-    def _node(self, entry: Any) -> Expr:
+    def _node(self, entry: Any) -> x.Expr:
         self.require(isinstance(entry, list) and len(entry) > 1, "an expression is expected")
         match entry:
             case ["axis", number, *_]:
                 return self._one(number, self._axes)
             case ["load", number, *rest]:
                 buffer = self._one(number, self._buffers)
-                return Load(buffer.dtype, buffer, self._indices(rest, len(buffer.shape)))
+                return ir.Load(buffer.dtype, buffer, self._indices(rest, len(buffer.shape)))
         return self.node(entry, self._at)
 
-    def _region(self, entry: Any) -> Region:
+    def _region(self, entry: Any) -> ir.Region:
         name, parallel, body = self.items(entry, 3)
         axes = tuple(self._one(i, self._axes) for i in self.items(parallel))
-        return Region(self.text(name), axes, self._stmt(body, 0))
+        return ir.Region(self.text(name), axes, self._stmt(body, 0))
 
-    def _bound(self, value: Any) -> int | Expr:
+    def _bound(self, value: Any) -> int | x.Expr:
         return self._indices(value, 1)[0] if isinstance(value, list) else self.whole(value)
 
-    def _stmt(self, entry: Any, depth: int) -> Stmt:
+    def _stmt(self, entry: Any, depth: int) -> ir.Stmt:
         tag, *rest = self.items(entry) or [None]
         self.require(depth < MAX_DEPTH, "a statement is nested too deeply")
         match tag:
@@ -267,14 +242,14 @@ class _Reader(Reader):
                 at, indices, number = self.items(rest, 3)
                 buffer, value = self._one(at, self._buffers), self._at(number)
                 self.require(value.dtype == buffer.dtype, f"the type of {buffer.name}")
-                return Store(buffer, self._indices(indices, len(buffer.shape)), value)
+                return ir.Store(buffer, self._indices(indices, len(buffer.shape)), value)
             case "claim":
                 at, indices = self.items(rest, 2)
                 buffer = self._one(at, self._buffers)
-                return Claim(buffer, self._indices(indices, len(buffer.shape)))
+                return ir.Claim(buffer, self._indices(indices, len(buffer.shape)))
             case "for":
                 var, extent, kind, body, start = self.items(rest, 5)
-                return For(
+                return ir.For(
                     self._one(var, self._axes),
                     self._bound(extent),
                     self.text(kind, _LOOPS),
@@ -284,11 +259,11 @@ class _Reader(Reader):
             case "if":
                 cond, then, orelse = self.items(rest, 3)
                 other = None if orelse is None else self._stmt(orelse, depth + 1)
-                return If(self._predicate(cond), self._stmt(then, depth + 1), other)
+                return ir.If(self._predicate(cond), self._stmt(then, depth + 1), other)
             case "let":
                 var, value, body = self.items(rest, 3)
                 (bound,) = self._indices([value], 1)
-                return Let(self._one(var, self._axes), bound, self._stmt(body, depth + 1))
+                return ir.Let(self._one(var, self._axes), bound, self._stmt(body, depth + 1))
             case "seq":
-                return Seq(tuple(self._stmt(s, depth + 1) for s in rest))
+                return ir.Seq(tuple(self._stmt(s, depth + 1) for s in rest))
         raise self.wrong(f"tag {tag!r}")

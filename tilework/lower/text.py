@@ -22,32 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilework.lower.ir import (
-    AsyncCopy,
-    Barrier,
-    Buffer,
-    Claim,
-    Combine,
-    Commit,
-    For,
-    If,
-    Intrinsic,
-    Let,
-    Load,
-    Program,
-    Region,
-    Seq,
-    Stmt,
-    Store,
-    Wait,
-)
+from tilework.lower import ir
 from tilework.te.expr import Axis, Expr
 from tilework.te.printer import expr_text
 
 _LOOPS = {"serial": "for", "unroll": "unroll", "vector": "vector"}
 
 
-def program_text(program: Program) -> str:
+def program_text(program: ir.Program) -> str:
     """A loop program, a line a statement; loops are indented."""
     return "\n".join(_Writer().program(program)) + "\n"
 
@@ -59,7 +41,7 @@ class _Writer:
         self._names: dict[object, str] = {}
         self._used: set[str] = set()
 
-    def program(self, program: Program) -> Iterator[str]:
+    def program(self, program: ir.Program) -> Iterator[str]:
         buffers = (("input", program.inputs), ("output", program.outputs),
                    ("between", program.temporaries))  # fmt: skip
         for what, several in buffers:
@@ -68,7 +50,7 @@ class _Writer:
         for region in program.regions:
             yield from self._region(region)
 
-    def _region(self, region: Region) -> Iterator[str]:
+    def _region(self, region: ir.Region) -> Iterator[str]:
         shared = [f"{self._name(a)} in {a.extent}" for a in region.parallel]
         threads = [f"{self._name(a)} in {a.extent}" for a in region.threads]
         head = f"region {region.name}"
@@ -81,62 +63,62 @@ class _Writer:
         yield f"{head}:"
         yield from self._indented(region.body)
 
-    def _indented(self, body: Stmt) -> Iterator[str]:
+    def _indented(self, body: ir.Stmt) -> Iterator[str]:
         return (f"  {line}" for line in self._stmt(body))
 
-    def _stmt(self, s: Stmt) -> Iterator[str]:
+    def _stmt(self, s: ir.Stmt) -> Iterator[str]:
         match s:
-            case Seq():
+            case ir.Seq():
                 for one in s.stmts:
                     yield from self._stmt(one)
-            case For():
+            case ir.For():
                 begin = "" if s.start == 0 else f"{self._extent(s.start)} to "
                 expanded = f", {s.expand} at once" if s.expand > 1 else ""
                 end = f"{begin}{self._extent(s.extent)}{expanded}"
                 yield f"{_LOOPS[s.kind]} {self._name(s.var)} in {end}:"
                 yield from self._indented(s.body)
                 self._leave(s.var)
-            case If():
+            case ir.If():
                 yield f"if {self._bare(s.cond)}:"
                 yield from self._indented(s.then)
                 if s.orelse is not None:
                     yield "else:"
                     yield from self._indented(s.orelse)
-            case Let():
+            case ir.Let():
                 yield f"let {self._name(s.var)} = {self._bare(s.value)}"
                 yield from self._stmt(s.body)
                 self._leave(s.var)
-            case Store():
+            case ir.Store():
                 element, value = self._element(s.buffer, s.indices), self._bare(s.value)
                 if value.startswith(f"{element} + "):
                     yield f"{element} += {_bare(value.removeprefix(f'{element} + '))}"
                 else:
                     yield f"{element} = {value}"
-            case Claim():
+            case ir.Claim():
                 yield f"claim {self._element(s.buffer, s.indices)}"
-            case Barrier():
+            case ir.Barrier():
                 yield f"barrier of the {s.scope}"
-            case Combine():
+            case ir.Combine():
                 through = f" through {self._name(s.scratch)}" if s.scratch is not None else ""
                 yield f"combine {self._name(s.buffer)} by {s.kind}, {s.lanes} lanes{through}"
-            case AsyncCopy():
+            case ir.AsyncCopy():
                 source = self._element(s.source, s.start)
                 when = f" where {self._bare(s.when)}" if s.when is not None else ""
                 yield f"copy {self._element(s.target, s.at)} <- {s.count} of {source}{when}"
-            case Commit():
+            case ir.Commit():
                 yield "commit copies"
-            case Wait():
+            case ir.Wait():
                 yield f"wait for copies but {s.left}"
-            case Intrinsic():
+            case ir.Intrinsic():
                 outs, ins = (", ".join(map(self._bare, several)) for several in (s.outs, s.ins))
                 yield f"{outs} <- {s.instruction.name}({ins})"
 
-    def _declared(self, buffer: Buffer) -> str:
+    def _declared(self, buffer: ir.Buffer) -> str:
         apart = f" apart {list(buffer.apart)}" if buffer.apart is not None else ""
         known = "" if buffer.scope in ("input", "output", "global") else f" {buffer.scope}"
         return f"{self._name(buffer)} {buffer.dtype}{list(buffer.shape)}{apart}{known}"
 
-    def _element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+    def _element(self, buffer: ir.Buffer, indices: tuple[Expr, ...]) -> str:
         return f"{self._name(buffer)}[{', '.join(map(self._bare, indices))}]"
 
     def _extent(self, extent: int | Expr) -> str:
@@ -147,7 +129,7 @@ class _Writer:
         return _bare(expr_text(e, self._name, self._load))
 
     def _load(self, e: Expr) -> str | None:
-        return self._element(e.buffer, e.indices) if isinstance(e, Load) else None
+        return self._element(e.buffer, e.indices) if isinstance(e, ir.Load) else None
 
     def _name(self, node: Any) -> str:
         """Of a loop variable or a buffer."""

@@ -32,12 +32,7 @@ from tilework.lower.ir import Load, Stmt, Store, seq
 from tilework.space.capabilities import Transform
 from tilework.space.nest import BlockNest
 from tilework.space.straightline import straight_line
-from tilework.te.expr import (
-    Axis,
-    Const,
-    Expr,
-    binary,
-)
+from tilework.te import expr as x
 
 
 class TransformTile:
@@ -56,10 +51,10 @@ class TransformTile:
         ctx: LoweringContext,
         block_nest: BlockNest,
         transform: Transform,
-        base: dict[Axis, Expr],
-        sizes: dict[Axis, int],
-        data: Expr,
-        within: Callable[[dict[Axis, Expr], Stmt], Stmt] | None = None,
+        base: dict[x.Axis, x.Expr],
+        sizes: dict[x.Axis, int],
+        data: x.Expr,
+        within: Callable[[dict[x.Axis, x.Expr], Stmt], Stmt] | None = None,
     ) -> None:
         self.within = within
         self.ctx, self.block, self.transform = ctx, block_nest.block, transform
@@ -123,39 +118,39 @@ class TransformTile:
                         yield self._store(at, made[at])
             known = made
 
-    def _set(self, value: Expr) -> Stmt:
+    def _set(self, value: x.Expr) -> Stmt:
         self.used += 1
         return Store(self.values, (const(self.used - 1), var_or_zero(self.lane)), value)
 
-    def _get(self, number: int) -> Expr:
+    def _get(self, number: int) -> x.Expr:
         where = (const(number), var_or_zero(self.lane))
         return Load(self.values.dtype, self.values, where)
 
-    def _load(self, at: tuple[int, ...]) -> Expr:
+    def _load(self, at: tuple[int, ...]) -> x.Expr:
         axes = self._point({})
         axes |= {s.reduce: const(i) for s, i in zip(self.transform.stages, at, strict=True)}
         return bind(self.data, axes, plain_read(self.ctx))
 
-    def _sum(self, terms: list[tuple[float, int]]) -> Expr:
+    def _sum(self, terms: list[tuple[float, int]]) -> x.Expr:
         dtype = self.values.dtype
         if not terms:
-            return Const(dtype, 0.0)
+            return x.Const(dtype, 0.0)
         start = next((t for t in terms if t[0] == 1), terms[0])
         out = self._get(start[1])
         if start[0] != 1:
-            out = binary("*", out, Const(dtype, start[0]))
+            out = x.binary("*", out, x.Const(dtype, start[0]))
         for c, value in (t for t in terms if t is not start):
             if abs(c) == 1:
-                out = binary("+" if c > 0 else "-", out, self._get(value))
+                out = x.binary("+" if c > 0 else "-", out, self._get(value))
             else:
-                out = binary("+", out, binary("*", Const(dtype, c), self._get(value)))
+                out = x.binary("+", out, x.binary("*", x.Const(dtype, c), self._get(value)))
         return out
 
-    def _point(self, rows: dict[Axis, int]) -> dict[Axis, Expr]:
+    def _point(self, rows: dict[x.Axis, int]) -> dict[x.Axis, x.Expr]:
         """Index of each spatial axis at some rows of the tile."""
-        out = {a: binary("+", self.base[a], const(rows.get(a, 0))) for a in self.block.spatial}
+        out = {a: x.binary("+", self.base[a], const(rows.get(a, 0))) for a in self.block.spatial}
         last = self.block.spatial[-1]
-        return out | {last: binary("+", self.base[last], var_or_zero(self.lane))}
+        return out | {last: x.binary("+", self.base[last], var_or_zero(self.lane))}
 
     def _store(self, at: tuple[int, ...], number: int) -> Stmt:
         block = self.block

@@ -15,21 +15,8 @@ from tilework.dtypes import finite_range, is_float
 from tilework.index.form import constant
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Bound
+from tilework.te import expr as x
 from tilework.te.affine import linear
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Reduce,
-    Select,
-    substitute,
-    walk,
-)
 
 
 def borders(block: Block) -> Block:
@@ -39,11 +26,11 @@ def borders(block: Block) -> Block:
 
 
 def _bounds(block: Block) -> tuple[Bound, ...]:
-    if not isinstance(block.body, Reduce) or block.const_axes or block.body.limits:
+    if not isinstance(block.body, x.Reduce) or block.const_axes or block.body.limits:
         return ()
     out: list[Bound] = []
-    for guard in walk(block.source):
-        if isinstance(guard, IfThenElse):
+    for guard in x.walk(block.source):
+        if isinstance(guard, x.IfThenElse):
             skips = _neutral(block.body.kind, block.source, guard)
             found = [_bound(block, node, skips) for node in conjuncts(guard.cond)]
             out += [b for b in found if b is not None]
@@ -52,7 +39,7 @@ def _bounds(block: Block) -> tuple[Bound, ...]:
     return tuple(b for b in out if b.axis not in shared and b.tap not in shared)
 
 
-def serial_taps(block: Block) -> frozenset[Axis]:
+def serial_taps(block: Block) -> frozenset[x.Axis]:
     """Taps whose loops are not expanded, because a reduce axis that is no tap is.
 
     Windows of neighbouring points overlap. In one straight piece of code, elements that several
@@ -63,8 +50,8 @@ def serial_taps(block: Block) -> frozenset[Axis]:
     return frozenset(taps) if others else frozenset()
 
 
-def _bound(block: Block, node: Expr, skips: bool) -> Bound | None:
-    if not isinstance(node, Compare) or not node.a.dtype.startswith("int"):
+def _bound(block: Block, node: x.Expr, skips: bool) -> Bound | None:
+    if not isinstance(node, x.Compare) or not node.a.dtype.startswith("int"):
         return None
     a, b = linear(node.a), linear(node.b)
     if a is None or b is None or node.op in ("==", "!="):
@@ -87,7 +74,7 @@ def start(block: Block) -> float:
     Where padding with the lowest number (of a minimum: the highest) is left out because it cannot
     win, that number takes the place of the infinity: a window of padding alone gives it.
     """
-    assert isinstance(block.body, Reduce)
+    assert isinstance(block.body, x.Reduce)
     neutral = block.body.identity
     if is_float(block.op.dtype) and any(b.skips for b in block.bounds):
         low, high = finite_range(block.op.dtype)
@@ -95,30 +82,30 @@ def start(block: Block) -> float:
     return neutral
 
 
-def conjuncts(cond: Expr) -> Iterator[Expr]:
+def conjuncts(cond: x.Expr) -> Iterator[x.Expr]:
     """The predicates that ``cond`` joins by ``and``."""
-    if isinstance(cond, Logic) and cond.op == "and":
+    if isinstance(cond, x.Logic) and cond.op == "and":
         yield from conjuncts(cond.a)
         yield from conjuncts(cond.b)
     else:
         yield cond
 
 
-def conjunction(parts: Collection[Expr]) -> Expr | None:
+def conjunction(parts: Collection[x.Expr]) -> x.Expr | None:
     """The predicates joined by ``and``; None without any."""
-    out: Expr | None = None
+    out: x.Expr | None = None
     for part in parts:
-        out = part if out is None else Logic("bool", "and", out, part)
+        out = part if out is None else x.Logic("bool", "and", out, part)
     return out
 
 
-def _neutral(kind: str, e: Expr, guard: IfThenElse) -> bool:
+def _neutral(kind: str, e: x.Expr, guard: x.IfThenElse) -> bool:
     """Whether ``e`` leaves a reduction of ``kind`` as it is wherever ``guard`` does not hold."""
     if kind == "sum":
         return _zero(e, guard)
-    if isinstance(e, IfThenElse):
+    if isinstance(e, x.IfThenElse):
         return (e is guard or _neutral(kind, e.a, guard)) and _neutral(kind, e.b, guard)
-    if not isinstance(e, Const):
+    if not isinstance(e, x.Const):
         return False
     if kind == "prod":
         return e.value == 1
@@ -126,36 +113,36 @@ def _neutral(kind: str, e: Expr, guard: IfThenElse) -> bool:
     return bool(e.value <= low if kind == "max" else e.value >= high)
 
 
-def _zero(e: Expr, guard: IfThenElse) -> bool:
+def _zero(e: x.Expr, guard: x.IfThenElse) -> bool:
     match e:
-        case Const():
+        case x.Const():
             return e.value == 0
-        case IfThenElse() if e is guard:
+        case x.IfThenElse() if e is guard:
             return _zero(e.b, guard)
-        case IfThenElse() | Select():
+        case x.IfThenElse() | x.Select():
             return _zero(e.a, guard) and _zero(e.b, guard)
-        case Binary(op="*"):
+        case x.Binary(op="*"):
             return _zero(e.a, guard) or _zero(e.b, guard)
-        case Binary(op="+" | "-"):
+        case x.Binary(op="+" | "-"):
             return _zero(e.a, guard) and _zero(e.b, guard)
-        case Cast():
+        case x.Cast():
             return _zero(e.a, guard)
     return False
 
 
-def without(e: Expr, known: Collection[Compare]) -> Expr:
+def without(e: x.Expr, known: Collection[x.Compare]) -> x.Expr:
     """``e`` where the comparisons ``known`` hold: they are left out of its guards."""
 
-    def visit(node: Expr) -> Expr | None:
-        if not isinstance(node, IfThenElse):
+    def visit(node: x.Expr) -> x.Expr | None:
+        if not isinstance(node, x.IfThenElse):
             return None
         parts = list(conjuncts(node.cond))
         kept = [p for p in parts if p not in known]
-        then = substitute(node.a, visit)
+        then = x.substitute(node.a, visit)
         cond = conjunction(kept)
         if cond is None:
             return then
         cond = node.cond if len(kept) == len(parts) else cond
-        return IfThenElse(node.dtype, cond, then, substitute(node.b, visit))
+        return x.IfThenElse(node.dtype, cond, then, x.substitute(node.b, visit))
 
-    return substitute(e, visit) if known else e
+    return x.substitute(e, visit) if known else e

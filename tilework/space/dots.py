@@ -19,17 +19,8 @@ from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots
 from tilework.space.instructions import Instruction
 from tilework.space.nests import Capability
+from tilework.te import expr as x
 from tilework.te.affine import linear
-from tilework.te.expr import (
-    Axis,
-    Const,
-    Expr,
-    IfThenElse,
-    Read,
-    Reduce,
-    linear_axes,
-    walk,
-)
 from tilework.te.tensor import Placeholder
 
 
@@ -46,29 +37,29 @@ def _with_dots(instructions: tuple[Instruction, ...], block: Block) -> Block:
     return block
 
 
-def _grouped_axis(block: Block, instruction: Instruction) -> Axis | None:
+def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
     """The reduce axis whose points the block's nest takes in groups, if it can."""
     body = block.body
-    if not isinstance(body, Reduce) or body.kind != "sum" or not block.levels.reuse:
+    if not isinstance(body, x.Reduce) or body.kind != "sum" or not block.levels.reuse:
         return None
     factors = instruction.factors(body.source)
     if factors is None:
         return None
     free = block.op.attrs.get("layout_free", ())
     for data, weight in (factors, factors[::-1]):
-        if not isinstance(weight, Read) or weight.tensor.name not in free:
+        if not isinstance(weight, x.Read) or weight.tensor.name not in free:
             continue
-        axes = linear_axes(weight) or []
+        axes = x.linear_axes(weight) or []
         read = _element(data)
         if not isinstance(weight.tensor.op, Placeholder) or read is None or not block.spatial:
             continue
         last = block.spatial[-1]
-        moves = any(n is last for i in read.indices for n in walk(i))
+        moves = any(n is last for i in read.indices for n in x.walk(i))
         form = linear(read.indices[-1])
         if last not in axes or moves or form is None:
             continue
         for axis, step in form.coefficients.items():
-            elsewhere = sum(n is axis for n in walk(data)) > 1
+            elsewhere = sum(n is axis for n in x.walk(data)) > 1
             whole = axis in axes and weight.tensor.shape[axes.index(axis)] == axis.extent
             groups = axis.kind == "reduce" and axis.extent % instruction.terms == 0
             if groups and step == 1 and whole:
@@ -76,8 +67,8 @@ def _grouped_axis(block: Block, instruction: Instruction) -> Axis | None:
     return None
 
 
-def _element(e: Expr) -> Read | None:
+def _element(e: x.Expr) -> x.Read | None:
     """The read of a factor: the factor itself, or the padded element it is."""
-    if isinstance(e, IfThenElse) and isinstance(e.b, Const) and e.b.value == 0:
+    if isinstance(e, x.IfThenElse) and isinstance(e.b, x.Const) and e.b.value == 0:
         e = e.a
-    return e if isinstance(e, Read) else None
+    return e if isinstance(e, x.Read) else None

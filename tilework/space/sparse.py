@@ -13,18 +13,8 @@ from tilework.dtypes import is_float
 from tilework.space.plan import Root, StagePlan
 from tilework.space.rules import consumers, ragged_reduction
 from tilework.space.state import Branch, Rules, State
+from tilework.te import expr as x
 from tilework.te.analysis import AccessAnalysis
-from tilework.te.expr import (
-    Axis,
-    Expr,
-    Read,
-    Reduce,
-    binary,
-    reads,
-    replace_axes,
-    substitute,
-    walk,
-)
 from tilework.te.rewrite import replaced
 from tilework.te.tensor import Compute, Tensor, make_compute
 
@@ -50,14 +40,14 @@ def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
         y[i, j] = yt[j, m]         inlined into what reads it
     """
     data = op.attrs.get("bsr", {}).get("data")
-    found = [r for r in reads(op.body) if is_float(r.dtype)]
+    found = [r for r in x.reads(op.body) if is_float(r.dtype)]
     blocks = [r for r in found if r.tensor.name == data]
     others = [r for r in found if r.tensor.name != data]
     if len(blocks) != 1 or len(others) != 1 or len(op.axes) < 2:
         return []
     (read,), rows = others, blocks[0].tensor.shape[-1]
     points = math.prod(a.typical for a in op.axes[:-1])
-    last = any(n is op.axes[-1] for r in reads(read.indices[-1]) for n in walk(r))
+    last = any(n is op.axes[-1] for r in x.reads(read.indices[-1]) for n in x.walk(r))
     if not last or rows >= state.target.lanes() or points < _LEAST_POINTS:
         return []
     copy, product, turned = _turned(op, read, points)
@@ -76,35 +66,37 @@ def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
     return Branch([moved.inline(turned) if inline else moved.root(turned)])
 
 
-def _turned(op: Compute, read: Read, points: int) -> tuple[Compute, Compute, Compute]:
+def _turned(op: Compute, read: x.Read, points: int) -> tuple[Compute, Compute, Compute]:
     """The stages of `sparse_across`: the last of them has the op's name and axes."""
-    assert isinstance(op.body, Reduce)
+    assert isinstance(op.body, x.Reduce)
     *outer, row = op.axes
-    k = Axis("int32", "k", read.tensor.shape[-1], "spatial")
-    m = Axis("int32", "m", points, "spatial")
-    position: Expr = m
-    at: dict[Axis, Expr] = {}
+    k = x.Axis("int32", "k", read.tensor.shape[-1], "spatial")
+    m = x.Axis("int32", "m", points, "spatial")
+    position: x.Expr = m
+    at: dict[x.Axis, x.Expr] = {}
     for axis in reversed(outer):  # the point m as its place along each axis
-        at[axis] = position if axis is outer[0] else binary("%", position, axis.extent)
-        position = binary("//", position, axis.extent)
-    where = (*(replace_axes(i, at) for i in read.indices[:-1]), k)
-    copy = make_compute(f"{op.name}_x", (k, m), Read(read.dtype, read.tensor, where), {})
+        at[axis] = position if axis is outer[0] else x.binary("%", position, axis.extent)
+        position = x.binary("//", position, axis.extent)
+    where = (*(x.replace_axes(i, at) for i in read.indices[:-1]), k)
+    copy = make_compute(f"{op.name}_x", (k, m), x.Read(read.dtype, read.tensor, where), {})
 
-    m = Axis("int32", "m", points, "spatial")
-    fresh = [Axis("int32", a.name, a.extent, a.kind) for a in (row, *op.reduce_axes)]
+    m = x.Axis("int32", "m", points, "spatial")
+    fresh = [x.Axis("int32", a.name, a.extent, a.kind) for a in (row, *op.reduce_axes)]
     same = dict(zip((row, *op.reduce_axes), fresh, strict=True))
-    names: dict[Axis, Expr] = dict(same)
-    turned = Read(read.dtype, Tensor(copy), (read.indices[-1], m))
-    source = substitute(op.body.source, lambda n: turned if n is read else None)
-    limits = tuple((same[a], replace_axes(e, names)) for a, e in op.body.limits)
-    body = Reduce(op.dtype, op.body.kind, replace_axes(source, names), tuple(fresh[1:]), limits)
+    names: dict[x.Axis, x.Expr] = dict(same)
+    turned = x.Read(read.dtype, Tensor(copy), (read.indices[-1], m))
+    source = x.substitute(op.body.source, lambda n: turned if n is read else None)
+    limits = tuple((same[a], x.replace_axes(e, names)) for a, e in op.body.limits)
+    body = x.Reduce(
+        op.dtype, op.body.kind, x.replace_axes(source, names), tuple(fresh[1:]), limits
+    )
     product = make_compute(
         f"{op.name}_t", (fresh[0], m), body, {"terms": op.attrs.get("terms", {})}
     )
-    flat: Expr = outer[0]
+    flat: x.Expr = outer[0]
     for axis in outer[1:]:
-        flat = binary("+", binary("*", flat, axis.extent), axis)
-    result = Read(op.dtype, Tensor(product), (row, flat))
+        flat = x.binary("+", x.binary("*", flat, axis.extent), axis)
+    result = x.Read(op.dtype, Tensor(product), (row, flat))
     return copy, product, make_compute(op.name, op.axes, result, {})
 
 

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from tilework.te import expr as x
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG
-from tilework.te.expr import (
-    Axis,
-    Call,
-    Const,
-    Expr,
-    IfThenElse,
-    Read,
-    Select,
-    children,
-    reads,
-    walk,
-)
 from tilework.te.tensor import Compute, Operation, Placeholder
 
 EXPENSIVE = frozenset({
@@ -27,14 +16,14 @@ EXPENSIVE = frozenset({
 })  # fmt: skip
 
 
-def _positional(e: Expr) -> bool:
+def _positional(e: x.Expr) -> bool:
     """Whether a condition depends on axes other than through elements that it reads."""
-    if isinstance(e, Read):
+    if isinstance(e, x.Read):
         return False
-    return isinstance(e, Axis) or any(_positional(child) for child in children(e))
+    return isinstance(e, x.Axis) or any(_positional(child) for child in x.children(e))
 
 
-def shifted_axis(index: Expr, op: Compute) -> Axis | None:
+def shifted_axis(index: x.Expr, op: Compute) -> x.Axis | None:
     """The spatial axis of ``op`` that ``index`` equals up to a constant, if any."""
     form = linear(index)
     if form is None or len(form.coefficients) != 1:
@@ -43,12 +32,12 @@ def shifted_axis(index: Expr, op: Compute) -> Axis | None:
     return axis if c == 1 and axis in op.axes else None
 
 
-def is_simple_access(read: Read, op: Compute) -> bool:
+def is_simple_access(read: x.Read, op: Compute) -> bool:
     """Whether every index is a literal or a spatial axis of ``op`` plus a constant."""
-    return all(isinstance(i, Const) or shifted_axis(i, op) is not None for i in read.indices)
+    return all(isinstance(i, x.Const) or shifted_axis(i, op) is not None for i in read.indices)
 
 
-def is_elementwise_read(read: Read, op: Compute) -> bool:
+def is_elementwise_read(read: x.Read, op: Compute) -> bool:
     """Whether ``read`` takes exactly the element at ``op``'s own point."""
     return len(read.indices) == len(op.axes) and all(
         i is a for i, a in zip(read.indices, op.axes, strict=True)
@@ -67,7 +56,7 @@ class AccessAnalysis:
         """For each op, the ops that read it, in stage order."""
         out: dict[Operation, list[Compute]] = {op: [] for op in self.dag.ops}
         for op in self.dag.compute_ops:
-            for producer in dict.fromkeys(r.tensor.op for r in reads(op.body)):
+            for producer in dict.fromkeys(r.tensor.op for r in x.reads(op.body)):
                 out[producer].append(op)
         return {op: tuple(r) for op, r in out.items()}
 
@@ -77,18 +66,18 @@ class AccessAnalysis:
 
     def has_branch(self, op: Compute) -> bool:
         """Whether the body contains a select or an if-then-else."""
-        return any(isinstance(n, (IfThenElse, Select)) for n in walk(op.body))
+        return any(isinstance(n, (x.IfThenElse, x.Select)) for n in x.walk(op.body))
 
     def branches_on_position(self, op: Compute) -> bool:
         """Whether the body chooses by where it is, not only by values that it has read."""
         return any(
-            isinstance(n, IfThenElse) or (isinstance(n, Select) and _positional(n.cond))
-            for n in walk(op.body)
+            isinstance(n, x.IfThenElse) or (isinstance(n, x.Select) and _positional(n.cond))
+            for n in x.walk(op.body)
         )
 
     def is_expensive(self, op: Compute) -> bool:
         """Whether the body calls a math function that is worth computing only once."""
-        return any(isinstance(n, Call) and n.name in EXPENSIVE for n in walk(op.body))
+        return any(isinstance(n, x.Call) and n.name in EXPENSIVE for n in x.walk(op.body))
 
     def is_strictly_inlineable(self, op: Operation) -> bool:
         """Whether inlining the op into its readers never costs more than it saves.
@@ -98,7 +87,7 @@ class AccessAnalysis:
         """
         if isinstance(op, Placeholder) or op.reduce_axes:
             return False
-        accesses = reads(op.body)
+        accesses = x.reads(op.body)
         if not accesses:
             return True
         if self.has_branch(op) or self.is_expensive(op):
@@ -122,11 +111,11 @@ class AccessAnalysis:
         """
         if isinstance(op, Placeholder):
             return False
-        used: dict[Operation, set[Axis]] = {}
-        for read in reads(op.body):
+        used: dict[Operation, set[x.Axis]] = {}
+        for read in x.reads(op.body):
             axes = used.setdefault(read.tensor.op, set())
             for index in read.indices:
-                axes.update(n for n in walk(index) if isinstance(n, Axis))
+                axes.update(n for n in x.walk(index) if isinstance(n, x.Axis))
         missing = 0
         for axes in used.values():
             if any(a.extent > 1 and a not in axes for a in op.axes):

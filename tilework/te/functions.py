@@ -17,216 +17,200 @@ from tilework.dtypes import (
     is_unsigned,
     wrapped,
 )
-from tilework.te.expr import (
-    Axis,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    ExprLike,
-    IfThenElse,
-    Logic,
-    Not,
-    Reduce,
-    Select,
-    binary,
-    compare,
-    walk,
-    wrap,
-)
+from tilework.te import expr as x
 
 
 def _reduce(
     kind: str,
-    expr: ExprLike,
-    axis: Axis | Sequence[Axis],
-    limits: Mapping[Axis, ExprLike] | None = None,
-) -> Expr:
-    axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
+    expr: x.ExprLike,
+    axis: x.Axis | Sequence[x.Axis],
+    limits: Mapping[x.Axis, x.ExprLike] | None = None,
+) -> x.Expr:
+    axes = (axis,) if isinstance(axis, x.Axis) else tuple(axis)
     if not axes or builtins.any(a.kind != "reduce" for a in axes):
         raise ValueError(f"te.{kind} needs reduce axes made by te.reduce_axis")
-    source = wrap(expr, "float32")
+    source = x.wrap(expr, "float32")
     if kind in ("sum", "prod") and source.dtype in (*NARROW_FLOATS, "bool"):
         raise TypeError(
             f"te.{kind} is not defined for {source.dtype}, a type to store: te.cast to float32"
         )
-    bounds = tuple((a, wrap(limit)) for a, limit in (limits or {}).items())
+    bounds = tuple((a, x.wrap(limit)) for a, limit in (limits or {}).items())
     for a, limit in bounds:
         if a not in axes:
             raise ValueError(f"te.{kind}: {a.name} has a limit but is not reduced over")
-        if limit.dtype != "int32" or builtins.any(n in axes for n in walk(limit)):
+        if limit.dtype != "int32" or builtins.any(n in axes for n in x.walk(limit)):
             raise ValueError(
                 f"te.{kind}: the limit of {a.name} must be an int32 expression of spatial axes"
             )
-    return Reduce(source.dtype, kind, source, axes, bounds)
+    return x.Reduce(source.dtype, kind, source, axes, bounds)
 
 
-Limits = Mapping[Axis, ExprLike] | None
+Limits = Mapping[x.Axis, x.ExprLike] | None
 """Numbers of terms that data decide, by axis: ``{k: indptr[i + 1] - indptr[i]}``. The axis then
 runs over ``0 <= k < min(limit, k.extent)``."""
 
 
-def sum(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
+def sum(expr: x.ExprLike, axis: x.Axis | Sequence[x.Axis], limits: Limits = None) -> x.Expr:
     """Sum of ``expr`` over ``axis``; for ``limits`` see `Limits`."""
     return _reduce("sum", expr, axis, limits)
 
 
-def max(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
+def max(expr: x.ExprLike, axis: x.Axis | Sequence[x.Axis], limits: Limits = None) -> x.Expr:
     """Maximum of ``expr`` over ``axis``; for ``limits`` see `Limits`, for NaN `Reduce`."""
     return _reduce("max", expr, axis, limits)
 
 
-def min(expr: ExprLike, axis: Axis | Sequence[Axis], limits: Limits = None) -> Expr:
+def min(expr: x.ExprLike, axis: x.Axis | Sequence[x.Axis], limits: Limits = None) -> x.Expr:
     """Minimum of ``expr`` over ``axis``; for ``limits`` see `Limits`, for NaN `Reduce`."""
     return _reduce("min", expr, axis, limits)
 
 
-def prod(expr: ExprLike, axis: Axis | Sequence[Axis]) -> Expr:
+def prod(expr: x.ExprLike, axis: x.Axis | Sequence[x.Axis]) -> x.Expr:
     """Product of ``expr`` over ``axis``."""
     return _reduce("prod", expr, axis)
 
 
-def maximum(a: ExprLike, b: ExprLike) -> Expr:
+def maximum(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """``a < b ? b : a``: the larger number (of predicates: either).
 
     NaN compares with nothing: where either is NaN the result is ``a``, so that a NaN in ``a``
     stays and one in ``b`` does not. Of zeros with different signs it is ``a``, too. That is one
     instruction on every CPU; `ops.maximum` keeps the NaN of either side.
     """
-    return binary("max", a, b)
+    return x.binary("max", a, b)
 
 
-def minimum(a: ExprLike, b: ExprLike) -> Expr:
+def minimum(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """``a > b ? b : a``: the smaller number (of predicates: both). For NaN see `maximum`."""
-    return binary("min", a, b)
+    return x.binary("min", a, b)
 
 
-def floordiv(a: ExprLike, b: ExprLike) -> Expr:
+def floordiv(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Integer division rounding down; a divisor of 0 counts as 1."""
-    return binary("//", a, b)
+    return x.binary("//", a, b)
 
 
-def floormod(a: ExprLike, b: ExprLike) -> Expr:
+def floormod(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Remainder of `floordiv`: it has the sign of ``b``, and is 0 where that is 0."""
-    return binary("%", a, b)
+    return x.binary("%", a, b)
 
 
-def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
+def truncdiv(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Integer division rounding towards zero, as C and ONNX divide; by 0 as by 1."""
-    return binary("quot", a, b)
+    return x.binary("quot", a, b)
 
 
-def truncmod(a: ExprLike, b: ExprLike) -> Expr:
+def truncmod(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Remainder of `truncdiv`: it has the sign of ``a``, and is 0 where ``b`` is 0."""
-    return binary("rem", a, b)
+    return x.binary("rem", a, b)
 
 
-def bitwise_and(a: ExprLike, b: ExprLike) -> Expr:
+def bitwise_and(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Bits that both integers have."""
-    return binary("&", a, b)
+    return x.binary("&", a, b)
 
 
-def bitwise_or(a: ExprLike, b: ExprLike) -> Expr:
+def bitwise_or(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Bits that either integer has."""
-    return binary("|", a, b)
+    return x.binary("|", a, b)
 
 
-def bitwise_xor(a: ExprLike, b: ExprLike) -> Expr:
+def bitwise_xor(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Bits that one integer has and the other has not."""
-    return binary("^", a, b)
+    return x.binary("^", a, b)
 
 
-def bitwise_not(a: Expr) -> Expr:
+def bitwise_not(a: x.Expr) -> x.Expr:
     """All bits of an integer inverted."""
-    return binary("^", a, Const(a.dtype, wrapped(-1, a.dtype)))
+    return x.binary("^", a, x.Const(a.dtype, wrapped(-1, a.dtype)))
 
 
-def shift_left(a: ExprLike, b: ExprLike) -> Expr:
+def shift_left(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """``a`` times two to the power ``b``, without the bits that leave at the top.
 
     ``b`` is read as an unsigned number; all bits leave if it is as large as the type is wide.
     """
-    return binary("<<", a, b)
+    return x.binary("<<", a, b)
 
 
-def shift_right(a: ExprLike, b: ExprLike) -> Expr:
+def shift_right(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """``a`` divided by two to the power ``b``, rounding down; see `shift_left`."""
-    return binary(">>", a, b)
+    return x.binary(">>", a, b)
 
 
-def _branches(cond: Expr, a: ExprLike, b: ExprLike) -> tuple[str, Expr, Expr, Expr]:
+def _branches(cond: x.Expr, a: x.ExprLike, b: x.ExprLike) -> tuple[str, x.Expr, x.Expr, x.Expr]:
     """The fields of a choice."""
     if cond.dtype != "bool":
         raise TypeError(f"the condition has dtype {cond.dtype}, expected bool")
-    dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "float32"
-    yes, no = wrap(a, dtype), wrap(b, dtype)
+    dtype = a.dtype if isinstance(a, x.Expr) else b.dtype if isinstance(b, x.Expr) else "float32"
+    yes, no = x.wrap(a, dtype), x.wrap(b, dtype)
     if yes.dtype != no.dtype:
         raise TypeError(f"the two branches have dtypes {yes.dtype} and {no.dtype}; use te.cast")
     return yes.dtype, cond, yes, no
 
 
-def if_then_else(cond: Expr, a: ExprLike, b: ExprLike) -> Expr:
+def if_then_else(cond: x.Expr, a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """``a`` where ``cond`` holds, else ``b``; the side not taken is never read."""
-    return IfThenElse(*_branches(cond, a, b))
+    return x.IfThenElse(*_branches(cond, a, b))
 
 
-def select(cond: Expr, a: ExprLike, b: ExprLike) -> Expr:
+def select(cond: x.Expr, a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """``a`` where ``cond`` holds, else ``b``; both are evaluated."""
-    return Select(*_branches(cond, a, b))
+    return x.Select(*_branches(cond, a, b))
 
 
-def all(*conds: Expr) -> Expr:
+def all(*conds: x.Expr) -> x.Expr:
     """Conjunction of predicates, left to right."""
     out = conds[0]
     for c in conds[1:]:
-        out = Logic("bool", "and", out, c)
+        out = x.Logic("bool", "and", out, c)
     return out
 
 
-def any(*conds: Expr) -> Expr:
+def any(*conds: x.Expr) -> x.Expr:
     """Disjunction of predicates, left to right."""
     out = conds[0]
     for c in conds[1:]:
-        out = Logic("bool", "or", out, c)
+        out = x.Logic("bool", "or", out, c)
     return out
 
 
-def logical_not(cond: Expr) -> Expr:
+def logical_not(cond: x.Expr) -> x.Expr:
     """Negation of a predicate."""
-    return Not("bool", cond)
+    return x.Not("bool", cond)
 
 
-def logical_xor(a: Expr, b: Expr) -> Expr:
+def logical_xor(a: x.Expr, b: x.Expr) -> x.Expr:
     """Whether one of two predicates holds and the other does not."""
-    return compare("!=", a, b)
+    return x.compare("!=", a, b)
 
 
-def equal(a: ExprLike, b: ExprLike) -> Expr:
+def equal(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Predicate ``a == b``."""
-    return compare("==", a, b)
+    return x.compare("==", a, b)
 
 
-def not_equal(a: ExprLike, b: ExprLike) -> Expr:
+def not_equal(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Predicate ``a != b``."""
-    return compare("!=", a, b)
+    return x.compare("!=", a, b)
 
 
-def const(value: float | int | bool, dtype: str = "float32") -> Expr:
+def const(value: float | int | bool, dtype: str = "float32") -> x.Expr:
     """A literal of ``dtype``.
 
     Raises:
         ValueError: the type does not go that far.
     """
     if is_integer(dtype):
-        return wrap(int(value), dtype)
-    return Const(dtype, value)
+        return x.wrap(int(value), dtype)
+    return x.Const(dtype, value)
 
 
-def cast(dtype: str, expr: ExprLike) -> Expr:
+def cast(dtype: str, expr: x.ExprLike) -> x.Expr:
     """Convert to ``dtype``."""
     dtype_bytes(dtype)  # refuses unknown types
-    e = wrap(expr, dtype)
-    return e if e.dtype == dtype else Cast(dtype, e)
+    e = x.wrap(expr, dtype)
+    return e if e.dtype == dtype else x.Cast(dtype, e)
 
 
 MATH_FUNCTIONS = (
@@ -236,12 +220,12 @@ MATH_FUNCTIONS = (
 )  # fmt: skip
 
 
-def call(name: str, *args: ExprLike) -> Expr:
+def call(name: str, *args: x.ExprLike) -> x.Expr:
     """A math function by name; see `MATH_FUNCTIONS`."""
     if name not in MATH_FUNCTIONS:
         raise ValueError(f"unknown math function {name!r}; known: {', '.join(MATH_FUNCTIONS)}")
-    dtype = next((a.dtype for a in args if isinstance(a, Expr)), "float32")
-    exprs = tuple(wrap(a, dtype) for a in args)
+    dtype = next((a.dtype for a in args if isinstance(a, x.Expr)), "float32")
+    exprs = tuple(x.wrap(a, dtype) for a in args)
     if not is_float(dtype) or dtype in NARROW_FLOATS:
         raise TypeError(f"te.{name} needs floating-point arguments, got {dtype}; use te.cast")
     if name == "round_tf32" and dtype != "float32":
@@ -249,11 +233,11 @@ def call(name: str, *args: ExprLike) -> Expr:
     odd = [e.dtype for e in exprs if e.dtype != dtype]
     if odd:
         raise TypeError(f"arguments of te.{name} have dtypes {dtype} and {odd[0]}; use te.cast")
-    return Call(dtype, name, exprs)
+    return x.Call(dtype, name, exprs)
 
 
-def _unary(name: str) -> Callable[[ExprLike], Expr]:
-    def fn(a: ExprLike) -> Expr:
+def _unary(name: str) -> Callable[[x.ExprLike], x.Expr]:
+    def fn(a: x.ExprLike) -> x.Expr:
         return call(name, a)
 
     fn.__name__ = name
@@ -271,40 +255,40 @@ sinh, cosh = _unary("sinh"), _unary("cosh")
 asinh, acosh, atanh = _unary("asinh"), _unary("acosh"), _unary("atanh")
 
 
-def abs(a: ExprLike) -> Expr:
+def abs(a: x.ExprLike) -> x.Expr:
     """Magnitude; the least number of a signed integer type, which has none, stays as it is."""
-    e = wrap(a, "float32")
+    e = x.wrap(a, "float32")
     if is_float(e.dtype):
         return call("abs", e)
-    return e if is_unsigned(e.dtype) else binary("max", e, binary("-", Const(e.dtype, 0), e))
+    return e if is_unsigned(e.dtype) else x.binary("max", e, x.binary("-", x.Const(e.dtype, 0), e))
 
 
-def sign(a: Expr) -> Expr:
+def sign(a: x.Expr) -> x.Expr:
     """1 for positive numbers, -1 for negative ones; 0 and NaN stay."""
-    one, zero = Const(a.dtype, 1), Const(a.dtype, 0)
-    low = a if is_unsigned(a.dtype) else select(a < zero, Const(a.dtype, -1), a)
+    one, zero = x.Const(a.dtype, 1), x.Const(a.dtype, 0)
+    low = a if is_unsigned(a.dtype) else select(a < zero, x.Const(a.dtype, -1), a)
     return select(a > zero, one, low)
 
 
-def isnan(a: Expr) -> Expr:
+def isnan(a: x.Expr) -> x.Expr:
     """Predicate: ``a`` is NaN."""
-    return compare("!=", a, a) if is_float(a.dtype) else Const("bool", False)
+    return x.compare("!=", a, a) if is_float(a.dtype) else x.Const("bool", False)
 
 
-def isinf(a: Expr) -> Expr:
+def isinf(a: x.Expr) -> x.Expr:
     """Predicate: ``a`` is an infinity."""
     if not is_float(a.dtype):
-        return Const("bool", False)
-    top, bottom = Const(a.dtype, float("inf")), Const(a.dtype, float("-inf"))
-    return any(compare("==", a, top), compare("==", a, bottom))
+        return x.Const("bool", False)
+    top, bottom = x.Const(a.dtype, float("inf")), x.Const(a.dtype, float("-inf"))
+    return any(x.compare("==", a, top), x.compare("==", a, bottom))
 
 
-def pow(a: ExprLike, b: ExprLike) -> Expr:
+def pow(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """``a`` to the power ``b``."""
     return call("pow", a, b)
 
 
-def round_tf32(a: ExprLike) -> Expr:
+def round_tf32(a: x.ExprLike) -> x.Expr:
     """The nearest number with 11 bits of significand, ties away from zero (tf32).
 
     Raises:
@@ -313,21 +297,21 @@ def round_tf32(a: ExprLike) -> Expr:
     return call("round_tf32", a)
 
 
-def fmod(a: ExprLike, b: ExprLike) -> Expr:
+def fmod(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
     """Remainder of ``a / b`` rounded towards zero: it has the sign of ``a``."""
     return call("fmod", a, b)
 
 
-def relu(a: Expr) -> Expr:
+def relu(a: x.Expr) -> x.Expr:
     """``max(a, 0)``."""
-    return binary("max", a, Const(a.dtype, 0.0 if is_float(a.dtype) else 0))
+    return x.binary("max", a, x.Const(a.dtype, 0.0 if is_float(a.dtype) else 0))
 
 
-def lowest(dtype: str) -> Expr:
+def lowest(dtype: str) -> x.Expr:
     """The least value of a type: minus infinity for floating-point numbers."""
-    return Const(dtype, float("-inf") if is_float(dtype) else integer_range(dtype)[0])
+    return x.Const(dtype, float("-inf") if is_float(dtype) else integer_range(dtype)[0])
 
 
-def highest(dtype: str) -> Expr:
+def highest(dtype: str) -> x.Expr:
     """The greatest value of a type: infinity for floating-point numbers."""
-    return Const(dtype, float("inf") if is_float(dtype) else integer_range(dtype)[1])
+    return x.Const(dtype, float("inf") if is_float(dtype) else integer_range(dtype)[1])

@@ -14,22 +14,8 @@ import numpy as np
 
 from tilework.dtypes import converted, is_float, is_integer, numpy_dtype, round_bfloat16, wrapped
 from tilework.index.whole import COMPARE
+from tilework.te import expr as x
 from tilework.te.affine import linear
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Lookup,
-    Not,
-    Read,
-    Select,
-)
 from tilework.te.numeric import ARITHMETIC, MATH, WHOLE
 from tilework.te.tensor import Operation
 
@@ -56,7 +42,7 @@ class Range:
     count: int
 
 
-Ranges = dict[Axis, Range]
+Ranges = dict[x.Axis, Range]
 Guarded = bool | np.ndarray
 
 
@@ -71,7 +57,9 @@ class Grid:
         self.dtype = dtype
         self.ndim = len(ranges)
 
-    def points(self, axes: Sequence[Axis], counts: Sequence[int] | None = None) -> Iterator[Grid]:
+    def points(
+        self, axes: Sequence[x.Axis], counts: Sequence[int] | None = None
+    ) -> Iterator[Grid]:
         """One grid for every point of ``axes``, which are fixed in it; or for the first some."""
         for index in np.ndindex(*(counts or [self.ranges[a].count for a in axes])):
             fixed = {
@@ -85,7 +73,7 @@ class Grid:
         array = np.asarray(value)
         return array if array.ndim else array.reshape((1,) * self.ndim)
 
-    def full(self, e: Expr, axes: Sequence[Axis], guarded: Guarded = False) -> np.ndarray:
+    def full(self, e: x.Expr, axes: Sequence[x.Axis], guarded: Guarded = False) -> np.ndarray:
         """Value of ``e`` that has the extent of each of ``axes``, even where it does not vary."""
         value = self.lift(self(e, guarded))
         shape = list(value.shape)
@@ -93,49 +81,49 @@ class Grid:
             shape[self.ranges[a].dim] = self.ranges[a].count
         return np.broadcast_to(value, shape)
 
-    def __call__(self, e: Expr, guarded: Guarded = False) -> Any:
+    def __call__(self, e: x.Expr, guarded: Guarded = False) -> Any:
         """Value of ``e``; ``guarded`` reads are clamped into their tensor.
 
         Where it is an array, those of the points where it holds must be in range all the same.
         """
         match e:
-            case Const():
+            case x.Const():
                 value = wrapped(int(e.value), e.dtype) if is_integer(e.dtype) else e.value
                 literal = held_type(e.dtype, self.dtype).type(value)
                 return rounded(literal, e.dtype, self.dtype)
-            case Axis():
+            case x.Axis():
                 return self._axis(e)
-            case Read():
+            case x.Read():
                 return self._read(e, guarded)
-            case Binary():
+            case x.Binary():
                 return self._binary(e, guarded)
-            case Compare():
+            case x.Compare():
                 return COMPARE[e.op](self(e.a, guarded), self(e.b, guarded))
-            case Logic():
+            case x.Logic():
                 both = np.logical_and if e.op == "and" else np.logical_or
                 return both(self(e.a, guarded), self(e.b, guarded))
-            case Not():
+            case x.Not():
                 return np.logical_not(self(e.a, guarded))
-            case Select():
+            case x.Select():
                 cond = self(e.cond, guarded)
                 return np.where(cond, self(e.a, guarded), self(e.b, guarded))
-            case IfThenElse():
+            case x.IfThenElse():
                 cond = self(e.cond, guarded)
                 if np.all(cond):
                     return self(e.a, guarded)
                 if not np.any(cond):
                     return self(e.b, guarded)
                 return np.where(cond, self(e.a, True), self(e.b, True))
-            case Cast():
+            case x.Cast():
                 return self._cast(e.dtype, np.asarray(self(e.a, guarded)))
-            case Lookup():
+            case x.Lookup():
                 table = np.array(e.values, held_type(e.dtype, self.dtype)).reshape(e.shape)
                 return table[tuple(np.broadcast_arrays(*(self(i) for i in e.indices)))]
-            case Call():
+            case x.Call():
                 return MATH[e.name](*(self(a, guarded) for a in e.args))
         raise TypeError(f"cannot evaluate {type(e).__name__}")
 
-    def _binary(self, e: Binary, guarded: Guarded) -> Any:
+    def _binary(self, e: x.Binary, guarded: Guarded) -> Any:
         a, b = self(e.a, guarded), self(e.b, guarded)
         if not is_integer(e.dtype):
             return ARITHMETIC[e.op](a, b)
@@ -150,13 +138,13 @@ class Grid:
             )
         return converted(value, dtype)
 
-    def _axis(self, axis: Axis) -> np.ndarray:
+    def _axis(self, axis: x.Axis) -> np.ndarray:
         r = self.ranges[axis]
         shape = [1] * self.ndim
         shape[r.dim] = r.count
         return np.arange(r.start, r.start + r.count).reshape(shape)
 
-    def _read(self, e: Read, guarded: Guarded) -> np.ndarray:
+    def _read(self, e: x.Read, guarded: Guarded) -> np.ndarray:
         array = self.values[e.tensor.op]
         view = self._strided(e, array)
         if view is not None:
@@ -176,7 +164,7 @@ class Grid:
             positions.append(position)
         return self._gather(array, positions)
 
-    def _strided(self, e: Read, array: np.ndarray) -> np.ndarray | None:
+    def _strided(self, e: x.Read, array: np.ndarray) -> np.ndarray | None:
         """The read as a view, if all its indices are affine and in range."""
         shape, strides = [1] * self.ndim, [0] * self.ndim
         offset = 0

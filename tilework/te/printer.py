@@ -7,27 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilework.dtypes import is_float
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Lookup,
-    Not,
-    Read,
-    Reduce,
-    Select,
-    walk,
-)
+from tilework.te import expr as x
 from tilework.te.tensor import Compute, Operation, Placeholder
 
 Names = Callable[[object], str]
-Others = Callable[[Expr], str | None]
+Others = Callable[[x.Expr], str | None]
 _LOGIC = {"and": "&&", "or": "||"}
 _CALLED = {
     "//": "floordiv", "%": "floormod", "quot": "truncdiv", "rem": "truncmod", "&": "bitwise_and",
@@ -42,11 +26,11 @@ def default_names(node: Any) -> str:
     return str(node.name)
 
 
-def no_others(_: Expr) -> None:
+def no_others(_: x.Expr) -> None:
     """No node but those of `te` is known."""
 
 
-def const_text(e: Const) -> str:
+def const_text(e: x.Const) -> str:
     """A literal: ``0f`` and ``1.5f`` for float32, plain digits for int32, a cast otherwise."""
     if e.dtype == "bool":
         return f"(bool){int(e.value)}"
@@ -57,43 +41,43 @@ def const_text(e: Const) -> str:
     return str(int(e.value)) if e.dtype == "int32" else f"({e.dtype}){int(e.value)}"
 
 
-def expr_text(e: Expr, names: Names = default_names, others: Others = no_others) -> str:
+def expr_text(e: x.Expr, names: Names = default_names, others: Others = no_others) -> str:
     """Fully parenthesised text of an expression; ``others`` writes nodes that are not of `te`."""
 
-    def text(part: Expr) -> str:
+    def text(part: x.Expr) -> str:
         return expr_text(part, names, others)
 
     match e:
-        case Const():
+        case x.Const():
             return const_text(e)
-        case Axis():
+        case x.Axis():
             return names(e)
-        case Binary() if e.op in _CALLED:
+        case x.Binary() if e.op in _CALLED:
             return f"{_CALLED[e.op]}({text(e.a)}, {text(e.b)})"
-        case Binary():
+        case x.Binary():
             a, b = text(e.a), text(e.b)
             space = "" if e.op in "*/" else " "
             return f"({a}{space}{e.op}{space}{b})"
-        case Compare():
+        case x.Compare():
             return f"({text(e.a)} {e.op} {text(e.b)})"
-        case Logic():
+        case x.Logic():
             return f"({text(e.a)} {_LOGIC[e.op]} {text(e.b)})"
-        case Not():
+        case x.Not():
             return f"!{text(e.a)}"
-        case Select():
+        case x.Select():
             return f"select({', '.join(text(x) for x in (e.cond, e.a, e.b))})"
-        case IfThenElse():
+        case x.IfThenElse():
             inner = ", ".join(text(x) for x in (e.cond, e.a, e.b))
             return f"tir.if_then_else({inner})"
-        case Cast():
+        case x.Cast():
             return f"{e.dtype}({text(e.a)})"
-        case Call():
+        case x.Call():
             return f"tir.{e.name}({', '.join(text(a) for a in e.args)})"
-        case Read():
+        case x.Read():
             return f"{names(e.tensor.op)}[{', '.join(text(i) for i in e.indices)}]"
-        case Lookup():
+        case x.Lookup():
             return f"{e.name}[{', '.join(text(i) for i in e.indices)}]"
-        case Reduce():
+        case x.Reduce():
             return f"{e.kind}({text(e.source)}{limits_text(e, names)})"
     other = others(e)
     if other is None:
@@ -101,7 +85,7 @@ def expr_text(e: Expr, names: Names = default_names, others: Others = no_others)
     return other
 
 
-def limits_text(e: Reduce, names: Names = default_names) -> str:
+def limits_text(e: x.Reduce, names: Names = default_names) -> str:
     """The limits of a reduction's axes: `` for k < (..), ..``, or nothing."""
     parts = [f"{names(a)} < {expr_text(limit, names)}" for a, limit in e.limits]
     return f" for {', '.join(parts)}" if parts else ""
@@ -114,7 +98,7 @@ def op_text(op: Operation, names: Names = default_names, *, shapes: bool = True)
         dtype = "" if op.dtype == "float32" else f" {op.dtype}"
         return f"{names(op)} = PLACEHOLDER{tail}{dtype}"
     head = f"{names(op)}({', '.join(names(a) for a in op.axes)})"
-    if isinstance(op.body, Reduce):
+    if isinstance(op.body, x.Reduce):
         terms = f"{expr_text(op.body.source, names)}{limits_text(op.body, names)}"
         return f"{head} {_SUFFIX[op.body.kind]} {terms}"
     return f"{head} = {expr_text(op.body, names)}"
@@ -153,7 +137,7 @@ def canonical_text(ops: tuple[Operation, ...], io: Sequence[Operation]) -> str:
             extents = [a.extent for a in (*op.axes, *op.reduce_axes)]
             free = op.attrs.get("layout_free", ())
             layout = sorted(table[p] for p in ops if isinstance(p, Placeholder) and p.name in free)
-            exact = [repr(n.value) for n in walk(op.body) if isinstance(n, Const)]
+            exact = [repr(n.value) for n in x.walk(op.body) if isinstance(n, x.Const)]
             text = op_text(op, table.__getitem__)
             lines.append(f"{text} {extents} {op.dtype} {layout} {exact}{_details(op, table)}")
         else:
@@ -174,11 +158,11 @@ def _details(op: Compute, table: Mapping[object, str]) -> str:
     """Attributes of an operation, and the elements of its constant matrices."""
     names = {node.name: text for node, text in table.items() if isinstance(node, Operation)}
     names |= {a.name: table[a] for a in (*op.axes, *op.reduce_axes)}
-    ragged = isinstance(op.body, Reduce) and bool(op.body.limits)
+    ragged = isinstance(op.body, x.Reduce) and bool(op.body.limits)
     apart = (*_NAMED_APART, *_RESTATED) if ragged else _NAMED_APART
     attrs = {k: v for k, v in op.attrs.items() if k not in apart}
     matrices = [
-        [n.shape, [float(v) for v in n.values]] for n in walk(op.body) if isinstance(n, Lookup)
+        [n.shape, [float(v) for v in n.values]] for n in x.walk(op.body) if isinstance(n, x.Lookup)
     ]
     parts = [_renamed(attrs, names)] if attrs else []
     return "".join(f" {part!r}" for part in [*parts, *matrices])

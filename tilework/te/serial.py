@@ -18,35 +18,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilework.errors import TileworkError
+from tilework.te import expr as x
 from tilework.te.dag import ComputeDAG
 from tilework.te.documents import MAX_DEPTH, Forms, Reader, line
-from tilework.te.expr import (
-    REDUCTIONS,
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Lookup,
-    Not,
-    Read,
-    Reduce,
-    Select,
-    children,
-    walk,
-)
 from tilework.te.tensor import Operation, Placeholder, Tensor, make_compute
 
 FORMAT = "tilework-dag-1"
 _FORMS: Forms = {
-    Const: ("const", ("dtype", "value")), Not: ("not", ()), Select: ("select", ()),
-    IfThenElse: ("if", ()), Cast: ("cast", ("dtype",)), Call: ("call", ("name",)),
-    Lookup: ("lookup", ("name", "dtype", "values", "shape")),
-    **dict.fromkeys((Binary, Compare, Logic), ("", ("op",))),
+    x.Const: ("const", ("dtype", "value")), x.Not: ("not", ()), x.Select: ("select", ()),
+    x.IfThenElse: ("if", ()), x.Cast: ("cast", ("dtype",)), x.Call: ("call", ("name",)),
+    x.Lookup: ("lookup", ("name", "dtype", "values", "shape")),
+    **dict.fromkeys((x.Binary, x.Compare, x.Logic), ("", ("op",))),
 }  # fmt: skip
 
 
@@ -113,13 +95,13 @@ def _plain(value: Any, where: str) -> Any:
     raise DagFormatError(f"{where}: an attribute of type {type(value).__name__} cannot be kept")
 
 
-def _expr(e: Expr, axes: dict[Axis, int], ops: dict[Operation, int]) -> list[Any]:
-    if isinstance(e, Axis):
+def _expr(e: x.Expr, axes: dict[x.Axis, int], ops: dict[Operation, int]) -> list[Any]:
+    if isinstance(e, x.Axis):
         return ["axis", axes[e]]
-    parts = [_expr(p, axes, ops) for p in children(e)]
-    if isinstance(e, Read):
+    parts = [_expr(p, axes, ops) for p in x.children(e)]
+    if isinstance(e, x.Read):
         return ["read", ops[e.tensor.op], *parts]
-    if isinstance(e, Reduce):
+    if isinstance(e, x.Reduce):
         limits = [[axes[a], limit] for (a, _), limit in zip(e.limits, parts[1:], strict=True)]
         order = [axes[a] for a in e.axes]
         return ["reduce", e.kind, order, parts[0], *([limits] if limits else [])]
@@ -140,7 +122,7 @@ class _Loader(Reader):
     def __init__(self) -> None:
         self.where = "ops"
         self.ops: list[Operation] = []
-        self.axes: tuple[Axis, ...] = ()
+        self.axes: tuple[x.Axis, ...] = ()
 
     def index(self, value: Any, items: Sequence[Any]) -> int:
         """A position among the items."""
@@ -163,18 +145,18 @@ class _Loader(Reader):
         spatial = self._new_axes(entry.get("axes"), "spatial")
         self.axes = (*spatial, *self._new_axes(entry.get("reduce"), "reduce"))
         body = self.expr(entry.get("body"), 0)
-        used = body.axes if isinstance(body, Reduce) else ()
+        used = body.axes if isinstance(body, x.Reduce) else ()
         self.require(set(used) == set(self.axes[len(spatial) :]), "its reduce axes differ")
         attrs = entry.get("attrs", {})
         self.require(isinstance(attrs, dict), "its attributes are no object")
         plain = {k: _frozen(v) for k, v in attrs.items()}
         return self.wrapped(lambda: make_compute(name, spatial, body, plain))
 
-    def _new_axes(self, entries: Any, kind: str) -> tuple[Axis, ...]:
+    def _new_axes(self, entries: Any, kind: str) -> tuple[x.Axis, ...]:
         pairs = [self.items(pair, 2) for pair in self.items(entries)]
-        return tuple(Axis("int32", self.text(n), self.extent(e), kind) for n, e in pairs)
+        return tuple(x.Axis("int32", self.text(n), self.extent(e), kind) for n, e in pairs)
 
-    def expr(self, e: Any, depth: int) -> Expr:
+    def expr(self, e: Any, depth: int) -> x.Expr:
         """An expression inside so many others."""
         self.require(isinstance(e, list) and len(e) > 1, "an expression is expected")
         self.require(depth < MAX_DEPTH, "an expression is nested too deeply")
@@ -185,24 +167,24 @@ class _Loader(Reader):
                 op = self.ops[self.index(number, self.ops)]
                 indices = [self.expr(p, depth + 1) for p in rest]
                 self.require(len(indices) == len(op.shape), f"dimensions of {op.name}")
-                return Read(op.dtype, Tensor(op), self.indices(indices, len(op.shape)))
+                return x.Read(op.dtype, Tensor(op), self.indices(indices, len(op.shape)))
             case ["reduce", *rest]:
                 self.require(len(rest) in (3, 4) and depth == 0, "a reduction is a whole body")
                 return self._reduce(*rest)
         return self.node(e, lambda part: self.expr(part, depth + 1))
 
-    def _reduce(self, kind: Any, order: Any, source: Any, *limits: Any) -> Reduce:
+    def _reduce(self, kind: Any, order: Any, source: Any, *limits: Any) -> x.Reduce:
         axes = tuple(self.axes[self.index(i, self.axes)] for i in self.items(order))
         self.require(all(a.kind == "reduce" for a in axes), "a spatial axis is reduced")
         term = self.expr(source, 1)
         ends = tuple(self._limit(e, axes) for e in self.items(limits[0] if limits else []))
-        return Reduce(term.dtype, self.text(kind, REDUCTIONS), term, axes, ends)
+        return x.Reduce(term.dtype, self.text(kind, x.REDUCTIONS), term, axes, ends)
 
-    def _limit(self, entry: Any, axes: Sequence[Axis]) -> tuple[Axis, Expr]:
+    def _limit(self, entry: Any, axes: Sequence[x.Axis]) -> tuple[x.Axis, x.Expr]:
         """The limit of a reduce axis, ``[axis, expression]``."""
         number, end = self.items(entry, 2)
         axis, limit = self.axes[self.index(number, self.axes)], self.expr(end, 1)
-        inside = any(n in axes for n in walk(limit))
+        inside = any(n in axes for n in x.walk(limit))
         good = axis in axes and limit.dtype == "int32" and not inside
         self.require(good, "a limit is an int32 expression of spatial axes")
         return axis, limit

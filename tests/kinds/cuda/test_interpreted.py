@@ -13,21 +13,9 @@ from tests.kinds.cuda.mma.declared import A100, row_of, sketches
 from tests.kinds.cuda.mma.test_kernels import CASES, ROUNDING, SUMS
 from tilework import te
 from tilework.kinds.cuda.mma.instructions import INSTRUCTIONS
+from tilework.lower import ir
 from tilework.lower.interpret import ProgramError, interpret
 from tilework.lower.interpret_block import BlockMachine
-from tilework.lower.ir import (
-    Barrier,
-    Buffer,
-    For,
-    If,
-    Intrinsic,
-    Let,
-    Program,
-    Region,
-    Seq,
-    Store,
-    Wait,
-)
 from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace
 from tilework.te.evaluate import evaluate
@@ -82,11 +70,11 @@ def changed(program, change):
         if new is not None:
             return new
         match s:
-            case Seq():
-                return Seq(tuple(map(visit, s.stmts)))
-            case For() | Let():
+            case ir.Seq():
+                return ir.Seq(tuple(map(visit, s.stmts)))
+            case ir.For() | ir.Let():
                 return replace(s, body=visit(s.body))
-            case If():
+            case ir.If():
                 return replace(s, then=visit(s.then), orelse=s.orelse and visit(s.orelse))
         return s
 
@@ -96,7 +84,9 @@ def changed(program, change):
 
 def test_copies_are_not_there_before_they_are_waited_for():
     _, case = lowered("3x3")
-    program = changed(case.program, lambda s: Wait(s.left + 1) if isinstance(s, Wait) else None)
+    program = changed(
+        case.program, lambda s: ir.Wait(s.left + 1) if isinstance(s, ir.Wait) else None
+    )
     (found,) = run(program, case.inputs)
     assert np.isnan(found).any()
 
@@ -106,7 +96,7 @@ def test_the_meaning_is_what_runs():
     other = replace(INSTRUCTIONS["bf16"], meaning=lambda acc, left, right: acc)
 
     def change(s):
-        multiplies = isinstance(s, Intrinsic) and s.instruction is INSTRUCTIONS["bf16"]
+        multiplies = isinstance(s, ir.Intrinsic) and s.instruction is INSTRUCTIONS["bf16"]
         return replace(s, instruction=other) if multiplies else None
 
     (found,) = run(changed(case.program, change), case.inputs)
@@ -116,18 +106,20 @@ def test_the_meaning_is_what_runs():
 
 def of_threads(body, out):
     thread = te.expr.Axis("int32", "thread", 64, "loop")
-    region = Region("r", (), body(thread), (thread,))
-    return Program((), (out,), (), (region,))
+    region = ir.Region("r", (), body(thread), (thread,))
+    return ir.Program((), (out,), (), (region,))
 
 
 def test_a_barrier_that_some_threads_miss_is_an_error():
-    out = Buffer("out", (64,), "int32", "output")
-    program = of_threads(lambda t: Seq((If(t < 32, Barrier()), Store(out, (t,), t))), out)
+    out = ir.Buffer("out", (64,), "int32", "output")
+    program = of_threads(
+        lambda t: ir.Seq((ir.If(t < 32, ir.Barrier()), ir.Store(out, (t,), t))), out
+    )
     with pytest.raises(ProgramError, match="32 of 64 threads"):
         run(program, [])
 
 
 def test_threads_that_store_different_values_to_one_element_are_an_error():
-    out = Buffer("out", (64,), "int32", "output")
+    out = ir.Buffer("out", (64,), "int32", "output")
     with pytest.raises(ProgramError, match="different values"):
-        run(of_threads(lambda t: Store(out, (t // 2,), t), out), [])
+        run(of_threads(lambda t: ir.Store(out, (t // 2,), t), out), [])

@@ -32,18 +32,9 @@ from tilework.space.straightline import Matrix
 from tilework.space.winograd.match import Conv, match
 from tilework.space.winograd.matrices import TILES, data_matrix, result_matrix
 from tilework.space.winograd.weights import WeightTransform
+from tilework.te import expr as x
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG
-from tilework.te.expr import (
-    Axis,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Lookup,
-    replace_axes,
-)
 from tilework.te.functions import all as te_all
 from tilework.te.functions import cast, if_then_else
 from tilework.te.functions import sum as te_sum
@@ -83,10 +74,10 @@ def winograd_variants(
     return [_rewrite(dag, conv, m) for m in tiles if conv.saving(m) <= _LARGEST_SHARE]
 
 
-def _matrix(name: str, rows: Matrix, i: Expr, j: Expr) -> Lookup:
+def _matrix(name: str, rows: Matrix, i: x.Expr, j: x.Expr) -> x.Lookup:
     """Element (i, j) of the transpose of ``rows``."""
     values = tuple(float(v) for column in zip(*rows, strict=True) for v in column)
-    return Lookup("float32", name, values, (len(rows[0]), len(rows)), (i, j))
+    return x.Lookup("float32", name, values, (len(rows[0]), len(rows)), (i, j))
 
 
 def _rewrite(dag: ComputeDAG, conv: Conv, m: int) -> Variant:
@@ -109,7 +100,7 @@ def _weight_transform(conv: Conv, m: int) -> WeightTransform:
     return WeightTransform(m, conv.weight.shape, window, (*kept, where[conv.op.axes[-1]]))
 
 
-def _summed(conv: Conv) -> list[Axis]:
+def _summed(conv: Conv) -> list[x.Axis]:
     """Reduce axes that the products sum over: windows left as they are, then the channels."""
     return [
         w.tap
@@ -138,9 +129,9 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
     points, sums = _POINTS[:count], _SUMS[:count]
     axes = [reduce_axis(m + conv.taps - 1, name) for name in sums]
 
-    def body(*at: Axis) -> Expr:
+    def body(*at: x.Axis) -> x.Expr:
         here, rest = _apart(at, count)
-        index: list[Expr] = list(rest)
+        index: list[x.Expr] = list(rest)
         for axis, d in zip(axes, _transformed(conv), strict=True):
             index[d] = index[d] * m + axis
         value = cast(conv.op.dtype, data[tuple(index)])
@@ -188,8 +179,8 @@ def _bgemm(conv: Conv, pack: Tensor, weight: Tensor) -> Tensor:
     count = len(_transformed(conv))
     fresh = {a: reduce_axis(a.extent, a.name) for a in _summed(conv)}
 
-    def body(*at: Axis) -> Expr:
-        index: list[Expr] = []
+    def body(*at: x.Axis) -> x.Expr:
+        index: list[x.Expr] = []
         points, rest = _apart(at, count)
         for w, here in zip(conv.windows, (*rest[:-1], None), strict=True):
             tap = fresh.get(w.tap) if w.tap is not None else None
@@ -199,7 +190,7 @@ def _bgemm(conv: Conv, pack: Tensor, weight: Tensor) -> Tensor:
             elif w.transformed:
                 index.append(here)
             else:
-                moved: Expr = here if w.stride == 1 else here * w.stride
+                moved: x.Expr = here if w.stride == 1 else here * w.stride
                 index.append(moved if tap is None else moved + tap * w.step)
         value = pack[_joined(points, index)] * weight[(*points, *fresh.values(), at[-1])]
         return te_sum(value, axis=list(fresh.values()))
@@ -225,9 +216,9 @@ def _output(conv: Conv, gemm: Tensor, m: int) -> Tensor:
     sums = [reduce_axis(m + conv.taps - 1, name) for name in _SUMS[: len(cut)]]
     names = _names(conv)
 
-    def body(*at: Axis) -> Expr:
-        index: list[Expr] = [a // m if d in cut else a for d, a in enumerate(at)]
-        value: Expr = gemm[_joined(sums, index)]
+    def body(*at: x.Axis) -> x.Expr:
+        index: list[x.Expr] = [a // m if d in cut else a for d, a in enumerate(at)]
+        value: x.Expr = gemm[_joined(sums, index)]
         for axis, d in zip(sums, cut, strict=True):
             value = value * _matrix("A", result_matrix(m, conv.taps), axis, at[d] % m)
         return te_sum(value, axis=sums)
@@ -244,34 +235,34 @@ def _extended(data: Tensor, shape: tuple[int, ...]) -> Tensor:
     op = data.op
     padding = (
         isinstance(op, Compute)
-        and isinstance(op.body, IfThenElse)
-        and isinstance(op.body.b, Const)
+        and isinstance(op.body, x.IfThenElse)
+        and isinstance(op.body.b, x.Const)
         and op.body.b.value == 0
     )
     if not padding:
 
-        def zeros_behind(*at: Axis) -> Expr:
+        def zeros_behind(*at: x.Axis) -> x.Expr:
             return if_then_else(te_all(*(at[d] < data.shape[d] for d in grown)), data[at], 0.0)
 
         return compute(shape, zeros_behind, "data_pad")
     assert isinstance(op, Compute)
-    assert isinstance(op.body, IfThenElse)
+    assert isinstance(op.body, x.IfThenElse)
     bounded = _bounded(op, op.body.cond)
 
-    def wider(*at: Axis) -> Expr:
-        body = replace_axes(op.body, dict(zip(op.axes, at, strict=True)))
-        assert isinstance(body, IfThenElse)
+    def wider(*at: x.Axis) -> x.Expr:
+        body = x.replace_axes(op.body, dict(zip(op.axes, at, strict=True)))
+        assert isinstance(body, x.IfThenElse)
         more = [at[d] < data.shape[d] for d in grown if op.axes[d] not in bounded]
         return if_then_else(te_all(body.cond, *more), body.a, body.b)
 
     return compute(shape, wider, "data_pad")
 
 
-def _bounded(op: Compute, cond: Expr) -> set[Axis]:
+def _bounded(op: Compute, cond: x.Expr) -> set[x.Axis]:
     """Axes that the condition keeps below their extent, whatever that becomes."""
-    if isinstance(cond, Logic) and cond.op == "and":
+    if isinstance(cond, x.Logic) and cond.op == "and":
         return _bounded(op, cond.a) | _bounded(op, cond.b)
-    if not (isinstance(cond, Compare) and cond.op in ("<", "<=")):
+    if not (isinstance(cond, x.Compare) and cond.op in ("<", "<=")):
         return set()
     a, b = linear(cond.a), linear(cond.b)
     if a is None or b is None:

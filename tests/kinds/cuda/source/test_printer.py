@@ -10,20 +10,8 @@ from tilework import te
 from tilework.errors import ScheduleError
 from tilework.kinds.cuda.launches import launches_from_json, launches_to_json
 from tilework.kinds.cuda.source.printer import print_program
+from tilework.lower import ir
 from tilework.lower.common import const, load, weighted_sum
-from tilework.lower.ir import (
-    Barrier,
-    Buffer,
-    Combine,
-    For,
-    If,
-    Let,
-    Load,
-    Program,
-    Region,
-    Store,
-    seq,
-)
 from tilework.te.expr import Axis, Binary, Const, IfThenElse, binary, compare
 
 N = 64
@@ -36,13 +24,13 @@ def var(name, extent):
 def copy(value, n=N, size=4, inputs=("a",), out_shape=(N,), guard=None, name="t"):
     """out[size*t + v] = value(buffers, index, v) for each thread t, v in a vector loop."""
     thread, lane = var(name, n // size), var("v", size)
-    buffers = [Buffer(i, (n,), "float32", "input") for i in inputs]
-    out = Buffer("out", out_shape, "float32", "output")
+    buffers = [ir.Buffer(i, (n,), "float32", "input") for i in inputs]
+    out = ir.Buffer("out", out_shape, "float32", "output")
     at = weighted_sum([(thread, size), (lane, 1)])
-    store = Store(out, (at,), value(*buffers, at))
-    body = store if guard is None else If(guard(at), store)
-    region = Region("r", (), For(lane, size, "vector", body), (thread,))
-    return Program(tuple(buffers), (out,), (), (region,))
+    store = ir.Store(out, (at,), value(*buffers, at))
+    body = store if guard is None else ir.If(guard(at), store)
+    region = ir.Region("r", (), ir.For(lane, size, "vector", body), (thread,))
+    return ir.Program(tuple(buffers), (out,), (), (region,))
 
 
 def text(program):
@@ -69,12 +57,12 @@ def test_what_is_not_aligned_is_loaded_by_itself():
 def test_arguments_inside_larger_arrays_may_begin_anywhere():
     program = copy(lambda a, i: load(a, (i,)))
     (a,), (out,) = program.inputs, program.outputs
-    inside = Buffer("a", a.shape, a.dtype, "input", apart=(1,))
+    inside = ir.Buffer("a", a.shape, a.dtype, "input", apart=(1,))
     (region,) = program.regions
     loop = region.body
-    store = Store(out, loop.body.indices, load(inside, loop.body.indices))
-    moved = Region("r", (), For(loop.var, 4, "vector", store), region.threads)
-    found = text(Program((inside,), (out,), (), (moved,)))
+    store = ir.Store(out, loop.body.indices, load(inside, loop.body.indices))
+    moved = ir.Region("r", (), ir.For(loop.var, 4, "vector", store), region.threads)
+    found = text(ir.Program((inside,), (out,), (), (moved,)))
     assert "TW_LD4(" not in found
     assert "TW_ST4(" in found
 
@@ -131,15 +119,15 @@ def test_vectors_compute_what_they_say():
 def shared_program(elements, dtype="float32"):
     """Each thread writes an element of shared memory and reads its neighbour's."""
     thread = var("t", 64)
-    a, out = Buffer("a", (64,), dtype, "input"), Buffer("b", (64,), dtype, "output")
-    s = Buffer("s", (elements,), dtype, "block")
+    a, out = ir.Buffer("a", (64,), dtype, "input"), ir.Buffer("b", (64,), dtype, "output")
+    s = ir.Buffer("s", (elements,), dtype, "block")
     other = binary("-", const(63), thread)
-    body = seq(
-        Store(s, (thread,), load(a, (thread,))),
-        Barrier(),
-        Store(out, (thread,), load(s, (other,))),
+    body = ir.seq(
+        ir.Store(s, (thread,), load(a, (thread,))),
+        ir.Barrier(),
+        ir.Store(out, (thread,), load(s, (other,))),
     )
-    return Program((a,), (out,), (s,), (Region("r", (), body, (thread,)),))
+    return ir.Program((a,), (out,), (s,), (ir.Region("r", (), body, (thread,)),))
 
 
 @pytest.mark.usefixtures("needs_compiler")
@@ -162,18 +150,18 @@ def test_lanes_combine(kind):
     cases, wanted = [], []
     for lanes in (2, 8, 32, 64, 256):
         thread, i = var("t", 256), var("i", 2)
-        a = Buffer("a", (2, 256), "float32", "input")
-        out = Buffer("out", (2, 256), "float32", "output")
-        acc = Buffer("acc", (2,), "float32", "register")
-        scratch = Buffer("p", (16,), "float32", "block") if lanes > 32 else None
-        one = Store(acc, (i,), load(a, (i, thread)))
-        less = Store(acc, (i,), Load("float32", acc, (i,)) * Const("float32", 0.5))
-        last = Store(out, (i, thread), load(acc, (i,)))
-        join = Combine(acc, kind, lanes, scratch)
-        body = seq(For(i, 2, "unroll", one), join, For(i, 2, "unroll", less), join,
-                   For(i, 2, "unroll", last))  # fmt: skip
+        a = ir.Buffer("a", (2, 256), "float32", "input")
+        out = ir.Buffer("out", (2, 256), "float32", "output")
+        acc = ir.Buffer("acc", (2,), "float32", "register")
+        scratch = ir.Buffer("p", (16,), "float32", "block") if lanes > 32 else None
+        one = ir.Store(acc, (i,), load(a, (i, thread)))
+        less = ir.Store(acc, (i,), ir.Load("float32", acc, (i,)) * Const("float32", 0.5))
+        last = ir.Store(out, (i, thread), load(acc, (i,)))
+        join = ir.Combine(acc, kind, lanes, scratch)
+        body = ir.seq(ir.For(i, 2, "unroll", one), join, ir.For(i, 2, "unroll", less), join,
+                   ir.For(i, 2, "unroll", last))  # fmt: skip
         data = np.random.default_rng(lanes).integers(-9, 9, (2, 256)).astype(np.float32)
-        program = Program((a,), (out,), (), (Region("r", (), body, (thread,)),))
+        program = ir.Program((a,), (out,), (), (ir.Region("r", (), body, (thread,)),))
         cases.append(Case(program, [data.reshape(-1)]))
         groups = data.reshape(2, -1, lanes)
         joined = groups.sum(2) * 0.5 * lanes if kind == "sum" else groups.max(2) * 0.5
@@ -201,22 +189,23 @@ def test_what_an_output_may_overwrite_is_not_restricted():
 
 def test_buffers_beyond_32_bits_are_refused():
     thread = var("t", 32)
-    a, out = Buffer("huge", (2**31,), "int8", "input"), Buffer("b", (32,), "int8", "output")
-    body = Store(out, (thread,), load(a, (thread,)))
+    a, out = ir.Buffer("huge", (2**31,), "int8", "input"), ir.Buffer("b", (32,), "int8", "output")
+    body = ir.Store(out, (thread,), load(a, (thread,)))
     with pytest.raises(ScheduleError, match="huge has 2147483648 elements"):
-        print_program(Program((a,), (out,), (), (Region("r", (), body, (thread,)),)))
+        print_program(ir.Program((a,), (out,), (), (ir.Region("r", (), body, (thread,)),)))
 
 
 def test_temporaries_are_places_in_the_workspace():
     thread, again = var("t", 64), var("t", 64)
-    a, out = Buffer("a", (64,), "float32", "input"), Buffer("b", (64,), "float32", "output")
-    first, second = (Buffer(n, (65,), "float32", "global") for n in ("x", "y"))
+    a, out = ir.Buffer("a", (64,), "float32", "input"), ir.Buffer("b", (64,), "float32", "output")
+    first, second = (ir.Buffer(n, (65,), "float32", "global") for n in ("x", "y"))
     regions = (
-        Region("r", (), Store(first, (thread,), load(a, (thread,))), (thread,)),
-        Region("s", (), seq(Let(again, thread, Store(second, (again,), load(first, (again,)))),
-                            Store(out, (thread,), load(first, (thread,)))), (thread,)),
+        ir.Region("r", (), ir.Store(first, (thread,), load(a, (thread,))), (thread,)),
+        ir.Region("s", (), ir.seq(
+            ir.Let(again, thread, ir.Store(second, (again,), load(first, (again,)))),
+            ir.Store(out, (thread,), load(first, (thread,)))), (thread,)),
     )  # fmt: skip
-    source = print_program(Program((a,), (out,), (first, second), regions))
+    source = print_program(ir.Program((a,), (out,), (first, second), regions))
     assert source.workspace_bytes == 2 * 512
     assert source.launches[0].args == (("argument", 0), ("workspace", 0))
     assert set(source.launches[1].args) == {
@@ -230,22 +219,22 @@ def test_temporaries_are_places_in_the_workspace():
 def test_lanes_of_a_maximum_are_an_instruction_each():
     """A register that holds the most so far is never NaN; every other maximum keeps a NaN."""
     thread, lane, again = var("t", 1), var("v", 4), var("w", 4)
-    a = Buffer("a", (8,), "float32", "input")
-    out = Buffer("out", (4,), "float32", "output")
-    most = Buffer("most", (4,), "float32", "register")
+    a = ir.Buffer("a", (8,), "float32", "input")
+    out = ir.Buffer("out", (4,), "float32", "output")
+    most = ir.Buffer("most", (4,), "float32", "register")
     low = Const("float32", float("-inf"))
     steps = []
     for first in (0, 4):
         v = var("v", 4)
         larger = binary("max", load(most, (v,)), load(a, (v + first,)))
-        steps.append(For(v, 4, "vector", Store(most, (v,), larger)))
+        steps.append(ir.For(v, 4, "vector", ir.Store(most, (v,), larger)))
     kept = binary("max", load(most, (again,)), Const("float32", 1.0))
-    body = seq(
-        For(lane, 4, "vector", Store(most, (lane,), low)),
+    body = ir.seq(
+        ir.For(lane, 4, "vector", ir.Store(most, (lane,), low)),
         *steps,
-        For(again, 4, "vector", Store(out, (again,), kept)),
+        ir.For(again, 4, "vector", ir.Store(out, (again,), kept)),
     )
-    program = Program((a,), (out,), (), (Region("r", (), body, (thread,)),))
+    program = ir.Program((a,), (out,), (), (ir.Region("r", (), body, (thread,)),))
     found = text(program)
     assert (found.count("fmaxf("), found.count("TW_LD4")) == (8, 2)
     nan = np.nan

@@ -12,18 +12,8 @@ from tilework.index.form import Form
 from tilework.index.strides import row_major
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.space.blocks import Block
+from tilework.te import expr as x
 from tilework.te.affine import linear
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Const,
-    Expr,
-    IfThenElse,
-    Read,
-    children,
-    substitute,
-    walk,
-)
 from tilework.te.tensor import Placeholder
 
 
@@ -41,7 +31,7 @@ class Access:
         once: whether it is touched only when a register tile is finished.
     """
 
-    dims: tuple[dict[Axis, float] | None, ...]
+    dims: tuple[dict[x.Axis, float] | None, ...]
     shape: tuple[Typical, ...]
     element_bytes: int
     packed: bool
@@ -50,7 +40,7 @@ class Access:
     guarded: bool
     once: bool
 
-    def stride_lines(self, axis: Axis) -> int:
+    def stride_lines(self, axis: x.Axis) -> int:
         """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
         pairs = zip(reversed(self.dims), reversed(row_major(self.shape)), strict=True)
         total = self.element_bytes * sum((dim or {}).get(axis, 0) * n for dim, n in pairs)
@@ -69,7 +59,7 @@ class Access:
         )
 
     @cached_property
-    def axes(self) -> frozenset[Axis]:
+    def axes(self) -> frozenset[x.Axis]:
         """Axes that the address depends on."""
         return frozenset(a for d in self.dims if d is not None for a in d)
 
@@ -111,29 +101,29 @@ def accesses_of(block: Block) -> tuple[Access, ...]:
     return tuple(accesses)
 
 
-def plain_access(read: Read) -> Access:
+def plain_access(read: x.Read) -> Access:
     """The access of a read whose tensor keeps its layout."""
     return _access(read, None)
 
 
-def guarded_reads(e: Expr, guarded: bool = False) -> list[tuple[Read, bool]]:
+def guarded_reads(e: x.Expr, guarded: bool = False) -> list[tuple[x.Read, bool]]:
     """The reads of an expression, in order, and whether each is conditional."""
-    if isinstance(e, Read):
+    if isinstance(e, x.Read):
         return [(e, guarded)]
-    inside = guarded or isinstance(e, IfThenElse)
-    return [r for child in children(e) for r in guarded_reads(child, inside)]
+    inside = guarded or isinstance(e, x.IfThenElse)
+    return [r for child in x.children(e) for r in guarded_reads(child, inside)]
 
 
-_Dims = tuple[dict[Axis, float] | None, ...]
+_Dims = tuple[dict[x.Axis, float] | None, ...]
 
 
-def _dims(read: Read, rename: dict[Axis, Axis]) -> _Dims:
+def _dims(read: x.Read, rename: dict[x.Axis, x.Axis]) -> _Dims:
     return tuple(_dim(i, rename) for i in read.indices)
 
 
-def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, float] | None:
+def _dim(index: x.Expr, rename: dict[x.Axis, x.Axis]) -> dict[x.Axis, float] | None:
     divisor = 1
-    if isinstance(index, Binary) and index.op == "//" and isinstance(index.b, Const):
+    if isinstance(index, x.Binary) and index.op == "//" and isinstance(index.b, x.Const):
         divisor = int(index.b.value)
         index = index.a
     form = linear(index)
@@ -142,7 +132,7 @@ def _dim(index: Expr, rename: dict[Axis, Axis]) -> dict[Axis, float] | None:
     return {rename.get(a, a): abs(c) / divisor for a, c in form.coefficients.items()}
 
 
-def _stored_rows(read: Read) -> tuple[_Dims, tuple[Typical, ...]]:
+def _stored_rows(read: x.Read) -> tuple[_Dims, tuple[Typical, ...]]:
     """Dimensions of stored blocks, read at ``starts[axis // R] + e`` and ``axis % R``.
 
     The same elements as a row of the blocks that there are on average for every point of the axis:
@@ -167,43 +157,43 @@ def _stored_rows(read: Read) -> tuple[_Dims, tuple[Typical, ...]]:
     return tuple(dims), tuple(shape)
 
 
-def _found_places(index: Expr) -> dict[Axis, float] | None:
+def _found_places(index: x.Expr) -> dict[x.Axis, float] | None:
     """A position that is read from memory: each step of a reduction finds another one."""
-    found = next((n for n in walk(index) if isinstance(n, Read)), None)
+    found = next((n for n in x.walk(index) if isinstance(n, x.Read)), None)
     if found is None:
         return None
 
-    def with_value(value: int) -> Form[Axis] | None:
-        literal = Const("int32", value)
-        return linear(substitute(index, lambda n: literal if n is found else None))
+    def with_value(value: int) -> Form[x.Axis] | None:
+        literal = x.Const("int32", value)
+        return linear(x.substitute(index, lambda n: literal if n is found else None))
 
     zero, one = with_value(0), with_value(1)
     if zero is None or one is None:
         return None
     out = {a: abs(float(c)) for a, c in zero.coefficients.items()}
-    steps = (n for n in walk(found) if isinstance(n, Axis) and n.kind == "reduce")
+    steps = (n for n in x.walk(found) if isinstance(n, x.Axis) and n.kind == "reduce")
     return {**dict.fromkeys(steps, abs(float(one.const - zero.const))), **out}
 
 
-def _remainder(index: Expr) -> Expr | None:
-    return index.a if isinstance(index, Binary) and index.op == "%" else None
+def _remainder(index: x.Expr) -> x.Expr | None:
+    return index.a if isinstance(index, x.Binary) and index.op == "%" else None
 
 
-def _row_start(index: Expr) -> tuple[Form[Axis] | None, Axis | None]:
+def _row_start(index: x.Expr) -> tuple[Form[x.Axis] | None, x.Axis | None]:
     """A position in rows of stored elements: ``starts[axis // n] + linear`` as its parts."""
-    starts = [n for n in walk(index) if isinstance(n, Read)]
+    starts = [n for n in x.walk(index) if isinstance(n, x.Read)]
     if len(starts) != 1 or len(starts[0].indices) != 1:
         return None, None
-    axes = [n for n in walk(starts[0]) if isinstance(n, Axis)]
-    form = linear(substitute(index, lambda n: Const("int32", 0) if n is starts[0] else None))
-    moved = linear(substitute(index, lambda n: Const("int32", 1) if n is starts[0] else None))
+    axes = [n for n in x.walk(starts[0]) if isinstance(n, x.Axis)]
+    form = linear(x.substitute(index, lambda n: x.Const("int32", 0) if n is starts[0] else None))
+    moved = linear(x.substitute(index, lambda n: x.Const("int32", 1) if n is starts[0] else None))
     if form is None or moved is None or moved.const - form.const != 1 or len(axes) != 1:
         return None, None
     return (form, axes[0]) if axes[0].kind == "spatial" else (None, None)
 
 
 def _lane(
-    dims: tuple[dict[Axis, float] | None, ...], shape: tuple[Typical, ...], last: Axis | None
+    dims: tuple[dict[x.Axis, float] | None, ...], shape: tuple[Typical, ...], last: x.Axis | None
 ) -> int:
     total = 0.0
     for dim, size, stride in [*zip(dims, shape, row_major(shape), strict=True)][::-1]:
@@ -215,8 +205,8 @@ def _lane(
 
 
 def _access(
-    read: Read,
-    last: Axis | None,
+    read: x.Read,
+    last: x.Axis | None,
     *,
     packed: bool = False,
     guarded: bool = False,
@@ -231,7 +221,7 @@ def _access(
     fixed = dims
     if ragged:
         dims, shape = _stored_rows(read)
-        data = [any(isinstance(n, Read) for n in walk(i)) for i in read.indices]
+        data = [any(isinstance(n, x.Read) for n in x.walk(i)) for i in read.indices]
         fixed = tuple({} if d else dim for d, dim in zip(data, dims, strict=True))
     stride = _lane(fixed, plain, last)
     if packed and stride:
@@ -240,8 +230,8 @@ def _access(
 
 
 def _make(
-    read: Read,
-    dims: tuple[dict[Axis, float] | None, ...],
+    read: x.Read,
+    dims: tuple[dict[x.Axis, float] | None, ...],
     shape: tuple[Typical, ...],
     stride: int,
     *,

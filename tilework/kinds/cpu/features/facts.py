@@ -14,17 +14,7 @@ from tilework.kinds.cpu.llvm.math_size import math_operations
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjuncts, serial_taps, without
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Compare,
-    Expr,
-    IfThenElse,
-    Lookup,
-    Read,
-    Select,
-)
+from tilework.te import expr as x
 from tilework.te.expr import walk as nodes_of
 from tilework.te.flops import mean_terms
 
@@ -69,18 +59,18 @@ class BlockFacts:
         return any(a.slides for a in used) and all(a.lane_stride == 1 for a in used)
 
     @cached_property
-    def ragged(self) -> Mapping[Axis, float]:
+    def ragged(self) -> Mapping[x.Axis, float]:
         """Of reduce axes whose number of terms is data, how many there are on average."""
         return mean_terms(self.block.op)
 
     @cached_property
-    def borders(self) -> Mapping[Axis, Border]:
+    def borders(self) -> Mapping[x.Axis, Border]:
         """The border of each spatial axis."""
         bounds = self.block.bounds
         return {a: Border.of(a, [b for b in bounds if b.axis is a]) for a in self.block.spatial}
 
     @cached_property
-    def serial(self) -> frozenset[Axis]:
+    def serial(self) -> frozenset[x.Axis]:
         """Taps whose loops are not expanded."""
         return serial_taps(self.block)
 
@@ -88,9 +78,9 @@ class BlockFacts:
     def undecided(self) -> bool:
         """Whether position does not decide some guard of a load: all are asked everywhere."""
         known = {b.node for b in self.block.bounds}
-        guards = [n for n in nodes_of(self.block.source) if isinstance(n, IfThenElse)]
+        guards = [n for n in nodes_of(self.block.source) if isinstance(n, x.IfThenElse)]
         asked = [c for g in guards for c in conjuncts(g.cond)]
-        return not all(isinstance(c, Compare) and c in known for c in asked)
+        return not all(isinstance(c, x.Compare) and c in known for c in asked)
 
     def update_ops_rate(self, machine: Machine) -> float:
         """Cycles per vector of the register tile and reduction step, ports permitting."""
@@ -123,30 +113,30 @@ def block_facts(block: Block) -> BlockFacts:
     return BlockFacts(block, accesses, Walk.of(block, accesses), update, finish, math_ops)
 
 
-def _ops(e: Expr) -> float:
+def _ops(e: x.Expr) -> float:
     """Vector instructions of a body: a product that is added counts once with its addition."""
     total = 0.0
     for node in nodes_of(e):
-        if isinstance(node, Read):
+        if isinstance(node, x.Read):
             continue
         if (
-            isinstance(node, (Binary, Compare))
+            isinstance(node, (x.Binary, x.Compare))
             and (is_float(node.dtype) or is_float(node.a.dtype))
-        ) or isinstance(node, (Select, IfThenElse)):
+        ) or isinstance(node, (x.Select, x.IfThenElse)):
             total += 1
     return total
 
 
-def _density(e: Expr) -> float:
+def _density(e: x.Expr) -> float:
     """Share of the products with constant matrices that are not zero: the others vanish."""
     out = 1.0
     for node in nodes_of(e):
-        if isinstance(node, Lookup):
+        if isinstance(node, x.Lookup):
             out *= sum(v != 0 for v in node.values) / len(node.values)
     return out
 
 
-def _math(e: Expr) -> float:
+def _math(e: x.Expr) -> float:
     return sum(
-        math_operations(n.name, n.dtype, len(n.args)) for n in nodes_of(e) if isinstance(n, Call)
+        math_operations(n.name, n.dtype, len(n.args)) for n in nodes_of(e) if isinstance(n, x.Call)
     )

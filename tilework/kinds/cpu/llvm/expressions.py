@@ -16,21 +16,7 @@ from tilework.kinds.cpu.llvm.math_calls import MathCalls
 from tilework.kinds.cpu.llvm.products import Products
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal
 from tilework.lower.ir import VALUES, Dot, Load
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Lookup,
-    Not,
-    Select,
-    walk,
-)
+from tilework.te import expr as x
 
 
 class Expressions:
@@ -53,38 +39,38 @@ class Expressions:
         self.products = Products(self.integers)
         self.index = IndexData(self.integers, arithmetic)
 
-    def value(self, e: Expr) -> Ssa:
+    def value(self, e: x.Expr) -> Ssa:
         """Emit ``e``; a vector where it depends on the vector loop, else a scalar."""
         match e:
-            case Const():
+            case x.Const():
                 return Ssa(literal(e.value, e.dtype), 1, e.dtype)
             case Load():
                 return self._load(e)
-            case Binary() if e.op == "+" and is_float(e.dtype):
+            case x.Binary() if e.op == "+" and is_float(e.dtype):
                 return self._add(e)
-            case Binary() if e.op == "*" and is_float(e.dtype):
+            case x.Binary() if e.op == "*" and is_float(e.dtype):
                 return self._scaled(e.dtype, *self.products.split(e))
-            case Binary():
+            case x.Binary():
                 steps = self.index.steps(e)
                 return steps or binary(self.arithmetic, e.op, self.value(e.a), self.value(e.b))
-            case Lookup():
+            case x.Lookup():
                 return Ssa(literal(self.products.entry(e), e.dtype), 1, e.dtype)
-            case Select() | IfThenElse():
+            case x.Select() | x.IfThenElse():
                 return self._choose(e)
             case Dot():
                 return self._dot(e)
-            case Call():
+            case x.Call():
                 return self.math.call(e.name, [self.value(a) for a in e.args])
-            case Cast():
+            case x.Cast():
                 return self._cast(e)
-            case Compare() | Logic() | Not() | Axis():
+            case x.Compare() | x.Logic() | x.Not() | x.Axis():
                 return self._predicate(e)
         raise ScheduleError(f"cannot generate code for {type(e).__name__}")
 
-    def _add(self, e: Binary) -> Ssa:
+    def _add(self, e: x.Binary) -> Ssa:
         """Additions of a product become fused multiply-adds."""
         for product, other in ((e.b, e.a), (e.a, e.b)):
-            if isinstance(product, Binary) and product.op == "*":
+            if isinstance(product, x.Binary) and product.op == "*":
                 scale, factors = self.products.split(product)
                 other_value = self.value(other)
                 zero = other_value.ssa == float_literal(0.0, e.dtype)
@@ -102,7 +88,7 @@ class Expressions:
                 return self.arithmetic.multiply_add(scaled, self.value(last), other_value)
         return self.arithmetic.binary("+", self.value(e.a), self.value(e.b))
 
-    def _scaled(self, dtype: str, scale: float, factors: list[Expr]) -> Ssa:
+    def _scaled(self, dtype: str, scale: float, factors: list[x.Expr]) -> Ssa:
         """``scale * factors[0] * factors[1] ...``."""
         if not factors or scale == 0:
             return Ssa(float_literal(scale, dtype), 1, dtype)
@@ -113,9 +99,9 @@ class Expressions:
             return out
         return self.arithmetic.binary("*", out, Ssa(float_literal(scale, out.dtype), 1, out.dtype))
 
-    def _choose(self, e: Select | IfThenElse) -> Ssa:
+    def _choose(self, e: x.Select | x.IfThenElse) -> Ssa:
         """A choice: decided now, by a scalar predicate, or element by element."""
-        guarded = isinstance(e, IfThenElse)
+        guarded = isinstance(e, x.IfThenElse)
         if self.index.covers(e.cond):
             try:
                 cond_ssa, _ = self.integers.int_value(e.cond)
@@ -134,21 +120,21 @@ class Expressions:
                 return self._by_lane(e)
             cond_ssa = cond.ssa
         a = self._guarded(cond_ssa, e.a) if guarded else self.value(e.a)
-        if guarded and not isinstance(e.b, Const):
+        if guarded and not isinstance(e.b, x.Const):
             inverse = self.fn.emit(f"xor i1 {cond_ssa}, true")
             b = self._guarded(inverse, e.b)
         else:
             b = self.value(e.b)
         return self.arithmetic.select(Ssa(cond_ssa, 1, "bool"), a, b)
 
-    def _guarded(self, cond: str, e: Expr) -> Ssa:
+    def _guarded(self, cond: str, e: x.Expr) -> Ssa:
         with self.memory.guarded(cond):
             return self.value(e)
 
-    def _loaded(self, e: Expr) -> bool:
+    def _loaded(self, e: x.Expr) -> bool:
         """Whether the expression reads nothing that has not been read here already."""
         loads = [
-            n for n in walk(e, VALUES) if isinstance(n, Load) and n.buffer.scope != "register"
+            n for n in x.walk(e, VALUES) if isinstance(n, Load) and n.buffer.scope != "register"
         ]
         return all(self.memory.known(n) is not None for n in loads)
 
@@ -174,7 +160,7 @@ class Expressions:
             except LaneDependent:
                 pass
         linear = constant(0)
-        others: list[tuple[Expr, int]] = []
+        others: list[tuple[x.Expr, int]] = []
         for index, stride in zip(e.indices, e.buffer.strides, strict=True):
             form = self.integers.form(index)
             if form is None:
@@ -194,18 +180,18 @@ class Expressions:
             pointer = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
         return self.memory.load_at(e.buffer, pointer, width, active)
 
-    def _position(self, index: Expr) -> str:
+    def _position(self, index: x.Expr) -> str:
         """An index that is the same in all lanes, in 64 bits."""
         if self.index.covers(index):
             return self.integers.int_value(index)[0]
         return convert(self.arithmetic, self.value(index), "int64").ssa
 
-    def _varies(self, e: Expr) -> bool:
+    def _varies(self, e: x.Expr) -> bool:
         """Whether the vector loop's variable occurs in the expression."""
         vector = self.bindings.vector
-        return self.bindings.lane() is not None and any(n is vector for n in walk(e))
+        return self.bindings.lane() is not None and any(n is vector for n in x.walk(e))
 
-    def _by_lane(self, e: Expr) -> Ssa:
+    def _by_lane(self, e: x.Expr) -> Ssa:
         """Emit ``e`` once per lane of the vector loop and collect the results."""
         var, lane = self.bindings.vector, self.bindings.lane()
         assert var is not None
@@ -227,7 +213,7 @@ class Expressions:
 
     # -- conversions and predicates ---------------------------------------------------------
 
-    def _cast(self, e: Cast) -> Ssa:
+    def _cast(self, e: x.Cast) -> Ssa:
         if e.a.dtype in INDEX_TYPES and self.index.covers(e.a):
             try:
                 return self.index.scalar(e.a, e.dtype)
@@ -235,7 +221,7 @@ class Expressions:
                 pass
         return convert(self.arithmetic, self.value(e.a), e.dtype)
 
-    def _predicate(self, e: Expr) -> Ssa:
+    def _predicate(self, e: x.Expr) -> Ssa:
         if self.index.covers(e):
             try:
                 return self.index.plain(e)
@@ -244,12 +230,12 @@ class Expressions:
                 if steps is not None:
                     return steps
         match e:
-            case Compare():
+            case x.Compare():
                 return compare(self.arithmetic, e.op, self.value(e.a), self.value(e.b))
-            case Logic():
+            case x.Logic():
                 a, b = self.arithmetic.match(self.value(e.a), self.value(e.b))
                 return Ssa(self.fn.emit(f"{e.op} {a.type} {a.ssa}, {b.ssa}"), a.width, "bool")
-            case Not():
+            case x.Not():
                 a = self.value(e.a)
                 ones = self.arithmetic.splat(Ssa("true", 1, "bool"), a.width)
                 return Ssa(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")

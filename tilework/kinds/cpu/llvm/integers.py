@@ -12,20 +12,8 @@ from tilework.kinds.cpu.llvm.opcodes import SIGNED_ORDER
 from tilework.kinds.cpu.llvm.ssa import LLVM_TYPE
 from tilework.lower.common import weighted_sum
 from tilework.lower.ir import Buffer, Load
+from tilework.te import expr as x
 from tilework.te.affine import linear
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Not,
-    Select,
-    binary,
-)
 
 _ARITH = {"+": "add", "-": "sub", "*": "mul", "//": "sdiv", "%": "srem"}
 
@@ -34,16 +22,16 @@ INDEX_TYPES = ("int32", "int64")
 """Types that index arithmetic is written in; it is carried out in 64 bits."""
 
 
-def is_index_arithmetic(e: Expr) -> bool:
+def is_index_arithmetic(e: x.Expr) -> bool:
     """Whether `Integers` can evaluate a node, its operands aside: no data, no odd types."""
     match e:
-        case Axis() | Select() | IfThenElse() | Const():
+        case x.Axis() | x.Select() | x.IfThenElse() | x.Const():
             return e.dtype in (*INDEX_TYPES, "bool")
-        case Logic() | Not():
+        case x.Logic() | x.Not():
             return True
-        case Binary():
+        case x.Binary():
             return e.dtype in INDEX_TYPES and (e.op in _ARITH or e.op in ("max", "min"))
-        case Compare() | Cast():
+        case x.Compare() | x.Cast():
             return e.a.dtype in INDEX_TYPES and e.dtype in (*INDEX_TYPES, "bool")
     return False
 
@@ -57,16 +45,16 @@ class Integers:
     def __init__(self, fn: Function, bindings: Bindings) -> None:
         self.fn = fn
         self.bindings = bindings
-        self._linear: dict[int, tuple[Expr, Form[Axis] | None]] = {}
+        self._linear: dict[int, tuple[x.Expr, Form[x.Axis] | None]] = {}
 
-    def form(self, e: Expr) -> Form[Axis] | None:
+    def form(self, e: x.Expr) -> Form[x.Axis] | None:
         """Cached linear form of an expression."""
         hit = self._linear.get(id(e))
         if hit is None:
             hit = self._linear[id(e)] = (e, linear(e))
         return hit[1]
 
-    def int_value(self, e: Expr) -> tuple[str, int]:
+    def int_value(self, e: x.Expr) -> tuple[str, int]:
         """SSA value (or literal) of an integer or predicate expression, and its depth.
 
         Predicates come as ``i1`` (``true`` / ``false`` when known), integers as ``i64``.
@@ -81,25 +69,25 @@ class Integers:
                 raise LaneDependent
             return self.sum(const, terms)
         match e:
-            case Const():
+            case x.Const():
                 return ("true" if e.value else "false") if e.dtype == "bool" else str(e.value), 0
-            case Binary():
+            case x.Binary():
                 return self._binary(e)
-            case Compare():
+            case x.Compare():
                 (a, da), (b, db) = self.int_value(e.a), self.int_value(e.b)
                 if _literal(a) and _literal(b):
                     return _known(COMPARE[e.op](int(a), int(b))), 0
                 depth = max(da, db)
                 text = f"icmp {SIGNED_ORDER[e.op]} i64 {a}, {b}"
                 return self.fn.hoist(depth, text, text), depth
-            case Logic():
+            case x.Logic():
                 return self._logic(e)
-            case Not():
+            case x.Not():
                 a, depth = self.int_value(e.a)
                 if a in ("true", "false"):
                     return _known(a == "false"), 0
                 return self.fn.hoist(depth, ("not", a), f"xor i1 {a}, true"), depth
-            case Select() | IfThenElse():
+            case x.Select() | x.IfThenElse():
                 c, dc = self.int_value(e.cond)
                 if c in ("true", "false"):
                     return self.int_value(e.a if c == "true" else e.b)
@@ -108,10 +96,10 @@ class Integers:
                 kind = "i1" if e.dtype == "bool" else "i64"
                 text = f"select i1 {c}, {kind} {a}, {kind} {b}"
                 return self.fn.hoist(depth, text, text), depth
-            case Cast() if e.a.dtype in INDEX_TYPES and e.dtype in INDEX_TYPES:
+            case x.Cast() if e.a.dtype in INDEX_TYPES and e.dtype in INDEX_TYPES:
                 return self.int_value(e.a)
-            case Cast() if e.a.dtype in INDEX_TYPES and e.dtype == "bool":
-                return self.int_value(Compare("bool", "!=", e.a, Const(e.a.dtype, 0)))
+            case x.Cast() if e.a.dtype in INDEX_TYPES and e.dtype == "bool":
+                return self.int_value(x.Compare("bool", "!=", e.a, x.Const(e.a.dtype, 0)))
             case Load() if e.dtype in ("int32", "int64"):
                 return self._loaded(e)
         raise ScheduleError(f"cannot generate integer code for {type(e).__name__} ({e.dtype})")
@@ -131,7 +119,7 @@ class Integers:
             return value, depth
         return put(depth, ("sext", value), f"sext {kind} {value} to i64"), depth
 
-    def flat_index(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[str, int]:
+    def flat_index(self, buffer: Buffer, indices: tuple[x.Expr, ...]) -> tuple[str, int]:
         """Element index of an access, which need not be linear, and its depth."""
         return self.int_value(weighted_sum(list(zip(indices, buffer.strides, strict=True))))
 
@@ -156,10 +144,12 @@ class Integers:
         text = f"add nsw i64 {a}, {b}"
         return self.fn.hoist(depth, text, text)
 
-    def _binary(self, e: Binary) -> tuple[str, int]:
+    def _binary(self, e: x.Binary) -> tuple[str, int]:
         (a, da), (b, db) = self.int_value(e.a), self.int_value(e.b)
         if _literal(a) and _literal(b):
-            value, _ = self.int_value(binary(e.op, Const("int32", int(a)), Const("int32", int(b))))
+            value, _ = self.int_value(
+                x.binary(e.op, x.Const("int32", int(a)), x.Const("int32", int(b)))
+            )
             return value, 0
         depth = max(da, db)
         if e.op in ("max", "min"):
@@ -192,7 +182,7 @@ class Integers:
         more = put(depth, ("inc", r, b), f"add i64 {r}, {b}")
         return put(depth, ("floormod", a, b), f"select i1 {fix}, i64 {more}, i64 {r}")
 
-    def _logic(self, e: Logic) -> tuple[str, int]:
+    def _logic(self, e: x.Logic) -> tuple[str, int]:
         stop = "false" if e.op == "and" else "true"
         (a, da), (b, db) = self.int_value(e.a), self.int_value(e.b)
         if stop in (a, b):

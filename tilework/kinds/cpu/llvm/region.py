@@ -19,20 +19,7 @@ from tilework.kinds.cpu.llvm.masks import maskable
 from tilework.kinds.cpu.llvm.order import by_element
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.used import used_buffers
-from tilework.lower.ir import (
-    VALUES,
-    Buffer,
-    Claim,
-    For,
-    If,
-    Let,
-    Load,
-    Region,
-    Seq,
-    Stmt,
-    Store,
-    walk_stmts,
-)
+from tilework.lower import ir
 from tilework.te.expr import Expr, walk
 
 
@@ -48,7 +35,7 @@ class RegionCode:
 
     def __init__(
         self,
-        region: Region,
+        region: ir.Region,
         vector_bits: int,
         declarations: Declarations,
         several: bool,
@@ -65,10 +52,10 @@ class RegionCode:
         self.memory = LoadStore(self.addresses, self.arithmetic)
         self.dots = Dots(self.memory, self.arithmetic)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
-        self._registers: dict[int, tuple[Stmt, set[Buffer]]] = {}
-        self._lane_counts: dict[int, tuple[For, int]] = {}
+        self._registers: dict[int, tuple[ir.Stmt, set[ir.Buffer]]] = {}
+        self._lane_counts: dict[int, tuple[ir.For, int]] = {}
         self._masked = vector_bits == 512 and maskable(region.body)
-        stores = [s for s in walk_stmts(region.body) if isinstance(s, Store)]
+        stores = [s for s in ir.walk_stmts(region.body) if isinstance(s, ir.Store)]
         self.bindings.written = frozenset(s.buffer for s in stores)
         self._bind_buffers()
 
@@ -140,24 +127,24 @@ class RegionCode:
 
     # -- statements -------------------------------------------------------------------------
 
-    def _stmt(self, s: Stmt) -> None:
+    def _stmt(self, s: ir.Stmt) -> None:
         match s:
-            case Seq():
+            case ir.Seq():
                 for part in s.stmts:
                     self._stmt(part)
-            case Store():
+            case ir.Store():
                 self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
-            case Claim():
+            case ir.Claim():
                 self.memory.claim(s.buffer, s.indices, s)
-            case For(kind="unroll"):
+            case ir.For(kind="unroll"):
                 self._expanded(s)
-            case For(kind="vector"):
+            case ir.For(kind="vector"):
                 self._vector(s)
-            case For():
+            case ir.For():
                 self._serial(s)
-            case If():
+            case ir.If():
                 self._if(s)
-            case Let():
+            case ir.Let():
                 ssa, depth = self.integers.int_value(s.value)
                 known = not ssa.startswith("%")
                 self.bindings.loops[s.var] = int(ssa) if known else Dynamic(ssa, depth)
@@ -165,7 +152,7 @@ class RegionCode:
             case _:
                 raise TypeError(f"no code is made for {type(s).__name__}")
 
-    def _expanded(self, s: For) -> None:
+    def _expanded(self, s: ir.For) -> None:
         ordered = by_element(s, self.addresses)
         if ordered is None:
             for i in range(_static(s.extent)):
@@ -177,7 +164,7 @@ class RegionCode:
             self.bindings.loops.update(point)
             self._stmt(body)
 
-    def _vector(self, s: For) -> None:
+    def _vector(self, s: ir.For) -> None:
         lanes = self._lanes(s)
         outer, self.bindings.vector = self.bindings.vector, s.var
         for offset, width, active in pieces(_static(s.extent), lanes, self._masked):
@@ -185,12 +172,17 @@ class RegionCode:
             self._stmt(s.body)
         self.bindings.vector = outer
 
-    def _lanes(self, s: For) -> int:
+    def _lanes(self, s: ir.For) -> int:
         """Lanes of a vector loop: a register of the widest type stored or accumulated."""
         hit = self._lane_counts.get(id(s))
         if hit is None:
-            stores = [x for x in walk_stmts(s.body) if isinstance(x, Store)]
-            read = [n.buffer for x in stores for n in walk(x.value, VALUES) if isinstance(n, Load)]
+            stores = [x for x in ir.walk_stmts(s.body) if isinstance(x, ir.Store)]
+            read = [
+                n.buffer
+                for x in stores
+                for n in walk(x.value, ir.VALUES)
+                if isinstance(n, ir.Load)
+            ]
             wide = [x.buffer for x in stores] + [b for b in read if b.scope == "register"]
             lanes = self.vector_bits // (8 * max(4, *(BYTES[b.dtype] for b in wide)))
             hit = self._lane_counts[id(s)] = (s, lanes)
@@ -202,18 +194,18 @@ class RegionCode:
         self.memory.forget()
         self.dots.forget()
 
-    def _stored_registers(self, s: Stmt) -> set[Buffer]:
+    def _stored_registers(self, s: ir.Stmt) -> set[ir.Buffer]:
         hit = self._registers.get(id(s))
         if hit is None:
             found = {
                 x.buffer
-                for x in walk_stmts(s)
-                if isinstance(x, Store) and x.buffer.scope == "register"
+                for x in ir.walk_stmts(s)
+                if isinstance(x, ir.Store) and x.buffer.scope == "register"
             }
             hit = self._registers[id(s)] = (s, found)
         return hit[1]
 
-    def _serial(self, s: For) -> None:
+    def _serial(self, s: ir.For) -> None:
         """A loop; register elements that its body updates are carried in phis."""
         fn, registers = self.fn, self.memory.registers
         start, stop = (
@@ -262,7 +254,7 @@ class RegionCode:
                 registers[k] = v
         self._forget()
 
-    def _if(self, s: If) -> None:
+    def _if(self, s: ir.If) -> None:
         fn, registers = self.fn, self.memory.registers
         cond, _ = self.integers.int_value(s.cond)
         if cond in ("true", "false"):

@@ -16,22 +16,8 @@ from tilework.index.form import Form
 from tilework.index.strides import row_major
 from tilework.index.whole import ARRAYS
 from tilework.space.blocks import Block
+from tilework.te import expr as x
 from tilework.te.affine import linear
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Read,
-    Select,
-    children,
-    reads,
-    replace_axes,
-    walk,
-)
 from tilework.te.tensor import Operation
 
 
@@ -48,20 +34,20 @@ class Access:
     """
 
     op: Operation
-    indices: tuple[Expr, ...]
+    indices: tuple[x.Expr, ...]
     shape: tuple[Typical, ...]
     itemsize: int
     guards: int = 0
 
     @cached_property
-    def forms(self) -> tuple[Form[Axis] | None, ...]:
+    def forms(self) -> tuple[Form[x.Axis] | None, ...]:
         """The indices as linear forms, where they are."""
         return tuple(linear(i) for i in self.indices)
 
     @cached_property
-    def axes(self) -> frozenset[Axis]:
+    def axes(self) -> frozenset[x.Axis]:
         """Axes that the element varies with."""
-        return frozenset(n for i in self.indices for n in walk(i) if isinstance(n, Axis))
+        return frozenset(n for i in self.indices for n in x.walk(i) if isinstance(n, x.Axis))
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
@@ -80,7 +66,7 @@ class Access:
             out *= min(points, math.prod(spans.values()), form.width(spans, 1))
         return out
 
-    def addresses(self, where: Mapping[Axis, Any], count: int) -> np.ndarray[Any, Any]:
+    def addresses(self, where: Mapping[x.Axis, Any], count: int) -> np.ndarray[Any, Any]:
         """Elements from the tensor's first one, P x 32, for coordinates; other axes are at 0."""
         total = np.zeros((count, 1), np.int64)
         for index, stride in zip(self.indices, self.strides, strict=True):
@@ -88,14 +74,14 @@ class Access:
         return np.broadcast_to(total, (count, 32))
 
 
-def evaluate(index: Expr, where: Mapping[Axis, Any]) -> Any:
+def evaluate(index: x.Expr, where: Mapping[x.Axis, Any]) -> Any:
     """An index at coordinates; what is read from memory counts as 0."""
     match index:
-        case Const():
+        case x.Const():
             return int(index.value)
-        case Axis():
+        case x.Axis():
             return where.get(index, 0)
-        case Binary() if index.op in ARRAYS:
+        case x.Binary() if index.op in ARRAYS:
             return ARRAYS[index.op](evaluate(index.a, where), evaluate(index.b, where))
     return 0
 
@@ -130,8 +116,8 @@ def block_facts(block: Block) -> BlockFacts:
     finish: tuple[Access, ...] = ()
     ops = calls = 0.0
     if block.epilogue is not None and block.epilogue_body is not None:
-        names: dict[Axis, Expr] = dict(zip(block.epilogue.axes, block.spatial, strict=True))
-        body = replace_axes(block.epilogue_body, names)
+        names: dict[x.Axis, x.Expr] = dict(zip(block.epilogue.axes, block.spatial, strict=True))
+        body = x.replace_axes(block.epilogue_body, names)
         finish = tuple(a for a in accesses(body) if a.op is not block.op)
         ops, calls = float_operations(body), float_calls(body)
     out = block.result
@@ -144,52 +130,52 @@ def block_facts(block: Block) -> BlockFacts:
     )  # fmt: skip
 
 
-def accesses(e: Expr) -> tuple[Access, ...]:
+def accesses(e: x.Expr) -> tuple[Access, ...]:
     """The distinct reads of an expression, in order; those that find positions are reads, too."""
-    found: dict[Read, int] = {}
+    found: dict[x.Read, int] = {}
     for read, guards in _reads(e, 0):
         found[read] = min(found.get(read, guards), guards)
     return tuple(
         Access(
             r.tensor.op, r.indices, typicals(r.tensor.shape), dtype_bytes(r.tensor.dtype), guards
         )
-        for r, guards in ((r, found[r]) for r in dict.fromkeys(reads(e)))
+        for r, guards in ((r, found[r]) for r in dict.fromkeys(x.reads(e)))
     )
 
 
-def _reads(e: Expr, guards: int) -> Iterable[tuple[Read, int]]:
-    if isinstance(e, Read):
+def _reads(e: x.Expr, guards: int) -> Iterable[tuple[x.Read, int]]:
+    if isinstance(e, x.Read):
         yield e, guards
-    if isinstance(e, IfThenElse):
+    if isinstance(e, x.IfThenElse):
         yield from _reads(e.cond, guards)
         guards += comparisons(e.cond)
         yield from _reads(e.a, guards)
         yield from _reads(e.b, guards)
         return
-    for child in children(e):
+    for child in x.children(e):
         yield from _reads(child, guards)
 
 
-def comparisons(e: Expr) -> int:
+def comparisons(e: x.Expr) -> int:
     """Comparisons of integers in an expression."""
-    return sum(isinstance(n, Compare) and not is_float(n.a.dtype) for n in walk(e))
+    return sum(isinstance(n, x.Compare) and not is_float(n.a.dtype) for n in x.walk(e))
 
 
 _ONE = "round_tf32"
 """A function that is one instruction."""
 
 
-def float_operations(e: Expr) -> float:
+def float_operations(e: x.Expr) -> float:
     """Floating-point instructions: a product that is added counts once with its addition."""
     total = 0.0
-    for node in walk(e):
-        if isinstance(node, (Binary, Compare)):
+    for node in x.walk(e):
+        if isinstance(node, (x.Binary, x.Compare)):
             total += is_float(node.dtype) or is_float(node.a.dtype)
-        elif isinstance(node, Select) or (isinstance(node, Call) and node.name == _ONE):
+        elif isinstance(node, x.Select) or (isinstance(node, x.Call) and node.name == _ONE):
             total += 1
     return total
 
 
-def float_calls(e: Expr) -> float:
+def float_calls(e: x.Expr) -> float:
     """Expensive functions in an expression."""
-    return float(sum(isinstance(n, Call) and n.name != _ONE for n in walk(e)))
+    return float(sum(isinstance(n, x.Call) and n.name != _ONE for n in x.walk(e)))

@@ -20,21 +20,10 @@ from tilework.kinds.cuda.mma.instructions import COLUMNS, ROWS
 from tilework.kinds.cuda.mma.product import Factor, points, product_of
 from tilework.kinds.cuda.mma.shared import SharedTile
 from tilework.kinds.cuda.mma.tile import Tiles
+from tilework.lower import ir
 from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
-from tilework.lower.ir import (
-    Barrier,
-    Commit,
-    For,
-    If,
-    Let,
-    Region,
-    Stmt,
-    Store,
-    Wait,
-    seq,
-)
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packed, Packing
@@ -56,7 +45,7 @@ def mma_packings(block: Block) -> dict[Operation, Packed]:
     return {factor.read.tensor.op: Packed(packing, ())}
 
 
-def lower_mma(ctx: LoweringContext, block_nest: BlockNest) -> Region:
+def lower_mma(ctx: LoweringContext, block_nest: BlockNest) -> ir.Region:
     """The region of a block of the form "mma"."""
     return _Kernel(ctx, block_nest).region()
 
@@ -85,13 +74,13 @@ class _Kernel:
         shape = (self.warp_m // ROWS, self.warp_n // COLUMNS, REGISTERS)
         self.sums = ctx.temporary(f"{self.block.op.name}.sum", shape, "float32", "register")
 
-    def region(self) -> Region:
+    def region(self) -> ir.Region:
         """The kernel."""
         names, self.at_batch = place(self.batch, {a: a.extent for a in self.product.batch})
-        body = named(names, seq(self._start(), *self._pipeline(), self._finish()))
+        body = named(names, ir.seq(self._start(), *self._pipeline(), self._finish()))
         grid = (self.batch, self.grid_n, self.grid_m)
         threads = (self.warps_n, self.warps_m, self.lane)
-        return Region(self.block.result.name, grid, body, threads, self.thread)
+        return ir.Region(self.block.result.name, grid, body, threads, self.thread)
 
     def _shared(self, factor: Factor, size: int) -> SharedTile:
         """Where a block's tiles of an operand are."""
@@ -103,31 +92,31 @@ class _Kernel:
 
     # -- the sum ------------------------------------------------------------------------------
 
-    def _start(self) -> Stmt:
+    def _start(self) -> ir.Stmt:
         """Sums of nothing."""
         loops = [loop_var(name, n) for name, n in zip("ijq", self.sums.shape, strict=True)]
-        zero = Store(self.sums, tuple(map(var_or_zero, loops)), Const("float32", 0.0))
+        zero = ir.Store(self.sums, tuple(map(var_or_zero, loops)), Const("float32", 0.0))
         return nest([(v, v.extent, "unroll") for v in loops], zero)
 
-    def _pipeline(self) -> list[Stmt]:
+    def _pipeline(self) -> list[ir.Stmt]:
         """All fetches and products."""
         ahead = self.stages - 1
         first, t = loop_var("first", ahead), loop_var("fetch", self.fetches)
-        begin: Stmt = self._fetch(var_or_zero(first), var_or_zero(first))
+        begin: ir.Stmt = self._fetch(var_or_zero(first), var_or_zero(first))
         if self.fetches < ahead:
-            begin = If(compare("<", first, const(self.fetches)), begin)
-        parts: list[Stmt] = [nest([(first, ahead, "serial")], seq(begin, Commit()))]
-        step: list[Stmt] = [Wait(self.stages - 2), Barrier()]
+            begin = ir.If(compare("<", first, const(self.fetches)), begin)
+        parts: list[ir.Stmt] = [nest([(first, ahead, "serial")], ir.seq(begin, ir.Commit()))]
+        step: list[ir.Stmt] = [ir.Wait(self.stages - 2), ir.Barrier()]
         now = var_or_zero(t)
         if self.fetches > ahead:
             later = loop_var("later", self.fetches)
             fetch = self._fetch(binary("%", later, const(self.stages)), later)
-            more = If(compare("<", binary("+", now, const(ahead)), const(self.fetches)), fetch)
-            step.append(Let(later, binary("+", now, const(ahead)), more))
-        step += [Commit(), self._multiply().stmt(binary("%", now, const(self.stages)))]
-        return [*parts, nest([(t, self.fetches, "serial")], seq(*step))]
+            more = ir.If(compare("<", binary("+", now, const(ahead)), const(self.fetches)), fetch)
+            step.append(ir.Let(later, binary("+", now, const(ahead)), more))
+        step += [ir.Commit(), self._multiply().stmt(binary("%", now, const(self.stages)))]
+        return [*parts, nest([(t, self.fetches, "serial")], ir.seq(*step))]
 
-    def _fetch(self, stage: Expr, number: Expr) -> Stmt:
+    def _fetch(self, stage: Expr, number: Expr) -> ir.Stmt:
         """Fetch both operands."""
         product = self.product
         start = binary("*", number, const(self.block_k))
@@ -135,7 +124,7 @@ class _Kernel:
             (self.a, product.m, self.grid_m, self.block_m),
             (self.b, product.n, self.grid_n, self.block_n),
         )
-        return seq(*(
+        return ir.seq(*(
             Fetch(
                 tile, self.ctx.buffers[tile.factor.read.tensor.op], axes,
                 weighted_sum([(var_or_zero(block), size)]), product.k, self.at_batch,
@@ -160,7 +149,7 @@ class _Kernel:
 
     # -- the result ---------------------------------------------------------------------------
 
-    def _finish(self) -> Stmt:
+    def _finish(self) -> ir.Stmt:
         """Store the tile: two neighbours along n at a time, rows of a warp 8 apart."""
         _, total, _, _ = self.product.extents
         i, half = loop_var("i", self.sums.shape[0]), loop_var("half", 2)
@@ -172,11 +161,11 @@ class _Kernel:
         names, at = place(point, {a: a.extent for a in self.product.m})
         body = named(names, self._row(var_or_zero(i), half, {**self.at_batch, **at}))
         if total % self.block_m:
-            body = If(compare("<", point, const(total)), body)
-        body = Let(point, row, body)
+            body = ir.If(compare("<", point, const(total)), body)
+        body = ir.Let(point, row, body)
         return nest([(i, i.extent, "unroll"), (half, 2, "unroll")], body)
 
-    def _row(self, i: Expr, half: Expr, at: dict[Axis, Expr]) -> Stmt:
+    def _row(self, i: Expr, half: Expr, at: dict[Axis, Expr]) -> ir.Stmt:
         """Store a thread's part of one row of its warp."""
         total = points(self.product.n)
         j, one = loop_var("j", self.sums.shape[1]), loop_var("e", 2)
@@ -193,7 +182,9 @@ class _Kernel:
             number = loop_var("pair", max(covered // 2, 2))
             names, where = place(number, {**extents, last: last.extent // 2})
             where[last] = weighted_sum([(where[last], 2), (one, 1)])
-            body = For(one, 2, "vector", store_result(self.ctx, self.block, {**at, **where}, done))
+            body = ir.For(
+                one, 2, "vector", store_result(self.ctx, self.block, {**at, **where}, done)
+            )
             inside, limit = named(names, body), total // 2
             value = pair
         else:
@@ -202,8 +193,8 @@ class _Kernel:
             inside = named(names, store_result(self.ctx, self.block, {**at, **where}, done))
             value, limit = weighted_sum([(pair, 2), (one, 1)]), total
         if total % self.block_n:
-            inside = If(compare("<", number, const(limit)), inside)
-        inside = Let(number, value, inside)
+            inside = ir.If(compare("<", number, const(limit)), inside)
+        inside = ir.Let(number, value, inside)
         if last.extent % 2:
-            inside = For(one, 2, "unroll", inside)
+            inside = ir.For(one, 2, "unroll", inside)
         return nest([(j, j.extent, "unroll")], inside)

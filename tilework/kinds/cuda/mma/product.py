@@ -24,20 +24,8 @@ from tilework.index.form import Form
 from tilework.index.strides import in_order
 from tilework.kinds.cuda.mma.instructions import INSTRUCTIONS, Kind
 from tilework.space.blocks import Block
+from tilework.te import expr as x
 from tilework.te.affine import linear, position
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    IfThenElse,
-    Read,
-    Reduce,
-    reads,
-    walk,
-)
 from tilework.te.tensor import Placeholder
 
 Along = Literal["k", "outer"]
@@ -59,10 +47,10 @@ class Factor:
             the kernel runs.
     """
 
-    read: Read
-    guard: Expr | None
+    read: x.Read
+    guard: x.Expr | None
     order: tuple[int, ...]
-    axis: Axis
+    axis: x.Axis
     constant: bool
 
     @property
@@ -87,10 +75,10 @@ class Product:
     """
 
     kind: Kind
-    batch: tuple[Axis, ...]
-    m: tuple[Axis, ...]
-    n: tuple[Axis, ...]
-    k: tuple[Axis, ...]
+    batch: tuple[x.Axis, ...]
+    m: tuple[x.Axis, ...]
+    n: tuple[x.Axis, ...]
+    k: tuple[x.Axis, ...]
     a: Factor
     b: Factor
 
@@ -115,7 +103,7 @@ class Product:
         return INSTRUCTIONS[self.kind].terms
 
 
-def points(axes: tuple[Axis, ...]) -> int:
+def points(axes: tuple[x.Axis, ...]) -> int:
     """Points of several axes."""
     return math.prod(a.extent for a in axes)
 
@@ -128,10 +116,10 @@ def product_of(block: Block) -> Product:
     """
     name = block.op.name
     body = block.body
-    if not isinstance(body, Reduce) or body.kind != "sum" or body.limits:
+    if not isinstance(body, x.Reduce) or body.kind != "sum" or body.limits:
         raise _no(name, "it is not a plain sum")
     source = body.source
-    if not (isinstance(source, Binary) and source.op == "*"):
+    if not (isinstance(source, x.Binary) and source.op == "*"):
         raise _no(name, "its terms are not products of two factors")
     if source.dtype != "float32" or body.dtype != "float32":
         raise _no(name, f"they sum products in float32, not in {source.dtype}")
@@ -159,11 +147,11 @@ def product_of(block: Block) -> Product:
 def _laid_out(
     block: Block,
     kind: Kind,
-    batch: tuple[Axis, ...],
-    m: tuple[Axis, ...],
-    n: tuple[Axis, ...],
-    a: tuple[Read, Expr | None],
-    b: tuple[Read, Expr | None],
+    batch: tuple[x.Axis, ...],
+    m: tuple[x.Axis, ...],
+    n: tuple[x.Axis, ...],
+    a: tuple[x.Read, x.Expr | None],
+    b: tuple[x.Read, x.Expr | None],
 ) -> Product:
     """The product with operands in memory as they can be fetched."""
     name, reduce = block.op.name, block.reduce
@@ -178,37 +166,37 @@ def _laid_out(
     return Product(kind, batch, m, n, k, first, second)
 
 
-def _element(name: str, e: Expr) -> tuple[Kind, tuple[Read, Expr | None]]:
+def _element(name: str, e: x.Expr) -> tuple[Kind, tuple[x.Read, x.Expr | None]]:
     """How a factor is multiplied, and what is read for it."""
-    inner: Expr = e
+    inner: x.Expr = e
     kind: Kind | None = None
-    if isinstance(e, Cast):
+    if isinstance(e, x.Cast):
         inner, kind = e.a, _STORED.get(e.a.dtype)
-    elif isinstance(e, Call) and e.name == "round_tf32":
+    elif isinstance(e, x.Call) and e.name == "round_tf32":
         (inner,), kind = e.args, "tf32"
     if kind is None:
-        what = e.a.dtype if isinstance(e, Cast) else e.dtype
+        what = e.a.dtype if isinstance(e, x.Cast) else e.dtype
         raise _no(name, f"they multiply bfloat16, float16 or tf32, not {what}")
-    guard: Expr | None = None
-    if isinstance(inner, IfThenElse) and isinstance(inner.b, Const) and inner.b.value == 0:
+    guard: x.Expr | None = None
+    if isinstance(inner, x.IfThenElse) and isinstance(inner.b, x.Const) and inner.b.value == 0:
         guard, inner = inner.cond, inner.a
-    if not isinstance(inner, Read):
+    if not isinstance(inner, x.Read):
         raise _no(name, "a factor is computed from other values")
     return kind, (inner, guard)
 
 
-def _axes(name: str, element: tuple[Read, Expr | None]) -> set[Axis]:
+def _axes(name: str, element: tuple[x.Read, x.Expr | None]) -> set[x.Axis]:
     read, guard = element
     forms = [linear(i) for i in read.indices]
     if any(f is None for f in forms):
         raise _no(name, f"{read.tensor.name} is read at positions that are not linear")
     used = {x for f in forms if f is not None for x in f.coefficients}
     if guard is not None:
-        used |= {a for a in walk(guard) if isinstance(a, Axis)}
+        used |= {a for a in x.walk(guard) if isinstance(a, x.Axis)}
     return used
 
 
-def place(read: Read, order: tuple[int, ...]) -> Form[Axis]:
+def place(read: x.Read, order: tuple[int, ...]) -> Form[x.Axis]:
     """Elements from a dense tensor's beginning, whose dimensions lie in this order."""
     form = position(read.indices, in_order(read.tensor.shape, order, 0))
     assert form is not None
@@ -217,8 +205,8 @@ def place(read: Read, order: tuple[int, ...]) -> Form[Axis]:
 
 def _factor(
     name: str,
-    element: tuple[Read, Expr | None],
-    outer: tuple[Axis, ...],
+    element: tuple[x.Read, x.Expr | None],
+    outer: tuple[x.Axis, ...],
     order: tuple[int, ...] | None,
 ) -> Factor:
     """An operand; ``outer`` are the axes of m or n."""
@@ -227,7 +215,7 @@ def _factor(
     order = tuple(range(read.tensor.ndim)) if order is None else order
     form = place(read, order)
     piece = PIECE_BYTES // dtype_bytes(read.tensor.dtype)
-    along: Axis | None = None
+    along: x.Axis | None = None
     for axis, step in form.coefficients.items():
         if axis.extent > 1 and step == 1:
             along = axis
@@ -236,7 +224,7 @@ def _factor(
     others = [c for x, c in form.coefficients.items() if x is not along and x.extent > 1]
     if along.extent % piece or form.const % piece or any(c % piece for c in others):
         raise _no(name, f"{read.tensor.name} cannot be fetched in pieces of {piece} elements")
-    if guard is not None and any(a is along for a in walk(guard)):
+    if guard is not None and any(a is along for a in x.walk(guard)):
         raise _no(name, f"padding of {read.tensor.name} may begin within a piece")
     wide = [x for x in outer if x.extent > 1]
     if along.kind != "reduce" and (not wide or wide[-1] is not along):
@@ -245,7 +233,7 @@ def _factor(
 
 
 def _packed_order(
-    block: Block, read: Read, n: tuple[Axis, ...], inner: Axis | None
+    block: Block, read: x.Read, n: tuple[x.Axis, ...], inner: x.Axis | None
 ) -> tuple[int, ...] | None:
     """Dimensions of constant weights with those of k innermost; None where they stay.
 
@@ -255,7 +243,7 @@ def _packed_order(
     if not isinstance(op, Placeholder) or op.name not in block.op.attrs.get("layout_free", ()):
         return None
     bodies = (block.source, block.epilogue_body)
-    if sum(r.tensor.op is op for body in bodies if body is not None for r in reads(body)) != 1:
+    if sum(r.tensor.op is op for body in bodies if body is not None for r in x.reads(body)) != 1:
         return None
     forms = [linear(i) for i in read.indices]
     used = [set(f.coefficients) if f is not None else set() for f in forms]

@@ -11,21 +11,8 @@ from tilework.kinds.cuda.source.indices import flat, is_index
 from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.types import UNSIGNED, VALUE, literal
 from tilework.lower.ir import Buffer, Load
+from tilework.te import expr as x
 from tilework.te.affine import sum_of, value_of
-from tilework.te.expr import (
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Logic,
-    Lookup,
-    Not,
-    Select,
-)
 from tilework.te.ranges import range_of
 
 _FUNCTIONS = {
@@ -63,11 +50,11 @@ class Expressions:
 
     # -- accesses -----------------------------------------------------------------------------
 
-    def position(self, buffer: Buffer, indices: Sequence[Expr]) -> str:
+    def position(self, buffer: Buffer, indices: Sequence[x.Expr]) -> str:
         """The number of an element, as an index."""
         return self.sum(flat(buffer, indices, self.names.known))
 
-    def access(self, what: str, buffer: Buffer, indices: Sequence[Expr], *values: str) -> str:
+    def access(self, what: str, buffer: Buffer, indices: Sequence[x.Expr], *values: str) -> str:
         """An access to memory, from the nearest place that is known.
 
         Args:
@@ -81,19 +68,19 @@ class Expressions:
         base, rest = found
         return f"TW_{what}_AT({', '.join((name, base, self.sum(rest), *values))})"
 
-    def load(self, buffer: Buffer, indices: Sequence[Expr]) -> str:
+    def load(self, buffer: Buffer, indices: Sequence[x.Expr]) -> str:
         """An element."""
         if buffer.scope in _REGISTERS:
             return f"{self.names.buffer(buffer)}[{self.position(buffer, indices)}]"
         return self.access("LD", buffer, indices)
 
-    def store(self, buffer: Buffer, indices: Sequence[Expr], value: str) -> str:
+    def store(self, buffer: Buffer, indices: Sequence[x.Expr], value: str) -> str:
         """The statement that stores a value."""
         if buffer.scope in _REGISTERS:
             return f"{self.names.buffer(buffer)}[{self.position(buffer, indices)}] = {value};"
         return f"{self.access('ST', buffer, indices, value)};"
 
-    def sum(self, form: Form[Expr]) -> str:
+    def sum(self, form: Form[x.Expr]) -> str:
         """A sum, without parentheses around it."""
         parts = []
         for atom, c in form.coefficients.items():
@@ -106,15 +93,15 @@ class Expressions:
             text += f" + {form.const}" if form.const > 0 else f" - {-form.const}"
         return text
 
-    def atom(self, e: Expr) -> str:
+    def atom(self, e: x.Expr) -> str:
         """A term of a sum."""
-        if isinstance(e, Axis):
+        if isinstance(e, x.Axis):
             return str(self.names.known[e])
         return self.text(e)
 
     # -- values -------------------------------------------------------------------------------
 
-    def text(self, e: Expr) -> str:
+    def text(self, e: x.Expr) -> str:
         """An expression, in parentheses unless it is a name, a literal or a call.
 
         Raises:
@@ -123,31 +110,31 @@ class Expressions:
         hit = self.values.get(id(e))
         if hit is not None:
             return hit
-        if is_integer(e.dtype) and is_index(e) and not isinstance(e, Const):
+        if is_integer(e.dtype) and is_index(e) and not isinstance(e, x.Const):
             return self._index(e)
         match e:
-            case Const():  # an integer of the type's own: one past the literals of C has no sign
+            case x.Const():  # an integer of the type's own: one past the literals of C has no sign
                 return literal(e)
-            case Axis():
+            case x.Axis():
                 return str(self.names.known[e])
             case Load():
                 return self.load(e.buffer, e.indices)
-            case Binary():
+            case x.Binary():
                 return self._binary(e)
-            case Compare():
+            case x.Compare():
                 return self._compare(e)
-            case Logic():
+            case x.Logic():
                 sign = "&&" if e.op == "and" else "||"
                 return f"({self.text(e.a)} {sign} {self.text(e.b)})"
-            case Not():
+            case x.Not():
                 return f"(!{self.text(e.a)})"
-            case Select() | IfThenElse():
+            case x.Select() | x.IfThenElse():
                 return f"({self.text(e.cond)} ? {self.text(e.a)} : {self.text(e.b)})"
-            case Cast():
+            case x.Cast():
                 return self._cast(self.text(e.a), e.a.dtype, e.dtype)
-            case Call():
+            case x.Call():
                 return self._call(e)
-            case Lookup():
+            case x.Lookup():
                 return self._lookup(e)
         raise ScheduleError(f"no CUDA C is known for {type(e).__name__}")
 
@@ -156,26 +143,26 @@ class Expressions:
         self.called.add(name)
         return name
 
-    def index(self, e: Expr) -> str:
+    def index(self, e: x.Expr) -> str:
         """An integer expression on its own: without parentheses around a sum."""
         if id(e) in self.values or not is_index(e):
             return self.text(e)
         return self.sum(sum_of(e, self.names.known))
 
-    def _index(self, e: Expr) -> str:
+    def _index(self, e: x.Expr) -> str:
         """An expression of loop variables alone, which cannot overflow."""
         form = sum_of(e, self.names.known)
         if e not in form.coefficients:
             text = self.sum(form)
             single = len(form.coefficients) + bool(form.const) == 1
             return text if single and text[0] != "-" and " " not in text else f"({text})"
-        if isinstance(e, Axis):
+        if isinstance(e, x.Axis):
             return str(self.names.known[e])
-        if not isinstance(e, Binary):
-            assert isinstance(e, Select | IfThenElse)
+        if not isinstance(e, x.Binary):
+            assert isinstance(e, x.Select | x.IfThenElse)
             return f"({self.text(e.cond)} ? {self.text(e.a)} : {self.text(e.b)})"
         a, b = self.text(e.a), self.text(e.b)
-        if e.op in ("//", "%", "quot", "rem") and isinstance(e.b, Const) and e.b.value > 0:
+        if e.op in ("//", "%", "quot", "rem") and isinstance(e.b, x.Const) and e.b.value > 0:
             bounds = range_of(e.a)
             if (bounds is not None and bounds[0] >= 0) or e.op in ("quot", "rem"):
                 return f"({a} {'/' if e.op in ('//', 'quot') else '%'} {b})"
@@ -183,7 +170,7 @@ class Expressions:
             return f"({a} {e.op} {b})"
         return self._helper(e.op, e.dtype, a, b)
 
-    def _binary(self, e: Binary) -> str:
+    def _binary(self, e: x.Binary) -> str:
         a, b = self.text(e.a), self.text(e.b)
         if is_float(e.dtype) and e.op in _SIMPLE:
             return self._float(e, a, b)
@@ -198,13 +185,13 @@ class Expressions:
         wide = UNSIGNED[dtype]
         return f"({VALUE[dtype]})(({wide}){a} {op} ({wide}){b})"
 
-    def accumulated(self, buffer: Buffer, indices: Sequence[Expr], value: Expr) -> str:
+    def accumulated(self, buffer: Buffer, indices: Sequence[x.Expr], value: x.Expr) -> str:
         """What is stored at a place; a maximum or minimum that its register takes part in.
 
         It never is NaN, so that one instruction does, which leaves NaN out.
         """
         match value:
-            case Binary(op="max" | "min", a=Load() as old) if old.buffer is buffer:
+            case x.Binary(op="max" | "min", a=Load() as old) if old.buffer is buffer:
                 known = self.names.known
                 same = flat(buffer, indices, known) == flat(buffer, old.indices, known)
                 if same and buffer.scope == "register" and is_float(buffer.dtype):
@@ -212,11 +199,11 @@ class Expressions:
                     return f"{name}({self.text(old)}, {self.text(value.b)})"
         return self.text(value)
 
-    def _float(self, e: Binary, a: str, b: str) -> str:
+    def _float(self, e: x.Binary, a: str, b: str) -> str:
         """Zeros and ones of constant matrices cost no arithmetic."""
-        values = [self._entry(n) if isinstance(n, Lookup) else None for n in (e.a, e.b)]
+        values = [self._entry(n) if isinstance(n, x.Lookup) else None for n in (e.a, e.b)]
         if e.op == "*" and 0.0 in values:
-            return literal(Const(e.dtype, 0.0))
+            return literal(x.Const(e.dtype, 0.0))
         if e.op == "*" and 1.0 in values:
             return b if values[0] == 1.0 else a
         return f"({a} {e.op} {b})"
@@ -225,7 +212,7 @@ class Expressions:
         name = self.helper(_HELPERS[op])
         return f"{name}<{VALUE[dtype]}>({a}, {b})"
 
-    def _compare(self, e: Compare) -> str:
+    def _compare(self, e: x.Compare) -> str:
         a, b = self.text(e.a), self.text(e.b)
         return f"({a} {e.op} {b})"
 
@@ -248,7 +235,7 @@ class Expressions:
             return f"({VALUE[to]})({way}){text}"
         return f"({VALUE[to]}){text}"
 
-    def _call(self, e: Call) -> str:
+    def _call(self, e: x.Call) -> str:
         args = [self.text(a) for a in e.args]
         if e.name == "round_tf32":
             return f"__uint_as_float(TW_ROUND_TF32({args[0]}))"
@@ -259,7 +246,7 @@ class Expressions:
         suffix = "" if e.dtype == "float64" else "f"
         return f"{_FUNCTIONS[e.name]}{suffix}({', '.join(args)})"
 
-    def _entry(self, e: Lookup) -> float | None:
+    def _entry(self, e: x.Lookup) -> float | None:
         """The element, where its position is known."""
         at = 0
         for index, extent in zip(e.indices, e.shape, strict=True):
@@ -269,10 +256,10 @@ class Expressions:
             at = at * extent + own
         return float(e.values[at])
 
-    def _lookup(self, e: Lookup) -> str:
+    def _lookup(self, e: x.Lookup) -> str:
         value = self._entry(e)
         if value is not None:
-            return literal(Const(e.dtype, value))
+            return literal(x.Const(e.dtype, value))
         table = self.names.table(e)
         buffer = Buffer(table, e.shape, e.dtype, "thread")
         return f"{table}[{self.sum(flat(buffer, e.indices, self.names.known))}]"

@@ -17,17 +17,7 @@ from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.statements import Statements
 from tilework.kinds.cuda.source.threads import THREAD
 from tilework.kinds.cuda.source.types import VALUE, literal, memory_type
-from tilework.lower.ir import (
-    AsyncCopy,
-    Buffer,
-    Combine,
-    Intrinsic,
-    Region,
-    Store,
-    expressions,
-    loads,
-    walk_stmts,
-)
+from tilework.lower import ir
 from tilework.te.expr import Axis, Const, Expr
 
 MOST_ELEMENTS = 2**31 - 1
@@ -54,14 +44,14 @@ class Entry:
 
     name: str
     text: str
-    params: tuple[Buffer, ...]
+    params: tuple[ir.Buffer, ...]
     grid: int
     block: int
     shared_static: int
     shared_dynamic: int
 
 
-def print_region(region: Region, same: frozenset[Buffer]) -> Entry:
+def print_region(region: ir.Region, same: frozenset[ir.Buffer]) -> Entry:
     """The function of a region.
 
     Args:
@@ -108,7 +98,7 @@ def print_region(region: Region, same: frozenset[Buffer]) -> Entry:
     )
 
 
-def _param(b: Buffer, written: bool, same: bool, names: Names) -> str:
+def _param(b: ir.Buffer, written: bool, same: bool, names: Names) -> str:
     kind = "TW_IN"
     if written:
         kind = "TW_OUT" if b.scope == "output" else "TW_TEMP"
@@ -119,12 +109,12 @@ def _param(b: Buffer, written: bool, same: bool, names: Names) -> str:
     return f"{kind}({memory_type(b.name, b.dtype)}, {names.buffer(b)}, {b.reach})"
 
 
-def _held(b: Buffer) -> str:
+def _held(b: ir.Buffer) -> str:
     memory_type(b.name, b.dtype)
     return VALUE[b.dtype]
 
 
-def _shared(used: list[Buffer], names: Names, lines: Lines) -> int:
+def _shared(used: list[ir.Buffer], names: Names, lines: Lines) -> int:
     """Declare the buffers in shared memory, one behind the other; their bytes."""
     offset = 0
     for b in used:
@@ -135,7 +125,7 @@ def _shared(used: list[Buffer], names: Names, lines: Lines) -> int:
     return offset
 
 
-def _variables(region: Region, texts: Expressions, names: Names, lines: Lines) -> None:
+def _variables(region: ir.Region, texts: Expressions, names: Names, lines: Lines) -> None:
     """The thread's number, and its place in the loops over blocks and threads."""
     lines.add(f"const int {THREAD} = (int)threadIdx.x;")
     # so that quotients need no care for negative numbers
@@ -169,20 +159,20 @@ def _table(name: str, names: Names) -> str:
     return f"  const {VALUE[e.dtype]} {name}[{len(e.values)}] = {{{values}}};\n"
 
 
-def _accesses(region: Region) -> Iterator[tuple[Buffer, bool]]:
+def _accesses(region: ir.Region) -> Iterator[tuple[ir.Buffer, bool]]:
     """Every buffer that is touched, in order of the text, and whether it is written there."""
     seen: set[Expr] = set()
-    for s in walk_stmts(region.body):
-        yield from ((e.buffer, False) for e in loads(expressions(s), seen))
+    for s in ir.walk_stmts(region.body):
+        yield from ((e.buffer, False) for e in ir.loads(ir.expressions(s), seen))
         match s:
-            case Store():
+            case ir.Store():
                 yield s.buffer, True
-            case Combine():
+            case ir.Combine():
                 yield s.buffer, True
                 if s.scratch is not None:
                     yield s.scratch, True
-            case AsyncCopy():
+            case ir.AsyncCopy():
                 yield s.source, False
                 yield s.target, True
-            case Intrinsic():
+            case ir.Intrinsic():
                 yield from ((e.buffer, True) for e in s.outs)

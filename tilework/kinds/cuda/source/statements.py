@@ -12,25 +12,7 @@ from tilework.kinds.cuda.source.lines import Lines
 from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.threads import print_combine, print_copy, print_intrinsic
 from tilework.kinds.cuda.source.vectors import LANES, VectorStore, is_uniform
-from tilework.lower.ir import (
-    AsyncCopy,
-    Barrier,
-    Buffer,
-    Claim,
-    Combine,
-    Commit,
-    For,
-    If,
-    Intrinsic,
-    Let,
-    Load,
-    Seq,
-    Stmt,
-    Store,
-    Wait,
-    expressions,
-    walk_stmts,
-)
+from tilework.lower import ir
 from tilework.te.expr import Axis, Expr, Lookup, children, walk
 
 _FEWEST_TERMS = 2
@@ -45,48 +27,48 @@ class Statements:
         self.expanded = 0
         self.combined = False
 
-    def write(self, s: Stmt) -> None:
+    def write(self, s: ir.Stmt) -> None:
         """Print a statement.
 
         Raises:
             ScheduleError: there is no CUDA C for it.
         """
         match s:
-            case Seq():
+            case ir.Seq():
                 for one in s.stmts:
                     self.write(one)
-            case Store():
+            case ir.Store():
                 self._store(s)
-            case Claim():
+            case ir.Claim():
                 pass
-            case For():
+            case ir.For():
                 self._for(s)
-            case If():
+            case ir.If():
                 self._if(s)
-            case Let():
+            case ir.Let():
                 self._let(s)
-            case Barrier():
+            case ir.Barrier():
                 self.lines.add("__syncthreads();" if s.scope == "block" else "__syncwarp();")
-            case Combine():
+            case ir.Combine():
                 again = self.combined or self.loops > 0
                 self.combined = True
                 print_combine(s, self.texts, self.lines, again=again)
-            case AsyncCopy():
+            case ir.AsyncCopy():
                 print_copy(s, self.texts, self.lines)
-            case Commit():
+            case ir.Commit():
                 self.lines.add("TW_CP_COMMIT();")
-            case Wait():
+            case ir.Wait():
                 self.lines.add(f"TW_CP_WAIT({s.left});")
-            case Intrinsic():
+            case ir.Intrinsic():
                 print_intrinsic(s, self.texts, self.lines)
             case _:
                 raise ScheduleError(f"no CUDA C is known for {type(s).__name__}")
 
-    def _store(self, s: Store) -> None:
+    def _store(self, s: ir.Store) -> None:
         value = self.texts.accumulated(s.buffer, s.indices, s.value)
         self.lines.add(self.texts.store(s.buffer, s.indices, value))
 
-    def _if(self, s: If) -> None:
+    def _if(self, s: ir.If) -> None:
         self.lines.add(f"if ({_bare(self.texts.text(s.cond))}) {{")
         self._inside(s.then)
         if s.orelse is not None:
@@ -94,7 +76,7 @@ class Statements:
             self._inside(s.orelse)
         self.lines.add("}")
 
-    def _let(self, s: Let) -> None:
+    def _let(self, s: ir.Let) -> None:
         value = self.texts.index(s.value)
         if value.isdecimal():
             self.names.known[s.var] = int(value)
@@ -106,13 +88,13 @@ class Statements:
             self.names.known[s.var] = name
         self.write(s.body)
 
-    def _inside(self, s: Stmt) -> None:
+    def _inside(self, s: ir.Stmt) -> None:
         with self.lines.deeper():
             self.write(s)
 
     # -- loops ----------------------------------------------------------------------------------
 
-    def _for(self, s: For) -> None:
+    def _for(self, s: ir.For) -> None:
         if s.kind == "vector":
             self._vector(s)
         elif s.kind == "unroll" and _is_looked_up(s.var, s.body):
@@ -120,7 +102,7 @@ class Statements:
         else:
             self._loop(s)
 
-    def _loop(self, s: For) -> None:
+    def _loop(self, s: ir.For) -> None:
         known = dict(self.names.bases)
         if s.kind == "unroll" and not self.expanded:
             self._hoist(s)
@@ -138,7 +120,7 @@ class Statements:
         self.lines.add("}")
         self.names.bases = known
 
-    def _copies(self, s: For, write: Callable[[Stmt], None]) -> None:
+    def _copies(self, s: ir.For, write: Callable[[ir.Stmt], None]) -> None:
         """The body once for each value of the variable."""
         assert isinstance(s.extent, int)
         for value in range(s.extent):
@@ -149,14 +131,14 @@ class Statements:
             self.lines.add("}")
         del self.names.known[s.var]
 
-    def _vector(self, s: For) -> None:
+    def _vector(self, s: ir.For) -> None:
         body, conditions = s.body, []
-        while isinstance(body, If) and body.orelse is None:
+        while isinstance(body, ir.If) and body.orelse is None:
             if not is_uniform(body.cond, s.var, self.names.known):
                 break
             conditions.append(body.cond)
             body = body.then
-        if s.extent not in LANES or s.start != 0 or not isinstance(body, Store):
+        if s.extent not in LANES or s.start != 0 or not isinstance(body, ir.Store):
             self._copies(s, self.write)
             return
         self.names.known[s.var] = 0
@@ -167,11 +149,11 @@ class Statements:
             VectorStore(body, s.var, self.texts, self.lines).write()
         self.lines.add("}")
 
-    def _hoist(self, s: For) -> None:
+    def _hoist(self, s: ir.For) -> None:
         """Name the places in buffers that all copies of an expanded loop begin from."""
-        if any(isinstance(x, For) and x.kind == "serial" for x in walk_stmts(s)):
+        if any(isinstance(x, ir.For) and x.kind == "serial" for x in ir.walk_stmts(s)):
             return  # the innermost loops are the ones that are expanded most
-        inner: set[Expr] = {x.var for x in walk_stmts(s) if isinstance(x, For | Let)}
+        inner: set[Expr] = {x.var for x in ir.walk_stmts(s) if isinstance(x, ir.For | ir.Let)}
         for buffer, indices in _accesses(s):
             form = flat(buffer, indices, self.names.known)
             outer = form.only(lambda a: a not in inner)
@@ -186,28 +168,30 @@ class Statements:
             self.names.bases[key] = name
 
 
-def _accesses(s: Stmt) -> list[tuple[Buffer, Sequence[Expr]]]:
+def _accesses(s: ir.Stmt) -> list[tuple[ir.Buffer, Sequence[Expr]]]:
     """Every access that a statement makes to memory."""
-    out: list[tuple[Buffer, Sequence[Expr]]] = []
+    out: list[tuple[ir.Buffer, Sequence[Expr]]] = []
     seen: set[Expr] = set()
-    for one in walk_stmts(s):
-        if isinstance(one, Store):
+    for one in ir.walk_stmts(s):
+        if isinstance(one, ir.Store):
             out.append((one.buffer, one.indices))
-        waiting = [expressions(one)[-1]] if isinstance(one, Store | If | Let) else []
+        waiting = [ir.expressions(one)[-1]] if isinstance(one, ir.Store | ir.If | ir.Let) else []
         while waiting:  # the last part of a node first
             e = waiting.pop()
             if e not in seen:
                 seen.add(e)
                 waiting += children(e)
-                if isinstance(e, Load):
+                if isinstance(e, ir.Load):
                     out.append((e.buffer, e.indices))
     return out
 
 
-def _is_looked_up(var: Axis, body: Stmt) -> bool:
+def _is_looked_up(var: Axis, body: ir.Stmt) -> bool:
     """Whether elements of constant matrices depend on a variable."""
     seen: set[Expr] = set()
-    nodes = (e for s in walk_stmts(body) for root in expressions(s) for e in walk(root, seen=seen))
+    nodes = (
+        e for s in ir.walk_stmts(body) for root in ir.expressions(s) for e in walk(root, seen=seen)
+    )
     return any(mentions(i, var) for e in nodes if isinstance(e, Lookup) for i in e.indices)
 
 
