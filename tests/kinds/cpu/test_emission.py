@@ -118,6 +118,7 @@ def test_a_child_forked_beside_threads_that_emit() -> None:
 def test_ctrl_c_ends_a_process_that_compiles() -> None:
     script = """
         import os, signal, threading
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs of a shell ignore it
         from tilework import compile, deferred, zoo
         from tilework.kinds.cpu import build
         deferred.available_cores = lambda: 3
