@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def cases() -> dict[str, Case]:
         def prepare(cls, model, device="CPU", rtol=None, **kwargs):
             return super().prepare(model, device, **_OPTIONS, **kwargs)
 
-    with _made(), warnings.catch_warnings():
+    with mock.patch.object(op_pool_common, "pool", pool), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the package overflows on purpose where it makes its data
         classes = BackendTest(_Backend, __name__).test_cases
     return {
@@ -46,18 +46,11 @@ def cases() -> dict[str, Case]:
     }
 
 
-@contextmanager
-def _made() -> Iterator[None]:
-    """Where the package makes the data of its tests: half of it would be pooling."""
-    op_pool_common.pool = pool  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        op_pool_common.pool = their_pool
-
-
 def pool(padded, x_shape, kernel, strides, out_shape, pooling_type, *rest, p=1, **more):
-    """`op_pool_common.pool`, by arrays where windows are dense and nothing is padded."""
+    """`op_pool_common.pool`, by arrays where windows are dense and nothing is padded.
+
+    Half of the time in which the package makes the data of its tests would go by in theirs.
+    """
     if rest or more or pooling_type not in ("AVG", "LPPOOL"):
         return their_pool(
             padded, x_shape, kernel, strides, out_shape, pooling_type, *rest, p=p, **more
@@ -118,7 +111,7 @@ def other_cases() -> dict[str, Case]:
         def supports_device(cls, device):
             return device == "CPU"
 
-    with _made(), warnings.catch_warnings():
+    with mock.patch.object(op_pool_common, "pool", pool), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         classes = BackendTest(_Other, __name__).test_cases
     return {

@@ -49,6 +49,15 @@ def make_record():
     return make
 
 
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A user of his own, whose compiles look at packages."""
+    for name in ("DATA", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    monkeypatch.delenv("TILEWORK_NO_PACKAGES")
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def make_round(make_record):
     """make_round(run, round, n, **changes) -> n records."""

@@ -20,16 +20,9 @@ from storage.packages.used import used
 from storage.rules import present_rules
 from tilework.record import Purpose
 
+pytestmark = pytest.mark.usefixtures("home")
+
 TARGET = "llvm -mcpu=znver4 -num-cores=2"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """A user of his own, whose compiles look at packages."""
-    for name in ("DATA", "CONFIG"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    monkeypatch.delenv("TILEWORK_NO_PACKAGES")
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -40,18 +40,11 @@ from tilework.record import Purpose, Status
 from tilework.target.identity import DeviceIdentity
 from tilework.te.serial import dag_to_json
 
+pytestmark = pytest.mark.usefixtures("home")
+
 TARGET = "llvm -mcpu=znver4 -num-cores=2"
 RULES = present_rules(TARGET)
 DEVICE = DeviceIdentity("a CPU", (("cores", "2"),))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """A user of his own, whose compiles look at packages."""
-    for name in ("DATA", "CONFIG"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    monkeypatch.delenv("TILEWORK_NO_PACKAGES")
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

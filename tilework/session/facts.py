@@ -13,8 +13,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.session.cache import ModuleCache
@@ -91,7 +92,7 @@ class Source:
         self._content: bytes | None = None
         self._model: onnx.ModelProto | None = None
 
-    def digest(self, file: IO[bytes]) -> str:
+    def digest(self, file: BufferedReader) -> str:
         """SHA-256 of the model's own file, whose content is kept if it may be a model."""
         if os.fstat(file.fileno()).st_size >= _MOST_KEPT:
             return _digest(file)
@@ -174,12 +175,12 @@ def _from_json(data: Any) -> Facts | None:
         return None
 
 
-def _digest(file: IO[bytes]) -> str:
-    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+def _digest(file: BufferedReader) -> str:
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest_of(
-    path: Path, cache: ModuleCache | None, digest_of: Callable[[IO[bytes]], str]
+    path: Path, cache: ModuleCache | None, digest_of: Callable[[BufferedReader], str]
 ) -> str:
     """SHA-256 of a file's content, from the cache if the file looks as it did."""
     try:
