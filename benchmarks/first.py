@@ -2,11 +2,15 @@
 
     git worktree add ../before REVISION
     python benchmarks/first.py ../before [NET or FILE.onnx ...] [--starts 3] [--threads 2]
+    python benchmarks/first.py --kept [NET or FILE.onnx ...]
 
 Each start is a process that makes a `tilework.Session` of an ONNX file, with nothing kept and no
 store, and runs it once; the checkouts take turns. Seconds from after ``import tilework`` to the
 output, by the clock and of the CPU, medians; ``outputs`` says whether all are the same bits. Of
 this checkout, stages as well.
+
+With ``--kept`` each model is started in this checkout, in turns, with nothing kept; with the
+kernels of the models before it in the list; and with its own. Whole forms are never kept.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -38,7 +43,7 @@ options = SessionOptions()
 options.intra_op_num_threads = int(sys.argv[2])
 rng = np.random.default_rng(0)
 with watching() as spent:
-    session = Session(sys.argv[1], options, cache=False)
+    session = Session(sys.argv[1], options, cache=sys.argv[3] or False)
     feeds = {}
     for i in session.get_inputs():
         shape = [n if isinstance(n, int) else 1 for n in i.shape]
@@ -54,12 +59,18 @@ print(json.dumps({"wall": wall, "cpu": cpu, "bits": bits, "stages": stages}))
 """
 
 
-def start(folder: Path, path: Path, threads: int) -> dict[str, Any]:
-    """What a fresh process of a checkout says of its first answer."""
+def start(folder: Path, path: Path, threads: int, cache: Path | None = None) -> dict[str, Any]:
+    """What a fresh process of a checkout says of its first answer.
+
+    Args:
+        cache: where kernels are kept; forms that are kept there are removed before.
+    """
+    for form in [] if cache is None else cache.glob("*.*"):
+        form.unlink()
     unwanted = ("PYTHONDONTWRITEBYTECODE",)  # its imports are compiled once, as usual
     environment = {k: v for k, v in os.environ.items() if k not in unwanted}
     environment["PYTHONPATH"] = os.pathsep.join(map(str, (folder, folder / "runtime")))
-    command = [sys.executable, "-c", _CHILD, str(path), str(threads)]
+    command = [sys.executable, "-c", _CHILD, str(path), str(threads), str(cache or "")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -86,17 +97,56 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("before", type=Path)
-    parser.add_argument("networks", nargs="*", default=_DEFAULT)
+    parser.add_argument("before", nargs="?", type=Path)
+    parser.add_argument("networks", nargs="*")
+    parser.add_argument("--kept", action="store_true")
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
+    if given.kept:
+        named = [str(given.before)] if given.before else []
+        _kept([*named, *given.networks] or _DEFAULT, given.starts, given.threads)
+    elif given.before is None:
+        parser.error("name the checkout to compare with")
+    else:
+        _compare(given)
+
+
+def _kept(networks: list[str], starts: int, threads: int) -> None:
+    """Starts of each model with nothing kept, with others' kernels, and with its own."""
+    print("| network | nothing kept | kernels of those before | its own | ratio | outputs |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as made:
+        others, each = Path(made) / "others", Path(made) / "each"
+        for name in networks:
+            path = file_of(name, Path(made))
+            rows: dict[str, list[dict[str, Any]]] = {"nothing": [], "others": [], "own": []}
+            shutil.rmtree(each, ignore_errors=True)
+            start(_HERE, path, threads, each)
+            for _ in range(starts):
+                rows["nothing"].append(start(_HERE, path, threads))
+                if others.exists():
+                    turn = shutil.copytree(others, Path(made) / "turn")
+                    rows["others"].append(start(_HERE, path, threads, turn))
+                    shutil.rmtree(turn)
+                rows["own"].append(start(_HERE, path, threads, each))
+            shutil.copytree(each / "kernels", others / "kernels", dirs_exist_ok=True)
+            walls = [[r["wall"] for r in found] for found in rows.values()]
+            cells = [f"{statistics.median(w):.2f}" if w else "-" for w in walls]
+            ratio = statistics.median(walls[2]) / statistics.median(walls[0])
+            same = len({r["bits"] for found in rows.values() for r in found}) == 1
+            told = [Path(name).stem, *cells, f"{ratio:.2f}", "equal" if same else "DIFFER"]
+            print(f"| {' | '.join(told)} |", flush=True)
+
+
+def _compare(given: argparse.Namespace) -> None:
+    """Starts of each model in both checkouts, in turns."""
     checkouts = {"before": given.before.absolute(), "after": _HERE}
     print("| network | wall: before | after | ratio | CPU: before | after | ratio | outputs |")
     print("|---|---|---|---|---|---|---|---|")
     stages: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as made:
-        for name in given.networks:
+        for name in given.networks or _DEFAULT:
             path = file_of(name, Path(made))
             rows: dict[str, list[dict[str, Any]]] = {who: [] for who in checkouts}
             for turn in range(given.starts):

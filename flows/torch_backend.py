@@ -80,8 +80,8 @@ def compile_network(net: Network, settings: Settings) -> Module:
 
 def _place(net: Network, settings: Settings) -> tuple[ModuleCache | None, str]:
     """Where the compiled network is kept, and under which key; None where it is not."""
+    from tilework.revision import code_version
     from tilework.session import ModuleCache
-    from tilework.session.forms import code_version
     from tilework.session.records import RecordSource
     from tilework.torch.backend import target_of
 

@@ -62,8 +62,9 @@ _MEANINGS = {
     "device": "Name of the device, as its maker writes it.",
     "host": "Name of the host. It decides nothing.",
     "num_cores": "Threads that ran the kernel.",
-    "engine_version": "Version of the package that measured, and its commit or build: "
-    "`0.1.0+g1a2b3c4d5e`. It decides nothing.",
+    "engine_version": "Version of the package that measured, its commit or build, and what made "
+    "machine code: `0.1.0+g1a2b3c4d5e.llvm22.1.0.5f3a9c12`; last a digest of what that was told "
+    "to leave out and to use. It decides nothing.",
     "sketch_id": "Which structure of loops: `tilework explain` shows it.",
     "rules_version": "Version of the rules that made the sketches. `decisions` mean something "
     "only under it; a compile uses the present rules' records.",

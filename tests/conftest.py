@@ -56,6 +56,19 @@ def strict() -> Iterator[None]:
     failures.strict = False
 
 
+@pytest.fixture(autouse=True, scope="module")
+def keeping(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The pipeline's tests, and processes that they start, share kernels; the engine's make all.
+
+    Many of these change how code is made, which no key says.
+    """
+    folder = request.path.relative_to(TESTS).parts[0]
+    with pytest.MonkeyPatch.context() as patch:
+        if folder not in PIPELINE:
+            patch.setenv("TILEWORK_CACHE", "off")
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tilework")
     group.addoption("--engine-only", action="store_true", help="the engine's tests, isolated")

@@ -252,6 +252,14 @@ class ModelLog(Protocol):
 
 
 @runtime_checkable
+class Stated(History, Protocol):
+    """A history that can tell whether it would answer as it did."""
+
+    def state(self) -> str | None:
+        """Equal texts mean equal answers, also in another process; None where nobody can tell."""
+
+
+@runtime_checkable
 class Layered(History, Protocol):
     """Several histories, asked as one: see `layers_of`."""
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 from tilework.locks import Lock
 
-STAGES = ("read", "passes", "choose", "lower", "write", "emit", "pack", "link", "run")
+STAGES = ("read", "passes", "choose", "lower", "write", "emit", "pack", "link", "keep", "run")
 """Reading the model; simplifying it; schedules; loop programs; their text; machine code, by all
-threads; packing weights; the program of the network, loaded; running it once."""
+threads; packing weights; the program of the network, loaded; keeping kernels; running it once."""
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from flows.cli import (
     automations,
     bench,
+    cache,
     canary,
     compile,
     doctor,
@@ -96,6 +97,7 @@ app.command("reproduce")(explain.reproduce)
 app.add_typer(records.app, name="records")
 app.command("publish")(publish.publish)
 app.command("doctor")(doctor.doctor)
+app.add_typer(cache.app, name="cache")
 app.command("canary")(canary.canary)
 app.command("maintain")(upkeep.maintain)
 app.command("retrain")(learning.retrain)

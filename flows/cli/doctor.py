@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli import options
+from flows.cli.cache import kept_files, state_of
 from flows.cli.output import console, print_json, table
 from flows.numbers import latency
 
@@ -45,6 +46,7 @@ def examine(measure: bool = False) -> dict[str, dict[str, Any]]:
         "Machine": _machine(),
         "GPU": _gpu(),
         "Analytic model": _parameters(measure),
+        "Kept": _kept(),
         "Libraries": _libraries(),
         "Prefect": _prefect(),
     }
@@ -90,6 +92,11 @@ def _gpu() -> dict[str, str]:
         return {"target": str(target), **hardware_of(target).describe(target)}
     except TileworkError as error:
         return {"CUDA": str(error)}
+
+
+def _kept() -> dict[str, str]:
+    kept = {name: state_of(files) for name, files in kept_files().items()}
+    return kept or {"nothing": "TILEWORK_CACHE is off"}
 
 
 def _libraries() -> dict[str, str]:

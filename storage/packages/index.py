@@ -48,6 +48,10 @@ class Content(Protocol):
     def models(self) -> Mapping[str, str]:
         """Documents of learned models by kind of machine."""
 
+    @property
+    def digest(self) -> str:
+        """Of its file: equal ones hold the same."""
+
     def places(self) -> Sequence[Place]:
         """What each record is of."""
 
@@ -63,6 +67,7 @@ class Indexed:
     rows: Sequence[Sequence[Any]]
     workloads: Mapping[str, str]
     models: Mapping[str, str]
+    digest: str
 
     def places(self) -> list[Place]:
         """See `Content`."""
@@ -102,14 +107,15 @@ def read_index(path: Path) -> Indexed | None:
     """What the index of a package's file says; None if there is none that can be used."""
     try:
         head, _, body = path.with_name(path.name + SUFFIX).read_bytes().partition(b"\n")
-        wanted = {"index": _FORM, "package": _digest(path.read_bytes()), "body": _digest(body)}
-        if json.loads(head) != wanted:
+        package = _digest(path.read_bytes())
+        if json.loads(head) != {"index": _FORM, "package": package, "body": _digest(body)}:
             return None
         found = json.loads(zlib.decompressobj().decompress(body, _LARGEST))
         if found["fields"] != _FIELDS:
             return None
         manifest = Manifest.from_json(found["manifest"])
-        return Indexed(manifest, found["records"], found["workloads"], found["models"])
+        parts = (found["records"], found["workloads"], found["models"])
+        return Indexed(manifest, *parts, package)
     except (OSError, ValueError, KeyError, TypeError, zlib.error, RecursionError, NotPackage):
         return None
 

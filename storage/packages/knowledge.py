@@ -9,6 +9,7 @@ from storage.packages.folders import LEFT_OUT
 from storage.packages.history import PackageHistory
 from storage.packages.used import Used, used
 from storage.rules import present_rules
+from tilework.kept import folder_state, key_of
 from tilework.record import History
 from tilework.union import Union
 
@@ -46,6 +47,16 @@ class Knowledge(Union):
     def problems(self) -> list[str]:
         """One line for each part that is not used: of the store, see `RecordStore.problems`."""
         return self.package_problems + ([] if self.store is None else self.store.problems)
+
+    def state(self) -> str | None:
+        """See `tilework.record.Stated`; None with a store that is not on this machine's disks."""
+        told = [one.content.digest for one in self._packages if one.content is not None]
+        if self.store is not None:
+            location = self.store.location
+            if not location.local:
+                return None
+            told.append(folder_state(location.path))
+        return key_of(*told)
 
     @property
     def names(self) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -75,6 +76,11 @@ class Package:
     def records(self) -> list[Record]:
         """The records, as `rows` has them."""
         return from_table(self.rows)
+
+    @property
+    def digest(self) -> str:
+        """See `storage.packages.index.Content`."""
+        return hashlib.sha256(encode(self)).hexdigest()
 
     def places(self) -> list[Place]:
         """See `storage.packages.index.Content`."""

@@ -8,6 +8,7 @@ import pytest
 from tilework import Target, extract_tasks, zoo
 from tilework import compile as compile_network
 from tilework.compiler.assemble import _assemble, _Memory
+from tilework.compiler.kernels import Kernels
 from tilework.deferred import Helpers
 from tilework.graph import Builder, plan
 from tilework.kinds.cpu.build import build
@@ -130,7 +131,7 @@ def test_each_kernel_is_lowered_once(text, monkeypatch):
     target = Target(text)
     seen = lowered(target, monkeypatch)
     with Helpers() as helpers:
-        image = _assemble(plan(later()), target, None, helpers)
+        image = _assemble(plan(later()), target, None, Kernels(target), helpers)
     assert len(seen) == len(set(seen)) == len({s.symbol for s in image.steps}) == 3
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.compiler.test_history import record
 from tilework import compile as compile_network
 from tilework.compiler.choose import choose_schedule
+from tilework.compiler.kernels import Kernels
 from tilework.compiler.rounding import ERROR_BOUND, within_bound
 from tilework.graph import Builder, plan
 from tilework.record import MemoryHistory
@@ -99,10 +100,10 @@ def test_without_direct_records_the_draft_decides(target):
     history = MemoryHistory([record(task, row, 1.0, sketch=sketch.id)])
     choice = choose_schedule(task, history)
     weights = {call.dag.inputs[1].name: filters(1, TINY).transpose(2, 3, 1, 0)}
-    found = within_bound(task, choice, weights, history)
+    found = within_bound(task, choice, weights, history, Kernels(target))
     assert found.refused and found.choice.source == "untuned"
     assert not SearchSpace.of(task).sketch(found.choice.sketch_id).transforms
-    assert within_bound(task, choice, {}, history).choice == choice
+    assert within_bound(task, choice, {}, history, Kernels(target)).choice == choice
 
 
 @pytest.mark.parametrize("taps", [(3, 3), (1, 3), (3, 1), (3, 3, 3)])

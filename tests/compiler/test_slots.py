@@ -10,6 +10,7 @@ from tilework import Target, ops, te
 from tilework import compile as compile_network
 from tilework.compiler.assemble import _assemble
 from tilework.compiler.copies import joined, sliced
+from tilework.compiler.kernels import Kernels
 from tilework.compiler.slots import distances, without_copies
 from tilework.deferred import Helpers
 from tilework.graph import Builder, plan
@@ -106,7 +107,7 @@ def test_any_plan_of_moves_computes_the_same(planned):
     x = np.random.default_rng(0).standard_normal(planned.values["x"].shape, np.float32)
     with Helpers() as helpers:
         target = Target("llvm -mcpu=native -num-cores=1")
-        module = Module(_assemble(planned, target, None, helpers))
+        module = Module(_assemble(planned, target, None, Kernels(target), helpers))
     for got, want in zip(module.run({"x": x}), evaluated(planned, x), strict=True):
         np.testing.assert_array_equal(got, want)
 

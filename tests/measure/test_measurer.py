@@ -44,8 +44,8 @@ def test_a_plainly_slower_candidate_gets_a_short_look(measurer, task):
 
 def test_the_best_falls_as_the_batch_goes_on(measurer, task):
     candidates = [candidate(Fault.slow, *row) for row in ((5000, 0), (100, 0), (5000, 1))]
-    first, _, last = measurer.measure(task, candidates, None)
-    assert len(first.latency_samples) >= len(last.latency_samples) <= 3
+    *_, last = measurer.measure(task, candidates, None)
+    assert len(last.latency_samples) <= 3  # with no best to compare with it gets five
 
 
 def test_building_while_measuring_gives_the_same(task, ok):

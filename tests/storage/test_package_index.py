@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from storage.packages.package import Package, encode, ordered
 from storage.packages.places import read_package
 from storage.packages.used import used
 from storage.rules import present_rules
+from storage.store import RecordStore
 from tilework.record import Purpose
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -54,6 +56,25 @@ def test_an_index_says_what_the_package_says(put):
     assert index.places() == package.places()
     assert [index.record(row) for row in range(3)] == package.records
     assert (index.workloads, index.models) == (package.workloads, package.models)
+    assert index.digest == package.digest
+
+
+def test_what_is_known_says_whether_it_is_what_it_was(put, tmp_path, make_record, monkeypatch):
+    monkeypatch.delenv("TILEWORK_NO_PACKAGES", raising=False)
+    put(3)
+    states = [knowledge().state() for _ in range(2)]
+    assert states[0] == states[1]
+    put(2)
+    states.append(knowledge().state())
+    store = RecordStore(tmp_path / "records")
+    store.append([make_record()])
+    states += [knowledge(store, packages=False).state() for _ in range(2)]
+    assert states[-1] == states[-2]
+    store.append([make_record("another")])
+    states.append(knowledge(store, packages=False).state())
+    assert None not in states and len(set(states)) == 4
+    monkeypatch.setattr(store, "location", replace(store.location, local=False))
+    assert knowledge(store, packages=False).state() is None
 
 
 def test_indexes_of_what_is_shipped_are_theirs():

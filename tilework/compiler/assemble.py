@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilework.compiler.arena import Lifetime, aligned, place
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
+from tilework.compiler.kernels import Cache, Kernels, kernel_files
 from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import Slot, distances, without_copies
 from tilework.deferred import Helpers
@@ -57,6 +58,7 @@ def compile_network(
     records: History | None = None,
     num_threads: int | None = None,
     precision: Precision = "f32",
+    cache: Cache = None,
 ) -> Module:
     """Compile a network that is ours as a whole; see `tilework.compiler.parts.compile`."""
     from tilework.graph import plan
@@ -69,18 +71,22 @@ def compile_network(
     with stage("passes"):
         planned = plan(net, precision, where)
     with Helpers() as helpers:
-        module = Module(_assemble(planned, where, history, helpers))
+        kernels = Kernels(where, kernel_files(cache))
+        module = Module(_assemble(planned, where, history, kernels, helpers))
+        with stage("keep"):
+            kernels.keep()
     if num_threads is not None:
         module.set_threads(num_threads)
     return module
 
 
-def _assemble(plan: Plan, target: Target, history: History | None, helpers: Helpers) -> Image:
+def _assemble(
+    plan: Plan, target: Target, history: History | None, kernels: Kernels, helpers: Helpers
+) -> Image:
     from tilework.graph.extract import task_of
 
     plan, slots = without_copies(plan)
-    builder = builder_of(target)
-    kernels: dict[_KernelKey, Kernel] = {}
+    made: dict[_KernelKey, Kernel] = {}
     called: list[tuple[Kernel, dict[int, tuple[int, ...]]]] = []
     tasks: dict[str, SearchTask] = {}
     choices: dict[str, Choice] = {}
@@ -91,17 +97,16 @@ def _assemble(plan: Plan, target: Target, history: History | None, helpers: Help
             with stage("choose"):
                 if key not in tasks:
                     tasks[key] = task_of(plan, call, target)
-                    choices[key] = choose_schedule(tasks[key], history)
+                    choices[key] = choose_schedule(tasks[key], history, kernels=kernels)
                 task = tasks[key]
-                made = within_bound(task, choices[key], _weights(plan, call, task), history)
-            chosen.append(made)
+                weights = _weights(plan, call, task)
+                layer = within_bound(task, choices[key], weights, history, kernels)
+            chosen.append(layer)
             apart = distances(call, slots, plan)
-            one = (key, made.choice, tuple(sorted(apart.items())))
-            if one not in kernels:
-                kernels[one] = builder.begin(
-                    task, made.choice.sketch_id, made.choice.row, apart, helpers=helpers
-                )
-            called.append((kernels[one], apart))
+            one = (key, layer.choice, tuple(sorted(apart.items())))
+            if one not in made:
+                made[one] = kernels.kernel(task, layer.choice, apart, helpers)
+            called.append((made[one], apart))
             progress.step()
     memory = _Memory(plan, [kernel.overwritable for kernel, _ in called], slots)
     report = _report(plan, chosen, target)
@@ -111,8 +116,8 @@ def _assemble(plan: Plan, target: Target, history: History | None, helpers: Help
     with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
         helpers.finish(progress.step)
     with stage("link"):
-        linked = builder.link(steps, tuple(kernels.values()), target)
-    workspaces = {(k.shared_workspace, k.thread_workspace) for k in kernels.values()}
+        linked = builder_of(target).link(steps, tuple(made.values()), target)
+    workspaces = {(k.shared_workspace, k.thread_workspace) for k in made.values()}
     return Image(
         name=plan.name,
         target=str(target),

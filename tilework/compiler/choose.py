@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilework.compiler.kernels import Kernels
 from tilework.compiler.transfer import transferred
 from tilework.model.drafted import Choice, draft_schedule, drafted
 from tilework.record import (
@@ -20,7 +21,11 @@ from tilework.task import SearchTask
 
 
 def choose_schedule(
-    task: SearchTask, history: History | None = None, *, direct: bool = False
+    task: SearchTask,
+    history: History | None = None,
+    *,
+    direct: bool = False,
+    kernels: Kernels | None = None,
 ) -> Choice:
     """The best schedule on record for the task, or else the draft model's best.
 
@@ -29,17 +34,33 @@ def choose_schedule(
     the target itself, the best ones of other targets and of alike workloads are mapped into its
     space (`tilework.travel`), and one is taken if it wins against the draft's choice
     (`tilework.compiler.transfer`). The same task and records give the same choice, in any process.
-    ``direct`` leaves out rewritten DAGs (Winograd).
+
+    Args:
+        direct: leave out rewritten DAGs (Winograd).
+        kernels: which may have the choice from before.
+
+    Raises:
+        ScheduleError: there is no record, and no sketch has a valid row.
     """
-    if history is None:
-        return draft_schedule(task, direct=direct)
+    kept = kernels or Kernels(task.target)
     device = device_here(task.target)
-    record = best_record(task, history, device, direct=direct)
-    if record is not None:
-        return _as_recorded(record, device)
-    draft = drafted(task, direct=direct)
-    moved = transferred(task, history, draft, device=device, direct=direct)
-    return moved or draft or draft_schedule(task, direct=direct)
+
+    def drafts() -> Choice | None:
+        return kept.choice("draft", task, [direct], lambda: drafted(task, direct=direct))
+
+    def find() -> Choice | None:
+        if history is None:
+            return drafts()
+        record = best_record(task, history, device, direct=direct)
+        if record is not None:
+            return _as_recorded(record, device)
+        draft = drafts()
+        return transferred(task, history, draft, device=device, direct=direct) or draft
+
+    state = kept.state(history)
+    whole = [direct, state, repr(device)]
+    found = find() if state is None else kept.choice("best", task, whole, find)
+    return found or draft_schedule(task, direct=direct)
 
 
 def _as_recorded(record: Record, device: DeviceIdentity | None) -> Choice:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import overload
 
 from tilework.compiler.assemble import compile_network
+from tilework.compiler.kernels import Cache
 from tilework.errors import ModuleError, NetworkError
 from tilework.graph.ir import Network
 from tilework.graph.parts import OurPart, Parts, TheirPart
@@ -24,6 +25,7 @@ def compile(
     records: History | None = ...,
     num_threads: int | None = ...,
     precision: Precision = ...,
+    cache: Cache = ...,
 ) -> Module: ...
 
 
@@ -34,6 +36,7 @@ def compile(
     records: History | None = ...,
     num_threads: int | None = ...,
     precision: Precision = ...,
+    cache: Cache = ...,
 ) -> Module | PartedModule: ...
 
 
@@ -43,6 +46,7 @@ def compile(
     records: History | None = None,
     num_threads: int | None = None,
     precision: Precision = "f32",
+    cache: Cache = None,
 ) -> Module | PartedModule:
     """Compile a network with the best schedules on record.
 
@@ -56,6 +60,8 @@ def compile(
         precision: of weights, intermediate values and factors: ``"f32"``, or ``"bf16"``,
             ``"f16"``, ``"tf32"`` with sums in f32; see `tilework.graph.precision`.
             Inputs and outputs are float32 in either case.
+        cache: the folder of a cache, where kernels and untuned choices are kept for the next
+            compile that needs them (docs/session.md); None: the default one; False: none.
 
     Raises:
         NetworkError: the network cannot be lowered.
@@ -66,7 +72,7 @@ def compile(
         TileworkError: ``records`` is not a record history.
     """
     if isinstance(net, Network):
-        return compile_network(net, target, records, num_threads, precision)
+        return compile_network(net, target, records, num_threads, precision, cache)
     engine(net.left.operators)
     where = target if isinstance(target, Target) else Target(target)
     threads = where.num_cores if num_threads is None else num_threads
@@ -77,7 +83,7 @@ def compile(
         if isinstance(part, TheirPart):
             runner: Module | OtherPart = _theirs(part.model, label, threads)
         else:
-            runner = _ours(part, label, where, records, precision, threads, notes)
+            runner = _ours(part, label, where, records, precision, threads, cache, notes)
         made.append(Part(runner, part.inputs, part.outputs))
     try:
         for one in made:
@@ -86,7 +92,7 @@ def compile(
     except ModuleError:
         if net.again is None:
             raise
-        return compile(net.again(), target, records, num_threads, precision)
+        return compile(net.again(), target, records, num_threads, precision, cache)
     image = PartsImage(
         net.name, str(where), tuple(net.inputs), net.outputs, net.values, tuple(made), net.left,
         tuple(notes),
@@ -101,10 +107,11 @@ def _ours(
     records: History | None,
     precision: Precision,
     threads: int,
+    cache: Cache,
     notes: list[str],
 ) -> Module | OtherPart:
     try:
-        return compile_network(part.network, target, records, None, precision)
+        return compile_network(part.network, target, records, None, precision, cache)
     except NetworkError as e:
         notes.append(f"{label} is left, too: {e}")
         return _theirs(part.other(), label, threads)

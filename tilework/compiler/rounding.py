@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilework.compiler.choose import choose_schedule
 from tilework.model.drafted import Choice
 from tilework.record import History
-from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from tilework.compiler.kernels import Kernels
 
 ERROR_BOUND = 1e-4
 """Largest error of a layer's outputs, relative to its largest output, that a Winograd schedule
@@ -40,6 +41,7 @@ def within_bound(
     choice: Choice,
     weights: Mapping[str, NDArray[Any]],
     history: History | None,
+    kernels: Kernels,
 ) -> LayerChoice:
     """The choice, or the best direct schedule if it is Winograd's and its error is too large.
 
@@ -47,9 +49,9 @@ def within_bound(
         task: what the layer computes.
         choice: the schedule chosen for it.
         weights: the layer's constants by name of the task's input.
-        history: where to look for direct schedules.
+        history, kernels: where to look for direct schedules.
     """
-    transforms = SearchSpace.of(task).sketch(choice.sketch_id).transforms
+    transforms = kernels.transforms(task, choice)
     known = [(t, weights[name]) for name, t in transforms.items() if name in weights]
     if not known:
         return LayerChoice(choice)
@@ -61,4 +63,6 @@ def within_bound(
     )
     if error <= _SAMPLE_SHARE * ERROR_BOUND:
         return LayerChoice(choice, error)
-    return LayerChoice(choose_schedule(task, history, direct=True), error, refused=True)
+    return LayerChoice(
+        choose_schedule(task, history, direct=True, kernels=kernels), error, refused=True
+    )

@@ -91,6 +91,14 @@ class Builder(Protocol):
         """
         return self.build(task, sketch_id, row, apart)
 
+    def compiler(self, target: Any) -> str:
+        """What makes machine code of our text, and a digest of all that its code depends on.
+
+        The other things that a kernel follows from are its task, its schedule, and our own code.
+        Empty where kernels are not worth keeping, or nothing can be compiled here.
+        """
+        return ""
+
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
         """The program of a network, whose kernels are whole then.
 

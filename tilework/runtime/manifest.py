@@ -89,7 +89,7 @@ def _read(kind: Any, data: Any, where: str) -> Any:
         return _object(kind, data, where)
     elif kind is float and type(data) in (int, float) and math.isfinite(data):
         return float(data)
-    elif kind in (int, str) and type(data) is kind:
+    elif kind in (bool, int, str) and type(data) is kind:
         return data
     elif hasattr(kind, "_fields") and isinstance(data, list) and len(data) == len(kind._fields):
         named = zip(_hints(kind).items(), data, strict=True)

@@ -8,12 +8,9 @@ forms stay, on disk what the cache has room for.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import logging
-import os
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework import version
 from tilework.cache import BoundedCache
-from tilework.runtime.image import ABI_VERSION
+from tilework.revision import code_version
 from tilework.runtime.module import Module
 from tilework.runtime.other import engine
 from tilework.runtime.parts import PartedModule
@@ -199,6 +195,7 @@ class Forms:
             self._how.target,
             records=history,
             precision=self._how.precision,
+            cache=False if self._cache is None else self._cache.named,
         )
         if self._cache is not None:
             deciding = source.deciding(module.report, self._how.target)
@@ -222,21 +219,3 @@ class Forms:
         if self._how.strict:
             return from_onnx(given, shapes, arrays)
         return cut(given, shapes, arrays, ask=True)
-
-
-@functools.lru_cache(maxsize=1)
-def code_version() -> str:
-    """What Tilework is here: version, ABI, and the names, sizes and times of its own files.
-
-    So a form never outlives a change of the code that made it.
-    """
-    found = hashlib.sha256()
-    root = os.path.dirname(os.path.abspath(version.__file__))
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(f for f in folders if f != "__pycache__")
-        for name in sorted(files):
-            if not name.endswith((".pyc", ".part")):
-                about = os.stat(os.path.join(folder, name))
-                found.update(f"{name} {about.st_size} {about.st_mtime_ns}\n".encode())
-    versions = [version.__version__, str(ABI_VERSION), platform.python_version(), np.__version__]
-    return ModuleCache.key(*versions, found.digest())

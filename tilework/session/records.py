@@ -14,11 +14,12 @@ import importlib.util
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import TileworkError
+from tilework.kept import folder_state
 from tilework.shadows import shadowed
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class RecordSource:
         if self._packages:
             places = [self._storage(name) for name in _PLACES]
             each += [str(place()) for place in places if place]
-        return [[path, look(path)] for path in each]
+        return [[path, folder_state(path)] for path in each]
 
     def _storage(self, name: str) -> Any:
         """Something of the layer that knows Parquet; None where that is not, and not needed."""
@@ -149,33 +150,6 @@ def _answers(store: object) -> bool:
 def unchanged(folders: Any) -> bool:
     """Whether the folders that a form remembers (`RecordSource.folders`) look as they did."""
     try:
-        return folders is not None and all(look(path) == was for path, was in folders)
+        return folders is not None and all(folder_state(path) == was for path, was in folders)
     except (TypeError, ValueError):
         return False
-
-
-def look(path: str) -> str:
-    """A digest of the names, sizes and times of all files in a folder; or of one file."""
-    found = hashlib.sha256()
-    for line in sorted(_files(path)):
-        found.update(line.encode("utf-8", "surrogateescape"))
-    return found.hexdigest()
-
-
-def _files(path: str) -> Iterator[str]:
-    try:
-        about = os.stat(path)
-        if not os.path.isdir(path):
-            yield f"{about.st_size} {about.st_mtime_ns}"
-            return
-        with os.scandir(path) as entries:
-            for one in entries:
-                if one.name.startswith("."):
-                    continue
-                if one.is_dir():
-                    yield from (f"{one.name}/{line}" for line in _files(one.path))
-                else:
-                    about = one.stat()
-                    yield f"{one.name} {about.st_size} {about.st_mtime_ns}\n"
-    except OSError:
-        return

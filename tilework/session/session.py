@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError, TileworkError
+from tilework.kept import keeps
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Source, facts_of
@@ -58,7 +59,7 @@ class Session:
             ``intra_op_num_threads`` says.
         precision: of weights and intermediate values, see `tilework.compile`.
         cache: where compiled forms are kept: a folder, a `ModuleCache`; None: the default folder
-            (`tilework.session.cache.default_folder`); False: nowhere.
+            (`tilework.kept.default_folder`); False: nowhere, kernels neither.
         strict: refuse a model of which some operators cannot be compiled. Else ONNX Runtime runs
             these, if it is installed, and a warning says once which.
 
@@ -237,7 +238,7 @@ def _source(model: Any) -> Path | bytes:
 
 
 def _cache(given: ModuleCache | str | os.PathLike[str] | bool | None) -> ModuleCache | None:
-    if given is False:
+    if given is False or (given is None and not keeps()):
         return None
     if isinstance(given, ModuleCache):
         return given

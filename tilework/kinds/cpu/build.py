@@ -7,11 +7,14 @@ from weakref import WeakValueDictionary
 
 from tilework.cache import BoundedCache
 from tilework.deferred import Deferred, Helpers
+from tilework.kept import key_of
 from tilework.kinds.cpu.code_features import used_features
+from tilework.kinds.cpu.jit import llvm
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
 from tilework.kinds.cpu.llvm.program import IrModule, LlvmSource, generate_program, region_keys
 from tilework.kinds.cpu.lowering import LOWERING
+from tilework.kinds.cpu.passes import LEFT_OUT
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.inplace import overwritable
 from tilework.lower.kernel import Kernel, kernel_args
@@ -20,6 +23,7 @@ from tilework.overriding import override
 from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.stages import stage, watch_here
+from tilework.target import Target
 from tilework.task import SearchTask
 
 _Key = tuple[str, str, str, str]
@@ -121,6 +125,14 @@ class CpuBuilder(Builder):
         helpers: Helpers,
     ) -> Kernel:
         return build(task, sketch_id, row, apart, helpers)
+
+    @override
+    def compiler(self, target: Target) -> str:
+        cpu = CpuTarget.of(target)
+        left_out = LEFT_OUT.get(cpu.vector_bits, ())
+        sizes = (cpu.l1_bytes, cpu.l2_bytes, cpu.l3_bytes)
+        version = ".".join(map(str, llvm().llvm_version_info))
+        return f"llvm{version}.{key_of(repr((left_out, cpu.llvm_features(), sizes)))[:8]}"
 
     @override
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CpuTarget) -> Linked:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilework.errors import TargetError
+from tilework.kept import key_of
 from tilework.kinds.cuda import launches
 from tilework.kinds.cuda.facts import code_of, facts_of, why_unfit
 from tilework.kinds.cuda.lowering import LOWERING
 from tilework.kinds.cuda.rescore import rescore
+from tilework.kinds.cuda.source import nvrtc
 from tilework.kinds.cuda.source.printer import CudaSource, print_program
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel, kernel_args
@@ -92,6 +94,13 @@ class CudaBuilder(Builder):
         apart: Mapping[int, tuple[int, ...]] | None = None,
     ) -> Kernel:
         return build(task, sketch_id, row, apart)
+
+    @override
+    def compiler(self, target: CudaTarget) -> str:
+        if target.run == "emulated" or nvrtc.available():
+            return ""
+        digest = key_of(repr((nvrtc.OPTIONS, target.limits)))
+        return f"{nvrtc.compiler_name().lower().replace(' ', '')}.{digest[:8]}"
 
     @override
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CudaTarget) -> Linked:
