@@ -87,7 +87,8 @@ def compile_for(net: Network, settings: Settings, records: History | None = None
     """
     from tilework.compiler import compile
 
-    return compile(net, target_of(settings), records, precision=settings.precision)
+    where = target_of(settings)
+    return compile(net, where, records, precision=settings.precision, cache=settings.cache)
 
 
 def target_of(settings: Settings) -> str:
