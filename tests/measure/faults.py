@@ -20,6 +20,7 @@ import numpy as np
 
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.device import CpuDevice
+from tilework.lower.protocol import Builder
 
 
 class Fault(IntEnum):
@@ -187,7 +188,7 @@ def _misbehave(fault: Fault) -> None:
         pass
 
 
-class FaultyBuilder:
+class FaultyBuilder(Builder):
     def build(self, task: Any, sketch_id: int, row: tuple[int, ...]) -> FakeKernel:
         return build(task, sketch_id, row)
 

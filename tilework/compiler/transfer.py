@@ -10,7 +10,7 @@ than the draft's choice by the draft's own word, which errs by more than that.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from tilework.space.sketch import Sketch
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
-from tilework.travel.guests import Guest, guests
+from tilework.travel.guests import Guest, each_guest
 
 TRUST_HERE = 1.5
 """How much slower than its own choice the draft may find a guest that is taken, if that was
@@ -65,7 +65,7 @@ def transferred(
     """
     model = champion(history, task.target)
     score = None if model is None or draft is None else _Scores(model, task, draft)
-    found = guests(
+    found = each_guest(
         task,
         history,
         device=device,
@@ -73,11 +73,10 @@ def transferred(
         direct=direct,
         judge=None if score is None else score.seconds,
     )
-    if not found:
-        return None
     if draft is None:
-        return _as_choice(found[0])
-    winner = _by_draft(task, found, draft) if score is None else score.best(found)
+        winner = next(found, None)
+    else:
+        winner = _by_draft(task, found, draft) if score is None else score.best(list(found))
     return None if winner is None else _as_choice(winner)
 
 
@@ -99,7 +98,7 @@ def champion(history: History, target: Target) -> CostModel | None:
     return _MODELS.get_or_make(hashlib.sha256(document.encode()).hexdigest(), read)
 
 
-def _by_draft(task: SearchTask, found: list[Guest], draft: Choice) -> Guest | None:
+def _by_draft(task: SearchTask, found: Iterable[Guest], draft: Choice) -> Guest | None:
     """The first guest that the draft does not call much slower than its own choice."""
     limit = draft.predicted_s or 0.0
     for guest in found:
@@ -131,6 +130,8 @@ class _Scores:
 
     def best(self, found: Sequence[Guest]) -> Guest | None:
         """The guest that surely is faster than the draft's choice, if one is."""
+        if not found:
+            return None
         score, _ = self._one(self._draft.sketch_id, self._draft.row)
         worth = [self._worth(guest) for guest in found]
         best = int(np.argmax(worth))

@@ -298,6 +298,7 @@ class Batch:
         return Measured(
             self._candidates[index], status, shorten(error), calibration_s=self._calibration_s,
             build_s=built.build_s, code_hash=built.code_hash, facts=built.facts,
+            compiler=built.compiler,
         )  # fmt: skip
 
     def _finish(self, index: int, result: Measured) -> None:

@@ -38,6 +38,7 @@ class Measured:
         max_rel_error: largest deviation from the reference, relative to its largest magnitude.
         code_hash: identity of the generated code; empty when none was generated.
         facts: what is known of the code without running it, see `tilework.lower.kernel.Kernel`.
+        compiler: what made the code, see `tilework.lower.protocol.Builder.compiler`.
     """
 
     candidate: Candidate
@@ -51,3 +52,4 @@ class Measured:
     max_rel_error: float | None = None
     code_hash: str = ""
     facts: Mapping[str, float] = field(default_factory=dict)
+    compiler: str = ""

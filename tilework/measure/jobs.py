@@ -54,6 +54,7 @@ def build(task: bytes, settings: Settings, sketch_id: int, row: tuple[int, ...])
         builder = resolve(settings.builder) if settings.builder else builder_of(target)
         kernel = builder.build(_task(task), sketch_id, row)
         pickled = pickle.dumps(kernel, pickle.HIGHEST_PROTOCOL)
+        compiler = builder.compiler(target)
     except ScheduleError as error:
         return BuildReply(Status.rejected, describe_exception("build", error))
     except Exception as error:
@@ -61,8 +62,9 @@ def build(task: bytes, settings: Settings, sketch_id: int, row: tuple[int, ...])
     took = time.perf_counter() - began
     code, facts = kernel.code_hash, kernel.facts
     if kernel.unfit:
-        return BuildReply(Status.unfit, f"build: {kernel.unfit}", b"", code, took, facts)
-    return BuildReply(Status.ok, "", pickled, code, took, facts, kernel.outlook)
+        why = f"build: {kernel.unfit}"
+        return BuildReply(Status.unfit, why, b"", code, took, facts, compiler=compiler)
+    return BuildReply(Status.ok, "", pickled, code, took, facts, kernel.outlook, compiler)
 
 
 def calibrate(task: bytes, settings: Settings) -> float | str:

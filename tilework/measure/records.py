@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tilework.lower.protocol import builder_of
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.device import device_of
 from tilework.record import FACTS, SCHEMA_VERSION, Purpose, Record, Status, record_id
@@ -39,8 +38,6 @@ def to_records(
     """
     device = device or identity_of(task.target)
     rules_version = space_of(task.target).version
-    compiler = builder_of(task.target).compiler(task.target)
-    version = ".".join(filter(None, (full_version(), compiler)))
     now = created_at or datetime.now(UTC)
     return [
         Record(
@@ -57,7 +54,7 @@ def to_records(
             device=device_of(task.target).name(task.target),
             host=platform.node(),
             num_cores=task.target.num_cores,
-            engine_version=version,
+            engine_version=".".join(filter(None, (full_version(), one.compiler))),
             sketch_id=one.candidate.sketch_id,
             rules_version=rules_version,
             decisions=tuple(int(value) for value in one.candidate.row),

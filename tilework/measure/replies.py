@@ -14,6 +14,7 @@ class BuildReply:
 
     Attributes:
         outlook: see `tilework.lower.kernel.Kernel`.
+        compiler: see `tilework.lower.protocol.Builder`.
     """
 
     status: Status
@@ -23,6 +24,7 @@ class BuildReply:
     build_s: float | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
     outlook: float = 1.0
+    compiler: str = ""
 
 
 @dataclass(frozen=True)

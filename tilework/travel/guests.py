@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
 from typing import TypeVar
 
 import numpy as np
@@ -135,26 +134,54 @@ def guests(
         direct: leave out rewritten DAGs (Winograd).
         judge: says which of the rows near what a record asks for is taken; the draft if None.
     """
+    found = each_guest(
+        task, history, device=device, most=most, each=each, direct=direct, judge=judge
+    )
+    return list(found)
+
+
+def each_guest(
+    task: SearchTask,
+    history: History,
+    *,
+    device: DeviceIdentity | None = None,
+    most: int = 8,
+    each: int = 1,
+    direct: bool = False,
+    judge: Judge | None = None,
+) -> Iterator[Guest]:
+    """As `guests`, one by one, each looked for when it is asked for."""
     judge = draft_of(task.target).seconds if judge is None else judge
-    found: list[Guest] = []
     seen: set[tuple[int, int]] = set()
     space = SearchSpace.of(task)
     for stream in (
         _own_workload(task, history, device, each),
         _alike_workloads(task, history, device),
     ):
-        sources = list(stream) if len(found) < min(_ENOUGH, most) else []
-        lists = [_from(task, space, source, direct, judge) for source in sources]
-        for together in zip_longest(*lists):
-            for guest in together:
-                if guest is None or len(found) >= most:
-                    continue
-                sketch = space.sketch(guest.sketch_id)
-                name = guest.sketch_id, int(sketch.row_hash(np.array([guest.row], np.int32))[0])
-                if name not in seen:
-                    seen.add(name)
-                    found.append(guest)
-    return found
+        if len(seen) >= min(_ENOUGH, most):
+            return
+        sources = [_from(task, space, source, direct, judge) for source in stream]
+        for guest in _in_turn(sources):
+            sketch = space.sketch(guest.sketch_id)
+            name = guest.sketch_id, int(sketch.row_hash(np.array([guest.row], np.int32))[0])
+            if name not in seen:
+                seen.add(name)
+                yield guest
+                if len(seen) >= most:
+                    return
+
+
+def _in_turn(sources: Iterable[Iterator[Guest]]) -> Iterator[Guest]:
+    """The first of each source, then the second of each, as long as one has any."""
+    left = list(sources)
+    while left:
+        going = []
+        for one in left:
+            guest = next(one, None)
+            if guest is not None:
+                going.append(one)
+                yield guest
+        left = going
 
 
 # --- where to look ---------------------------------------------------------------------------
@@ -300,14 +327,13 @@ def _task_of(history: WorkloadLog, key: str) -> SearchTask | None:
 
 def _from(
     task: SearchTask, space: SearchSpace, source: _Source, direct: bool, judge: Judge
-) -> list[Guest]:
+) -> Iterator[Guest]:
     """A guest of each record whose row is a schedule, in order."""
     try:
         there = SearchSpace.of(source.task)
     except TileworkError:
-        return []
+        return
     version = space_of(task.target).version
-    out = []
     for record in source.records:
         if record.rules_version != version or not 0 <= record.sketch_id < len(there.sketches):
             continue
@@ -322,19 +348,16 @@ def _from(
         if best is not None:
             seconds = float(draft_of(task.target).seconds(target, best[None])[0])
             decisions = tuple(int(d) for d in best)
-            out.append(
-                Guest(
-                    target.id,
-                    decisions,
-                    record.record_id,
-                    record.device,
-                    str(source.task.target),
-                    source.workload,
-                    seconds,
-                    source.here(record),
-                )
+            yield Guest(
+                target.id,
+                decisions,
+                record.record_id,
+                record.device,
+                str(source.task.target),
+                source.workload,
+                seconds,
+                source.here(record),
             )
-    return out
 
 
 def _counterpart(source: Sketch, sketches: Sequence[Sketch], direct: bool) -> Sketch | None:
