@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,13 +37,17 @@ def read_tensor(tensor: onnx.TensorProto, places: Places | None, budget: Budget)
             outside the model's folders.
     """
     import onnx
-    from onnx import numpy_helper
+    from onnx import helper, numpy_helper
 
     try:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             return _external(tensor, places, budget)
-        in_file = _check_size(tensor)
+        raw = tensor.raw_data if tensor.HasField("raw_data") else None  # each look at it copies
+        in_file = _check_size(tensor, raw)
         _take(tensor, budget, _elements(tensor) * _itemsize(tensor) - in_file)
+        if raw is not None and tensor.data_type in _plain():
+            kind = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+            return np.frombuffer(raw, kind).reshape(tuple(tensor.dims))
         return numpy_helper.to_array(tensor)
     except NetworkError:
         raise
@@ -114,10 +119,20 @@ def _num_bytes(tensor: onnx.TensorProto) -> int:
     return -(-_elements(tensor) * bits // 8)
 
 
-def _check_size(tensor: onnx.TensorProto) -> int:
+@cache
+def _plain() -> frozenset[int]:
+    """Element types whose bytes in a file are NumPy's, where the low byte comes first."""
+    from onnx import TensorProto
+
+    names = ("FLOAT", "DOUBLE", "FLOAT16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16",
+             "UINT32", "UINT64")  # fmt: skip
+    return frozenset(getattr(TensorProto, name) for name in names)
+
+
+def _check_size(tensor: onnx.TensorProto, raw: bytes | None) -> int:
     """Raise if the data does not have the size that the shape says; about how much it has."""
-    if tensor.HasField("raw_data"):
-        need, given = _num_bytes(tensor), len(tensor.raw_data)
+    if raw is not None:
+        need, given = _num_bytes(tensor), len(raw)
         if need != given:
             raise _unreadable(
                 tensor, f"it has {given} bytes, its shape {list(tensor.dims)} needs {need}"
