@@ -47,7 +47,7 @@ def test_the_stages_of_a_compile():
     with watching() as spent:
         module = compile(zoo.get("mlp", batch=3), "llvm -num-cores=2")
         module.run({name: module.bind().inputs[name] for name in module.inputs})
-    seen = ("passes", "choose", "lower", "write", "emit", "pack", "link")
+    seen = ("passes", "choose", "lower", "write", "emit", "pack", "link", "keep")
     assert tuple(ordered(spent)) == seen and set(spent) <= set(STAGES)
     assert all(one.wall_s >= 0 for one in spent.values())
 

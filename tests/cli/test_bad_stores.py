@@ -11,6 +11,7 @@ from storage import RecordStore
 from tests.storage.conftest import START
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.rules import RULES_VERSION
+from tilework.lower.protocol import Builder
 from tilework.record import SCHEMA_VERSION, Purpose, Record, Status
 
 TARGET = "llvm -mcpu=native -num-cores=1"
@@ -84,7 +85,7 @@ def test_a_network_whose_candidates_all_fail_ends_with_causes_and_a_command(cli,
     assert "no room on floor" in listed and "tilework reproduce" in listed
 
 
-class FailingBuilder:
+class FailingBuilder(Builder):
     def build(self, task, sketch_id, row):
         raise ScheduleError(f"there is no room on floor {sum(row)}")
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilework import kinds
 from tilework.errors import ScheduleError
-from tilework.lower.protocol import builder_of
+from tilework.lower.protocol import Builder, builder_of
 
 
 class Fault(IntEnum):
@@ -68,7 +68,7 @@ class FaultyKernel:
         return self.kernel.workspace_bytes(threads)
 
 
-class FaultyBuilder:
+class FaultyBuilder(Builder):
     def build(self, task: Any, sketch_id: int, row: Sequence[int]) -> FaultyKernel:
         *true, last = row
         fault = Fault(last)

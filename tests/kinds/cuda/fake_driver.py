@@ -23,6 +23,7 @@ from tilework.kinds.cuda.drivers.host_parts import HostMemory, HostStreams
 from tilework.kinds.cuda.launches import Launch, launches_to_json
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel, KernelArg
+from tilework.lower.protocol import Builder
 
 STATES = {
     "busy": (46, "cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable"),
@@ -137,7 +138,7 @@ class FakeDriver(HostDriver):
             raise device_error(*self.broken, doing)
 
 
-class FakeBuilder:
+class FakeBuilder(Builder):
     """Kernels of the addition whose code is the name of what goes wrong."""
 
     def build(self, task: Any, sketch_id: int, row: Sequence[int]) -> Kernel:
