@@ -3,7 +3,8 @@
 An extent has two faces. The *exact* one decides code: declarations, loop programs, generators and
 modules compute with it alone. The *typical* one is where a search looks: schedules, features,
 models and measurements are of it, and nothing that decides code may read it (`tests/index` holds
-that). Both are the same integer as long as every extent is known when a network is compiled.
+that). Both are the same integer where an extent is known when a network is compiled; others are
+expressions of what a run brings: `tilework.index.symbols`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.symbols import Point, Symbolic, Whole, value_at
 
-Extent = int
+Extent = Whole
 """An exact extent."""
 Typical = NewType("Typical", int)
 """What a search takes an extent for; see also `tilework.space.nest.Face`. A type of its own, so
@@ -27,13 +29,20 @@ Number = TypeVar("Number", int, NDArray[np.int64])
 
 
 def typical(extent: Extent) -> Typical:
-    """Where a search looks at an extent."""
+    """Where a search looks at an extent: the middle one of each symbol's typical values."""
+    if isinstance(extent, Symbolic):
+        return Typical(extent.value({s: s.typical for s in extent.symbols}))
     return Typical(extent)
 
 
 def typicals(shape: Iterable[Extent]) -> tuple[Typical, ...]:
     """Where a search looks at the dimensions of a tensor."""
     return tuple(map(typical, shape))
+
+
+def shape_at(shape: Iterable[Extent], at: Point) -> tuple[int, ...]:
+    """The dimensions of a tensor at a point."""
+    return tuple(value_at(extent, at) for extent in shape)
 
 
 def size(extents: Iterable[Extent]) -> Extent:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tilework.index.extents import Number
+from tilework.index.extents import Extent, Number
 
 Atom = TypeVar("Atom")
 
@@ -24,25 +24,25 @@ class Form(Generic[Atom]):
     arithmetic.
     """
 
-    coefficients: Mapping[Atom, int]
-    const: int
+    coefficients: Mapping[Atom, Extent]
+    const: Extent
 
     def __add__(self, other: Form[Atom]) -> Form[Atom]:
         out = dict(self.coefficients)
         for atom, c in other.coefficients.items():
             out[atom] = out.get(atom, 0) + c
-        return Form({a: c for a, c in out.items() if c}, self.const + other.const)
+        return Form({a: c for a, c in out.items() if c != 0}, self.const + other.const)
 
     def __sub__(self, other: Form[Atom]) -> Form[Atom]:
         return self + other.scale(-1)
 
-    def scale(self, factor: int) -> Form[Atom]:
+    def scale(self, factor: Extent) -> Form[Atom]:
         """The form multiplied by an integer."""
-        if not factor:
+        if factor == 0:
             return Form({}, 0)
         return Form({a: c * factor for a, c in self.coefficients.items()}, self.const * factor)
 
-    def step(self, atom: Atom) -> int:
+    def step(self, atom: Atom) -> Extent:
         """How far the value moves with ``atom``."""
         return self.coefficients.get(atom, 0)
 
@@ -67,7 +67,7 @@ class Form(Generic[Atom]):
         return one
 
 
-def constant(value: int) -> Form[Any]:
+def constant(value: Extent) -> Form[Any]:
     """The form of a number."""
     return Form({}, value)
 
@@ -86,15 +86,15 @@ def product(a: Form[Atom], b: Form[Atom]) -> Form[Atom] | None:
     return None
 
 
-def position(forms: Iterable[Form[Atom]], strides: Iterable[int]) -> Form[Atom]:
+def position(forms: Iterable[Form[Atom]], strides: Iterable[Extent]) -> Form[Atom]:
     """The number of an element as a form, by the forms of its indices."""
-    terms: dict[Atom, int] = {}
-    const = 0
+    terms: dict[Atom, Extent] = {}
+    const: Extent = 0
     for form, stride in zip(forms, strides, strict=True):
         const += form.const * stride
         for atom, c in form.coefficients.items():
             total = terms.get(atom, 0) + c * stride
-            if total:
+            if total != 0:
                 terms[atom] = total
             else:
                 terms.pop(atom, None)

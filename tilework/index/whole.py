@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tilework.index.symbols import Symbolic, Undecided, Whole, range_of
+
 DIVISIONS = ("//", "%", "quot", "rem")
 
 
@@ -32,6 +34,13 @@ FOLD: dict[str, Callable[[int, int], int]] = {
 }
 """By operator: ``//`` and ``%`` round down, ``quot`` and ``rem`` towards zero."""
 
+EXTENTS: dict[str, Callable[[Whole, Whole], Whole]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+"""Those that any two extents have."""
+
 ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
     **{op: FOLD[op] for op in "+-*"},
     "//": lambda a, b: a // np.maximum(b, 1),
@@ -51,9 +60,29 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def folded(op: str, a: int, b: int) -> int | None:
-    """``a op b`` before any type bounds it; None where it has no value that all agree on."""
+def folded(op: str, a: Whole, b: Whole) -> Whole | None:
+    """``a op b`` before any type bounds it; None where it has no value that all agree on.
+
+    Extents that a run brings have one where it is an extent, too.
+    """
+    if isinstance(a, Symbolic) or isinstance(b, Symbolic):
+        return _folded_extents(op, a, b)
     fold = FOLD.get(op)
     if fold is None or (not b and op in DIVISIONS):
         return None
     return fold(a, b)
+
+
+def _folded_extents(op: str, a: Whole, b: Whole) -> Whole | None:
+    if op in ("+", "-", "*"):
+        return EXTENTS[op](a, b)
+    if op in ("max", "min"):
+        try:
+            return (a if a >= b else b) if op == "max" else (a if a <= b else b)
+        except Undecided:
+            return None
+    if op in ("quot", "rem") and range_of(a)[0] < 0:
+        return None
+    if op not in DIVISIONS or not isinstance(b, int) or b <= 0:
+        return None
+    return a // b if op in ("//", "quot") else a % b

@@ -17,7 +17,7 @@ def form_of(e: Expr, atom: Callable[[Expr], Form[Atom] | None]) -> Form[Atom] | 
     """An integer expression as a form; ``atom`` says what all but literals and sums is."""
     match e:
         case Const():
-            return forms.constant(int(e.value))
+            return forms.constant(e.whole)
         case Binary(op="+" | "-"):
             a, b = form_of(e.a, atom), form_of(e.b, atom)
             if a is None or b is None:
@@ -52,7 +52,7 @@ def value_of(e: Expr, known: Known) -> int | None:
     """The value of an index expression where all its variables are known."""
     match e:
         case Const():
-            return int(e.value) if e.dtype != "bool" else None
+            return e.whole if e.dtype != "bool" else None
         case Axis():
             value = known.get(e)
             return value if isinstance(value, int) else None

@@ -10,9 +10,10 @@ from functools import cache
 from typing import Union
 
 from tilework.dtypes import NARROW_FLOATS, integer_range, is_float, wrapped
+from tilework.index.symbols import Symbolic, Whole, range_of
 from tilework.index.whole import folded
 
-ExprLike = Union["Expr", int, float, bool]  # also NumPy scalars, which `wrap` unpacks
+ExprLike = Union["Expr", int, float, bool, Symbolic]  # also NumPy scalars, which `wrap` unpacks
 
 INTEGER_OPS = ("//", "%", "quot", "rem", "&", "|", "^", "<<", ">>")
 BINARY = ("+", "-", "*", "/", "max", "min", *INTEGER_OPS)
@@ -84,9 +85,14 @@ class Expr:
 
 @dataclass(frozen=True, eq=False)
 class Const(Expr):
-    """A literal."""
+    """A literal. That of an integer may be an extent that a run brings."""
 
-    value: float | int | bool
+    value: float | int | bool | Symbolic
+
+    @property
+    def whole(self) -> Whole:
+        """The value as an integer."""
+        return self.value if isinstance(self.value, Symbolic) else int(self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +123,12 @@ def wrap(value: ExprLike, dtype: str = "int32") -> Expr:
     unpack = getattr(value, "item", None)
     if unpack is not None:  # a NumPy scalar
         return wrap(unpack(), dtype)
+    if isinstance(value, Symbolic):
+        if is_float(dtype):
+            raise TypeError(f"the extent {value} is an integer; te.cast it to {dtype}")
+        for end in range_of(value):
+            _in_range(end, dtype)
+        return Const(dtype, value)
     if isinstance(value, bool):
         return Const("bool", value)
     if isinstance(value, int):
@@ -156,7 +168,9 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     if why := undefined(op, a.dtype):
         raise TypeError(why)
     if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype):
-        value = folded(op, int(a.value), int(b.value))
+        value = folded(op, a.whole, b.whole)
+        if isinstance(value, Symbolic):
+            return wrap(value, a.dtype)
         if value is not None:
             return Const(a.dtype, wrapped(value, a.dtype))
     if not is_float(a.dtype):

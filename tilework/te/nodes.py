@@ -141,7 +141,7 @@ class Placeholder:
     """An input of the computation."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Extent, ...]
     dtype: str
 
 
@@ -160,7 +160,7 @@ class Compute:
         return self.body.axes if isinstance(self.body, Reduce) else ()
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[Extent, ...]:
         """Extents of the spatial axes."""
         return tuple(a.extent for a in self.axes)
 
@@ -185,7 +185,7 @@ class Tensor:
         return self.op.name
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[Extent, ...]:
         """Extents, outermost first."""
         return self.op.shape
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbolic, range_of
 from tilework.te.arithmetic import Expr, ExprLike, wrap
 from tilework.te.nodes import Axis, Compute, Operation, Placeholder, Reduce, Tensor
 from tilework.te.trees import walk
@@ -17,26 +19,30 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _shape(shape: Sequence[int], name: str) -> tuple[int, ...]:
-    out = tuple(int(s) for s in shape)
-    if any(s <= 0 for s in out):
+def _extent(extent: Extent) -> Extent:
+    return extent if isinstance(extent, Symbolic) else int(extent)
+
+
+def _shape(shape: Sequence[Extent], name: str) -> tuple[Extent, ...]:
+    out = tuple(map(_extent, shape))
+    if any(range_of(s)[0] <= 0 for s in out):
         raise ValueError(f"tensor {name} has shape {list(out)}: every extent must be positive")
     return out
 
 
-def placeholder(shape: Sequence[int], name: str = "p", dtype: str = "float32") -> Tensor:
-    """Declare an input tensor of static ``shape``."""
+def placeholder(shape: Sequence[Extent], name: str = "p", dtype: str = "float32") -> Tensor:
+    """Declare an input tensor."""
     dtype_bytes(dtype)  # refuses unknown types
     return Tensor(Placeholder(name, _shape(shape, name), dtype))
 
 
-def reduce_axis(extent: int, name: str = "k") -> Axis:
+def reduce_axis(extent: Extent, name: str = "k") -> Axis:
     """Declare a reduction axis ``0 <= name < extent``."""
-    return Axis("int32", name, int(extent), "reduce")
+    return Axis("int32", name, _extent(extent), "reduce")
 
 
 def compute(
-    shape: Sequence[int],
+    shape: Sequence[Extent],
     fn: Callable[..., ExprLike],
     name: str = "T",
     attrs: Mapping[str, Any] | None = None,

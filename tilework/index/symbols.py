@@ -1,0 +1,411 @@
+"""Extents that a run brings: polynomials of symbols, with floor divisions as atoms.
+
+A `Symbolic` extent is no integer: it has no ``int()``, and goes into no array of NumPy. Equal ones
+are one object, so that ``==`` means *equal at every point*. Every other comparison is decided over
+the ranges of its symbols, or raises `Undecided`: a guess is never silent.
+
+    seq = symbol("seq", 1, 512)
+    seq * 64 * 12 == 768 * seq      True
+    seq < 1000                      True
+    seq > 8                         raises Undecided
+    -(-seq // 8) == (seq + 7) // 8  True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import ClassVar, NoReturn, Union
+
+Point = Mapping["Symbol", int]
+"""Values of symbols."""
+Atom = Union["Symbol", "Floor"]
+Monomial = tuple[Atom, ...]
+"""A product of atoms, in their order; empty for 1."""
+Terms = Mapping[Monomial, int]
+"""Coefficients, none of them 0, by product of atoms."""
+Whole = Union[int, "Symbolic"]
+
+
+class Undecided(TypeError):
+    """A comparison that holds at some points of the ranges, and at others does not."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A number that a run brings.
+
+    Attributes:
+        name: its name, one for each symbol of a network.
+        low, high: the least and the greatest value, both possible.
+        typicals: values that a search looks at, in rising order.
+    """
+
+    name: str
+    low: int
+    high: int
+    typicals: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high:
+            raise ValueError(f"symbol {self.name}: there is no number in {self.low}..{self.high}")
+        for value in self.typicals:
+            if not self.low <= value <= self.high:
+                raise ValueError(
+                    f"symbol {self.name}: its typical value {value} is not in "
+                    f"{self.low}..{self.high}"
+                )
+        if not self.typicals:
+            raise ValueError(f"symbol {self.name} has no typical value")
+
+    @property
+    def typical(self) -> int:
+        """The one value that stands for all where one is enough: the middle one of `typicals`."""
+        return self.typicals[len(self.typicals) // 2]
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Where it stands in a product."""
+        return 0, self.name
+
+
+@dataclass(frozen=True)
+class Floor:
+    """``whole // by`` as an atom, where it is no polynomial; ``by`` is positive."""
+
+    whole: Symbolic
+    by: int
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Where it stands in a product."""
+        return 1, str(self)
+
+    def __str__(self) -> str:
+        whole = str(self.whole)
+        return f"(({whole})//{self.by})" if " " in whole else f"({whole}//{self.by})"
+
+
+class Symbolic:
+    """``sum(coefficient * product(atoms))`` that is no number; made by `symbol` and arithmetic."""
+
+    terms: Terms
+    __array_ufunc__ = None
+    _known: ClassVar[dict[frozenset[tuple[Monomial, int]], Symbolic]] = {}
+
+    @staticmethod
+    def of(terms: Terms) -> Whole:
+        """The extent of these terms; an integer where it is one."""
+        kept = {m: c for m, c in terms.items() if c}
+        if not any(kept):
+            return kept.get((), 0)
+        key = frozenset(kept.items())
+        found = Symbolic._known.get(key)
+        if found is None:
+            found = object.__new__(Symbolic)
+            found.terms = dict(sorted(kept.items(), key=lambda term: _place(term[0])))
+            found = Symbolic._known.setdefault(key, found)
+        return found
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols that it depends on, by name."""
+        found: set[Symbol] = set()
+        for atom in (a for m in self.terms for a in m):
+            found.update((atom,) if isinstance(atom, Symbol) else atom.whole.symbols)
+        return tuple(sorted(found, key=lambda s: s.name))
+
+    @cached_property
+    def range(self) -> tuple[int, int]:
+        """A least and a greatest value: none lies outside, and not each end has to be reached."""
+        low, high = _interval(self.terms)
+        without = _without_floors(self.terms)
+        if without is not None:
+            other = _interval(without)
+            low, high = max(low, other[0]), min(high, other[1])
+        return low, high
+
+    def value(self, at: Point) -> int:
+        """The number at a point.
+
+        Raises:
+            KeyError: a symbol has no value there.
+        """
+        return sum(c * math.prod(_value(a, at) for a in m) for m, c in self.terms.items())
+
+    def __add__(self, other: Whole) -> Whole:
+        return _sum(self, other) if isinstance(other, int | Symbolic) else NotImplemented
+
+    def __radd__(self, other: Whole) -> Whole:
+        return _sum(self, other) if isinstance(other, int | Symbolic) else NotImplemented
+
+    def __neg__(self) -> Whole:
+        return _product(self, -1)
+
+    def __sub__(self, other: Whole) -> Whole:
+        return _sum(self, -other) if isinstance(other, int | Symbolic) else NotImplemented
+
+    def __rsub__(self, other: Whole) -> Whole:
+        return _sum(-self, other) if isinstance(other, int | Symbolic) else NotImplemented
+
+    def __mul__(self, other: Whole) -> Whole:
+        return _product(self, other) if isinstance(other, int | Symbolic) else NotImplemented
+
+    def __rmul__(self, other: Whole) -> Whole:
+        return _product(self, other) if isinstance(other, int | Symbolic) else NotImplemented
+
+    def __floordiv__(self, by: Whole) -> Whole:
+        if not isinstance(by, int | Symbolic):
+            return NotImplemented
+        if isinstance(by, int):
+            return _floor(self, by)
+        quotient = exact_quotient(self, by)
+        if quotient is None:
+            raise Undecided(f"{self} divided by {by} is no polynomial")
+        return quotient
+
+    def __mod__(self, by: Whole) -> Whole:
+        return self - self // by * by if isinstance(by, int | Symbolic) else NotImplemented
+
+    def __lt__(self, other: Whole) -> bool:
+        return decided(self, other, lambda d: d < 0, "<")
+
+    def __le__(self, other: Whole) -> bool:
+        return decided(self, other, lambda d: d <= 0, "<=")
+
+    def __gt__(self, other: Whole) -> bool:
+        return decided(self, other, lambda d: d > 0, ">")
+
+    def __ge__(self, other: Whole) -> bool:
+        return decided(self, other, lambda d: d >= 0, ">=")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        low, high = self.range
+        if low > 0 or high < 0:
+            return True
+        raise Undecided(f"{self} != 0, where {_ranges(self)}")
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"the extent {self} is no number, and goes into no array")
+
+    def __reduce__(self) -> tuple[Callable[[Terms], Whole], tuple[Terms]]:
+        return Symbolic.of, (self.terms,)
+
+    def __str__(self) -> str:
+        return " + ".join(_text(m, c) for m, c in self.terms.items()).replace("+ -", "- ")
+
+    __repr__ = __str__
+
+
+def symbol(name: str, low: int, high: int, typicals: Iterable[int] = ()) -> Whole:
+    """A symbol as an extent; ``high`` stands for the values that a search looks at if none do."""
+    one = Symbol(name, low, high, tuple(sorted(set(typicals))) or (high,))
+    return low if low == high else Symbolic.of({(one,): 1})
+
+
+def range_of(extent: Whole) -> tuple[int, int]:
+    """A least and a greatest value of an extent."""
+    return extent.range if isinstance(extent, Symbolic) else (extent, extent)
+
+
+def value_at(extent: Whole, at: Point) -> int:
+    """What an extent is at a point."""
+    return extent.value(at) if isinstance(extent, Symbolic) else extent
+
+
+def symbols_of(extents: Iterable[Whole]) -> tuple[Symbol, ...]:
+    """The symbols of some extents, by name."""
+    found = {s for e in extents if isinstance(e, Symbolic) for s in e.symbols}
+    return tuple(sorted(found, key=lambda s: s.name))
+
+
+def is_static(extents: Iterable[Whole]) -> bool:
+    """Whether all of them are numbers."""
+    return not any(isinstance(e, Symbolic) for e in extents)
+
+
+def same(a: Whole, b: Whole) -> bool:
+    """Whether two extents are equal, at every point or at none.
+
+    Raises:
+        Undecided: they are so at some points only, as far as their ranges tell.
+    """
+    if a == b:
+        return True
+    low, high = range_of(a - b)
+    if low > 0 or high < 0:
+        return False
+    raise Undecided(f"{a} == {b}, where {_ranges(a, b)}")
+
+
+def decided(a: Whole, b: Whole, holds: Callable[[int], bool], what: str) -> bool:
+    """Whether something holds of ``a - b``, by its range; ``holds`` is monotone.
+
+    Raises:
+        Undecided: it holds at some points only, as far as ranges tell.
+    """
+    ends = {holds(end) for end in range_of(a - b)}
+    if len(ends) == 1:
+        return ends.pop()
+    raise Undecided(f"{a} {what} {b}, where {_ranges(a, b)}")
+
+
+def exact_quotient(whole: Whole, by: Whole) -> Whole | None:
+    """``whole / by`` where that is a polynomial, else None."""
+    if isinstance(whole, int) and isinstance(by, int):
+        return whole // by if by and not whole % by else None
+    rest, out = dict(_terms(whole)), dict[Monomial, int]()
+    divisor = _terms(by)
+    if not divisor:
+        return None
+    lead = max(divisor, key=_degree)
+    while rest:
+        most = max(rest, key=_degree)
+        monomial = _cancel(most, lead)
+        if monomial is None or rest[most] % divisor[lead]:
+            return None
+        c = rest[most] // divisor[lead]
+        out[monomial] = out.get(monomial, 0) + c
+        for m, d in divisor.items():
+            product = _sorted((*m, *monomial))
+            rest[product] = rest.get(product, 0) - c * d
+        rest = {m: c for m, c in rest.items() if c}
+    return Symbolic.of(out)
+
+
+def _terms(extent: Whole) -> Terms:
+    if isinstance(extent, Symbolic):
+        return extent.terms
+    return {(): int(extent)} if extent else {}
+
+
+@lru_cache(1 << 16)
+def _sum(a: Whole, b: Whole) -> Whole:
+    out = dict(_terms(a))
+    for m, c in _terms(b).items():
+        out[m] = out.get(m, 0) + c
+    return Symbolic.of(out)
+
+
+@lru_cache(1 << 16)
+def _product(a: Whole, b: Whole) -> Whole:
+    out: dict[Monomial, int] = {}
+    for m, c in _terms(a).items():
+        for n, d in _terms(b).items():
+            key = _sorted((*m, *n))
+            out[key] = out.get(key, 0) + c * d
+    return Symbolic.of(out)
+
+
+@lru_cache(1 << 16)
+def _floor(a: Symbolic, by: int) -> Whole:
+    """``a // by``: what ``by`` divides, and one atom of the rest; equal floors are one."""
+    if by <= 0:
+        raise ValueError(f"{a} is divided by {by}")
+    whole = {m: c // by for m, c in a.terms.items() if not m or not c % by}
+    rest = {m: c for m, c in a.terms.items() if m and c % by}
+    const = a.terms.get((), 0) % by
+    if not rest:
+        return Symbolic.of(whole)
+    if next(iter(rest.values())) < 0:  # -(x // d), with x as what is written
+        ceiling = Symbolic.of({m: -c for m, c in rest.items()} | {(): by - 1 - const})
+        return Symbolic.of(whole) - ceiling // by
+    unit = math.gcd(by, *rest.values())
+    inner = Symbolic.of({m: c // unit for m, c in rest.items()} | {(): const // unit})
+    assert isinstance(inner, Symbolic)
+    by //= unit
+    low, high = inner.range
+    if low // by == high // by:
+        return Symbolic.of(whole) + low // by
+    (monomial, c), *more = inner.terms.items()
+    if not more and c == 1 and len(monomial) == 1 and isinstance(monomial[0], Floor):
+        nested = monomial[0]
+        return Symbolic.of(whole) + nested.whole // (nested.by * by)
+    return Symbolic.of(whole) + Symbolic.of({(Floor(inner, by),): 1})
+
+
+def _without_floors(terms: Terms) -> Terms | None:
+    """Terms of the same range or a wider one, whose floors are ``(whole - rest) / by``.
+
+    Only floors whose coefficients ``by`` divides; None where there is none.
+    """
+    out: Whole = 0
+    changed = False
+    for monomial, c in terms.items():
+        at = next((i for i, a in enumerate(monomial) if isinstance(a, Floor)), None)
+        floor = monomial[at] if at is not None else None
+        if at is None or not isinstance(floor, Floor) or c % floor.by:
+            out = out + Symbolic.of({monomial: c})
+            continue
+        changed = True
+        rest = symbol(f"rest of {floor}", 0, floor.by - 1)
+        others = Symbolic.of({(*monomial[:at], *monomial[at + 1 :]): c // floor.by})
+        out = out + (floor.whole - rest) * others
+    return _terms(out) if changed else None
+
+
+def _interval(terms: Terms) -> tuple[int, int]:
+    low = high = 0
+    for monomial, c in terms.items():
+        one = (1, 1)
+        for atom in monomial:
+            ends = _ends(atom)
+            corners = [x * y for x in one for y in ends]
+            one = min(corners), max(corners)
+        both = (c * one[0], c * one[1])
+        low, high = low + min(both), high + max(both)
+    return low, high
+
+
+def _ends(atom: Atom) -> tuple[int, int]:
+    if isinstance(atom, Symbol):
+        return atom.low, atom.high
+    low, high = atom.whole.range
+    return low // atom.by, high // atom.by
+
+
+def _value(atom: Atom, at: Point) -> int:
+    return at[atom] if isinstance(atom, Symbol) else atom.whole.value(at) // atom.by
+
+
+def _sorted(atoms: Iterable[Atom]) -> Monomial:
+    return tuple(sorted(atoms, key=lambda a: a.key))
+
+
+def _place(monomial: Monomial) -> tuple[int, int, list[tuple[int, str]]]:
+    """Terms are written by falling degree, the constant last."""
+    return 0 if monomial else 1, -len(monomial), [a.key for a in monomial]
+
+
+def _degree(monomial: Monomial) -> tuple[int, list[tuple[int, str]]]:
+    """An order of products that multiplication keeps: by degree, then by their atoms."""
+    return len(monomial), [a.key for a in monomial]
+
+
+def _cancel(monomial: Monomial, by: Monomial) -> Monomial | None:
+    left = list(monomial)
+    for atom in by:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _text(monomial: Monomial, c: int) -> str:
+    names = [a.name if isinstance(a, Symbol) else str(a) for a in monomial]
+    return "*".join(([] if c == 1 and names else [str(c)]) + names)
+
+
+def _ranges(*extents: Whole) -> str:
+    return ", ".join(f"{s.name} is {s.low} to {s.high}" for s in _each(extents))
+
+
+def _each(extents: Iterable[Whole]) -> Iterator[Symbol]:
+    yield from symbols_of(extents)
