@@ -72,7 +72,7 @@ def _programs(image: Image) -> dict[str, Program]:
             raise ModuleError(f"program {symbol} of module {image.name} is damaged: {e}") from e
     for step in image.steps:
         program = out[step.symbol]
-        wanted = len(program.inputs) + len(program.outputs)
+        wanted = len(program.inputs) + len(program.outputs) + len(program_symbols(program))
         if len(step.args) != wanted:
             raise ModuleError(
                 f"module {image.name} calls {step.symbol} with {len(step.args)} arguments; it "
@@ -128,7 +128,14 @@ class ReferenceContext(Context):
     def __init__(self, loaded: LoadedPrograms) -> None:
         self._programs, self._image = loaded.programs, loaded.image
         self._arena = aligned_empty((loaded.image.arena_bytes,), "uint8")
+        self._point: Point = {}
         self._lock = Lock()
+
+    def place(self, site: Site) -> None:
+        """See `tilework.runtime.executor.Context`: the largest arena so far is kept."""
+        if self._arena.nbytes < site.arena_bytes:
+            self._arena = aligned_empty((site.arena_bytes,), "uint8")
+        self._image, self._point = site.image, site.point
 
     @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
