@@ -159,12 +159,10 @@ class Symbolic:
     def __floordiv__(self, by: Whole) -> Whole:
         if not isinstance(by, int | Symbolic):
             return NotImplemented
-        if isinstance(by, int):
-            return _floor(self, by)
-        quotient = exact_quotient(self, by)
-        if quotient is None:
-            raise Undecided(f"{self} divided by {by} is no polynomial")
-        return quotient
+        return _floor(self, by) if isinstance(by, int) else _divided(self, by)
+
+    def __rfloordiv__(self, whole: int) -> Whole:
+        return _divided(whole, self) if isinstance(whole, int) else NotImplemented
 
     def __mod__(self, by: Whole) -> Whole:
         return self - self // by * by if isinstance(by, int | Symbolic) else NotImplemented
@@ -257,27 +255,47 @@ def decided(a: Whole, b: Whole, holds: Callable[[int], bool], what: str) -> bool
     raise Undecided(f"{a} {what} {b}, where {_ranges(a, b)}")
 
 
+def certain(question: Callable[[], bool]) -> bool:
+    """Whether something holds at every point: not where ranges leave it open."""
+    try:
+        return question()
+    except Undecided:
+        return False
+
+
+def divisor(extent: Whole) -> int:
+    """A number that divides an extent at every point; 0 for 0."""
+    return math.gcd(*_terms(extent).values())
+
+
 def exact_quotient(whole: Whole, by: Whole) -> Whole | None:
     """``whole / by`` where that is a polynomial, else None."""
     if isinstance(whole, int) and isinstance(by, int):
         return whole // by if by and not whole % by else None
     rest, out = dict(_terms(whole)), dict[Monomial, int]()
-    divisor = _terms(by)
-    if not divisor:
+    parts = _terms(by)
+    if not parts:
         return None
-    lead = max(divisor, key=_degree)
+    lead = max(parts, key=_degree)
     while rest:
         most = max(rest, key=_degree)
         monomial = _cancel(most, lead)
-        if monomial is None or rest[most] % divisor[lead]:
+        if monomial is None or rest[most] % parts[lead]:
             return None
-        c = rest[most] // divisor[lead]
+        c = rest[most] // parts[lead]
         out[monomial] = out.get(monomial, 0) + c
-        for m, d in divisor.items():
+        for m, d in parts.items():
             product = _sorted((*m, *monomial))
             rest[product] = rest.get(product, 0) - c * d
         rest = {m: c for m, c in rest.items() if c}
     return Symbolic.of(out)
+
+
+def _divided(whole: Whole, by: Whole) -> Whole:
+    quotient = exact_quotient(whole, by)
+    if quotient is None:
+        raise Undecided(f"{whole} divided by {by} is no polynomial")
+    return quotient
 
 
 def _terms(extent: Whole) -> Terms:

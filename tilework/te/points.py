@@ -5,23 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilework.index.extents import shape_at
-from tilework.index.symbols import Point, Symbol, Symbolic, symbols_of, value_at
+from tilework.index.symbols import Point, Symbolic, value_at
 from tilework.te import expr as x
 from tilework.te.dag import ComputeDAG
 from tilework.te.tensor import Operation, Placeholder, Tensor, make_compute
-
-
-def symbols_of_dag(dag: ComputeDAG) -> tuple[Symbol, ...]:
-    """The symbols of a computation, by name."""
-    return symbols_of(
-        extent
-        for op in dag.ops
-        for extent in (
-            op.shape
-            if isinstance(op, Placeholder)
-            else [*op.shape, *(a.extent for a in op.reduce_axes), *_literals(op.body)]
-        )
-    )
 
 
 def at_point(dag: ComputeDAG, at: Point) -> ComputeDAG:
@@ -64,9 +51,3 @@ def at_point(dag: ComputeDAG, at: Point) -> ComputeDAG:
         return made[op]
 
     return ComputeDAG([tensor(t) for t in dag.tensors])
-
-
-def _literals(body: x.Expr) -> list[Symbolic]:
-    return [
-        n.value for n in x.walk(body) if isinstance(n, x.Const) and isinstance(n.value, Symbolic)
-    ]
