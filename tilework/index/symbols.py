@@ -208,6 +208,16 @@ def symbol(name: str, low: int, high: int, typicals: Iterable[int] = ()) -> Whol
     return low if low == high else Symbolic.of({(one,): 1})
 
 
+def typical_points(symbols: Iterable[Symbol]) -> list[Point]:
+    """Where a search looks at symbols together: their typical values in step, the least first.
+
+    One that has fewer values than another keeps each for a while. No point comes twice.
+    """
+    each = tuple(symbols)
+    count = max((len(s.typicals) for s in each), default=0)
+    return [{s: s.typicals[i * len(s.typicals) // count] for s in each} for i in range(count)]
+
+
 def range_of(extent: Whole) -> tuple[int, int]:
     """A least and a greatest value of an extent."""
     return extent.range if isinstance(extent, Symbolic) else (extent, extent)
@@ -216,6 +226,22 @@ def range_of(extent: Whole) -> tuple[int, int]:
 def value_at(extent: Whole, at: Point) -> int:
     """What an extent is at a point."""
     return extent.value(at) if isinstance(extent, Symbolic) else extent
+
+
+def substituted(extent: Whole, by: Mapping[Symbol, Symbol]) -> Whole:
+    """An extent of other symbols."""
+    if not isinstance(extent, Symbolic):
+        return extent
+    out: Whole = 0
+    for monomial, c in extent.terms.items():
+        term: Whole = c
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                term = term * Symbolic.of({(by.get(atom, atom),): 1})
+            else:
+                term = term * (substituted(atom.whole, by) // atom.by)
+        out = out + term
+    return out
 
 
 def symbols_of(extents: Iterable[Whole]) -> tuple[Symbol, ...]:
