@@ -40,7 +40,7 @@ class FamilySketch:
         return self._valid(np.concatenate([view.sample(rng, each) for view in self.views]))
 
     def neighbours(self, rows: Rows) -> list[Rows]:
-        """Of each row, those that differ from it in one decision; choices are those of any point."""
+        """Of each row, those that differ from it in one decision, by the choices of any point."""
         around = [view.neighbours(rows) for view in self.views]
         return [self._valid(np.concatenate(near)) for near in zip(*around, strict=True)]
 
