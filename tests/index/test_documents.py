@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilework.index.documents import (
-    extent_from_json,
-    extent_to_json,
-    symbols_from_json,
-    symbols_to_json,
+    extent_document,
+    extent_of,
+    table_document,
+    table_of,
 )
 from tilework.index.symbols import symbol, symbols_of
 
@@ -32,23 +32,23 @@ EXTENTS = st.recursive(
 
 @given(EXTENTS)
 def test_what_is_read_is_what_was_written(extent):
-    text = json.dumps([symbols_to_json(symbols_of([extent])), extent_to_json(extent)])
+    text = json.dumps([table_document(symbols_of([extent])), extent_document(extent)])
     symbols, data = json.loads(text)
-    assert extent_from_json(data, symbols_from_json(symbols)) == extent
+    assert extent_of(data, table_of(symbols)) == extent
 
 
 def test_what_is_written():
     extent = 4 * BATCH * (SEQ + 1) + 64 * ((SEQ + 7) // 8) + 7
     floor = [[[1, "seq"], [7]], 8]
-    assert extent_to_json(extent) == [[4, "batch", "seq"], [4, "batch"], [64, floor], [7]]
-    assert extent_to_json(12) == 12
-    assert symbols_to_json(symbols_of([extent])) == [
+    assert extent_document(extent) == [[4, "batch", "seq"], [4, "batch"], [64, floor], [7]]
+    assert extent_document(12) == 12
+    assert table_document(symbols_of([extent])) == [
         ["batch", 0, 64, [64]],
         ["seq", 1, 512, [16, 128, 384]],
     ]
 
 
-KNOWN = symbols_from_json([["seq", 1, 512, [128]]])
+KNOWN = table_of([["seq", 1, 512, [128]]])
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,25 @@ KNOWN = symbols_from_json([["seq", 1, 512, [128]]])
 )
 def test_odd_extents(data):
     with pytest.raises(ValueError):
-        extent_from_json(data, KNOWN)
+        extent_of(data, KNOWN)
 
 
 def test_deep_extents():
     data = [[1, "seq"]]
     for by in range(2, 40):
         data = [[1, [[*data, [1]], by]]]
+    with pytest.raises(ValueError, match="is no extent"):
+        extent_of(data, KNOWN)
+
+
+def test_large_extents():
+    data = [[1, "seq"], [1]]
+    for _ in range(8):
+        data = [[1, *[[[*data, [8]], 1]] * 9]]
     with pytest.raises(ValueError, match="too many parts"):
-        extent_from_json(data, KNOWN)
+        extent_of(data, KNOWN)
+    with pytest.raises(ValueError, match="too large"):
+        extent_of([[1 << 40, [[[1, "seq"], [1 << 40]], 1]]], KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -84,4 +94,4 @@ def test_deep_extents():
 )
 def test_odd_symbols(data):
     with pytest.raises(ValueError):
-        symbols_from_json(data)
+        table_of(data)

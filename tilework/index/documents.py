@@ -1,14 +1,15 @@
-"""Extents as JSON and back.
+"""Extents in plain documents: a number as it is, any other as the list of its terms.
 
-An integer stays one. An expression is a list of terms, each a coefficient and the atoms of a
-product: a symbol's name, or ``[whole, by]`` for the floor division ``whole // by``:
+    seq*64 + 1          [[64, "seq"], [1]]
+    (seq + 7)//8        [[1, [[[1, "seq"], [7]], 8]]]
 
-    4 * batch * (seq + 1) + 7           [[4, "batch", "seq"], [4, "batch"], [7]]
-    64 * ((seq + 7) // 8)               [[64, [[[1, "seq"], [7]], 8]]]
+A term is its coefficient and then its atoms: a symbol's name, or a floor division as what is
+divided and by how much. The symbols themselves stand in a table of their own, a line each.
 
-Symbols stand once in a document, beside the extents: ``["seq", 1, 512, [16, 128, 384]]`` is a name,
-the range, and the typical values. What is read is checked, and built by arithmetic: so that it is
-equal to what was written, and nothing odd comes of an odd document.
+    seq, from 1 to 512, typically 128       ["seq", 1, 512, [128]]
+
+What is read is checked, and built by arithmetic: it is equal to what was written, and nothing odd
+or large comes of an odd document.
 """
 
 from __future__ import annotations
@@ -16,112 +17,113 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tilework.index.extents import Extent
-from tilework.index.symbols import Symbol, Symbolic
+from tilework.index.symbols import Atom, Symbol, Symbolic, Whole
 
-MOST = 1 << 62
-"""No number of a document is larger."""
-MOST_SYMBOLS = 64
-_MOST_TERMS = 256
-_MOST_ATOMS = 16
-_MOST_DEPTH = 8
-_MOST_TYPICALS = 256
-_MOST_NAME = 200
+Symbols = Mapping[str, Symbol]
+"""By name."""
+_LARGEST = 2**62
+_MAX_DEPTH = 16
+_MAX_TERMS = 256
+_MAX_ATOMS = 32
+_MAX_SYMBOLS = 64
+_MAX_TYPICALS = 256
+_MAX_NAME = 200
 
 
-def extent_to_json(extent: Extent) -> Any:
-    """An extent as numbers, names and lists."""
+def extent_document(extent: Whole) -> Any:
+    """An extent as it is written."""
     if not isinstance(extent, Symbolic):
         return extent
-    return [
-        [c, *(a.name if isinstance(a, Symbol) else [extent_to_json(a.whole), a.by] for a in atoms)]
-        for atoms, c in extent.terms.items()
-    ]
+    return [[c, *map(_atom_document, m)] for m, c in extent.terms.items()]
 
 
-def extent_from_json(data: Any, symbols: Mapping[str, Symbol]) -> Extent:
-    """The extent of `extent_to_json`.
-
-    Args:
-        data: what a document holds.
-        symbols: those of the document, by name.
-
-    Raises:
-        ValueError: it is no extent, names a symbol that is not there, or is too large.
-    """
-    return _extent(data, symbols, _MOST_DEPTH)
+def symbol_document(symbol: Symbol) -> list[Any]:
+    """A symbol as a line of the table."""
+    return [symbol.name, symbol.low, symbol.high, list(symbol.typicals)]
 
 
-def symbols_to_json(symbols: Iterable[Symbol]) -> list[Any]:
-    """Symbols as lists."""
-    return [[s.name, s.low, s.high, list(s.typicals)] for s in symbols]
+def table_document(symbols: Iterable[Symbol]) -> list[Any]:
+    """The table of some symbols."""
+    return [symbol_document(s) for s in symbols]
 
 
-def symbols_from_json(data: Any) -> dict[str, Symbol]:
-    """The symbols of `symbols_to_json`, by name.
+def extent_of(document: Any, symbols: Symbols, depth: int = 0) -> Whole:
+    """The extent that a document stands for.
 
     Raises:
-        ValueError: it is no list of symbols, a name stands twice, a range holds no two numbers,
-            or typical values lie outside.
+        ValueError: it stands for none, names a symbol that is not in the table, or is too large.
     """
-    if not isinstance(data, list) or len(data) > MOST_SYMBOLS:
-        raise ValueError("symbols are no list, or too many")
-    found: dict[str, Symbol] = {}
-    for one in data:
-        symbol = _symbol(one)
-        if symbol.name in found:
-            raise ValueError(f"symbol {symbol.name} stands there twice")
-        found[symbol.name] = symbol
+    if _is_whole(document):
+        return int(document)
+    if not isinstance(document, list) or not document or depth > _MAX_DEPTH:
+        raise ValueError(f"{_short(document)} is no extent")
+    out: Whole = 0
+    for term in document:
+        if not isinstance(term, list) or not term or not _is_whole(term[0]):
+            raise ValueError(f"{_short(term)} is no term of an extent")
+        product: Whole = term[0]
+        for atom in term[1:]:
+            product = _small(product * _atom_of(atom, symbols, depth))
+        out = _small(out + product)
+    return out
+
+
+def symbol_of(document: Any) -> Symbol:
+    """The symbol that a line of the table stands for.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    match document:
+        case [str(name), low, high, [*typicals]] if all(map(_is_whole, (low, high, *typicals))):
+            named = 0 < len(name) <= _MAX_NAME and len(typicals) <= _MAX_TYPICALS
+            if named and low < high and typicals == sorted(set(typicals)):
+                return Symbol(name, low, high, tuple(typicals))
+    raise ValueError(f"{_short(document)} is no symbol")
+
+
+def table_of(document: Any) -> dict[str, Symbol]:
+    """The symbols of a table, by name.
+
+    Raises:
+        ValueError: it is no table, or two symbols have one name.
+    """
+    if not isinstance(document, list) or len(document) > _MAX_SYMBOLS:
+        raise ValueError(f"{_short(document)} is no table of symbols")
+    found = {s.name: s for s in map(symbol_of, document)}
+    if len(found) != len(document):
+        raise ValueError(f"two symbols of one name in {_short(document)}")
     return found
 
 
-def _symbol(data: Any) -> Symbol:
-    if not isinstance(data, list) or len(data) != 4:
-        raise ValueError("a symbol is no list of name, range and typical values")
-    name, low, high, typicals = data
-    if not isinstance(name, str) or not 0 < len(name) <= _MOST_NAME:
-        raise ValueError("a symbol has no name")
-    if not isinstance(typicals, list) or len(typicals) > _MOST_TYPICALS:
-        raise ValueError(f"symbol {name} has no list of typical values")
-    ends = _whole(low), _whole(high)
-    values = [_whole(v) for v in typicals]
-    if ends[0] == ends[1]:
-        raise ValueError(f"symbol {name} is always {low}, and no symbol")
-    if values != sorted(set(values)):
-        raise ValueError(f"typical values of symbol {name} do not rise")
-    return Symbol(name, *ends, tuple(values))
+def _atom_document(atom: Atom) -> Any:
+    if isinstance(atom, Symbol):
+        return atom.name
+    return [extent_document(atom.whole), atom.by]
 
 
-def _extent(data: Any, symbols: Mapping[str, Symbol], depth: int) -> Extent:
-    if not isinstance(data, list):
-        return _whole(data)
-    if not depth or not 0 < len(data) <= _MOST_TERMS:
-        raise ValueError("an extent has too many parts, or none")
-    total: Extent = 0
-    for term in data:
-        if not isinstance(term, list) or not 0 < len(term) <= _MOST_ATOMS + 1:
-            raise ValueError("an extent's term is no list of a coefficient and atoms")
-        product: Extent = _whole(term[0])
-        for atom in term[1:]:
-            product = product * _atom(atom, symbols, depth - 1)
-        total = total + product
-    return total
+def _atom_of(document: Any, symbols: Symbols, depth: int) -> Whole:
+    match document:
+        case str(name) if name in symbols:
+            return Symbolic.of({(symbols[name],): 1})
+        case [whole, by] if _is_whole(by) and by > 0:
+            return extent_of(whole, symbols, depth + 1) // by
+    raise ValueError(f"{_short(document)} is no symbol of the table, and no division")
 
 
-def _atom(data: Any, symbols: Mapping[str, Symbol], depth: int) -> Extent:
-    if isinstance(data, str):
-        if data not in symbols:
-            raise ValueError(f"there is no symbol {data[:_MOST_NAME]!r}")
-        return Symbolic.of({(symbols[data],): 1})
-    if not isinstance(data, list) or len(data) != 2:
-        raise ValueError("an extent's atom is no name, and no division")
-    by = _whole(data[1])
-    if by < 1:
-        raise ValueError(f"an extent is divided by {by}")
-    return _extent(data[0], symbols, depth) // by
+def _small(extent: Whole) -> Whole:
+    """An extent, unless it is larger than any that is meant."""
+    terms = extent.terms if isinstance(extent, Symbolic) else {(): extent}
+    if len(terms) > _MAX_TERMS or any(len(m) > _MAX_ATOMS for m in terms):
+        raise ValueError("an extent has too many parts")
+    if any(abs(c) >= _LARGEST for c in terms.values()):
+        raise ValueError("an extent is too large")
+    return extent
 
 
-def _whole(data: Any) -> int:
-    if type(data) is not int or not -MOST <= data <= MOST:
-        raise ValueError(f"{str(data)[:40]!r} is no number, or none of this size")
-    return data
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
+
+
+def _short(document: Any) -> str:
+    return repr(document)[:80]

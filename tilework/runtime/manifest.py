@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -12,12 +11,13 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 
 from tilework.index.documents import (
-    extent_from_json,
-    extent_to_json,
-    symbols_from_json,
-    symbols_to_json,
+    Symbols,
+    extent_document,
+    extent_of,
+    table_document,
+    table_of,
 )
-from tilework.index.symbols import Symbol, Symbolic
+from tilework.index.symbols import Symbolic
 from tilework.runtime.image import Image
 
 Kind = TypeVar("Kind")
@@ -28,14 +28,12 @@ _SYMBOLIC = ("symbols", "lifetimes", "places")
 """What stands there only where shapes are symbolic."""
 _EXTENT = Union[int, Symbolic]  # noqa: UP007
 
-Symbols = Mapping[str, Symbol]
-
 
 def image_to_json(image: Image) -> dict[str, Any]:
     """All of an image but its code and constants."""
     left = _BLOCKS if image.symbols else (*_BLOCKS, *_SYMBOLIC)
     told = {f.name: to_json(getattr(image, f.name)) for f in fields(Image) if f.name not in left}
-    return told | ({"symbols": symbols_to_json(image.symbols)} if image.symbols else {})
+    return told | ({"symbols": table_document(image.symbols)} if image.symbols else {})
 
 
 def image_from_json(data: Any) -> Image:
@@ -47,7 +45,7 @@ def image_from_json(data: Any) -> Image:
     given: dict[str, Any] = {"constants": np.empty(0, np.uint8), "code": {}}
     symbols: Symbols = {}
     if isinstance(data, dict) and "symbols" in data:
-        symbols = symbols_from_json(data["symbols"])
+        symbols = table_of(data["symbols"])
         given["symbols"] = tuple(symbols.values())
         data = {name: value for name, value in data.items() if name != "symbols"}
     else:
@@ -63,7 +61,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [to_json(v) for v in value]
     if isinstance(value, Symbolic):
-        return extent_to_json(value)
+        return extent_document(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -101,7 +99,7 @@ def _read(kind: Any, data: Any, where: str, symbols: Symbols) -> Any:
     """``data`` as a value of type ``kind``."""
     origin, of = get_origin(kind), get_args(kind)
     if kind == _EXTENT and (type(data) is int or isinstance(data, list)):
-        return extent_from_json(data, symbols)
+        return extent_of(data, symbols)
     if origin is types.UnionType:
         return None if data is None and type(None) in of else _read(of[0], data, where, symbols)
     if origin is Literal:

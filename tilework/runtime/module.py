@@ -284,7 +284,9 @@ class Module:
         threads = f"{self.num_threads} thread{'s' if self.num_threads != 1 else ''}"
         code = sum(map(len, self.image.code.values()))
         typical = self._contexts.sites.named(None)
-        where = "".join(f", {s.name} = {n}" for s, n in typical.point.items()).replace(",", " at", 1)
+        where = "".join(f", {s.name} = {n}" for s, n in typical.point.items()).replace(
+            ",", " at", 1
+        )
         lines = [
             f"{self.name} for {self.target}, {threads}",
             *(

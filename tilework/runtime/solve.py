@@ -144,7 +144,9 @@ class Solver:
             wanted = f"{at.extent} = {at.extent.value(found)}"
             told = {r.symbol: self._where(r.at) for r in self._rules}
             by = ", ".join(f"{s.name} = {found[s]} by {told[s]}" for s in depends)
-            return f"{self._name}: {self._where(at)} is {given}, not {wanted}, with {by} ({ranges})"
+            return (
+                f"{self._name}: {self._where(at)} is {given}, not {wanted}, with {by} ({ranges})"
+            )
         return f"{self._name}: {self._where(at)} is {given}, never {at.extent} ({ranges})"
 
 
