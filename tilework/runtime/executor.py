@@ -60,7 +60,9 @@ class Context(Protocol):
 
         Raises:
             MemoryError: there is none.
+            ModuleError: such images do not run on this kind of machine.
         """
+        raise ModuleError("this kind of machine runs no code for symbolic shapes")
 
     def run(self, buffers: Sequence[Array], threads: int) -> None:
         """Run once."""

@@ -73,6 +73,14 @@ class Module:
         """Extents that a run decides, with their ranges; none where all shapes are numbers."""
         return self.image.symbols
 
+    def image_at(self, at: Mapping[str, int] | None = None) -> Image:
+        """The image with numbers for shapes and places, for tables.
+
+        Args:
+            at: the values of symbols, by name; typical ones where none is given.
+        """
+        return self._contexts.sites.named(at).image
+
     def require(self, shapes: Mapping[str, Sequence[int]]) -> None:
         """Refuse shapes of the inputs that the module was not compiled for.
 
@@ -296,10 +304,7 @@ class Module:
             ),
             *(f"  input  {v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs),
             *(f"  output {v.name} {v.dtype}{list(v.shape)}" for v in self.image.outputs),
-            *(
-                f"  symbol {s.name} {s.low} to {s.high}, typically {', '.join(map(str, s.typicals))}"
-                for s in self.symbols
-            ),
+            *(f"  symbol {_range_text(s)}" for s in self.symbols),
             f"  {len(self.image.steps)} kernel calls; {tuned_text(self.report)}",
             f"  constants {mib(self.image.constants.nbytes)}, intermediate values "
             f"{mib(typical.arena_bytes)}{where}, code {mib(code)}",
@@ -353,3 +358,8 @@ class Module:
     def _wanted(self) -> str:
         typed = (f"{v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs)
         return f"module {self.name} takes the inputs {', '.join(typed)}"
+
+
+def _range_text(symbol: Symbol) -> str:
+    typicals = ", ".join(map(str, symbol.typicals))
+    return f"{symbol.name} {symbol.low} to {symbol.high}, typically {typicals}"

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ModuleError
-from tilework.index.extents import known, shape_at, value_at
-from tilework.index.symbols import Symbol
+from tilework.index.extents import known, shape_at
+from tilework.index.symbols import Symbol, value_at
 from tilework.runtime.arena import Arena
-from tilework.runtime.image import Ends, Image, Ref, Step, Value
+from tilework.runtime.image import Ends, Image, Ref, Value
 from tilework.runtime.sizes import Sizes
 from tilework.runtime.solve import Solver
 
