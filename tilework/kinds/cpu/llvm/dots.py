@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tilework.index.extents import Extent
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
-from tilework.kinds.cpu.llvm.instructions import INSTRUCTIONS
 from tilework.kinds.cpu.llvm.bindings import Terms
+from tilework.kinds.cpu.llvm.instructions import INSTRUCTIONS
 from tilework.kinds.cpu.llvm.lanes import Lane, LaneDependent
 from tilework.kinds.cpu.llvm.load_store import LoadKey, LoadStore
 from tilework.kinds.cpu.llvm.masks import masked_load

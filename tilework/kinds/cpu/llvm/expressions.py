@@ -44,9 +44,9 @@ class Expressions:
     def value(self, e: x.Expr) -> Ssa:
         """Emit ``e``; a vector where it depends on the vector loop, else a scalar."""
         match e:
-            case x.Const(value=Symbolic()):
-                return self.index.scalar(e, e.dtype)
             case x.Const():
+                if isinstance(e.value, Symbolic):
+                    return self.index.scalar(e, e.dtype)
                 return Ssa(literal(e.value, e.dtype), 1, e.dtype)
             case Load():
                 return self._load(e)

@@ -132,7 +132,7 @@ class Integers:
         return self.int_value(weighted_sum(list(zip(indices, buffer.strides, strict=True))))
 
     def literal(self, extent: Extent) -> str:
-        """A number as it is; an extent that a run brings as a value, computed outside of all loops."""
+        """A number as it is; an extent that a run brings, as a value from outside of all loops."""
         if isinstance(extent, int):
             return str(extent)
         found = self.fn.caches[0].get(extent)

@@ -52,8 +52,8 @@ def some_lanes(
 
     Args:
         offset, width: the vector's points of the loop.
-        vector_bits: of a register. Where it has mask registers a predicate is kept in one; elsewhere
-            it would be made anew wherever it is used, and an integer for each lane is kept instead.
+        vector_bits: of a register. Where there are mask registers a predicate is kept in one;
+            elsewhere an integer for each lane is kept, whose sign moves under masks look at.
     """
     count, depth = integers.int_value(active)
     put, bits = integers.fn.hoist, max(32, min(vector_bits // width, 64))
