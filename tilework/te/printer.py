@@ -35,7 +35,7 @@ def const_text(e: x.Const) -> str:
     if e.dtype == "bool":
         return f"(bool){e.whole}"
     if is_float(e.dtype):
-        v = float(e.value)
+        v = e.real
         text = repr(v) if math.isinf(v) or math.isnan(v) else f"{v:.6g}"
         return text + "f" if e.dtype == "float32" else f"{e.dtype}({text})"
     return str(e.whole) if e.dtype == "int32" else f"({e.dtype}){e.whole}"

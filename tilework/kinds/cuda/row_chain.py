@@ -61,12 +61,12 @@ class RowChain:
     @property
     def terms(self) -> int:
         """Elements of a row."""
-        return math.prod(a.extent for a in self.columns)
+        return math.prod(a.points for a in self.columns)
 
     @property
     def count(self) -> int:
         """Number of rows."""
-        return math.prod(a.extent for a in self.rows)
+        return math.prod(a.points for a in self.rows)
 
     @property
     def reductions(self) -> tuple[Compute, ...]:

@@ -41,11 +41,11 @@ def lower_across(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     block = block_nest.block
     node = reduction(block)
     lanes, groups = chosen(block_nest, "lanes"), chosen(block_nest, "groups")
-    work = Groups.of(math.prod(a.extent for a in block.spatial), groups, lanes)
-    point_names, point = place(work.point, {a: a.extent for a in block.spatial})
+    work = Groups.of(math.prod(a.points for a in block.spatial), groups, lanes)
+    point_names, point = place(work.point, {a: a.points for a in block.spatial})
     terms = math.prod(a.extent for a in block.reduce)
     term = loop_var("k", max(terms, 2))
-    term_names, index = place(term, {a: a.extent for a in block.reduce})
+    term_names, index = place(term, {a: a.points for a in block.reduce})
     acc = ctx.temporary(f"{block.op.name}.acc", (1,), block.op.dtype, "register")
     value = bind(node.source, point | index, plain_read(ctx))
     step: Stmt = named(term_names, add(acc, (ZERO,), node, value))
@@ -86,7 +86,7 @@ class Groups:
     def __init__(self, block: Axis, group: Axis, lane: Axis, total: int) -> None:
         self.block, self.group, self.lane, self.total = block, group, lane, total
         self.point = loop_var("p", max(total, 2))
-        self._raw = loop_var("q", max(block.extent * group.extent, 2))
+        self._raw = loop_var("q", max(block.points * group.points, 2))
 
     @staticmethod
     def of(total: int, groups: int, lanes: int) -> Groups:

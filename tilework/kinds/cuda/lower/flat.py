@@ -98,7 +98,7 @@ class Flat:
         """``body`` for a thread's point at a turn, where there is one."""
         width = self.thread.extent
         value = weighted_sum([
-            (var_or_zero(self.block), width * self.turn.extent),
+            (var_or_zero(self.block), width * self.turn.points),
             (var_or_zero(self.turn), width),
             (var_or_zero(self.thread), 1),
         ])  # fmt: skip
@@ -119,13 +119,13 @@ def guards(at: Mapping[Axis, Expr], covered: Mapping[Axis, int]) -> list[Expr]:
         at: the place.
         covered: points of each axis's tiles.
     """
-    return [compare("<", at[a], const(a.extent)) for a, n in covered.items() if n > a.extent]
+    return [compare("<", at[a], const(a.points)) for a, n in covered.items() if n > a.points]
 
 
 def clamped(at: Mapping[Axis, Expr], covered: Mapping[Axis, int]) -> dict[Axis, Expr]:
     """A place moved inside the axes that tiles overhang: it may be read, and is never stored."""
     return {
-        a: binary("min", e, const(a.extent - 1)) if covered[a] > a.extent else e
+        a: binary("min", e, const(a.points - 1)) if covered[a] > a.points else e
         for a, e in at.items()
     }
 

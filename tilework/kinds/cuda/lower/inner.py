@@ -64,7 +64,7 @@ class Terms:
         body = seq(before, nest([(self.term, self.count, "unroll")], each))
         rest = dict(self._vars)
         if self.count > 1 and self._last is not None:
-            body = nest([(self._group, self._group.extent, "unroll")], body)
+            body = nest([(self._group, self._group.points, "unroll")], body)
             rest[self._last] = loop_var("done", 1)
         return reduce_loops(self.nest, rest, body)
 

@@ -76,7 +76,7 @@ class _Kernel:
 
     def region(self) -> ir.Region:
         """The kernel."""
-        names, self.at_batch = place(self.batch, {a: a.extent for a in self.product.batch})
+        names, self.at_batch = place(self.batch, {a: a.points for a in self.product.batch})
         body = named(names, ir.seq(self._start(), *self._pipeline(), self._finish()))
         grid = (self.batch, self.grid_n, self.grid_m)
         threads = (self.warps_n, self.warps_m, self.lane)
@@ -96,7 +96,7 @@ class _Kernel:
         """Sums of nothing."""
         loops = [loop_var(name, n) for name, n in zip("ijq", self.sums.shape, strict=True)]
         zero = ir.Store(self.sums, tuple(map(var_or_zero, loops)), Const("float32", 0.0))
-        return nest([(v, v.extent, "unroll") for v in loops], zero)
+        return nest([(v, v.points, "unroll") for v in loops], zero)
 
     def _pipeline(self) -> list[ir.Stmt]:
         """All fetches and products."""
@@ -128,7 +128,7 @@ class _Kernel:
             Fetch(
                 tile, self.ctx.buffers[tile.factor.read.tensor.op], axes,
                 weighted_sum([(var_or_zero(block), size)]), product.k, self.at_batch,
-                self.block_k, self.thread.extent, self.thread,
+                self.block_k, self.thread.points, self.thread,
             ).stmt(stage, start)
             for tile, axes, block, size in sides
         ))  # fmt: skip
@@ -157,13 +157,13 @@ class _Kernel:
             (var_or_zero(self.grid_m), self.block_m), (var_or_zero(self.warps_m), self.warp_m),
             (var_or_zero(i), ROWS), (half, 8), (binary("//", self.lane, const(4)), 1),
         ])  # fmt: skip
-        point = loop_var("m", max(self.grid_m.extent * self.block_m, 2))
-        names, at = place(point, {a: a.extent for a in self.product.m})
+        point = loop_var("m", max(self.grid_m.points * self.block_m, 2))
+        names, at = place(point, {a: a.points for a in self.product.m})
         body = named(names, self._row(var_or_zero(i), half, {**self.at_batch, **at}))
         if total % self.block_m:
             body = ir.If(compare("<", point, const(total)), body)
         body = ir.Let(point, row, body)
-        return nest([(i, i.extent, "unroll"), (half, 2, "unroll")], body)
+        return nest([(i, i.points, "unroll"), (half, 2, "unroll")], body)
 
     def _row(self, i: Expr, half: Expr, at: dict[Axis, Expr]) -> ir.Stmt:
         """Store a thread's part of one row of its warp."""
@@ -180,7 +180,7 @@ class _Kernel:
         extents = {a: a.extent for a in outer}
         if last.extent % 2 == 0:
             number = loop_var("pair", max(covered // 2, 2))
-            names, where = place(number, {**extents, last: last.extent // 2})
+            names, where = place(number, {**extents, last: last.points // 2})
             where[last] = weighted_sum([(where[last], 2), (one, 1)])
             body = ir.For(
                 one, 2, "vector", store_result(self.ctx, self.block, {**at, **where}, done)
@@ -189,7 +189,7 @@ class _Kernel:
             value = pair
         else:
             number = loop_var("n", max(covered, 2))
-            names, where = place(number, {**extents, last: last.extent})
+            names, where = place(number, {**extents, last: last.points})
             inside = named(names, store_result(self.ctx, self.block, {**at, **where}, done))
             value, limit = weighted_sum([(pair, 2), (one, 1)]), total
         if total % self.block_n:
@@ -197,4 +197,4 @@ class _Kernel:
         inside = ir.Let(number, value, inside)
         if last.extent % 2:
             inside = ir.For(one, 2, "unroll", inside)
-        return nest([(j, j.extent, "unroll")], inside)
+        return nest([(j, j.points, "unroll")], inside)

@@ -82,7 +82,7 @@ class Fetch:
         if overhang:
             body = If(compare("<", row, const(tile.rows)), body)
         body = Let(row, where, Let(piece, which, body))
-        return nest([(turn, turn.extent, "unroll")], body)
+        return nest([(turn, turn.points, "unroll")], body)
 
     def _piece(self, stage: Expr, start: Expr, row: Axis, piece: Axis) -> Stmt:
         """The copy of one piece."""
@@ -91,7 +91,7 @@ class Fetch:
         guards: list[Expr] = []
         point = loop_var("point", _bound(self.outer, self._size))
         number = binary("+", self.first, shift)
-        names, at = place(point, {a: a.extent for a in self.outer})
+        names, at = place(point, {a: a.points for a in self.outer})
         if points(self.outer) % self._size:
             guards.append(compare("<", point, const(points(self.outer))))
         term_names, terms = self._terms(start, within, guards)
@@ -111,8 +111,8 @@ class Fetch:
         """Variables to name, and the index along each axis of k, ``within`` behind ``start``."""
         *outer, last = self.inner
         if last.extent % self.block_k == 0:  # a fetch has the same taps everywhere
-            shift, tap = const(last.extent), loop_var("tap", max(points(tuple(outer)), 2))
-            names, at = place(tap, {a: a.extent for a in outer})
+            shift, tap = const(last.points), loop_var("tap", max(points(tuple(outer)), 2))
+            names, at = place(tap, {a: a.points for a in outer})
             names = [(tap, binary("//", start, shift)), *names] if _wide(outer) else []
             at[last] = binary("+", binary("%", start, shift), within)
             if last.extent == self.block_k:
@@ -122,7 +122,7 @@ class Fetch:
             return names, at
         total = points(self.inner)
         term = loop_var("term", _bound(self.inner, self.block_k))
-        names, at = place(term, {a: a.extent for a in self.inner})
+        names, at = place(term, {a: a.points for a in self.inner})
         if total % self.block_k:
             guards.append(compare("<", term, const(total)))
         return [(term, binary("+", start, within)), *names], at

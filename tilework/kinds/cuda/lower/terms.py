@@ -31,9 +31,9 @@ def reduce_loops(nest: BlockNest, variables: Mapping[Axis, Axis], body: Stmt) ->
         if var.extent == 1:
             continue
         if count == var.extent:
-            body = For(var, var.extent, "unroll", body)
+            body = For(var, var.points, "unroll", body)
         else:
-            body = For(var, var.extent, "serial", body, expand=count)
+            body = For(var, var.points, "serial", body, expand=count)
     return body
 
 

@@ -105,7 +105,7 @@ class Product:
 
 def points(axes: tuple[x.Axis, ...]) -> int:
     """Points of several axes."""
-    return math.prod(a.extent for a in axes)
+    return math.prod(a.points for a in axes)
 
 
 def product_of(block: Block) -> Product:
