@@ -118,7 +118,7 @@ class Shares:
         at = weighted_sum([(last, self.width), (var_or_zero(lane), 1)])
         number = tuple(var_or_zero(v) for v in self._loops)
         stmt = body(Turn((*outer, at), number, lane))
-        if lane.extent > 1:
+        if lane.points > 1:
             stmt = For(lane, lane.points, "vector", stmt)
         stmt = named(self._late[1:], stmt)
         if self._inside is not None:
@@ -126,8 +126,8 @@ class Shares:
         stmt = named(self._late[:1], stmt)
         room = MOST_TURNS
         for var in reversed(self._loops):
-            if var.extent > 1:
-                few = expanded or var.extent <= room
+            if var.points > 1:
+                few = expanded or var.points <= room
                 stmt = For(var, var.points, "unroll" if few else "serial", stmt)
                 room = room // var.points if few else 0
         if self._before is not None:

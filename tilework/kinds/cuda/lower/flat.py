@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilework.index.extents import known_shape
 from tilework.index.strides import row_major
 from tilework.lower.common import ZERO, const, loop_var, var_or_zero, weighted_sum
 from tilework.lower.ir import If, Let, Region, Stmt
@@ -39,7 +40,7 @@ def place(number: Expr, extents: Mapping[Axis, int]) -> tuple[Names, dict[Axis, 
     names: Names = []
     out: dict[Axis, Expr] = {}
     total = math.prod(extents.values())
-    strides = dict(zip(extents, row_major(list(extents.values())), strict=True))
+    strides = dict(zip(extents, known_shape(row_major(list(extents.values()))), strict=True))
     for axis in reversed(list(extents)):
         extent, inner = extents[axis], strides[axis]
         if extent == 1:
@@ -92,11 +93,11 @@ class Flat:
     @property
     def whole(self) -> bool:
         """Whether every thread has a point at every turn."""
-        return self.block.extent * self.turn.extent * self.thread.extent == self.total
+        return self.block.points * self.turn.points * self.thread.points == self.total
 
     def inside(self, body: Stmt) -> Stmt:
         """``body`` for a thread's point at a turn, where there is one."""
-        width = self.thread.extent
+        width = self.thread.points
         value = weighted_sum([
             (var_or_zero(self.block), width * self.turn.points),
             (var_or_zero(self.turn), width),

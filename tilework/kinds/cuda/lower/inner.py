@@ -49,7 +49,7 @@ class Terms:
         self._vars = reduce_vars(block_nest)
         self._last = innermost(block_nest)
         if self._last is not None:
-            extent = self._vars[self._last].extent // count
+            extent = self._vars[self._last].points // count
             self._group = loop_var(f"{self._last.name}.g", extent)
 
     def at(self, term: Expr) -> dict[Axis, Expr]:

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from tilework.index.extents import known, known_shape
 from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.lower.flat import named, place
 from tilework.kinds.cuda.lower.mma_fetch import Fetch
@@ -40,7 +41,7 @@ def mma_packings(block: Block) -> dict[Operation, Packed]:
     factor, rounded = product.b, product.kind == "tf32"
     if not factor.constant or (factor.order == tuple(range(len(factor.order))) and not rounded):
         return {}
-    shape = factor.read.tensor.shape
+    shape = known_shape(factor.read.tensor.shape)
     packing = Packing(shape, tuple((s,) for s in shape), factor.order, tf32=rounded)
     return {factor.read.tensor.op: Packed(packing, ())}
 
@@ -94,7 +95,9 @@ class _Kernel:
 
     def _start(self) -> ir.Stmt:
         """Sums of nothing."""
-        loops = [loop_var(name, n) for name, n in zip("ijq", self.sums.shape, strict=True)]
+        loops = [
+            loop_var(name, n) for name, n in zip("ijq", known_shape(self.sums.shape), strict=True)
+        ]
         zero = ir.Store(self.sums, tuple(map(var_or_zero, loops)), Const("float32", 0.0))
         return nest([(v, v.points, "unroll") for v in loops], zero)
 
@@ -152,7 +155,7 @@ class _Kernel:
     def _finish(self) -> ir.Stmt:
         """Store the tile: two neighbours along n at a time, rows of a warp 8 apart."""
         _, total, _, _ = self.product.extents
-        i, half = loop_var("i", self.sums.shape[0]), loop_var("half", 2)
+        i, half = loop_var("i", known(self.sums.shape[0])), loop_var("half", 2)
         row = weighted_sum([
             (var_or_zero(self.grid_m), self.block_m), (var_or_zero(self.warps_m), self.warp_m),
             (var_or_zero(i), ROWS), (half, 8), (binary("//", self.lane, const(4)), 1),
@@ -168,17 +171,17 @@ class _Kernel:
     def _row(self, i: Expr, half: Expr, at: dict[Axis, Expr]) -> ir.Stmt:
         """Store a thread's part of one row of its warp."""
         total = points(self.product.n)
-        j, one = loop_var("j", self.sums.shape[1]), loop_var("e", 2)
+        j, one = loop_var("j", known(self.sums.shape[1])), loop_var("e", 2)
         pair = weighted_sum([
             (var_or_zero(self.grid_n), self.block_n // 2),
             (var_or_zero(self.warps_n), self.warp_n // 2),
             (var_or_zero(j), COLUMNS // 2), (binary("%", self.lane, const(4)), 1),
         ])  # fmt: skip
         *outer, last = self.product.n
-        covered = self.grid_n.extent * self.block_n
+        covered = self.grid_n.points * self.block_n
         done = element(self.sums, i, var_or_zero(j), half, one)
-        extents = {a: a.extent for a in outer}
-        if last.extent % 2 == 0:
+        extents = {a: a.points for a in outer}
+        if last.points % 2 == 0:
             number = loop_var("pair", max(covered // 2, 2))
             names, where = place(number, {**extents, last: last.points // 2})
             where[last] = weighted_sum([(where[last], 2), (one, 1)])
@@ -195,6 +198,6 @@ class _Kernel:
         if total % self.block_n:
             inside = ir.If(compare("<", number, const(limit)), inside)
         inside = ir.Let(number, value, inside)
-        if last.extent % 2:
+        if last.points % 2:
             inside = ir.For(one, 2, "unroll", inside)
         return nest([(j, j.points, "unroll")], inside)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilework.index.extents import known_shape
 from tilework.kinds.cuda.lower.flat import named, place
 from tilework.kinds.cuda.mma.product import points
 from tilework.kinds.cuda.mma.shared import SharedTile
@@ -102,7 +103,7 @@ class Fetch:
     @property
     def _size(self) -> int:
         """Points of m or n of a tile."""
-        rows = self.tile.buffer.shape[1:]
+        rows = known_shape(self.tile.buffer.shape[1:])
         return rows[0] if self.tile.factor.along == "k" else rows[1]
 
     def _terms(
@@ -110,12 +111,12 @@ class Fetch:
     ) -> tuple[list[tuple[Axis, Expr]], dict[Axis, Expr]]:
         """Variables to name, and the index along each axis of k, ``within`` behind ``start``."""
         *outer, last = self.inner
-        if last.extent % self.block_k == 0:  # a fetch has the same taps everywhere
+        if last.points % self.block_k == 0:  # a fetch has the same taps everywhere
             shift, tap = const(last.points), loop_var("tap", max(points(tuple(outer)), 2))
             names, at = place(tap, {a: a.points for a in outer})
             names = [(tap, binary("//", start, shift)), *names] if _wide(outer) else []
             at[last] = binary("+", binary("%", start, shift), within)
-            if last.extent == self.block_k:
+            if last.points == self.block_k:
                 at[last] = within
             elif not _wide(outer):
                 at[last] = binary("+", start, within)
@@ -162,7 +163,7 @@ class Fetch:
 
 
 def _wide(axes: list[Axis]) -> bool:
-    return any(a.extent > 1 for a in axes)
+    return any(a.points > 1 for a in axes)
 
 
 def _bound(axes: tuple[Axis, ...], size: int) -> int:

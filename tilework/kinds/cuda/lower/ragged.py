@@ -48,7 +48,7 @@ def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
         for a in block.spatial
     }
     at = {a: binary("+", base[a], var_or_zero(points[a])) for a in block.spatial}
-    rows = {a: -(-a.extent // cut[a][2]) * cut[a][2] for a in block.spatial}
+    rows = {a: -(-a.points // cut[a][2]) * cut[a][2] for a in block.spatial}
     inside = clamped(at, rows)
     acc = ctx.temporary(
         f"{block.op.name}.acc", [cut[a][2] for a in block.spatial], block.op.dtype, "register"
@@ -70,8 +70,8 @@ def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
         mine = {**index, axis: var_or_zero(var) if limit is None else var}
         body = steps(after, mine)
         if limit is None:
-            whole = int(copies[axis][0]) >= axis.extent
-            if axis.extent == 1 or whole:
+            whole = int(copies[axis][0]) >= axis.points
+            if axis.points == 1 or whole:
                 return nest([(var, axis.points, "unroll")], body)
             return For(var, axis.points, "serial", body, expand=int(copies[axis][0]))
         if not any(a in block.ragged.ends for a in after):

@@ -141,7 +141,7 @@ class _Rows:
         vector, lane = loop_var("i", self.vectors), loop_var("v", self.width)
         count = self.chain.terms // self.width
         number = loop_var("u", max(self.vectors * self.lanes, 2))
-        extents = {a: a.extent for a in self.chain.columns}
+        extents = {a: a.points for a in self.chain.columns}
         last = self.chain.columns[-1]
         extents[last] //= self.width
         names, at = place(number, extents)

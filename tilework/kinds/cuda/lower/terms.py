@@ -28,9 +28,9 @@ def reduce_loops(nest: BlockNest, variables: Mapping[Axis, Axis], body: Stmt) ->
     copies = expansion(nest)
     for axis in reversed(nest.block.reduce):
         var, count = variables[axis], int(copies[axis][0])
-        if var.extent == 1:
+        if var.points == 1:
             continue
-        if count == var.extent:
+        if count == var.points:
             body = For(var, var.points, "unroll", body)
         else:
             body = For(var, var.points, "serial", body, expand=count)

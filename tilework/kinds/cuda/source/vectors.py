@@ -37,7 +37,7 @@ class VectorStore:
 
     def __init__(self, store: Store, var: Axis, texts: Expressions, lines: Lines) -> None:
         self.store, self.var, self.texts, self.lines = store, var, texts, lines
-        self.count = var.extent
+        self.count = var.points
         self._vectors: dict[int, str] = {}
         self._made: dict[tuple[object, ...], str] = {}
 
