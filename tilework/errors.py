@@ -46,6 +46,10 @@ class ModuleError(TileworkError):
     """A compiled module that cannot be loaded or run here."""
 
 
+class ShapeError(ModuleError):
+    """Shapes that a module was not compiled for; one that was would run."""
+
+
 class DeviceError(TileworkError):
     """What a device, or its driver, says went wrong.
 
