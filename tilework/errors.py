@@ -19,6 +19,10 @@ class ScheduleError(TileworkError):
     """A schedule (sketch and decision row) that does not belong to its task."""
 
 
+class UnknownExtent(TileworkError):
+    """An extent that a run decides, where it has to be known when a network is compiled."""
+
+
 class Passing(TileworkError):
     """What may pass by itself: a full disk, a network that is away. Worth trying again.
 
@@ -40,6 +44,10 @@ class RunFailed(TileworkError):
 
 class ModuleError(TileworkError):
     """A compiled module that cannot be loaded or run here."""
+
+
+class ShapeError(ModuleError):
+    """Shapes that a module was not compiled for; one that was would run."""
 
 
 class DeviceError(TileworkError):

@@ -172,7 +172,7 @@ def test_what_decides_code_never_reads_typical():
     found = [
         f"{path}:{line}"
         for path, tree in trees(*DECIDES_CODE).items()
-        if path != "te/nodes.py"  # which declares it
+        if path not in ("te/nodes.py", "te/flops.py")  # which declares it; which tells people
         for line in readers(tree, "typical")
     ]
     assert not found, "code must not depend on where a search looked:\n" + "\n".join(found)

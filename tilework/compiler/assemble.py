@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.compiler.arena import Lifetime, aligned, place
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
 from tilework.compiler.kernels import Cache, Kernels, kernel_files
@@ -17,18 +17,21 @@ from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import Slot, distances, without_copies
 from tilework.deferred import Helpers
 from tilework.dtypes import dtype_bytes, numpy_dtype
-from tilework.index.extents import nbytes
+from tilework.index.extents import Extent, known, known_shape, nbytes
 from tilework.index.strides import reach as reach_of
+from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import Kernel, KernelArg
 from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
 from tilework.progress import Progress
 from tilework.record import History
+from tilework.runtime.arena import Lifetime, aligned, place
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import (
     TRANSFERRED_FROM,
     TUNED_ON,
     Image,
+    Place,
     Ref,
     Step,
     TaskReport,
@@ -48,7 +51,8 @@ if TYPE_CHECKING:
     from tilework.graph.precision import Precision
 
 
-_KernelKey = tuple[str, Choice, tuple[tuple[int, tuple[int, ...]], ...]]
+Strides = tuple[Extent, ...]
+_KernelKey = tuple[str, Choice, tuple[tuple[int, Strides], ...]]
 """Workload, schedule, and strides of the arguments that are not dense."""
 
 
@@ -87,7 +91,7 @@ def _assemble(
 
     plan, slots = without_copies(plan)
     made: dict[_KernelKey, Kernel] = {}
-    called: list[tuple[Kernel, dict[int, tuple[int, ...]]]] = []
+    called: list[tuple[Kernel, dict[int, Strides]]] = []
     tasks: dict[str, SearchTask] = {}
     choices: dict[str, Choice] = {}
     chosen: list[LayerChoice] = []
@@ -117,7 +121,7 @@ def _assemble(
         helpers.finish(progress.step)
     with stage("link"):
         linked = builder_of(target).link(steps, tuple(made.values()), target)
-    workspaces = {(k.shared_workspace, k.thread_workspace) for k in made.values()}
+    workspaces = dict.fromkeys((k.shared_workspace, k.thread_workspace) for k in made.values())
     return Image(
         name=plan.name,
         target=str(target),
@@ -129,10 +133,13 @@ def _assemble(
         outputs=memory.outputs,
         steps=tuple(steps),
         arena_bytes=memory.arena_bytes,
-        workspaces=tuple(sorted(workspaces)),
+        workspaces=tuple(workspaces if memory.symbols else sorted(workspaces)),
         constants=constants,
         code=linked.code,
         report=report,
+        symbols=memory.symbols,
+        lifetimes=memory.lifetimes,
+        places=tuple(memory.places),
     )
 
 
@@ -148,7 +155,7 @@ def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]
 
 def _steps(
     plan: Plan,
-    kernels: Sequence[tuple[Kernel, Mapping[int, tuple[int, ...]]]],
+    kernels: Sequence[tuple[Kernel, Mapping[int, Strides]]],
     memory: _Memory,
     report: Sequence[TaskReport],
 ) -> list[Step]:
@@ -160,21 +167,23 @@ def _steps(
     steps = []
     for call, (kernel, apart) in zip(plan.calls, kernels, strict=True):
         values = (*call.inputs, call.output)
-        refs = tuple(
+        tensors = [a for a in kernel.args if a.role != "symbol"]
+        refs = [
             memory.ref(v, a, apart.get(i))
-            for i, (v, a) in enumerate(zip(values, kernel.args, strict=True))
-        )
-        sizes = [a.nbytes for a in kernel.args]
-        fixed = sum(n for r, n in zip(refs, sizes, strict=True) if r.space == "constant")
+            for i, (v, a) in enumerate(zip(values, tensors, strict=True))
+        ]
+        sizes = [a.nbytes for a in tensors]
+        fixed = (known(n) for r, n in zip(refs, sizes, strict=True) if r.space == "constant")
+        refs += [memory.symbol(a.name) for a in kernel.args if a.role == "symbol"]
         steps.append(
             Step(
                 kernel.symbol,
-                refs,
+                tuple(refs),
                 call.name,
                 call.desc,
                 call.dag.real_flops,
                 sum(sizes),
-                fixed,
+                sum(fixed),
                 tasks.get(call.dag.workload_key),
             )
         )
@@ -185,7 +194,9 @@ class _Memory:
     """Where every value of a plan lives.
 
     Values of which one takes the other's place share its memory: they are a single *tenant*, named
-    after the first, and alive from the first's beginning to the last's end.
+    after the first, and alive from the first's beginning to the last's end. Where shapes are
+    symbolic they share it if their sizes are equal at every point, and the arena is laid out by
+    whoever knows the point.
 
     Args:
         overwritten: of each call, the positions of inputs that its output may overwrite; by
@@ -208,10 +219,13 @@ class _Memory:
             self._io.setdefault(self._root(name), len(self._io))
         self.inputs = tuple(self._value(n) for n in plan.inputs)
         self.outputs = tuple(self._value(n) for n in plan.outputs)
+        self.symbols = symbols_of(e for v in self.inputs for e in v.shape)
         lifetimes = self._share(self._lifetimes())
-        offsets, self.arena_bytes = place(list(lifetimes.values()))
-        places = dict(zip(lifetimes, offsets, strict=True))
-        self._arena = {name: places[tenant] for name, tenant in self._tenant.items()}
+        self.lifetimes = tuple(lifetimes.values()) if self.symbols else ()
+        self.places: dict[Place, int] = {}
+        offsets, self.arena_bytes = place([] if self.symbols else list(lifetimes.values()))
+        numbers = dict(zip(lifetimes, offsets or itertools.count(), strict=False))
+        self._arena = {name: numbers[tenant] for name, tenant in self._tenant.items()}
         self._constants: dict[tuple[str, object], _Constant] = {}
         self._constant_bytes = 0
 
@@ -262,7 +276,7 @@ class _Memory:
                     break
         return out
 
-    def ref(self, name: str, arg: KernelArg, apart: Sequence[int] | None = None) -> Ref:
+    def ref(self, name: str, arg: KernelArg, apart: Sequence[Extent] | None = None) -> Ref:
         """Where a kernel finds a value; a constant has a place, packed as the kernel wants it.
 
         Args:
@@ -278,14 +292,21 @@ class _Memory:
         if root in self._io:
             return Ref("io", self._io[root], reach)
         inside = self._slots[name].offset * dtype_bytes(arg.dtype) if name in self._slots else 0
-        return Ref("arena", self._arena[root] + inside, reach)
+        if self.symbols:
+            place = Place(self._arena[root], inside)
+            return Ref("place", self.places.setdefault(place, len(self.places)), reach)
+        return Ref("arena", self._arena[root] + known(inside), reach)
+
+    def symbol(self, name: str) -> Ref:
+        """Where a kernel finds the value of a symbol."""
+        return Ref("symbol", [s.name for s in self.symbols].index(name), 8)
 
     def _constant(self, name: str, root: str, arg: KernelArg) -> int:
         key = (root, arg.packing)
         if key not in self._constants:
             array = self._plan.constants[root]
             if arg.packing is not None:
-                array = array.reshape(self._plan.values[name].shape)
+                array = array.reshape(known_shape(self._plan.values[name].shape))
             self._constants[key] = _Constant(self._constant_bytes, array, arg)
             self._constant_bytes += aligned(self._constants[key].nbytes)
         return self._constants[key].offset
@@ -310,7 +331,7 @@ class _Constant(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes as the kernel wants it."""
-        return self.array.nbytes if self.arg.packing is None else self.arg.nbytes
+        return self.array.nbytes if self.arg.packing is None else known(self.arg.nbytes)
 
     def write(self, out: NDArray[np.uint8]) -> None:
         """Write it, packed, to where its bytes belong."""
@@ -320,9 +341,8 @@ class _Constant(NamedTuple):
         if packing is None:
             out.view(self.array.dtype).reshape(self.array.shape)[...] = self.array
         else:
-            packing.apply(
-                self.array, out.view(numpy_dtype(self.arg.dtype)).reshape(self.arg.shape)
-            )
+            shape = known_shape(self.arg.shape)
+            packing.apply(self.array, out.view(numpy_dtype(self.arg.dtype)).reshape(shape))
 
 
 def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[TaskReport, ...]:

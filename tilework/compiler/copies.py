@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilework.index.extents import Extent, known_shape
 from tilework.index.form import Form
+from tilework.index.symbols import is_static, range_of
 from tilework.te import ComputeDAG
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Compare, Const, Expr, IfThenElse, Read
@@ -19,13 +21,13 @@ class Part(NamedTuple):
     """An input that is a box of the output: its number, and where it begins in the output."""
 
     argument: int
-    start: tuple[int, ...]
+    start: tuple[Extent, ...]
 
 
 class Box(NamedTuple):
     """A whole output that is a box of the only input, at every ``steps``-th of its positions."""
 
-    start: tuple[int, ...]
+    start: tuple[Extent, ...]
     steps: tuple[int, ...]
 
 
@@ -39,7 +41,8 @@ def joined(dag: ComputeDAG) -> tuple[Part, ...] | None:
         return None
     parts: list[Part] = []
     axis: Axis | None = None
-    at, end = 0, 0
+    at: Extent = 0
+    end: Extent = 0
     rest: Expr = op.body
     while True:
         piece = rest
@@ -70,10 +73,13 @@ def sliced(dag: ComputeDAG) -> Box | None:
     forms = _forms(dag, op, op.body)
     if forms is None:
         return None
-    steps = tuple(form.step(a) for a, form in zip(op.axes, forms, strict=True))
-    if any(n < 1 and a.extent > 1 for n, a in zip(steps, op.axes, strict=True)):
+    steps = [form.step(a) for a, form in zip(op.axes, forms, strict=True)]
+    if not is_static(steps):
         return None
-    return Box(tuple(form.const for form in forms), steps)
+    known_steps = known_shape(steps)
+    if any(n < 1 and _may_move(a) for n, a in zip(known_steps, op.axes, strict=True)):
+        return None
+    return Box(tuple(form.const for form in forms), known_steps)
 
 
 def _only_compute(dag: ComputeDAG) -> Compute | None:
@@ -81,15 +87,20 @@ def _only_compute(dag: ComputeDAG) -> Compute | None:
     return ops[0] if len(ops) == 1 and len(dag.outputs) == 1 and not ops[0].reduce_axes else None
 
 
-def _below(cond: Expr) -> tuple[Axis, int] | None:
+def _below(cond: Expr) -> tuple[Axis, Extent] | None:
     """The axis and the bound of ``axis < bound``."""
     match cond:
-        case Compare(op="<", a=Axis() as axis, b=Const(value=bound)):
-            return axis, int(bound)
+        case Compare(op="<", a=Axis() as axis, b=Const() as bound):
+            return axis, bound.whole
     return None
 
 
-def _part(dag: ComputeDAG, op: Compute, piece: Expr, axis: Axis, at: int) -> Part | None:
+def _may_move(axis: Axis) -> bool:
+    """Whether an axis has, at some point at least, a second position."""
+    return range_of(axis.extent)[1] > 1
+
+
+def _part(dag: ComputeDAG, op: Compute, piece: Expr, axis: Axis, at: Extent) -> Part | None:
     """The input that ``piece`` reads whole, beginning at position ``at`` of ``axis``."""
     if not isinstance(piece, Read):
         return None
@@ -98,7 +109,7 @@ def _part(dag: ComputeDAG, op: Compute, piece: Expr, axis: Axis, at: int) -> Par
         return None
     for a, form in zip(op.axes, forms, strict=True):
         wanted = -at if a is axis else 0
-        if form.const != wanted or (a.extent > 1 and form.step(a) != 1):
+        if form.const != wanted or (_may_move(a) and form.step(a) != 1):
             return None
     shape = piece.tensor.shape
     if any(a is not axis and a.extent != n for a, n in zip(op.axes, shape, strict=True)):

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from tilework.deferred import Helpers
+from tilework.index.documents import Symbols, extent_document, table_document
+from tilework.index.extents import Extent
 from tilework.kept import (
     KeptFiles,
     allowed_bytes,
@@ -46,7 +48,7 @@ _SHARE = 32
 """Kernels have so much of what `tilework.kept.allowed_bytes` says, beside it: some 30,000."""
 _KERNEL = ".kernel"
 
-Apart = Mapping[int, tuple[int, ...]]
+Apart = Mapping[int, tuple[Extent, ...]]
 Cache = str | os.PathLike[str] | bool | None
 """A folder to keep kernels in; None or True: the default one; False: none."""
 
@@ -74,8 +76,8 @@ class Document:
     pieces: tuple[tuple[str, int], ...]
     code_hash: str
     args: tuple[KernelArg, ...]
-    shared_workspace: int
-    thread_workspace: int
+    shared_workspace: Extent
+    thread_workspace: Extent
     facts: tuple[tuple[str, float], ...]
     unfit: str
     outlook: float
@@ -142,7 +144,8 @@ class Kernels:
         if self._files is None:
             return find()
         machine = draft_of(task.target).machine(task.target)
-        key = self._key(what, task, [parts, sorted(machine.items())])
+        looked_at = table_document(task.compute_dag.symbols)
+        key = self._key(what, task, [parts, sorted(machine.items()), looked_at])
         try:
             kept = from_json(_Chosen, self._files.note(key), what)
         except ValueError:  # there is none, or it is no choice
@@ -176,10 +179,12 @@ class Kernels:
         self, task: SearchTask, choice: Choice, apart: Apart | None
     ) -> tuple[str, Kernel | None]:
         """A kernel's key, and the kernel if it is kept."""
-        strides = sorted((apart or {}).items())
+        strides = [[i, [*map(extent_document, s)]] for i, s in sorted((apart or {}).items())]
         key = self._key("kernel", task, [choice.sketch_id, choice.row, strides])
         if self._files is not None and key not in self._kept and key not in self._made:
-            found = self._files.read(key, _KERNEL, partial(_kernel, key=key))
+            symbols = {s.name: s for s in task.compute_dag.symbols}
+            read = partial(_kernel, key=key, symbols=symbols)
+            found = self._files.read(key, _KERNEL, read)
             if found is not None:
                 self._kept[key] = found
         return key, self._kept.get(key)
@@ -208,15 +213,15 @@ def _write(out: Any, key: str, kernel: Kernel) -> None:
     out.write(with_digest(data, key))
 
 
-def _kernel(path: Path, key: str) -> Kernel:
-    """The kernel in a file.
+def _kernel(path: Path, key: str, symbols: Symbols) -> Kernel:
+    """The kernel in a file; its symbols are those of its task.
 
     Raises:
         OSError: it cannot be read.
         ValueError: it is damaged.
     """
     head, _, code = without_digest(path.read_bytes(), key).partition(b"\n")
-    document = from_json(Document, json.loads(head), "kernel")
+    document = from_json(Document, json.loads(head), "kernel", symbols)
     pieces, at = [], 0
     for name, size in document.pieces:
         pieces.append((name, code[at : at + size]))

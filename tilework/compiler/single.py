@@ -13,6 +13,7 @@ from tilework.compiler.history import as_history, current_history
 from tilework.deferred import Helpers
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError, ScheduleError
+from tilework.index.extents import known_shape
 from tilework.lower.kernel import Kernel
 from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
@@ -71,7 +72,8 @@ class TaskFunction:
         rng = np.random.default_rng(0)
         count = threads or self.task.target.num_cores
         inputs = [
-            rng.random(t.shape).astype(numpy_dtype(t.dtype)) for t in self.task.compute_dag.inputs
+            rng.random(known_shape(t.shape)).astype(numpy_dtype(t.dtype))
+            for t in self.task.compute_dag.inputs
         ]
         buffers = self._loaded.resident(self._buffers(inputs))
         call = self._loaded.context().bind(buffers, count)
@@ -90,10 +92,11 @@ class TaskFunction:
         arrays = []
         for tensor, arg, given in zip(tensors, self.kernel.args, inputs, strict=False):
             array, what = np.asarray(given), f"input {tensor.name}"
-            check_array(what, array, tensor.shape, tensor.dtype)
+            check_array(what, array, known_shape(tensor.shape), tensor.dtype)
             packed = arg.packing.apply(array) if arg.packing else array
-            arrays.append(ready_copy(what, packed, arg.shape, arg.dtype))
-        return arrays + [aligned_empty(a.shape, a.dtype) for a in self.kernel.args[len(inputs) :]]
+            arrays.append(ready_copy(what, packed, known_shape(arg.shape), arg.dtype))
+        outputs = self.kernel.args[len(inputs) :]
+        return arrays + [aligned_empty(known_shape(a.shape), a.dtype) for a in outputs]
 
 
 def _image(task: SearchTask, kernel: Kernel) -> Image:

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilework import te
 from tilework.compiler.copies import joined, sliced
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import Extent
 from tilework.index.strides import row_major
+from tilework.index.symbols import range_of
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
@@ -38,10 +40,10 @@ class Slot(NamedTuple):
     """
 
     root: str
-    offset: int
-    strides: tuple[int, ...]
+    offset: Extent
+    strides: tuple[Extent, ...]
 
-    def at(self, start: Sequence[int], steps: Sequence[int] | None = None) -> Slot:
+    def at(self, start: Sequence[Extent], steps: Sequence[int] | None = None) -> Slot:
         """The box that begins at ``start`` and takes every ``steps``-th position."""
         away = sum(n * s for n, s in zip(start, self.strides, strict=True))
         apart = steps or (1,) * len(self.strides)
@@ -90,7 +92,7 @@ def without_copies(plan: Plan) -> tuple[Plan, dict[str, Slot]]:
     return replace(plan, calls=tuple(calls), values=plan.values | copies), slots
 
 
-def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple[int, ...]]:
+def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple[Extent, ...]]:
     """Strides of those of a call's arguments that lie in another value's memory.
 
     Arguments are inputs, then the output. A dense one is left out if it is aligned as values of
@@ -103,7 +105,7 @@ def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple
             dense = row_major(kind.shape)
             pairs = zip(kind.shape, strides, dense, strict=True)
             aligned = offset * dtype_bytes(kind.dtype) % _ALIGNMENT == 0
-            if not aligned or any(s != d for n, s, d in pairs if n > 1):
+            if not aligned or any(s != d for n, s, d in pairs if range_of(n)[1] > 1):
                 found[i] = strides
     return found
 

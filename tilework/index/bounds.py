@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from tilework.index.extents import Extent
 from tilework.index.form import Atom, Form, constant
+from tilework.index.symbols import certain, divisor
 
-Range = tuple[int, int]
+Range = tuple[Extent, Extent]
 """Least and greatest value."""
 
 
@@ -19,17 +21,17 @@ def range_of(form: Form[Atom], of: Callable[[Atom], Range | None]) -> Range | No
         own = of(atom)
         if own is None:
             return None
-        ends = (c * own[0], c * own[1])
-        low, high = low + min(ends), high + max(ends)
+        least, greatest = own if c > 0 else own[::-1]
+        low, high = low + c * least, high + c * greatest
     return low, high
 
 
 def multiple_of(form: Form[Atom], of: Callable[[Atom], int]) -> int:
     """A number that divides all values of a form; 0 for one that is always 0."""
-    out = form.const
+    out = divisor(form.const)
     for atom, c in form.coefficients.items():
-        out = math.gcd(out, c * of(atom))
-    return abs(out)
+        out = math.gcd(out, divisor(c) * of(atom))
+    return out
 
 
 def cut(
@@ -39,13 +41,14 @@ def cut(
 
     ``4*i + j`` with ``j < 4`` is ``4*i`` and ``j``. Only rests that grow with their atoms count.
     """
-    rest = form.only(lambda a: bool(form.coefficients[a] % unit)) + constant(form.const % unit)
+    rest = form.only(lambda a: form.coefficients[a] % unit != 0) + constant(form.const % unit)
     found = range_of(rest, of)
-    if found is None or found[1] >= unit or any(c < 0 for c in rest.coefficients.values()):
+    if found is None or not certain(lambda: found[1] < unit):
         return None
-    return form.only(lambda a: not form.coefficients[a] % unit) + constant(
-        form.const - rest.const
-    ), rest
+    if not certain(lambda: all(c >= 0 for c in rest.coefficients.values())):
+        return None
+    whole = form.only(lambda a: form.coefficients[a] % unit == 0)
+    return whole + constant(form.const - rest.const), rest
 
 
 class _Whole(Protocol):
@@ -73,5 +76,6 @@ def quotient(form: Form[Atom], by: int) -> Form[Atom]:
 
 def common_unit(form: Form[Any], d: int) -> int:
     """The largest number that divides ``d`` and every coefficient that has a divisor of it."""
-    steps = [math.gcd(c, d) for c in form.coefficients.values() if math.gcd(c, d) > 1]
+    units = [math.gcd(divisor(c), d) for c in form.coefficients.values()]
+    steps = [unit for unit in units if unit > 1]
     return math.gcd(*steps) if steps else 1

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.errors import UnknownExtent
 from tilework.index.symbols import Point, Symbolic, Whole, value_at
 
 Extent = Whole
@@ -24,8 +25,25 @@ Extent = Whole
 Typical = NewType("Typical", int)
 """What a search takes an extent for; see also `tilework.space.nest.Face`. A type of its own, so
 that where one is asked for no exact extent can be given."""
-Number = TypeVar("Number", int, NDArray[np.int64])
-"""An integer, or one for each of P rows."""
+Number = TypeVar("Number", int, NDArray[np.int64], Extent)
+"""An integer, one for each of P rows, or an extent."""
+
+
+def known(extent: Extent) -> int:
+    """An extent as a number, where nothing else will do.
+
+    Raises:
+        UnknownExtent: a run decides it.
+    """
+    if isinstance(extent, Symbolic):
+        names = ", ".join(s.name for s in extent.symbols)
+        raise UnknownExtent(f"the extent {extent} has to be known here: bind {names} to a number")
+    return extent
+
+
+def known_shape(shape: Iterable[Extent]) -> tuple[int, ...]:
+    """The dimensions of a tensor as numbers; see `known`."""
+    return tuple(map(known, shape))
 
 
 def typical(extent: Extent) -> Typical:
@@ -60,6 +78,6 @@ def round_up(n: Number, unit: int) -> Number:
     return -(-n // unit) * unit
 
 
-def ceil_div(n: int | Number, d: Number) -> Number:
+def ceil_div(n: Number, d: Number) -> Number:
     """How many pieces of ``d`` it takes to cover ``n``: the division that rounds up."""
     return -(-n // d)

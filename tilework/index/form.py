@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tilework.index.extents import Extent, Number
+from tilework.index.extents import Extent, Number, known, typical
 
 Atom = TypeVar("Atom")
 
@@ -63,8 +63,13 @@ class Form(Generic[Atom]):
         ``one`` says in which numbers: 1, or an array of ones.
         """
         for atom, c in self.coefficients.items():
-            one = one + abs(c) * (spans[atom] - 1)
+            one = one + abs(known(c)) * (spans[atom] - 1)
         return one
+
+    def typical(self) -> Form[Atom]:
+        """The form where a search looks at it."""
+        found = {a: typical(c) for a, c in self.coefficients.items()}
+        return Form({a: c for a, c in found.items() if c}, typical(self.const))
 
 
 def constant(value: Extent) -> Form[Any]:
@@ -101,7 +106,9 @@ def position(forms: Iterable[Form[Atom]], strides: Iterable[Extent]) -> Form[Ato
     return Form(terms, const)
 
 
-def position_if(forms: Iterable[Form[Atom] | None], strides: Iterable[int]) -> Form[Atom] | None:
+def position_if(
+    forms: Iterable[Form[Atom] | None], strides: Iterable[Extent]
+) -> Form[Atom] | None:
     """The same of indices that may have no form: None where one has none."""
     found = list(forms)
     known = [form for form in found if form is not None]

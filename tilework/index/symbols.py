@@ -159,12 +159,10 @@ class Symbolic:
     def __floordiv__(self, by: Whole) -> Whole:
         if not isinstance(by, int | Symbolic):
             return NotImplemented
-        if isinstance(by, int):
-            return _floor(self, by)
-        quotient = exact_quotient(self, by)
-        if quotient is None:
-            raise Undecided(f"{self} divided by {by} is no polynomial")
-        return quotient
+        return _floor(self, by) if isinstance(by, int) else _divided(self, by)
+
+    def __rfloordiv__(self, whole: int) -> Whole:
+        return _divided(whole, self) if isinstance(whole, int) else NotImplemented
 
     def __mod__(self, by: Whole) -> Whole:
         return self - self // by * by if isinstance(by, int | Symbolic) else NotImplemented
@@ -210,6 +208,16 @@ def symbol(name: str, low: int, high: int, typicals: Iterable[int] = ()) -> Whol
     return low if low == high else Symbolic.of({(one,): 1})
 
 
+def typical_points(symbols: Iterable[Symbol]) -> list[Point]:
+    """Where a search looks at symbols together: their typical values in step, the least first.
+
+    One that has fewer values than another keeps each for a while. No point comes twice.
+    """
+    each = tuple(symbols)
+    count = max((len(s.typicals) for s in each), default=0)
+    return [{s: s.typicals[i * len(s.typicals) // count] for s in each} for i in range(count)]
+
+
 def range_of(extent: Whole) -> tuple[int, int]:
     """A least and a greatest value of an extent."""
     return extent.range if isinstance(extent, Symbolic) else (extent, extent)
@@ -218,6 +226,22 @@ def range_of(extent: Whole) -> tuple[int, int]:
 def value_at(extent: Whole, at: Point) -> int:
     """What an extent is at a point."""
     return extent.value(at) if isinstance(extent, Symbolic) else extent
+
+
+def substituted(extent: Whole, by: Mapping[Symbol, Symbol]) -> Whole:
+    """An extent of other symbols."""
+    if not isinstance(extent, Symbolic):
+        return extent
+    out: Whole = 0
+    for monomial, c in extent.terms.items():
+        term: Whole = c
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                term = term * Symbolic.of({(by.get(atom, atom),): 1})
+            else:
+                term = term * (substituted(atom.whole, by) // atom.by)
+        out = out + term
+    return out
 
 
 def symbols_of(extents: Iterable[Whole]) -> tuple[Symbol, ...]:
@@ -257,27 +281,47 @@ def decided(a: Whole, b: Whole, holds: Callable[[int], bool], what: str) -> bool
     raise Undecided(f"{a} {what} {b}, where {_ranges(a, b)}")
 
 
+def certain(question: Callable[[], bool]) -> bool:
+    """Whether something holds at every point: not where ranges leave it open."""
+    try:
+        return question()
+    except Undecided:
+        return False
+
+
+def divisor(extent: Whole) -> int:
+    """A number that divides an extent at every point; 0 for 0."""
+    return math.gcd(*_terms(extent).values())
+
+
 def exact_quotient(whole: Whole, by: Whole) -> Whole | None:
     """``whole / by`` where that is a polynomial, else None."""
     if isinstance(whole, int) and isinstance(by, int):
         return whole // by if by and not whole % by else None
     rest, out = dict(_terms(whole)), dict[Monomial, int]()
-    divisor = _terms(by)
-    if not divisor:
+    parts = _terms(by)
+    if not parts:
         return None
-    lead = max(divisor, key=_degree)
+    lead = max(parts, key=_degree)
     while rest:
         most = max(rest, key=_degree)
         monomial = _cancel(most, lead)
-        if monomial is None or rest[most] % divisor[lead]:
+        if monomial is None or rest[most] % parts[lead]:
             return None
-        c = rest[most] // divisor[lead]
+        c = rest[most] // parts[lead]
         out[monomial] = out.get(monomial, 0) + c
-        for m, d in divisor.items():
+        for m, d in parts.items():
             product = _sorted((*m, *monomial))
             rest[product] = rest.get(product, 0) - c * d
         rest = {m: c for m, c in rest.items() if c}
     return Symbolic.of(out)
+
+
+def _divided(whole: Whole, by: Whole) -> Whole:
+    quotient = exact_quotient(whole, by)
+    if quotient is None:
+        raise Undecided(f"{whole} divided by {by} is no polynomial")
+    return quotient
 
 
 def _terms(extent: Whole) -> Terms:

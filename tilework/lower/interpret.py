@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import converted, is_float, is_float_array, is_integer, numpy_dtype, wrapped
+from tilework.index.extents import Extent, shape_at
+from tilework.index.symbols import Point, Symbolic, value_at
 from tilework.index.whole import COMPARE, FOLD
 from tilework.lower import ir
 from tilework.te import expr as x
@@ -30,6 +32,8 @@ LANES = 8
 Array = NDArray[Any]
 _Eval = Callable[[], Any]
 _Run = Callable[[], None]
+EVERYWHERE: Point = {}
+"""The point of a program without symbols."""
 
 
 @dataclass
@@ -54,6 +58,7 @@ def interpret(
     program: ir.Program,
     inputs: Sequence[Array],
     *,
+    at: Point = EVERYWHERE,
     threads: int = 1,
     reverse: bool = False,
     meter: Meter | None = None,
@@ -64,6 +69,7 @@ def interpret(
     Args:
         program: what to run.
         inputs: one array per input buffer, packed as the lowering says.
+        at: values of the program's symbols.
         threads: parallel loops are cut into this many contiguous chunks; each has thread buffers
             of its own.
         reverse: run the chunks from the last to the first.
@@ -76,35 +82,48 @@ def interpret(
 
     Raises:
         ProgramError: an access falls outside its buffer, or two parallel iterations race.
-        ValueError: an input has another shape or type than its buffer.
+        ValueError: an input has another shape or type than its buffer, or a symbol has no value
+            or one outside its range.
     """
+    _check_point(program, at)
     memory: dict[ir.Buffer, Array] = {}
     for buffer, array in zip(program.inputs, inputs, strict=True):
-        if tuple(array.shape) != buffer.shape or array.dtype != numpy_dtype(buffer.dtype):
+        shape = shape_at(buffer.shape, at)
+        if tuple(array.shape) != shape or array.dtype != numpy_dtype(buffer.dtype):
             raise ValueError(
-                f"input {buffer.name}: expected {buffer.dtype}{list(buffer.shape)}, "
+                f"input {buffer.name}: expected {buffer.dtype}{list(shape)}, "
                 f"got {array.dtype}{list(array.shape)}"
             )
         memory[buffer] = array
     shared = [b for b in program.temporaries if b.scope == "global"]
     for buffer in (*program.outputs, *shared):
-        memory[buffer] = poisoned(buffer.shape, buffer.dtype)
+        memory[buffer] = poisoned(shape_at(buffer.shape, at), buffer.dtype)
     private = [b for b in program.temporaries if b.scope == "thread"]
     with np.errstate(all="ignore"):
         for region in program.regions:
-            owners = {b: np.full(b.shape, -1, np.int64) for b in (*program.outputs, *shared)}
-            total = math.prod(v.extent for v in region.parallel)
+            written = (*program.outputs, *shared)
+            owners = {b: np.full(memory[b].shape, -1, np.int64) for b in written}
+            total = math.prod(value_at(v.extent, at) for v in region.parallel)
             chunks = [(t * total // threads, (t + 1) * total // threads) for t in range(threads)]
             steps = []
             for start, stop in reversed(chunks) if reverse else chunks:
-                own = {b: poisoned(b.shape, b.dtype) for b in private}
-                runs = (machine or Machine)({**memory, **own}, owners)
+                own = {b: poisoned(shape_at(b.shape, at), b.dtype) for b in private}
+                runs = (machine or Machine)({**memory, **own}, owners, at)
                 runs.run(region, start, stop)
                 steps.append(runs.steps)
             if meter is not None:
                 meter.regions += 1
                 meter.steps += max(steps)
     return [memory[b] for b in program.outputs]
+
+
+def _check_point(program: ir.Program, at: Point) -> None:
+    for symbol in program.symbols:
+        if symbol not in at or not symbol.low <= at[symbol] <= symbol.high:
+            raise ValueError(
+                f"symbol {symbol.name} is {at.get(symbol, 'not given')}: it goes from "
+                f"{symbol.low} to {symbol.high}"
+            )
 
 
 def poisoned(shape: Sequence[int], dtype: str) -> Array:
@@ -118,9 +137,12 @@ def poisoned(shape: Sequence[int], dtype: str) -> Array:
 class Machine:
     """One thread of one region: loop variables, and statements compiled to closures."""
 
-    def __init__(self, memory: dict[ir.Buffer, Array], owners: dict[ir.Buffer, Array]) -> None:
+    def __init__(
+        self, memory: dict[ir.Buffer, Array], owners: dict[ir.Buffer, Array], at: Point
+    ) -> None:
         self.memory = memory
         self.owners = owners
+        self.at = at
         self.env: dict[x.Axis, Any] = {}
         self.iteration = 0
         self.lane_var: x.Axis | None = None
@@ -131,11 +153,15 @@ class Machine:
     def run(self, region: ir.Region, start: int, stop: int) -> None:
         """Run the fused parallel iterations ``start <= i < stop``."""
         body = self.stmt(region.body)
-        points = itertools.product(*(range(v.extent) for v in region.parallel))
+        points = itertools.product(*(range(self.known(v.extent)) for v in region.parallel))
         for i, point in enumerate(itertools.islice(points, start, stop), start):
             self.iteration = i
             self.env.update(zip(region.parallel, point, strict=True))
             body()
+
+    def known(self, extent: Extent) -> int:
+        """An extent at the point where the program runs."""
+        return value_at(extent, self.at)
 
     # -- statements -------------------------------------------------------------------------
 
@@ -179,13 +205,14 @@ class Machine:
 
     def _loop(self, s: ir.For) -> _Run:
         env, body = self.env, self.stmt(s.body)
-        stop: _Eval = (lambda: s.extent) if isinstance(s.extent, int) else self.value(s.extent)
-        start: _Eval = (lambda: s.start) if isinstance(s.start, int) else self.value(s.start)
+        stop, start = self.bound(s.extent), self.bound(s.start)
+        most = self.known(s.var.extent)
+        active = stop if s.active is None else self.value(s.active)
 
         def serial() -> None:
             first, count = int(start()), int(stop())
-            if count > s.var.extent:
-                raise ProgramError(f"loop {s.var.name}: {count} > {s.var.extent} iterations")
+            if count > most:
+                raise ProgramError(f"loop {s.var.name}: {count} > {most} iterations")
             if first < 0:
                 raise ProgramError(f"loop {s.var.name} starts at {first}")
             self.steps += max(count - first, 0)
@@ -194,13 +221,22 @@ class Machine:
                 body()
 
         def vector() -> None:
-            count = int(stop())
+            count = int(active())
+            if not 1 <= count <= int(stop()):
+                raise ProgramError(f"vector {s.var.name}: {count} of {stop()} points count")
             env[s.var], self.lane_var = np.arange(count), s.var
             self._lanes = -(-count // LANES)
             body()
             self.lane_var, self._lanes = None, 1
 
         return vector if s.kind == "vector" else serial
+
+    def bound(self, bound: Extent | x.Expr) -> _Eval:
+        """The end of a loop as a function."""
+        if isinstance(bound, x.Expr):
+            return self.value(bound)
+        number = self.known(bound)
+        return lambda: number
 
     def _store(self, s: ir.Store) -> _Run:
         where, value = self._position(s.buffer, s.indices), self.value(s.value)
@@ -227,13 +263,15 @@ class Machine:
     def _array(self, buffer: ir.Buffer) -> Array:
         array = self.memory.get(buffer)
         if array is None:  # registers come into being where they are first used
-            array = self.memory[buffer] = poisoned(buffer.shape, buffer.dtype)
+            shape = shape_at(buffer.shape, self.at)
+            array = self.memory[buffer] = poisoned(shape, buffer.dtype)
         return array
 
     def _position(
         self, buffer: ir.Buffer, indices: tuple[x.Expr, ...]
     ) -> Callable[[], tuple[Any, ...]]:
-        parts = [(self._index(i), n) for i, n in zip(indices, buffer.shape, strict=True)]
+        shape = shape_at(buffer.shape, self.at)
+        parts = [(self._index(i), n) for i, n in zip(indices, shape, strict=True)]
 
         def position() -> tuple[Any, ...]:
             at = []
@@ -241,7 +279,7 @@ class Machine:
                 i, low, high = index()
                 if low < 0 or high >= extent:
                     found = [str(index()[0]) for index, _ in parts]
-                    raise ProgramError(f"{buffer.name}{list(buffer.shape)} is accessed at {found}")
+                    raise ProgramError(f"{buffer.name}{list(shape)} is accessed at {found}")
                 at.append(i)
             return tuple(at)
 
@@ -262,7 +300,8 @@ class Machine:
                 return (i, i, i) if isinstance(i, int) else (i, np.min(i), np.max(i))
 
             return index
-        const, terms = form.const, tuple(form.coefficients.items())
+        const = self.known(form.const)
+        terms = tuple((axis, self.known(c)) for axis, c in form.coefficients.items())
 
         def sum_of_terms() -> tuple[Any, int, int]:
             i: Any = const
@@ -307,7 +346,7 @@ class Machine:
         env = self.env
         match e:
             case x.Const():
-                literal = _literal(e)
+                literal = _literal(e, self.at)
                 return lambda: literal
             case x.Axis():
                 return lambda: env[e]
@@ -362,13 +401,14 @@ class Machine:
         return choose
 
 
-def _literal(e: x.Const) -> Any:
+def _literal(e: x.Const, at: Point) -> Any:
     """Index literals as Python integers, others as elements of their type."""
+    value = value_at(e.value, at) if isinstance(e.value, Symbolic) else e.value
     if is_integer(e.dtype) and e.dtype not in ("int32", "int64"):
-        return numpy_dtype(e.dtype).type(wrapped(int(e.value), e.dtype))
+        return numpy_dtype(e.dtype).type(wrapped(int(value), e.dtype))
     if is_integer(e.dtype):
-        return e.value
-    return numpy_dtype(e.dtype).type(e.value)
+        return value
+    return numpy_dtype(e.dtype).type(value)
 
 
 def _chosen(cond: Any, a: Any, b: Any, kind: np.dtype[Any]) -> Any:

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
+from tilework.index.extents import shape_at
+from tilework.index.symbols import Point
 from tilework.lower import ir
 from tilework.lower.interpret import Array, Machine, ProgramError, poisoned
 from tilework.space.instructions import Instruction
@@ -40,19 +42,21 @@ _Copy = tuple[Array, tuple[Any, ...], Array]
 class BlockMachine(Machine):
     """Blocks of threads of one region, one block after the other."""
 
-    def __init__(self, memory: dict[ir.Buffer, Array], owners: dict[ir.Buffer, Array]) -> None:
-        super().__init__(memory, owners)
+    def __init__(
+        self, memory: dict[ir.Buffer, Array], owners: dict[ir.Buffer, Array], at: Point
+    ) -> None:
+        super().__init__(memory, owners, at)
         self._active = np.arange(1)
         self._threads = 1
         self._groups: list[list[_Copy]] = [[]]
 
     def run(self, region: ir.Region, start: int, stop: int) -> None:
         """Run the blocks ``start <= i < stop``."""
-        self._threads = count = region.block_size
+        self._threads = count = self.known(region.block_size)
         body = self.stmt(region.body)
-        shape = tuple(v.extent for v in region.threads)
+        shape = tuple(self.known(v.extent) for v in region.threads)
         threads = np.unravel_index(np.arange(count), shape) if shape else ()
-        points = itertools.product(*(range(v.extent) for v in region.parallel))
+        points = itertools.product(*(range(self.known(v.extent)) for v in region.parallel))
         for i, point in enumerate(itertools.islice(points, start, stop), start):
             self.iteration = i
             self.env.update(zip(region.parallel, point, strict=True))
@@ -142,15 +146,14 @@ class BlockMachine(Machine):
         """Loops end when the last thread is done; others leave earlier, or come later."""
         if s.kind == "vector":
             return super()._loop(s)
-        stop = self.value(s.extent) if isinstance(s.extent, Expr) else lambda: s.extent
-        start = self.value(s.start) if isinstance(s.start, Expr) else lambda: s.start
-        body = self.stmt(s.body)
+        stop, start = self.bound(s.extent), self.bound(s.start)
+        body, most = self.stmt(s.body), self.known(s.var.extent)
 
         def loop() -> None:
             first, end = start(), stop()
             low, high = int(np.min(first)), int(np.max(end))
-            if low < 0 or high > s.var.extent:
-                raise ProgramError(f"loop {s.var.name}: {low} to {high} of {s.var.extent}")
+            if low < 0 or high > most:
+                raise ProgramError(f"loop {s.var.name}: {low} to {high} of {most}")
             self.steps += max(high - low, 0)
             for i in range(low, high):
                 self.env[s.var] = i
@@ -172,7 +175,7 @@ class BlockMachine(Machine):
     def _combine(self, s: ir.Combine) -> None:
         self._everyone("a reduction over threads")
         array = self._array(s.buffer)
-        groups = array.reshape(-1, s.lanes, *s.buffer.shape)
+        groups = array.reshape(-1, s.lanes, *shape_at(s.buffer.shape, self.at))
         array[...] = np.repeat(_REDUCE[s.kind](groups, axis=1), s.lanes, axis=0)
 
     def _copy(self, s: ir.AsyncCopy) -> _Run:
@@ -244,7 +247,7 @@ class BlockMachine(Machine):
         def multiply() -> None:
             for buffer, tile, (row, column), where in held:
                 parts = self._array(buffer)[where()].view(numpy_dtype(tile.dtype))
-                whole = self.memory[tile] = poisoned(tile.shape, tile.dtype)
+                whole = self.memory[tile] = poisoned(shape_at(tile.shape, self.at), tile.dtype)
                 whole[:, row, column] = parts.reshape(warps, *row.shape)
             result = meaning()
             buffer, _, (row, column), where = held[-1]
@@ -283,7 +286,8 @@ class BlockMachine(Machine):
 
     def _array(self, buffer: ir.Buffer) -> Array:
         if buffer not in self.memory and buffer.scope in _OWN:
-            self.memory[buffer] = poisoned((self._threads, *buffer.shape), buffer.dtype)
+            shape = (self._threads, *shape_at(buffer.shape, self.at))
+            self.memory[buffer] = poisoned(shape, buffer.dtype)
         return super()._array(buffer)
 
     def _position(

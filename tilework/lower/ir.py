@@ -4,7 +4,7 @@ Grammar::
 
     program  = buffers, regions
     region   = parallel loops (fused, may be none) around a statement
-    stmt     = Seq(stmts) | For(var, extent, kind, body, start) | If(cond, then, orelse)
+    stmt     = Seq(stmts) | For(var, extent, kind, body, start, active) | If(cond, then, orelse)
              | Store(buffer, indices, value) | Claim(buffer, indices) | Let(var, value, body)
              | Barrier | Combine | AsyncCopy | Commit | Wait | Intrinsic       threads of a block
     kind     = serial | unroll | vector
@@ -13,6 +13,9 @@ Grammar::
 A ``vector`` loop is executed for all its points at once; an ``unroll`` loop is expanded. A buffer
 of scope ``register`` is indexed by expanded loops only: its elements live in registers, across
 serial loops as well.
+
+Extents, shapes and integer literals may be expressions of numbers that a run brings: the program's
+symbols (`tilework.index.symbols`). It is one program for all their values.
 
 On machines whose threads come in blocks (GPUs), the parallel loops of a region are the grid, each
 point of which is a block of ``Region.threads``; buffers of scope ``block`` are shared by the
@@ -26,10 +29,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from tilework.index.extents import size
+from tilework.index.extents import Extent, size
 from tilework.index.strides import reach, row_major
+from tilework.index.symbols import Symbol, Symbolic, symbols_of
 from tilework.space.instructions import Instruction, Ints
-from tilework.te.expr import Axis, Call, Expr
+from tilework.te.expr import Axis, Call, Const, Expr
 from tilework.te.parts import Parts, preorder
 from tilework.te.trees import PARTS
 
@@ -52,28 +56,28 @@ class Buffer:
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Extent, ...]
     dtype: str
     scope: str
     streamed: bool = False
-    apart: tuple[int, ...] | None = None
+    apart: tuple[Extent, ...] | None = None
 
     @property
-    def strides(self) -> tuple[int, ...]:
+    def strides(self) -> tuple[Extent, ...]:
         """Elements between neighbours in each dimension."""
         if self.apart is not None:
             return self.apart
         return row_major(self.shape)
 
     @property
-    def size(self) -> int:
+    def size(self) -> Extent:
         """Number of elements."""
         return size(self.shape)
 
     @property
-    def reach(self) -> int:
+    def reach(self) -> Extent:
         """Elements from the first to the end of the last one, those between included."""
-        if not self.size:
+        if self.size == 0:
             return 0
         return reach(self.shape, self.strides, 1)
 
@@ -138,14 +142,19 @@ class For:
 
     Only serial loops have another start than 0. Of these the target may expand ``expand`` copies
     of the body; 1 leaves it to itself.
+
+    Attributes:
+        active: of a vector loop, how many of its points count, from the first on: others store
+            nothing and read nothing. From 1 to ``extent``; None if all do.
     """
 
     var: Axis
-    extent: int | Expr
+    extent: Extent | Expr
     kind: str
     body: Stmt
-    start: int | Expr = 0
+    start: Extent | Expr = 0
     expand: int = 1
+    active: Expr | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,12 +299,12 @@ class Region:
     least_blocks: int = 0
 
     @property
-    def blocks(self) -> int:
+    def blocks(self) -> Extent:
         """Points of the parallel loops."""
         return size(a.extent for a in self.parallel)
 
     @property
-    def block_size(self) -> int:
+    def block_size(self) -> Extent:
         """Threads of a block."""
         return size(a.extent for a in self.threads)
 
@@ -308,6 +317,25 @@ class Program:
     outputs: tuple[Buffer, ...]
     temporaries: tuple[Buffer, ...]
     regions: tuple[Region, ...]
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The numbers that a run brings, by name; none where all extents are known."""
+        return symbols_of(self._extents())
+
+    def _extents(self) -> Iterator[Extent]:
+        for buffer in (*self.inputs, *self.outputs, *self.temporaries):
+            yield from (*buffer.shape, *buffer.strides)
+        seen: set[Expr] = set()
+        for region in self.regions:
+            yield from (a.extent for a in (*region.parallel, *region.threads))
+            for stmt in walk_stmts(region.body):
+                if isinstance(stmt, For):
+                    ends = (stmt.extent, stmt.start, stmt.var.extent)
+                    yield from (n for n in ends if not isinstance(n, Expr))
+                for node in preorder(expressions(stmt), PARTS, seen):
+                    if isinstance(node, Const) and isinstance(node.value, Symbolic):
+                        yield node.value
 
 
 def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:

@@ -6,29 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilework.deferred import Awaited
-from tilework.index.extents import nbytes
+from tilework.index.extents import Extent, nbytes
 from tilework.lower.ir import Program
 from tilework.space.packing import Packing
 
 
 @dataclass(frozen=True)
 class KernelArg:
-    """One argument: its shape as passed (packed shape for packed weights), and its role."""
+    """One argument: its shape as passed (packed shape for packed weights), and its role.
+
+    Attributes:
+        role: ``input``, ``output``, or ``symbol``: the address of a number that the run brings,
+            in whose words shapes and workspaces are.
+    """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Extent, ...]
     dtype: str
     role: str
     packing: Packing | None = None
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> Extent:
         """Size of the argument in bytes."""
         return nbytes(self.shape, self.dtype)
 
 
 def kernel_args(program: Program, packing: Mapping[int, Packing]) -> tuple[KernelArg, ...]:
-    """The arguments of a program's kernel: inputs, then outputs.
+    """The arguments of a program's kernel: inputs, outputs, then symbols by name.
 
     Args:
         program: what the kernel computes.
@@ -39,7 +44,8 @@ def kernel_args(program: Program, packing: Mapping[int, Packing]) -> tuple[Kerne
         for i, b in enumerate(program.inputs)
     )
     outputs = (KernelArg(b.name, b.shape, b.dtype, "output") for b in program.outputs)
-    return (*inputs, *outputs)
+    symbols = (KernelArg(s.name, (), "int64", "symbol") for s in program.symbols)
+    return (*inputs, *outputs, *symbols)
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ class Kernel:
 
     On a CPU the function has the C signature
     ``void symbol(void **args, void *workspace, int32_t threads)`` with 64-byte aligned pointers;
-    ``args`` are the task's inputs, then its outputs.
+    ``args`` are the task's inputs, then its outputs, then the addresses of the values of the
+    symbols, each an ``int64_t``.
 
     Attributes:
         pieces: symbol and object code of the kernel and of each of its regions, which may be still
@@ -68,8 +75,8 @@ class Kernel:
     pieces: tuple[tuple[str, bytes | Awaited[bytes]], ...]
     code_hash: str
     args: tuple[KernelArg, ...]
-    shared_workspace: int
-    thread_workspace: int
+    shared_workspace: Extent
+    thread_workspace: Extent
     facts: Mapping[str, float] = field(default_factory=dict)
     unfit: str = ""
     outlook: float = 1.0
@@ -87,6 +94,6 @@ class Kernel:
         """A pickled kernel is whole."""
         return {**self.__dict__, "pieces": self.objects}
 
-    def workspace_bytes(self, threads: int) -> int:
+    def workspace_bytes(self, threads: int) -> Extent:
         """Bytes of workspace for a run with ``threads`` threads."""
         return self.shared_workspace + threads * self.thread_workspace

@@ -2,7 +2,8 @@
 
 Loop variables, buffers and expressions are numbered, and named by their numbers. An expression
 names earlier ones only, so that what several statements share is written once. Loading checks
-everything and executes nothing.
+everything and executes nothing. A program of numbers that a run brings has a table of them,
+``symbols``, and extents as `tilework.index.documents` writes them.
 
     {"format": "tilework-program-1",
      "axes": [["i", 8, "spatial"]],
@@ -17,11 +18,13 @@ everything and executes nothing.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tilework.errors import TileworkError
+from tilework.index.documents import extent_document, extent_of, symbol_document, symbol_of
+from tilework.index.extents import Extent, size
+from tilework.index.symbols import Symbol, Symbolic, range_of
 from tilework.lower import ir
 from tilework.te import expr as x
 from tilework.te.documents import MAX_DEPTH, Forms, Reader, line
@@ -61,6 +64,10 @@ def program_from_json(text: str | bytes) -> ir.Program:
 # --- writing ---------------------------------------------------------------------------------
 
 
+def _extents(several: Sequence[Extent] | None) -> list[Any] | None:
+    return None if several is None else [extent_document(n) for n in several]
+
+
 def _parts(e: x.Expr) -> tuple[x.Expr, ...]:
     """The expressions that a node is made of; an instruction is written as what it means."""
     return (e.meaning,) if isinstance(e, ir.Dot) else x.children(e)
@@ -84,15 +91,20 @@ class _Writer:
         ]
         self.document = {
             "format": FORMAT,
-            "axes": [[a.name, a.extent, a.kind] for a in self._axes],
+            **self._symbols(program),
+            "axes": [[a.name, extent_document(a.extent), a.kind] for a in self._axes],
             "buffers": [
-                [b.name, list(b.shape), b.dtype, b.scope, b.streamed, b.apart and list(b.apart)]
+                [b.name, _extents(b.shape), b.dtype, b.scope, b.streamed, _extents(b.apart)]
                 for b in self._buffers
             ],
             **dict(zip(("inputs", "outputs", "temporaries"), io, strict=True)),
             "nodes": self._lines,
             "regions": regions,
         }
+
+    def _symbols(self, program: ir.Program) -> dict[str, Any]:
+        table = [symbol_document(s) for s in program.symbols]
+        return {"symbols": table} if table else {}
 
     def _axis(self, axis: x.Axis) -> int:
         return self._axes.setdefault(axis, len(self._axes))
@@ -120,6 +132,8 @@ class _Writer:
     def _line(self, e: x.Expr) -> list[Any]:
         if isinstance(e, x.Axis):
             return ["axis", self._axis(e)]
+        if isinstance(e, x.Const) and isinstance(e.value, Symbolic):
+            return ["extent", e.dtype, extent_document(e.value)]
         parts = [self._nodes[p] for p in x.children(e)]
         if isinstance(e, ir.Load):
             return ["load", self._buffer(e.buffer), *parts]
@@ -128,8 +142,8 @@ class _Writer:
             raise ProgramFormatError(f"an expression of type {type(e).__name__} cannot be kept")
         return found
 
-    def _bound(self, value: int | x.Expr) -> Any:
-        return [self._node(value)] if isinstance(value, x.Expr) else int(value)
+    def _bound(self, value: Extent | x.Expr) -> Any:
+        return [self._node(value)] if isinstance(value, x.Expr) else extent_document(value)
 
     def _indices(self, indices: Sequence[x.Expr]) -> list[int]:
         return [self._node(i) for i in indices]
@@ -143,7 +157,9 @@ class _Writer:
                 return ["claim", self._buffer(s.buffer), self._indices(s.indices)]
             case ir.For():
                 bounds = self._bound(s.extent), self._bound(s.start)
-                return ["for", self._axis(s.var), bounds[0], s.kind, self._stmt(s.body), bounds[1]]
+                active = [] if s.active is None else [self._node(s.active)]
+                body = self._stmt(s.body)
+                return ["for", self._axis(s.var), bounds[0], s.kind, body, bounds[1], *active]
             case ir.If():
                 orelse = None if s.orelse is None else self._stmt(s.orelse)
                 return ["if", self._node(s.cond), self._stmt(s.then), orelse]
@@ -164,6 +180,9 @@ class _Reader(Reader):
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
+        self._symbols: dict[str, Symbol] = {}
+        if "symbols" in document:
+            self._table("symbols", self._symbol)
         self._axes = self._table("axes", self._axis)
         self._buffers = self._table("buffers", self._buffer)
         self._nodes: list[x.Expr] = []
@@ -191,15 +210,15 @@ class _Reader(Reader):
 
     def _axis(self, entry: Any) -> x.Axis:
         name, extent, kind = self.items(entry, 3)
-        return x.Axis("int32", self.text(name), self.whole(extent), self.text(kind))
+        return x.Axis("int32", self.text(name), self._extent(extent), self.text(kind))
 
     def _buffer(self, entry: Any) -> ir.Buffer:
         name, shape, dtype, scope, streamed, apart = self.items(entry, 6)
-        sizes = tuple(self.whole(n) for n in self.items(shape))
-        self.require(math.prod(sizes) < 2**48, "the buffer is too large")
+        sizes = tuple(self._extent(n) for n in self.items(shape))
+        self.require(range_of(size(sizes))[1] < 2**48, "the buffer is too large")
         strides = None
         if apart is not None:
-            strides = tuple(self.whole(n) for n in self.items(apart, len(sizes)))
+            strides = tuple(self._extent(n) for n in self.items(apart, len(sizes)))
         kind = self.text(scope, ir.SCOPES)
         return ir.Buffer(
             self.text(name), sizes, self.dtype(dtype), kind, streamed is True, strides
@@ -221,6 +240,10 @@ class _Reader(Reader):
         match entry:
             case ["axis", number, *_]:
                 return self._one(number, self._axes)
+            case ["extent", dtype, extent]:
+                return self.wrapped(
+                    lambda: x.wrap(self._extent(extent, -(2**62)), self.dtype(dtype))
+                )
             case ["load", number, *rest]:
                 buffer = self._one(number, self._buffers)
                 return ir.Load(buffer.dtype, buffer, self._indices(rest, len(buffer.shape)))
@@ -231,8 +254,24 @@ class _Reader(Reader):
         axes = tuple(self._one(i, self._axes) for i in self.items(parallel))
         return ir.Region(self.text(name), axes, self._stmt(body, 0))
 
-    def _bound(self, value: Any) -> int | x.Expr:
-        return self._indices(value, 1)[0] if isinstance(value, list) else self.whole(value)
+    def _bound(self, value: Any) -> Extent | x.Expr:
+        match value:
+            case [int() as node]:
+                return self._indices([node], 1)[0]
+        return self._extent(value)
+
+    def _extent(self, value: Any, least: int = 0) -> Extent:
+        if not isinstance(value, list):
+            return self.whole(value, least)
+        extent = self.wrapped(lambda: extent_of(value, self._symbols))
+        low, high = range_of(extent)
+        self.require(least <= low and high < 2**62, f"an extent goes from {low} to {high}")
+        return extent
+
+    def _symbol(self, entry: Any) -> None:
+        symbol = self.wrapped(lambda: symbol_of(entry))
+        self.require(symbol.name not in self._symbols, f"two symbols are called {symbol.name}")
+        self._symbols[symbol.name] = symbol
 
     def _stmt(self, entry: Any, depth: int) -> ir.Stmt:
         tag, *rest = self.items(entry) or [None]
@@ -248,13 +287,16 @@ class _Reader(Reader):
                 buffer = self._one(at, self._buffers)
                 return ir.Claim(buffer, self._indices(indices, len(buffer.shape)))
             case "for":
-                var, extent, kind, body, start = self.items(rest, 5)
+                var, extent, kind, body, start = self.items(rest[:5], 5)
+                active = self._indices(rest[5:], len(rest[5:]))
+                self.require(len(active) <= 1, "parts of a loop")
                 return ir.For(
                     self._one(var, self._axes),
                     self._bound(extent),
                     self.text(kind, _LOOPS),
                     self._stmt(body, depth + 1),
                     self._bound(start),
+                    active=active[0] if active else None,
                 )
             case "if":
                 cond, then, orelse = self.items(rest, 3)

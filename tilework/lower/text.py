@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tilework.index.extents import Extent
 from tilework.lower import ir
 from tilework.te.expr import Axis, Expr
 from tilework.te.printer import expr_text
@@ -42,6 +43,8 @@ class _Writer:
         self._used: set[str] = set()
 
     def program(self, program: ir.Program) -> Iterator[str]:
+        for one in program.symbols:
+            yield f"symbol  {one.name} in {one.low}..{one.high}"
         buffers = (("input", program.inputs), ("output", program.outputs),
                    ("between", program.temporaries))  # fmt: skip
         for what, several in buffers:
@@ -72,9 +75,14 @@ class _Writer:
                 for one in s.stmts:
                     yield from self._stmt(one)
             case ir.For():
-                begin = "" if s.start == 0 else f"{self._extent(s.start)} to "
+                begin = (
+                    ""
+                    if isinstance(s.start, int) and not s.start
+                    else f"{self._extent(s.start)} to "
+                )
                 expanded = f", {s.expand} at once" if s.expand > 1 else ""
-                end = f"{begin}{self._extent(s.extent)}{expanded}"
+                active = f", the first {self._bare(s.active)}" if s.active is not None else ""
+                end = f"{begin}{self._extent(s.extent)}{expanded}{active}"
                 yield f"{_LOOPS[s.kind]} {self._name(s.var)} in {end}:"
                 yield from self._indented(s.body)
                 self._leave(s.var)
@@ -121,8 +129,8 @@ class _Writer:
     def _element(self, buffer: ir.Buffer, indices: tuple[Expr, ...]) -> str:
         return f"{self._name(buffer)}[{', '.join(map(self._bare, indices))}]"
 
-    def _extent(self, extent: int | Expr) -> str:
-        return str(extent) if isinstance(extent, int) else self._bare(extent)
+    def _extent(self, extent: Extent | Expr) -> str:
+        return self._bare(extent) if isinstance(extent, Expr) else str(extent)
 
     def _bare(self, e: Expr) -> str:
         """An expression without parentheses around the whole of it."""

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.model.base import Rows
-from tilework.model.draft import Draft, draft_of
+from tilework.model.draft import draft_of
+from tilework.model.family import FamilyDraft, family_of
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
@@ -47,6 +49,13 @@ class Choice(NamedTuple):
     record_id: str = ""
     device: str = ""
     origin: str = ""
+
+
+class Seconds(Protocol):
+    """The part of a draft by which rows are compared."""
+
+    def seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
+        """Predicted run time of P rows, in seconds."""
 
 
 class Drawn(Protocol):
@@ -93,8 +102,12 @@ def drafted(task: SearchTask, *, direct: bool = False) -> Choice | None:
     """As `draft_schedule`, but None where no sketch has a valid row; found once in a process."""
 
     def find() -> Choice | None:
+        draft = draft_of(task.target)
+        if task.compute_dag.symbols:
+            family = family_of(task)
+            return best_drafted(task.workload_key, str(task.target), family, FamilyDraft(draft))
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
-        return best_drafted(task.workload_key, str(task.target), sketches, draft_of(task.target))
+        return best_drafted(task.workload_key, str(task.target), sketches, draft)
 
     return _CHOICES.get_or_make((task.workload_key, str(task.target), direct), find)
 
@@ -105,7 +118,7 @@ def forget_choices() -> None:
 
 
 def best_drafted(
-    workload_key: str, target: str, sketches: Sequence[Drawn], draft: Draft
+    workload_key: str, target: str, sketches: Sequence[Drawn], draft: Seconds
 ) -> Choice | None:
     """The best of a random sample of all sketches by predicted time, improved step by step.
 
@@ -145,7 +158,7 @@ def best_drafted(
 
 
 def _climbed(
-    sketch: Drawn, starts: Sequence[tuple[float, Rows]], draft: Draft
+    sketch: Drawn, starts: Sequence[tuple[float, Rows]], draft: Seconds
 ) -> list[tuple[float, Rows]]:
     """What rows of so many seconds become by a few steps, each to its best neighbour.
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from tilework.errors import ModuleError
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.executor import executor_of
-from tilework.runtime.image import ABI_VERSION, Image
+from tilework.runtime.image import ABI_READ, ABI_VERSION, Image
 from tilework.runtime.manifest import image_from_json, image_to_json
 from tilework.runtime.references import check_references
 from tilework.runtime.signature import Key, check_signature, signature_path, signed
@@ -186,8 +186,8 @@ def _manifest(text: bytes, path: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModuleError(f"{path} is not a Tilework module")
     made = manifest["engine_version"]
-    abi = manifest.get("abi_version", f"before {ABI_VERSION}")
-    if abi != ABI_VERSION:
+    abi = manifest.get("abi_version", f"before {ABI_READ[0]}")
+    if abi not in ABI_READ:
         raise ModuleError(
             f"{path} was made by Tilework {made} with ABI version {abi}, this is Tilework "
             f"{__version__} with ABI version {ABI_VERSION}: compile the network again, "

@@ -12,7 +12,7 @@ from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
 from tilework.runtime.arrays import aligned_empty, check_ready, random_array
 from tilework.runtime.device_array import DeviceArray
-from tilework.runtime.image import Image, Value
+from tilework.runtime.image import Ends, Value
 
 Array = NDArray[Any]
 Take = Callable[[str, Any], DeviceArray | None]
@@ -48,7 +48,7 @@ class BoundCall:
 
 
 def io_buffers(
-    image: Image,
+    ends: Ends,
     inputs: Mapping[str, Any] | None,
     outputs: Sequence[Any] | None,
     take: Take | None = None,
@@ -56,7 +56,7 @@ def io_buffers(
     """One array per io number: the caller's where given, else new ones of the host.
 
     Args:
-        image: of the module.
+        ends: what the run takes and returns.
         inputs: by name.
         outputs: all or none.
         take: makes a `DeviceArray` of what is no NumPy array, where the machine can.
@@ -65,21 +65,21 @@ def io_buffers(
         ModuleError: an array cannot be used as it is, or two of them overlap.
     """
     given: dict[int, tuple[str, Value, Any]] = {}
-    names = [v.name for v in image.inputs]
+    names = [v.name for v in ends.inputs]
     unknown = [str(n) for n in inputs or () if n not in names]
     if unknown:
         raise ModuleError(
-            f"module {image.name} has no input {', '.join(unknown)}; it has {', '.join(names)}"
+            f"module {ends.name} has no input {', '.join(unknown)}; it has {', '.join(names)}"
         )
-    for v in image.inputs:
+    for v in ends.inputs:
         if inputs and v.name in inputs:
             given[v.io] = (f"input {v.name}", v, inputs[v.name])
     if outputs is not None:
-        if len(outputs) != len(image.outputs):
+        if len(outputs) != len(ends.outputs):
             raise ModuleError(
-                f"module {image.name} has {len(image.outputs)} outputs, got {len(outputs)} arrays"
+                f"module {ends.name} has {len(ends.outputs)} outputs, got {len(outputs)} arrays"
             )
-        for v, array in zip(image.outputs, outputs, strict=True):
+        for v, array in zip(ends.outputs, outputs, strict=True):
             if v.io in given:
                 raise ModuleError(
                     f"output {v.name} shares its memory with {given[v.io][0]}: bind without "
@@ -91,47 +91,47 @@ def io_buffers(
         given[number] = (what, value, array if found is None else found)
     for what, value, array in given.values():
         _check(what, value, array)
-    _check_apart([(what, array) for what, _, array in given.values()], image)
-    return [given[i][2] if i in given else _new(v) for i, v in enumerate(image.io_values)]
+    _check_apart([(what, array) for what, _, array in given.values()], ends)
+    return [given[i][2] if i in given else _new(v) for i, v in enumerate(ends.io_values)]
 
 
-def bound_inputs(image: Image, buffers: Sequence[Any]) -> dict[str, Any]:
+def bound_inputs(ends: Ends, buffers: Sequence[Any]) -> dict[str, Any]:
     """The inputs by name, as the caller knows them."""
-    named = {v.name: buffers[v.io] for v in image.inputs}
+    named = {v.name: buffers[v.io] for v in ends.inputs}
     return {n: b.given if isinstance(b, DeviceArray) else b for n, b in named.items()}
 
 
-def bound_outputs(image: Image, buffers: Sequence[Any]) -> list[Any]:
+def bound_outputs(ends: Ends, buffers: Sequence[Any]) -> list[Any]:
     """The outputs in order: views of the io buffers, or what the caller gave."""
-    pairs = [(buffers[v.io], v.shape) for v in image.outputs]
+    pairs = [(buffers[v.io], v.dims) for v in ends.outputs]
     return [b.given if isinstance(b, DeviceArray) else b.reshape(shape) for b, shape in pairs]
 
 
-def new_outputs(image: Image) -> list[Array]:
+def new_outputs(ends: Ends) -> list[Array]:
     """One new buffer per io number that no input has."""
-    return [aligned_empty(v.shape, v.dtype) for v in image.io_values[len(image.inputs) :]]
+    return [aligned_empty(v.dims, v.dtype) for v in ends.io_values[len(ends.inputs) :]]
 
 
-def results(image: Image, buffers: Sequence[Array]) -> list[Array]:
+def results(ends: Ends, buffers: Sequence[Array]) -> list[Array]:
     """The outputs; one that shares its buffer with an earlier one is copied."""
     out: list[Array] = []
     used: set[int] = set()
-    for v in image.outputs:
-        array = buffers[v.io].reshape(v.shape)
+    for v in ends.outputs:
+        array = buffers[v.io].reshape(v.dims)
         out.append(array.copy() if v.io in used else array)
         used.add(v.io)
     return out
 
 
-def random_inputs(image: Image) -> list[Array]:
+def random_inputs(ends: Ends) -> list[Array]:
     """Values for all inputs, the same ones every time."""
     rng = np.random.default_rng(0)
-    return [random_array(rng, v.shape, v.dtype) for v in image.inputs]
+    return [random_array(rng, v.dims, v.dtype) for v in ends.inputs]
 
 
 def _new(value: Value) -> Array:
     """An aligned array of zeros; written to, so that a call finds its pages in place."""
-    out = aligned_empty(value.shape, value.dtype)
+    out = aligned_empty(value.dims, value.dtype)
     out[...] = 0
     return out
 
@@ -141,16 +141,16 @@ def _check(what: str, value: Value, array: Any) -> None:
         _check_device_array(what, value, array)
         writable = array.writable
     else:
-        check_ready(what, array, value.shape, value.dtype)
+        check_ready(what, array, value.dims, value.dtype)
         writable = array.flags.writeable
     if what.startswith("output") and not writable:
         raise ModuleError(f"{what}: the array is read-only")
 
 
 def _check_device_array(what: str, value: Value, array: DeviceArray) -> None:
-    if array.shape != value.shape or numpy_dtype(array.dtype) != numpy_dtype(value.dtype):
+    if array.shape != value.dims or numpy_dtype(array.dtype) != numpy_dtype(value.dtype):
         raise ModuleError(
-            f"{what}: expected {value.dtype}{list(value.shape)}, got "
+            f"{what}: expected {value.dtype}{list(value.dims)}, got "
             f"{array.dtype}{list(array.shape)}"
         )
     if array.address % _DEVICE_ALIGN:
@@ -167,9 +167,9 @@ def _overlap(a: Any, b: Any) -> bool:
     return np.may_share_memory(a, b)
 
 
-def _check_apart(arrays: Sequence[tuple[str, Any]], image: Image) -> None:
+def _check_apart(arrays: Sequence[tuple[str, Any]], ends: Ends) -> None:
     """Outputs must not overlap anything: a kernel may write one before all inputs are read."""
     for i, (what, array) in enumerate(arrays):
         for other, earlier in arrays[:i]:
             if what.startswith("output") and _overlap(array, earlier):
-                raise ModuleError(f"module {image.name}: {what} and {other} overlap in memory")
+                raise ModuleError(f"module {ends.name}: {what} and {other} overlap in memory")

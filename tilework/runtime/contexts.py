@@ -9,6 +9,7 @@ from tilework.errors import ModuleError
 from tilework.locks import Lock
 from tilework.runtime.executor import Context, Loaded, executor_of
 from tilework.runtime.image import Image
+from tilework.runtime.sites import Site, Sites
 from tilework.stages import stage
 
 
@@ -16,11 +17,13 @@ class Contexts:
     """The code of an image, loaded when it is first needed, and the contexts of its runs.
 
     Attributes:
+        sites: where the image runs.
         idle: contexts that no run has, kept for later ones.
     """
 
     def __init__(self, image: Image) -> None:
         self._image = image
+        self.sites = Sites(image)
         self._loaded: Loaded | None = None
         self._loading = Lock()
         self.idle: list[Context] = []
@@ -41,33 +44,45 @@ class Contexts:
                     self._loaded = executor.load(self._image)
             return self._loaded
 
-    def new(self) -> Context:
-        """New memory for a run.
+    def new(self, site: Site) -> Context:
+        """New memory for runs at a site.
 
         Raises:
             ModuleError: there is too little, or this machine cannot run the code.
         """
-        try:
-            return self.loaded().context()
-        except MemoryError as e:
-            raise ModuleError(
-                f"module {self._image.name}: there is not enough memory for a run: intermediate "
-                f"values take {mib(self._image.arena_bytes)}"
-            ) from e
+        loaded = self.loaded()
+        with self._enough(site):
+            context = loaded.context()
+            if site.values:
+                context.place(site)
+        return context
 
     @contextmanager
-    def turn(self, threads: int) -> Iterator[Context]:
+    def turn(self, threads: int, site: Site) -> Iterator[Context]:
         """A context that no other run has, for as long as the run lasts, when it is its turn."""
         with self.loaded().turn(threads):
             # one step each, so that two threads cannot take the same one
             try:
                 context = self.idle.pop()
             except IndexError:
-                context = self.new()
+                context = self.new(site)
             try:
+                if site.values:
+                    with self._enough(site):
+                        context.place(site)
                 yield context
             finally:
                 self.idle.append(context)
+
+    @contextmanager
+    def _enough(self, site: Site) -> Iterator[None]:
+        try:
+            yield
+        except MemoryError as e:
+            raise ModuleError(
+                f"module {self._image.name}: there is not enough memory for a run: intermediate "
+                f"values take {mib(site.arena_bytes)}"
+            ) from e
 
 
 def mib(size: int) -> str:

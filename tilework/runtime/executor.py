@@ -24,6 +24,7 @@ from tilework.errors import ModuleError, TargetError
 from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.image import Image, Step
 from tilework.runtime.samples import HostStopwatch, Stopwatch
+from tilework.runtime.sites import Site
 
 Array = NDArray[Any]
 
@@ -53,6 +54,15 @@ class Context(Protocol):
 
     Io buffers are aligned, contiguous arrays in the order of their numbers.
     """
+
+    def place(self, site: Site) -> None:
+        """Make room for runs at a site; asked before them where an image has symbols.
+
+        Raises:
+            MemoryError: there is none.
+            ModuleError: such images do not run on this kind of machine.
+        """
+        raise ModuleError("this kind of machine runs no code for symbolic shapes")
 
     def run(self, buffers: Sequence[Array], threads: int) -> None:
         """Run once."""

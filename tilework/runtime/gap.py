@@ -107,11 +107,13 @@ def explain_gap(
         end_to_end_ms: its time; measured here if it is not given.
         threads: of the run; by default the module's.
 
+    Where shapes are symbolic, all this is of typical ones.
+
     Returns:
         None if no task has a record for this number of threads, or records count another time
         than the network's.
     """
-    image, report = module.image, module.report
+    image, report = module.image_at(), module.report
     if not any(r.latency_s for r in report):
         return None
     roof = module.roofline(threads)

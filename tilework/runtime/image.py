@@ -1,7 +1,10 @@
 """The image of a compiled network: everything needed to run it, and nothing else.
 
-An image is what a module file holds. Kernel arguments are references into four spaces: ``arena``
+An image is what a module file holds. Kernel arguments are references into three spaces: ``arena``
 and ``constant`` (byte offsets), ``io`` (number of a buffer that the caller supplies per run).
+Where shapes are symbolic, the arena is laid out when a run brings them (`tilework.runtime.sites`):
+then references are to two others, ``place`` (number in `Image.places`) instead of ``arena``, and
+``symbol`` (number in `Image.symbols`), whose value a kernel is given the address of.
 What the code is, and what it needs, only the executor of the target's kind knows
 (`tilework.runtime.executor`).
 """
@@ -16,12 +19,16 @@ from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
-from tilework.index.extents import nbytes
+from tilework.index.extents import Extent, known, known_shape, nbytes
+from tilework.index.symbols import Symbol
+from tilework.runtime.arena import Lifetime
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 """Of images, and of how their code is called. A module runs under every version of Tilework that
 has the same number here; raise it when a field of an image, or what code expects of its caller,
 changes its meaning."""
+ABI_READ = (4, ABI_VERSION)
+"""What is read: those of 4 have no symbols, and are else the same."""
 
 
 class Ref(NamedTuple):
@@ -31,9 +38,16 @@ class Ref(NamedTuple):
     element, whether or not those between are its own.
     """
 
-    space: Literal["arena", "constant", "io"]
+    space: Literal["arena", "constant", "io", "place", "symbol"]
     at: int
-    nbytes: int
+    nbytes: Extent
+
+
+class Place(NamedTuple):
+    """Where an argument begins: so many bytes into the value of this number of a lifetime."""
+
+    lifetime: int
+    offset: Extent
 
 
 @dataclass(frozen=True)
@@ -41,14 +55,46 @@ class Value:
     """An input or output of the network; ``io`` is the number of the buffer that holds it."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Extent, ...]
     dtype: str
     io: int
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> Extent:
         """Size in bytes."""
         return nbytes(self.shape, self.dtype)
+
+    @cached_property
+    def dims(self) -> tuple[int, ...]:
+        """The shape in numbers.
+
+        Raises:
+            UnknownExtent: it is symbolic.
+        """
+        return known_shape(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """What goes into a run and comes out of it.
+
+    Attributes:
+        name: of the network.
+        inputs, outputs: what a run takes and returns; two outputs may share an io buffer. The
+            first io buffers are those of the inputs, in order.
+    """
+
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    @cached_property
+    def io_values(self) -> tuple[Value, ...]:
+        """The value of each io buffer, by its number; of several, the first."""
+        found: dict[int, Value] = {}
+        for value in (*self.inputs, *self.outputs):
+            found.setdefault(value.io, value)
+        return tuple(found[i] for i in range(len(found)))
 
 
 @dataclass(frozen=True)
@@ -57,6 +103,7 @@ class Step:
 
     Attributes:
         flops: operations that the call makes: of sparse weights, what is stored.
+            Of symbolic shapes, those of typical ones.
         nbytes: bytes of its arguments, each counted once: the traffic if nothing is cached.
         constant_bytes: those of them that are constants.
         task: number of its task in `Image.report`; None if it was not worth tuning.
@@ -67,7 +114,7 @@ class Step:
     name: str
     desc: str
     flops: float
-    nbytes: int
+    nbytes: Extent
     constant_bytes: int = 0
     task: int | None = None
 
@@ -187,14 +234,16 @@ class Image:
         num_threads: default number of threads.
         cores: what the target has.
         needs: what the code needs of a machine, in the words of the target's kind.
-        inputs, outputs: what a run takes and returns; two outputs may share an io buffer. The
-            first io buffers are those of the inputs, in order.
+        inputs, outputs: see `Ends`.
         steps: kernel calls in order.
-        arena_bytes: memory of all intermediate values.
+        arena_bytes: memory of all intermediate values; 0 where shapes are symbolic.
         workspaces: distinct (shared, per thread) workspace needs of the kernels, in bytes.
         constants: all packed constants in one 64-byte aligned block of bytes.
         code: the program, in named pieces, as the builder of the target's kind linked them.
         report: how each task was compiled.
+        symbols: what a run decides, by name.
+        lifetimes: of intermediate values, in calls, where shapes are symbolic.
+        places: where references to ``place`` begin.
     """
 
     name: str
@@ -207,19 +256,28 @@ class Image:
     outputs: tuple[Value, ...]
     steps: tuple[Step, ...]
     arena_bytes: int
-    workspaces: tuple[tuple[int, int], ...]
+    workspaces: tuple[tuple[Extent, Extent], ...]
     constants: NDArray[Any]
     code: dict[str, bytes]
     report: tuple[TaskReport, ...]
+    symbols: tuple[Symbol, ...] = ()
+    lifetimes: tuple[Lifetime, ...] = ()
+    places: tuple[Place, ...] = ()
 
     @cached_property
+    def ends(self) -> Ends:
+        """What a run takes and returns."""
+        return Ends(self.name, self.inputs, self.outputs)
+
+    @property
     def io_values(self) -> tuple[Value, ...]:
-        """The value of each io buffer, by its number; of several, the first."""
-        found: dict[int, Value] = {}
-        for value in (*self.inputs, *self.outputs):
-            found.setdefault(value.io, value)
-        return tuple(found[i] for i in range(len(found)))
+        """The value of each io buffer; see `Ends`."""
+        return self.ends.io_values
 
     def workspace_bytes(self, threads: int) -> int:
-        """Workspace of a run with ``threads`` threads: kernels run one after another and share."""
-        return max((shared + threads * each for shared, each in self.workspaces), default=0)
+        """Workspace of a run with ``threads`` threads: kernels run one after another and share.
+
+        Raises:
+            UnknownExtent: shapes are symbolic.
+        """
+        return max((known(shared + threads * each) for shared, each in self.workspaces), default=0)

@@ -116,6 +116,12 @@ def write_library(
                 f"{module.name} cannot become a shared library, as another engine runs a part "
                 f"of it: {module.left}"
             )
+        if module.symbols:
+            names = ", ".join(s.name for s in module.symbols)
+            raise ModuleError(
+                f"{module.name} cannot become a shared library yet, as its shapes are symbolic "
+                f"({names}): compile it for numbers"
+            )
         images.append(replace(module.image, num_threads=module.num_threads))
     if not images:
         raise ModuleError("a library needs at least one module")

@@ -6,23 +6,34 @@ import math
 import types
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from tilework.index.documents import (
+    Symbols,
+    extent_document,
+    extent_of,
+    table_document,
+    table_of,
+)
+from tilework.index.symbols import Symbolic
 from tilework.runtime.image import Image
 
 Kind = TypeVar("Kind")
 
 _BLOCKS = ("constants", "code")
 """What of an image is no JSON: members of the module file by themselves."""
+_SYMBOLIC = ("symbols", "lifetimes", "places")
+"""What stands there only where shapes are symbolic."""
+_EXTENT = Union[int, Symbolic]  # noqa: UP007
 
 
 def image_to_json(image: Image) -> dict[str, Any]:
     """All of an image but its code and constants."""
-    return {
-        f.name: to_json(getattr(image, f.name)) for f in fields(Image) if f.name not in _BLOCKS
-    }
+    left = _BLOCKS if image.symbols else (*_BLOCKS, *_SYMBOLIC)
+    told = {f.name: to_json(getattr(image, f.name)) for f in fields(Image) if f.name not in left}
+    return told | ({"symbols": table_document(image.symbols)} if image.symbols else {})
 
 
 def image_from_json(data: Any) -> Image:
@@ -31,8 +42,15 @@ def image_from_json(data: Any) -> Image:
     Raises:
         ValueError: a field is missing or unknown, or holds something of another type.
     """
-    empty = {"constants": np.empty(0, np.uint8), "code": {}}
-    image: Image = _object(Image, data, "image", empty)
+    given: dict[str, Any] = {"constants": np.empty(0, np.uint8), "code": {}}
+    symbols: Symbols = {}
+    if isinstance(data, dict) and "symbols" in data:
+        symbols = table_of(data["symbols"])
+        given["symbols"] = tuple(symbols.values())
+        data = {name: value for name, value in data.items() if name != "symbols"}
+    else:
+        given |= dict.fromkeys(_SYMBOLIC, ())
+    image: Image = _object(Image, data, "image", symbols, given)
     return image
 
 
@@ -42,41 +60,48 @@ def to_json(value: Any) -> Any:
         return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple):
         return [to_json(v) for v in value]
+    if isinstance(value, Symbolic):
+        return extent_document(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
-def from_json(kind: type[Kind], data: Any, where: str) -> Kind:
+def from_json(kind: type[Kind], data: Any, where: str, symbols: Symbols | None = None) -> Kind:
     """A dataclass from what `to_json` made of it.
 
     Args:
         where: names it in messages.
+        symbols: those of its extents, by name.
 
     Raises:
         ValueError: a field is missing or unknown, or holds something of another type.
     """
-    found: Kind = _object(kind, data, where)
+    found: Kind = _object(kind, data, where, symbols or {})
     return found
 
 
-def _object(kind: Any, data: Any, where: str, given: dict[str, Any] | None = None) -> Any:
+def _object(
+    kind: Any, data: Any, where: str, symbols: Symbols, given: dict[str, Any] | None = None
+) -> Any:
     """A dataclass from a dictionary of its fields, of which some are given."""
     known = {n: t for n, t in _hints(kind).items() if n not in (given or {})}
     if not isinstance(data, dict) or set(data) != set(known):
         raise ValueError(f"{where} should have the fields {', '.join(known)}")
-    read = {name: _read(known[name], data[name], f"{where}.{name}") for name in known}
+    read = {n: _read(known[n], data[n], f"{where}.{n}", symbols) for n in known}
     return kind(**read, **(given or {}))
 
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, localns={"Symbolic": Symbolic})
 
 
-def _read(kind: Any, data: Any, where: str) -> Any:
+def _read(kind: Any, data: Any, where: str, symbols: Symbols) -> Any:
     """``data`` as a value of type ``kind``."""
     origin, of = get_origin(kind), get_args(kind)
+    if kind == _EXTENT and (type(data) is int or isinstance(data, list)):
+        return extent_of(data, symbols)
     if origin is types.UnionType:
-        return None if data is None and type(None) in of else _read(of[0], data, where)
+        return None if data is None and type(None) in of else _read(of[0], data, where, symbols)
     if origin is Literal:
         if isinstance(data, str) and data in of:
             return data
@@ -84,16 +109,16 @@ def _read(kind: Any, data: Any, where: str) -> Any:
         each = of[:1] * len(data) if of[1:] == (...,) else of
         if len(each) == len(data):
             both = enumerate(zip(each, data, strict=True))
-            return tuple(_read(t, v, f"{where}[{i}]") for i, (t, v) in both)
+            return tuple(_read(t, v, f"{where}[{i}]", symbols) for i, (t, v) in both)
     elif is_dataclass(kind):
-        return _object(kind, data, where)
+        return _object(kind, data, where, symbols)
     elif kind is float and type(data) in (int, float) and math.isfinite(data):
         return float(data)
     elif kind in (bool, int, str) and type(data) is kind:
         return data
     elif hasattr(kind, "_fields") and isinstance(data, list) and len(data) == len(kind._fields):
         named = zip(_hints(kind).items(), data, strict=True)
-        return kind(*(_read(t, v, f"{where}.{name}") for (name, t), v in named))
+        return kind(*(_read(t, v, f"{where}.{name}", symbols) for (name, t), v in named))
     raise ValueError(f"{where} holds {_short(data)}")
 
 

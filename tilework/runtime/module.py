@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
+from tilework.index.extents import known
+from tilework.index.symbols import Symbol
 from tilework.latency import latency
 from tilework.runtime.archive import write_image
 from tilework.runtime.arrays import ready_copy
@@ -30,6 +32,7 @@ from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winogra
 from tilework.runtime.names import all_given, in_order
 from tilework.runtime.samples import take_samples
 from tilework.runtime.signature import Key
+from tilework.runtime.sites import Site
 from tilework.runtime.timing import BenchmarkResult, KernelTime, time_runs
 
 Array = NDArray[Any]
@@ -66,6 +69,27 @@ class Module:
         self._contexts = Contexts(image)
 
     @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Extents that a run decides, with their ranges; none where all shapes are numbers."""
+        return self.image.symbols
+
+    def image_at(self, at: Mapping[str, int] | None = None) -> Image:
+        """The image with numbers for shapes and places, for tables.
+
+        Args:
+            at: the values of symbols, by name; typical ones where none is given.
+        """
+        return self._contexts.sites.named(at).image
+
+    def require(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Refuse shapes of the inputs that the module was not compiled for.
+
+        Raises:
+            ShapeError: the message names the symbol, its value and its range.
+        """
+        self._contexts.sites.require([tuple(shapes[v.name]) for v in self.image.inputs])
+
+    @property
     def inputs(self) -> dict[str, Value]:
         """Inputs by name, in order."""
         return {v.name: v for v in self.image.inputs}
@@ -98,22 +122,26 @@ class Module:
         """
         wanted = self.image.inputs
         arrays = in_order([v.name for v in wanted], all_given(inputs, more), self._wanted)
+        site = self._contexts.sites.of(arrays)
         buffers = [
-            ready_copy(f"input {v.name}", a, v.shape, v.dtype)
-            for v, a in zip(wanted, arrays, strict=True)
+            ready_copy(f"input {v.name}", a, v.dims, v.dtype)
+            for v, a in zip(site.ends.inputs, arrays, strict=True)
         ]
-        buffers += new_outputs(self.image)
-        with self._contexts.turn(self.num_threads) as context:
+        buffers += new_outputs(site.ends)
+        with self._contexts.turn(self.num_threads, site) as context:
             context.run(buffers, self.num_threads)
-        return results(self.image, buffers)
+        return results(site.ends, buffers)
 
-    def by_address(self, threads: int) -> Callable[[Sequence[int]], None]:
+    def by_address(
+        self, threads: int, at: Mapping[str, int] | None = None
+    ) -> Callable[[Sequence[int]], None]:
         """A run on memory of the caller, named at each call; it costs a microsecond or two.
 
         The call has memory of its own for intermediate values. One thread at a time may use it.
 
         Args:
             threads: number of threads.
+            at: the values of symbols, by name.
 
         Returns:
             A function of addresses, one for each of the image's ``io_values``. There must be room
@@ -123,7 +151,8 @@ class Module:
         Raises:
             ModuleError: this CPU cannot run the code, or the module is for a GPU.
         """
-        bind = getattr(self._contexts.new(), "bind_addresses", None)
+        site = self._contexts.sites.named(at)
+        bind = getattr(self._contexts.new(site), "bind_addresses", None)
         if bind is None:
             raise ModuleError(f"module {self.name}: only CPUs run on memory named by its address")
         call: Callable[[Sequence[int]], None] = bind(self._threads(threads))
@@ -134,6 +163,7 @@ class Module:
         inputs: Mapping[str, Any] | None = None,
         outputs: Sequence[Any] | None = None,
         threads: int | None = None,
+        at: Mapping[str, int] | None = None,
     ) -> BoundCall:
         """A run with its arrays fixed, to be repeated at the least cost.
 
@@ -146,6 +176,8 @@ class Module:
                 and filled by the caller: ``call.inputs["data"][...] = x``.
             outputs: arrays to write, all or none.
             threads: number of threads; by default `num_threads`.
+            at: the values of symbols, by name; they follow from ``inputs`` if all are given. The
+                call is for these shapes alone.
 
         A module for a GPU also takes arrays of other packages that lie in its memory, by
         ``__cuda_array_interface__`` or DLPack, and uses them without a copy. A call waits for what
@@ -159,13 +191,18 @@ class Module:
                 boundary, or overlaps another; or this CPU cannot run the code.
         """
         count = self._threads(threads)
-        buffers = io_buffers(self.image, inputs, outputs, self._contexts.loaded().device_array)
-        run = self._contexts.new().bind(buffers, count)
-        named, written = bound_inputs(self.image, buffers), bound_outputs(self.image, buffers)
+        site = self._site(inputs or {}, at)
+        buffers = io_buffers(site.ends, inputs, outputs, self._contexts.loaded().device_array)
+        run = self._contexts.new(site).bind(buffers, count)
+        named, written = bound_inputs(site.ends, buffers), bound_outputs(site.ends, buffers)
         return BoundCall(run, named, written)
 
     def benchmark(
-        self, repeat: int = 3, min_repeat_ms: float = 500, threads: int | None = None
+        self,
+        repeat: int = 3,
+        min_repeat_ms: float = 500,
+        threads: int | None = None,
+        at: Mapping[str, int] | None = None,
     ) -> BenchmarkResult:
         """Time the network on random inputs, without copies to and from the caller's arrays.
 
@@ -173,23 +210,35 @@ class Module:
             repeat: number of results.
             min_repeat_ms: each result is the mean of runs that last about this long together.
             threads: number of threads; by default `num_threads`.
+            at: the values of symbols, by name; typical ones where none is given.
         """
-        count = self._threads(threads)
-        buffers = io_buffers(self.image, None, None)
-        for mine, random in zip(buffers, random_inputs(self.image), strict=False):  # inputs first
+        count, site = self._threads(threads), self._contexts.sites.named(at)
+        buffers = io_buffers(site.ends, None, None)
+        for mine, random in zip(buffers, random_inputs(site.ends), strict=False):  # inputs first
             mine[...] = random
-        call = self._contexts.new().bind(self._contexts.loaded().resident(buffers), count)
+        call = self._contexts.new(site).bind(self._contexts.loaded().resident(buffers), count)
         call()
         return time_runs(call, repeat, min_repeat_ms)
 
-    def profile(self, repeat: int = 10, threads: int | None = None) -> list[KernelTime]:
+    def profile(
+        self,
+        repeat: int = 10,
+        threads: int | None = None,
+        at: Mapping[str, int] | None = None,
+    ) -> list[KernelTime]:
         """Time every kernel call within whole runs on random inputs; the median of each.
 
         The first profile in a process also measures what the machine reaches.
+
+        Args:
+            repeat: number of runs.
+            threads: number of threads; by default `num_threads`.
+            at: the values of symbols, by name; typical ones where none is given.
         """
-        count = self._threads(threads)
-        buffers = [*random_inputs(self.image), *new_outputs(self.image)]
-        with self._contexts.turn(count) as context:
+        count, site = self._threads(threads), self._contexts.sites.named(at)
+        image = site.image
+        buffers = [*random_inputs(site.ends), *new_outputs(site.ends)]
+        with self._contexts.turn(count, site) as context:
             context.run(buffers, count)
             runs = [context.profile(buffers, count) for _ in range(max(repeat, 1))]
         seconds = np.maximum(np.median(runs, axis=0), 1e-9)
@@ -202,22 +251,24 @@ class Module:
                 time_ms=1e3 * s,
                 share=s / total,
                 gflops=step.flops / s * 1e-9,
-                gb_per_s=step.nbytes / s * 1e-9,
-                roofline=roof.seconds(step, self.image) / s,
+                gb_per_s=known(step.nbytes) / s * 1e-9,
+                roofline=roof.seconds(step, image) / s,
                 symbol=step.symbol,
             )
-            for step, s in zip(self.image.steps, seconds.tolist(), strict=True)
+            for step, s in zip(image.steps, seconds.tolist(), strict=True)
         ]
 
     def roofline(self, threads: int | None = None) -> Roofline:
         """What this machine reaches with the module's kind of code; measured once per process."""
         return self._contexts.loaded().roofline(self._threads(threads))
 
-    def kernels_alone(self, threads: int | None = None) -> dict[str, float]:
-        """Milliseconds of each kernel run again and again by itself, by symbol."""
-        count = self._threads(threads)
-        buffers = [*random_inputs(self.image), *new_outputs(self.image)]
-        context = self._contexts.new()
+    def kernels_alone(
+        self, threads: int | None = None, at: Mapping[str, int] | None = None
+    ) -> dict[str, float]:
+        """Milliseconds of each kernel run again and again by itself, by name of its function."""
+        count, site = self._threads(threads), self._contexts.sites.named(at)
+        buffers = [*random_inputs(site.ends), *new_outputs(site.ends)]
+        context = self._contexts.new(site)
         with self._contexts.loaded().turn(count):
             context.run(buffers, count)
         out: dict[str, float] = {}
@@ -240,6 +291,10 @@ class Module:
         tuned = sum(r.tuned for r in self.report)
         threads = f"{self.num_threads} thread{'s' if self.num_threads != 1 else ''}"
         code = sum(map(len, self.image.code.values()))
+        typical = self._contexts.sites.named(None)
+        where = "".join(f", {s.name} = {n}" for s, n in typical.point.items()).replace(
+            ",", " at", 1
+        )
         lines = [
             f"{self.name} for {self.target}, {threads}",
             *(
@@ -249,9 +304,10 @@ class Module:
             ),
             *(f"  input  {v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs),
             *(f"  output {v.name} {v.dtype}{list(v.shape)}" for v in self.image.outputs),
+            *(f"  symbol {_range_text(s)}" for s in self.symbols),
             f"  {len(self.image.steps)} kernel calls; {tuned_text(self.report)}",
             f"  constants {mib(self.image.constants.nbytes)}, intermediate values "
-            f"{mib(self.image.arena_bytes)}, code {mib(code)}",
+            f"{mib(typical.arena_bytes)}{where}, code {mib(code)}",
         ]
         if winograd := winograd_text(self.report):
             lines.append(f"  {winograd}")
@@ -277,6 +333,19 @@ class Module:
     def __repr__(self) -> str:
         return f"<Module {self.name} for {self.target}>"
 
+    def _site(self, inputs: Mapping[str, Any], at: Mapping[str, int] | None) -> Site:
+        """Where a call is bound."""
+        names = [v.name for v in self.image.inputs]
+        if at is not None or not self.symbols:
+            return self._contexts.sites.named(at)
+        if not all(n in inputs for n in names):
+            symbols = ", ".join(f"'{s.name}': {s.typical}" for s in self.symbols)
+            raise ModuleError(
+                f"module {self.name}: shapes are symbolic: bind all inputs, or say what symbols "
+                f"are, such as at={{{symbols}}}"
+            )
+        return self._contexts.sites.of([inputs[n] for n in names])
+
     def _threads(self, count: int | None) -> int:
         """A number of threads for a run; by default `num_threads`."""
         if count is None:
@@ -289,3 +358,8 @@ class Module:
     def _wanted(self) -> str:
         typed = (f"{v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs)
         return f"module {self.name} takes the inputs {', '.join(typed)}"
+
+
+def _range_text(symbol: Symbol) -> str:
+    typicals = ", ".join(map(str, symbol.typicals))
+    return f"{symbol.name} {symbol.low} to {symbol.high}, typically {typicals}"

@@ -1,13 +1,18 @@
 """Whether everything that an image refers to is there: checked when a module file is opened.
 
-Kernels write where their arguments point, so one wrong offset would damage the process.
+Kernels write where their arguments point, so one wrong offset would damage the process. Where
+shapes are symbolic, it is looked at here whether everything is there that is referred to; whether
+it is large enough, at each point that a run brings (`tilework.runtime.sites`).
 """
 
 from __future__ import annotations
 
 from tilework.errors import ModuleError
+from tilework.index.extents import known
+from tilework.index.symbols import is_static, symbols_of
 from tilework.runtime.arrays import ALIGN
 from tilework.runtime.image import Image, Ref, Value
+from tilework.runtime.solve import Solver
 
 _MOST_BYTES = 1 << 46
 _MOST_THREADS = 4096
@@ -25,40 +30,87 @@ def check_references(image: Image) -> None:
     _check(1 <= image.num_threads <= _MOST_THREADS, f"{image.num_threads} threads")
     _check(1 <= image.cores <= _MOST_THREADS, f"{image.cores} cores")
     _check(0 <= image.arena_bytes < _MOST_BYTES, f"an arena of {image.arena_bytes} bytes")
-    for pair in image.workspaces:
-        _check(all(0 <= size < _MOST_BYTES for size in pair), f"workspaces of {list(pair)} bytes")
-    sizes = _io_sizes(image)
-    blocks = {"arena": image.arena_bytes, "constant": image.constants.nbytes}
+    if image.symbols:
+        _check_symbolic(image)
+    else:
+        _check_static(image)
     for i, step in enumerate(image.steps):
-        where = f"step {i} ({step.name})"
-        for ref in step.args:
-            _check_ref(ref, blocks, sizes, where)
         _check(
             step.task is None or 0 <= step.task < len(image.report),
-            f"{where} belongs to task {step.task} of {len(image.report)}",
+            f"step {i} ({step.name}) belongs to task {step.task} of {len(image.report)}",
         )
 
 
-def _io_sizes(image: Image) -> list[int]:
-    """Bytes of each io buffer, by number."""
+def _check_static(image: Image) -> None:
+    for shared, each in image.workspaces:
+        _check(
+            0 <= known(shared) < _MOST_BYTES and 0 <= known(each) < _MOST_BYTES,
+            f"workspaces of {[shared, each]} bytes",
+        )
+    sizes = _io_sizes(image)
+    blocks = {"arena": image.arena_bytes, "constant": image.constants.nbytes}
+    for i, step in enumerate(image.steps):
+        for ref in step.args:
+            _check_ref(ref, blocks, sizes, f"step {i} ({step.name})")
+
+
+def _check_symbolic(image: Image) -> None:
+    """What goes for every point."""
+    _check(not image.arena_bytes, f"an arena of {image.arena_bytes} bytes beside symbols")
+    numbers = _io_numbers(image)
+    for one in image.lifetimes:
+        _check(0 <= one.first <= one.last, f"a lifetime from {one.first} to {one.last}")
+    for place in image.places:
+        found = 0 <= place.lifetime < len(image.lifetimes)
+        _check(found, f"a place in value {place.lifetime} of {len(image.lifetimes)}")
+    room = {"place": len(image.places), "symbol": len(image.symbols), "io": len(numbers)}
+    for i, step in enumerate(image.steps):
+        for ref in step.args:
+            where = f"step {i} ({step.name})"
+            if ref.space == "constant":
+                _check(ref.at >= 0, f"{where} refers to a constant at byte {ref.at}")
+                _check_aligned(ref, where)
+                continue
+            _check(ref.space in room, f"{where} refers to '{ref.space}'")
+            _check(
+                0 <= ref.at < room[ref.space],
+                f"{where} refers to {ref.space} {ref.at} of {room[ref.space]}",
+            )
+    stray = set(symbols_of(e for v in image.io_values for e in v.shape)) - set(image.symbols)
+    _check(not stray, f"unknown symbols {[s.name for s in stray]}")
+    Solver("it", image.inputs, image.symbols)
+
+
+def _io_numbers(image: Image) -> list[int]:
+    """The numbers of the io buffers."""
     names = [v.name for v in image.inputs]
     _check(len(set(names)) == len(names), f"two inputs of one name among {names}")
     numbers = [v.io for v in image.inputs]
     _check(numbers == list(range(len(numbers))), f"inputs in the io buffers {numbers}")
-    sizes: dict[int, int] = {}
     for value in (*image.inputs, *image.outputs):
         _check_value(value)
-        known = sizes.setdefault(value.io, value.nbytes)
-        _check(known == value.nbytes, f"{value.name} and another value in io buffer {value.io}")
-    _check(sorted(sizes) == list(range(len(sizes))), f"io buffers {sorted(sizes)}")
-    return [sizes[i] for i in range(len(sizes))]
+    found = sorted({v.io for v in (*image.inputs, *image.outputs)})
+    _check(found == list(range(len(found))), f"io buffers {found}")
+    return found
+
+
+def _io_sizes(image: Image) -> list[int]:
+    """Bytes of each io buffer, by number."""
+    numbers = _io_numbers(image)
+    sizes: dict[int, int] = {}
+    for value in (*image.inputs, *image.outputs):
+        size = known(value.nbytes)
+        fits = sizes.setdefault(value.io, size) == size
+        _check(fits, f"{value.name} and another value in io buffer {value.io}")
+    return [sizes[i] for i in numbers]
 
 
 def _check_value(value: Value) -> None:
+    few = len(value.shape) <= _MOST_DIMENSIONS
+    static = [extent for extent in value.shape if isinstance(extent, int)]
+    small = not is_static(value.shape) or known(value.nbytes) < _MOST_BYTES
     _check(
-        len(value.shape) <= _MOST_DIMENSIONS
-        and all(extent >= 0 for extent in value.shape)
-        and value.nbytes < _MOST_BYTES,
+        few and all(extent >= 0 for extent in static) and small,
         f"{value.name} of shape {list(value.shape)}",
     )
 
@@ -70,12 +122,18 @@ def _check_ref(ref: Ref, blocks: dict[str, int], io: list[int], where: str) -> N
     else:
         _check(ref.space in blocks, f"{where} refers to '{ref.space}'")
         start, size = ref.at, blocks[ref.space]
+    reach = known(ref.nbytes)
     _check(
-        start >= 0 and ref.nbytes >= 0 and start + ref.nbytes <= size,
-        f"{where} refers to bytes {start} to {start + ref.nbytes} of the {size} of '{ref.space}'",
+        start >= 0 and reach >= 0 and start + reach <= size,
+        f"{where} refers to bytes {start} to {start + reach} of the {size} of '{ref.space}'",
     )
+    if ref.space == "constant":
+        _check_aligned(ref, where)
+
+
+def _check_aligned(ref: Ref, where: str) -> None:
     _check(
-        ref.space != "constant" or ref.at % ALIGN == 0,
+        ref.at % ALIGN == 0,
         f"{where} refers to a constant at byte {ref.at}, which is no multiple of {ALIGN}",
     )
 

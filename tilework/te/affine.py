@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilework.index import form as forms
+from tilework.index.extents import Extent
 from tilework.index.form import Atom, Form
+from tilework.index.symbols import certain
 from tilework.index.whole import DIVISIONS, folded
 from tilework.te.expr import Axis, Binary, Const, Expr
 
-Known = Mapping[Axis, "str | int"]
+Known = Mapping[Axis, "str | Extent"]
 """What stands for each variable: a name, or its value where that is known."""
 
 
@@ -48,25 +50,27 @@ def sum_of(e: Expr, known: Known | None = None) -> Form[Expr]:
     return found
 
 
-def value_of(e: Expr, known: Known) -> int | None:
+def value_of(e: Expr, known: Known) -> Extent | None:
     """The value of an index expression where all its variables are known."""
     match e:
         case Const():
             return e.whole if e.dtype != "bool" else None
         case Axis():
             value = known.get(e)
-            return value if isinstance(value, int) else None
+            return None if isinstance(value, str) else value
         case Binary(op="+" | "-" | "*" | "max" | "min" | "//" | "%" | "quot" | "rem"):
             a = value_of(e.a, known)
             b = value_of(e.b, known) if a is not None else None
             if a is None or b is None:
                 return None
-            if e.op in DIVISIONS and (b < 0 or (a < 0 and e.op in ("quot", "rem"))):
+            if e.op in DIVISIONS and not certain(
+                lambda: b >= 0 and (a >= 0 or e.op not in ("quot", "rem"))
+            ):
                 return None
             return folded(e.op, a, b)
     return None
 
 
-def position(indices: Sequence[Expr], strides: Sequence[int]) -> Form[Axis] | None:
+def position(indices: Sequence[Expr], strides: Sequence[Extent]) -> Form[Axis] | None:
     """The number of an element as a form of axes, None where an index has none."""
     return forms.position_if(map(linear, indices), strides)

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Union
 
 from tilework.dtypes import NARROW_FLOATS, integer_range, is_float, wrapped
+from tilework.index.extents import known
 from tilework.index.symbols import Symbolic, Whole, range_of
 from tilework.index.whole import folded
 
@@ -88,6 +89,11 @@ class Const(Expr):
     """A literal. That of an integer may be an extent that a run brings."""
 
     value: float | int | bool | Symbolic
+
+    @property
+    def real(self) -> float:
+        """The value as a float; that of an integer has to be known."""
+        return float(known(self.value) if isinstance(self.value, Symbolic) else self.value)
 
     @property
     def whole(self) -> Whole:

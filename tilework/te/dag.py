@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from tilework.te.expr import reads
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbol, Symbolic, symbols_of
+from tilework.te.expr import Const, reads, walk
 from tilework.te.flops import op_flops
 from tilework.te.printer import canonical_text, dag_text
 from tilework.te.tensor import Compute, Operation, Placeholder, Tensor
@@ -41,6 +43,11 @@ class ComputeDAG:
         return tuple(o for o in self.ops if isinstance(o, Compute))
 
     @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols of its extents, by name; none where all are known."""
+        return symbols_of(extent for op in self.ops for extent in _extents(op))
+
+    @cached_property
     def flops(self) -> float:
         """Floating-point operations of one evaluation (2 x multiply-adds for a convolution).
 
@@ -55,16 +62,29 @@ class ComputeDAG:
 
     @cached_property
     def workload_key(self) -> str:
-        """JSON list ``[hash, shape, shape, ...]`` that is equal for structurally equal DAGs."""
+        """JSON list ``[hash, shape, shape, ...]`` that is equal for structurally equal DAGs.
+
+        Extents that a run decides are texts; their symbols' ranges are part of the hash.
+        """
         text = canonical_text(self.ops, [t.op for t in self.tensors])
+        text += "".join(f"\n{s.name} {s.low}..{s.high}" for s in self.symbols)
         digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-        return json.dumps([digest, *[list(t.shape) for t in self.tensors]])
+        return json.dumps([digest, *[list(t.shape) for t in self.tensors]], default=str)
 
     def __str__(self) -> str:
         return dag_text(self.ops)
 
     def __repr__(self) -> str:
         return f"ComputeDAG({', '.join(t.name for t in self.tensors)})"
+
+
+def _extents(op: Operation) -> Iterator[Extent]:
+    yield from op.shape
+    if isinstance(op, Compute):
+        yield from (a.extent for a in op.reduce_axes)
+        for node in walk(op.body):
+            if isinstance(node, Const) and isinstance(node.value, Symbolic):
+                yield node.value
 
 
 def _stage_order(outputs: Sequence[Tensor]) -> tuple[Operation, ...]:

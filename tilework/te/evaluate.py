@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tilework.index.extents import known_shape
 from tilework.te.dag import ComputeDAG
 from tilework.te.expr import Axis, Read, Reduce, walk
 from tilework.te.grid import Grid, Range, Ranges, held_type, rounded
@@ -67,8 +68,8 @@ def _evaluate_op(
     op: Compute, values: dict[Operation, np.ndarray], dtype: str | None
 ) -> np.ndarray:
     axes = (*op.axes, *op.reduce_axes)
-    full = {a: Range(d, 0, a.extent) for d, a in enumerate(axes)}
-    out = np.empty(op.shape, held_type(op.dtype, dtype))
+    full = {a: Range(d, 0, a.points) for d, a in enumerate(axes)}
+    out = np.empty(known_shape(op.shape), held_type(op.dtype, dtype))
     for ranges in _pieces(op, full):
         grid = Grid(ranges, values, dtype)
         value = (
@@ -93,14 +94,14 @@ def _pieces(op: Compute, full: Ranges) -> Iterator[Ranges]:
             used = dict.fromkeys(a for i in node.indices for a in walk(i) if isinstance(a, Axis))
             kept = (a for a in used if a not in ragged and not (loops and a.kind == "reduce"))
             footprints.append(tuple(kept))
-    widest = max(footprints, key=lambda used: math.prod(a.extent for a in used))
-    size = math.prod(a.extent for a in widest)
+    widest = max(footprints, key=lambda used: math.prod(a.points for a in used))
+    size = math.prod(a.points for a in widest)
     spatial = [a for a in widest if a.kind == "spatial"]
     if size <= _GRID_LIMIT or not spatial:
         yield full
         return
-    axis = max(spatial, key=lambda a: a.extent)
-    step = max(1, axis.extent * _GRID_LIMIT // size)
-    for start in range(0, axis.extent, step):
-        count = min(step, axis.extent - start)
+    axis = max(spatial, key=lambda a: a.points)
+    step = max(1, axis.points * _GRID_LIMIT // size)
+    for start in range(0, axis.points, step):
+        count = min(step, axis.points - start)
         yield {**full, axis: Range(full[axis].dim, start, count)}

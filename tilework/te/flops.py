@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping
 
 from tilework.dtypes import is_float
+from tilework.index.extents import typicals
 from tilework.te.expr import Axis, Binary, Compare, Expr, Lookup, Read, Reduce, Select, children
 from tilework.te.tensor import Compute
 
 
 def op_flops(op: Compute, real: bool = False) -> float:
     """Operations of one evaluation of ``op``: points times operations per point.
+
+    Where a run decides extents, those of typical ones.
 
     The attribute ``FLOP`` overrides the estimate. Index arithmetic and padding predicates count
     nothing: only operations on values of the output's type class count. A call counts its
@@ -25,7 +28,7 @@ def op_flops(op: Compute, real: bool = False) -> float:
     if "FLOP" in op.attrs:
         return float(op.attrs["FLOP"])
     terms = mean_terms(op) if real else {}
-    return math.prod(op.shape) * _count(op.body, is_float(op.dtype), terms)
+    return math.prod(typicals(op.shape)) * _count(op.body, is_float(op.dtype), terms)
 
 
 def mean_terms(op: Compute) -> dict[Axis, float]:
@@ -36,7 +39,7 @@ def mean_terms(op: Compute) -> dict[Axis, float]:
     if not isinstance(op.body, Reduce):
         return {}
     known = op.attrs.get("terms", {})
-    return {a: float(known.get(a.name, a.extent)) for a, _ in op.body.limits}
+    return {a: float(known.get(a.name, a.typical)) for a, _ in op.body.limits}
 
 
 def _count(e: Expr, floats: bool, terms: Mapping[Axis, float]) -> float:
@@ -51,5 +54,5 @@ def _count(e: Expr, floats: bool, terms: Mapping[Axis, float]) -> float:
         case Select():
             return parts[0] + max(parts[1:])
         case Reduce():
-            return math.prod(terms.get(a, a.extent) for a in e.axes) * (1 + parts[0])
+            return math.prod(terms.get(a, a.typical) for a in e.axes) * (1 + parts[0])
     return sum(parts, 0.0)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilework.dtypes import converted, is_float, is_integer, numpy_dtype, round_bfloat16, wrapped
+from tilework.index.extents import known
 from tilework.index.whole import COMPARE
 from tilework.te import expr as x
 from tilework.te.affine import linear
@@ -88,7 +89,7 @@ class Grid:
         """
         match e:
             case x.Const():
-                value = wrapped(int(e.value), e.dtype) if is_integer(e.dtype) else e.value
+                value = wrapped(known(e.whole), e.dtype) if is_integer(e.dtype) else e.value
                 literal = held_type(e.dtype, self.dtype).type(value)
                 return rounded(literal, e.dtype, self.dtype)
             case x.Axis():
@@ -172,9 +173,9 @@ class Grid:
             form = linear(index)
             if form is None:
                 return None
-            first = low = high = form.const
-            for axis, step in form.coefficients.items():
-                r = self.ranges[axis]
+            first = low = high = known(form.const)
+            for axis, coefficient in form.coefficients.items():
+                r, step = self.ranges[axis], known(coefficient)
                 first += step * r.start
                 ends = (step * r.start, step * (r.start + r.count - 1))
                 low, high = low + min(ends), high + max(ends)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilework.dtypes import integer_range, is_float
-from tilework.index.extents import Extent, Typical, typical
+from tilework.index.extents import Extent, Typical, known, typical
 from tilework.te.arithmetic import Expr, ExprLike, wrap
 
 REDUCTIONS = ("sum", "prod", "max", "min")
@@ -24,6 +24,11 @@ class Axis(Expr):
     name: str
     extent: Extent
     kind: str
+
+    @property
+    def points(self) -> int:
+        """The extent as a number; see `tilework.index.extents.known`."""
+        return known(self.extent)
 
     @property
     def typical(self) -> Typical:

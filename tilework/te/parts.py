@@ -13,6 +13,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from tilework.index.symbols import Symbolic
+
 N = TypeVar("N")
 
 
@@ -78,7 +80,7 @@ def _getter(held: dict[str, str], one: str) -> Callable[[Any], tuple[Any, ...]]:
 def _flat(value: Any) -> list[Any]:
     if isinstance(value, tuple):
         return [v[-1] if isinstance(v, tuple) else v for v in value]
-    return [] if value is None or isinstance(value, int) else [value]
+    return [] if value is None or isinstance(value, int | Symbolic) else [value]
 
 
 def preorder(roots: Sequence[N], parts: Parts, seen: set[N] | None = None) -> Iterator[N]:

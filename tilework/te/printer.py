@@ -33,12 +33,12 @@ def no_others(_: x.Expr) -> None:
 def const_text(e: x.Const) -> str:
     """A literal: ``0f`` and ``1.5f`` for float32, plain digits for int32, a cast otherwise."""
     if e.dtype == "bool":
-        return f"(bool){int(e.value)}"
+        return f"(bool){e.whole}"
     if is_float(e.dtype):
-        v = float(e.value)
+        v = e.real
         text = repr(v) if math.isinf(v) or math.isnan(v) else f"{v:.6g}"
         return text + "f" if e.dtype == "float32" else f"{e.dtype}({text})"
-    return str(int(e.value)) if e.dtype == "int32" else f"({e.dtype}){int(e.value)}"
+    return str(e.whole) if e.dtype == "int32" else f"({e.dtype}){e.whole}"
 
 
 def expr_text(e: x.Expr, names: Names = default_names, others: Others = no_others) -> str:

@@ -6,6 +6,9 @@ import math
 
 from tilework.index import bounds
 from tilework.index.bounds import Range
+from tilework.index.extents import Extent
+from tilework.index.symbols import certain
+from tilework.index.whole import folded
 from tilework.te.affine import linear, sum_of
 from tilework.te.expr import Axis, Binary, Const, Expr, IfThenElse, Select
 
@@ -35,35 +38,46 @@ def range_of(e: Expr) -> Range | None:
 def _atom_range(e: Expr) -> Range | None:
     match e:
         case Const():
-            return int(e.value), int(e.value)
+            return e.whole, e.whole
         case Axis():
             return axis_range(e)
-        case Binary(op="//" | "quot", b=Const(value=d)) if d > 0:
+        case Binary(op="//" | "quot", b=Const(value=int() as d)) if d > 0:
             a = range_of(e.a)
-            if a is None or (a[0] < 0 and e.op == "quot"):
+            if a is None or (e.op == "quot" and not _from_zero(a)):
                 return None
-            return a[0] // int(d), a[1] // int(d)
-        case Binary(op="%" | "rem", b=Const(value=d)) if d > 0:
-            a = range_of(e.a)
-            if e.op == "rem" and (a is None or a[0] < 0):
-                return None
-            if a is not None and a[0] >= 0 and a[1] < d:
-                return a
-            return 0, int(d) - 1
+            return a[0] // d, a[1] // d
+        case Binary(op="%" | "rem", b=Const() as by) if certain(lambda: by.whole > 0):
+            return _rest(e.op, range_of(e.a), by.whole)
         case Binary(op="max" | "min"):
             return _limited(e.op, range_of(e.a), range_of(e.b))
         case Select() | IfThenElse():
             a, b = range_of(e.a), range_of(e.b)
             if a is not None and b is not None:
-                return min(a[0], b[0]), max(a[1], b[1])
+                return _picked(("min", a[0], b[0]), ("max", a[1], b[1]))
     return None
+
+
+def _rest(op: str, a: Range | None, d: Extent) -> Range | None:
+    """Of a remainder of ``d``, which is positive."""
+    if a is not None and _from_zero(a):
+        return a if certain(lambda: a[1] < d) else (0, d - 1)
+    return None if op == "rem" else (0, d - 1)
+
+
+def _from_zero(a: Range) -> bool:
+    return certain(lambda: a[0] >= 0)
 
 
 def _limited(op: str, a: Range | None, b: Range | None) -> Range | None:
     if a is None or b is None:
         return None
-    pick = max if op == "max" else min
-    return pick(a[0], b[0]), pick(a[1], b[1])
+    return _picked((op, a[0], b[0]), (op, a[1], b[1]))
+
+
+def _picked(*ends: tuple[str, Extent, Extent]) -> Range | None:
+    """The ends of a range, each the smaller or the larger of two; None where that is open."""
+    low, high = (folded(*end) for end in ends)
+    return None if low is None or high is None else (low, high)
 
 
 def multiple_of(e: Expr) -> int:

@@ -70,7 +70,7 @@ def _ragged(grid: Grid, reduce: Reduce) -> np.ndarray:
     dims = tuple(grid.ranges[a].dim for a in rest)
     combine = _COMBINE[reduce.kind]
     identity = held_type(reduce.dtype, grid.dtype).type(reduce.identity)
-    longest = [max(0, min(a.extent, int(limit.max()))) for a, limit in limits.items()]
+    longest = [max(0, min(a.points, int(limit.max()))) for a, limit in limits.items()]
     total = np.full((1,) * grid.ndim, identity)
     for term in grid.points(tuple(limits), longest):
         counts = np.ones((1,) * grid.ndim, bool)

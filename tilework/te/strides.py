@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tilework.index.extents import Extent
 from tilework.index.form import constant, position
 from tilework.index.strides import row_major
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Expr, Read, reads
 
 
-def element_stride(read: Read, axis: Axis) -> int:
+def element_stride(read: Read, axis: Axis) -> Extent:
     """Elements between what neighbours along ``axis`` read of a row-major tensor.
 
     0 for the same element; indices that are not linear count as standing still.

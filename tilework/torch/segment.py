@@ -43,14 +43,11 @@ class Segment(torch.nn.Module):
         inputs = zip(image.inputs, translation.feeds, orders, strict=True)
         self._feeds = [(value.io, number, order) for value, number, order in inputs]
         taken = {io for io, _, _ in self._feeds}
-        made = {v.io: (v.io, tuple(v.shape), _DTYPES[v.dtype]) for v in image.io_values}
+        made = {v.io: (v.io, v.dims, _DTYPES[v.dtype]) for v in image.io_values}
         self._made = [m for io, m in made.items() if io not in taken]
         self._count = len(image.io_values)
-        shapes = {v.io: tuple(v.shape) for v in image.io_values}
-        self._outputs = [
-            (v.io, None if tuple(v.shape) == shapes[v.io] else tuple(v.shape))
-            for v in image.outputs
-        ]
+        shapes = {v.io: v.dims for v in image.io_values}
+        self._outputs = [(v.io, None if v.dims == shapes[v.io] else v.dims) for v in image.outputs]
         self._cores = image.cores
 
     def forward(self, *args: Any) -> Any:

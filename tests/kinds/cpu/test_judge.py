@@ -9,8 +9,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tilework.kinds.cpu.calls import SITE_WORDS
 from tilework.kinds.cpu.jit import LinkedObjects
-from tilework.kinds.cpu.llvm.pool import JUDGE, SITE_WORDS, pool_object
+from tilework.kinds.cpu.llvm.pool import JUDGE, pool_object
 from tilework.kinds.cpu.target import CpuTarget
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads of Linux")

@@ -4,9 +4,11 @@ A kernel and the function ``tilework_run`` that calls all kernels of a network h
 
     void f(void **table, void *workspace, int32_t threads)
 
-For a kernel, ``table`` holds its arguments: inputs, then outputs. For a network it holds those of
-all calls, one after another. ``tilework_profile`` also stores the time of ``clock`` before the
-first call and after each:
+For a kernel, ``table`` holds its arguments: inputs, outputs, then its symbols, each a pointer to a
+64-bit integer. For a network it holds those of all calls, one after another; where shapes are
+symbolic, then a pointer to `SITE_WORDS` 64-bit integers, zeros at first, in which the runtime of
+threads keeps what it has seen of runs at these shapes. ``tilework_profile`` also stores the time
+of ``clock`` before the first call and after each:
 
     void f(void **table, void *workspace, int32_t threads, int32_t clock, struct timespec *stamps)
 
@@ -20,6 +22,7 @@ import ctypes
 
 RUN_SYMBOL = "tilework_run"
 PROFILE_SYMBOL = "tilework_profile"
+SITE_WORDS = 8
 
 RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
 PROFILE = ctypes.CFUNCTYPE(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_int32, c_uint64, c_void_p
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.cache import BoundedCache
 from tilework.errors import ModuleError
-from tilework.kinds.cpu.calls import PROFILE, PROFILE_SYMBOL, RUN, RUN_SYMBOL
+from tilework.kinds.cpu.calls import PROFILE, PROFILE_SYMBOL, RUN, RUN_SYMBOL, SITE_WORDS
 from tilework.kinds.cpu.code_features import lacking_features
 from tilework.kinds.cpu.object_code import ObjectCode, check_objects
 from tilework.kinds.cpu.roofline import CpuRoofline, measure_roofline
@@ -21,6 +22,7 @@ from tilework.overriding import override
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded
 from tilework.runtime.image import Image
+from tilework.runtime.sites import KEPT, Site, static_site
 from tilework.target.host import HOST_PLATFORM
 
 Array = NDArray[Any]
@@ -74,6 +76,7 @@ class LoadedNetwork(HostLoaded, Loaded):
         self.code = ObjectCode(*image.code.values())
         self.run = RUN(self.code.address(RUN_SYMBOL))
         self.profile = PROFILE(self.code.address(PROFILE_SYMBOL))
+        self._judged: BoundedCache[tuple[int, ...], Array] = BoundedCache(KEPT)
 
     @override
     def context(self) -> CpuContext:
@@ -83,25 +86,66 @@ class LoadedNetwork(HostLoaded, Loaded):
     def roofline(self, threads: int) -> CpuRoofline:
         return measure_roofline(CpuTarget(self.image.target), threads)
 
+    def judged(self, site: Site) -> Array:
+        """What is known of runs at a site, by which the pool chooses their threads."""
+
+        def make() -> Array:
+            record = aligned_empty((SITE_WORDS,), "int64")
+            record[...] = 0
+            return record
+
+        return self._judged.get_or_make(site.values, make)
+
+
+class _Table(NamedTuple):
+    """The arguments of all calls, and what some of them point to.
+
+    Where shapes are symbolic, an address of what `LoadedNetwork.judged` returned is the last.
+    """
+
+    entries: NDArray[np.uint64]
+    symbols: NDArray[np.int64]
+    judged: Array
+
 
 class CpuContext(Context):
-    """Arena, workspace and argument table of a run."""
+    """Arena, workspace and argument tables of a run."""
 
     def __init__(self, loaded: LoadedNetwork) -> None:
         image = loaded.image
         self._loaded, self._image = loaded, image
-        self._arena = aligned_empty((image.arena_bytes,), "uint8")
-        self._workspace = aligned_empty((0,), "uint8")
+        self._arena = self._workspace = aligned_empty((0,), "uint8")
         self._lock = Lock()
-        bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
-        refs = [r for step in image.steps for r in step.args]
-        self._table = np.array(
-            [bases[r.space] + r.at if r.space in bases else 0 for r in refs], np.uint64
-        )
+        self._tables: dict[tuple[int, ...], _Table] = {}
         self._places: dict[int, list[int]] = {}
-        for i, r in enumerate(refs):
+        for i, r in enumerate(r for step in image.steps for r in step.args):
             if r.space == "io":
                 self._places.setdefault(r.at, []).append(i)
+        if not image.symbols:
+            self.place(static_site(image))
+
+    def place(self, site: Site) -> None:
+        """See `tilework.runtime.executor.Context`: the largest arena so far is kept."""
+        if self._arena.nbytes < site.arena_bytes:
+            self._tables.clear()
+            self._arena = aligned_empty((0,), "uint8")  # what was there goes first
+            self._arena = aligned_empty((site.arena_bytes,), "uint8")
+        table = self._tables.pop(site.values, None)
+        self._tables[site.values] = table = table or self._made(site)
+        if len(self._tables) > KEPT:
+            del self._tables[next(iter(self._tables))]
+        self._site, self._table = site, table.entries
+
+    def _made(self, site: Site) -> _Table:
+        """The table of a site, without io buffers."""
+        symbols = np.array(site.values, np.int64)
+        constants = self._image.constants.ctypes.data
+        bases = (self._arena.ctypes.data, constants, 0, symbols.ctypes.data)
+        at = np.array(bases, np.uint64)[site.blocks] + site.starts.astype(np.uint64)
+        if not site.values:
+            return _Table(at, symbols, symbols)
+        judged = self._loaded.judged(site)
+        return _Table(np.append(at, np.uint64(judged.ctypes.data)), symbols, judged)
 
     @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
@@ -146,8 +190,9 @@ class CpuContext(Context):
         steps = self._image.steps
         first = sum(len(s.args) for s in steps[:step])
         kernel = RUN(self._loaded.code.address(steps[step].symbol))
-        *inputs, output = ((ref.space, ref.at) for ref in steps[step].args)
-        spare = aligned_empty((self._image.arena_bytes,), "uint8") if output in inputs else None
+        args = [(ref.space, ref.at) for ref in steps[step].args if ref.space != "symbol"]
+        *inputs, output = args
+        spare = aligned_empty((self._site.arena_bytes,), "uint8") if output in inputs else None
         changed = {} if spare is None else {first + len(inputs): spare}
         return self._bound(kernel, first, buffers, threads, changed)
 
@@ -162,6 +207,7 @@ class CpuContext(Context):
         """A function with the argument table from entry ``first`` on, some entries replaced."""
         self._fill(buffers, threads)
         table, workspace, lock = self._table.copy(), self._workspace, self._lock
+        pointed_to = self._arena, self._tables[self._site.values]
         for entry, array in (changed or {}).items():
             table[entry] = array.ctypes.data
         a = c_void_p(table.ctypes.data + first * table.itemsize)
@@ -173,14 +219,14 @@ class CpuContext(Context):
                 run(a, b, count)
 
         # what the pointers point to lives as long as the call
-        call.keep = (self, table, workspace, *buffers, *(changed or {}).values())  # type: ignore[attr-defined]
+        call.keep = (self, table, workspace, pointed_to, *buffers, *(changed or {}).values())  # type: ignore[attr-defined]
         return call
 
     def _fill(self, buffers: Sequence[Array], threads: int) -> None:
         """Put the io buffers into the table, and have workspace for so many threads."""
         for number, places in self._places.items():
             self._table[places] = buffers[number].ctypes.data
-        need = self._image.workspace_bytes(threads)
+        need = self._site.workspace_bytes(threads)
         if self._workspace.nbytes < need:
             self._workspace = aligned_empty((need,), "uint8")
 

@@ -9,6 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
+from tilework.index.extents import shape_at
+from tilework.index.symbols import Point, symbols_of, value_at
 from tilework.kinds.cpu.calls import RUN
 from tilework.kinds.cpu.object_code import ObjectCode
 from tilework.lower.kernel import Kernel
@@ -27,7 +29,10 @@ class LoadedKernel:
     def __call__(
         self, arrays: Sequence[NDArray[Any]], workspace: NDArray[Any] | None, threads: int
     ) -> None:
-        """Run once. ``arrays`` are inputs (packed where the kernel says so), then outputs."""
+        """Run once.
+
+        ``arrays`` are inputs (packed where the kernel says so), outputs, then values of symbols.
+        """
         self.bind(arrays, workspace, threads)()
 
     def bind(
@@ -36,12 +41,13 @@ class LoadedKernel:
         """The call with its arguments fixed, for timing.
 
         Raises:
-            ModuleError: an array has another size or type than the kernel expects, or the
-                workspace is too small.
+            ModuleError: an array has another size or type than the kernel expects, a symbol has a
+                value out of its range, or the workspace is too small.
         """
+        at = _point(self.kernel, arrays)
         for a, arg in zip(arrays, self.kernel.args, strict=True):
-            check_ready(f"argument {arg.name}", a, arg.shape, arg.dtype)
-        need = self.kernel.workspace_bytes(threads)
+            check_ready(f"argument {arg.name}", a, shape_at(arg.shape, at), arg.dtype)
+        need = value_at(self.kernel.workspace_bytes(threads), at)
         if need and (workspace is None or workspace.nbytes < need):
             raise ModuleError(f"the kernel needs {need} bytes of workspace")
         return BoundKernel(self, list(arrays), workspace, threads)
@@ -67,6 +73,23 @@ class BoundKernel:
     def __call__(self) -> None:
         """Run once."""
         self._call(self._args, self._workspace, self._threads)
+
+
+def _point(kernel: Kernel, arrays: Sequence[NDArray[Any]]) -> Point:
+    """The values of a kernel's symbols, as its arguments have them."""
+    given = {
+        arg.name: int(a)
+        for a, arg in zip(arrays, kernel.args, strict=True)
+        if arg.role == "symbol"
+    }
+    sizes = (kernel.shared_workspace, kernel.thread_workspace)
+    known = symbols_of((*(n for arg in kernel.args for n in arg.shape), *sizes))
+    for s in known:
+        if not s.low <= given[s.name] <= s.high:
+            raise ModuleError(
+                f"argument {s.name}: {given[s.name]} is not within {s.low} to {s.high}"
+            )
+    return {s: given[s.name] for s in known}
 
 
 def load_kernel(kernel: Kernel) -> LoadedKernel:

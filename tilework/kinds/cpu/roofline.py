@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Protocol
 
+from tilework.index.extents import known
 from tilework.kinds.cpu.calibrate.bandwidth import level_of, read_level
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.target import CpuTarget
@@ -56,10 +57,10 @@ class CpuRoofline:
         Constants are read once in a run, so they come from the level that holds everything the
         network touches. The other arguments come from the level that holds them.
         """
+        values = known(step.nbytes) - step.constant_bytes
         return max(
             step.flops / (self.peak_gflops * 1e9),
-            self.constants_s(step, image)
-            + self._read_s(step.nbytes - step.constant_bytes, step.nbytes - step.constant_bytes),
+            self.constants_s(step, image) + self._read_s(values, values),
         )
 
     def constants_s(self, step: Step, image: Image) -> float:
@@ -68,7 +69,7 @@ class CpuRoofline:
 
     def warm_constants_s(self, step: Step) -> float:
         """The same where the kernel runs again and again, as when it was tuned."""
-        return self._read_s(step.constant_bytes, step.nbytes)
+        return self._read_s(step.constant_bytes, known(step.nbytes))
 
     def level(self, nbytes: float) -> str:
         """The nearest memory that holds so many bytes."""

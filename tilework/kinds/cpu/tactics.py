@@ -1,11 +1,16 @@
-"""What Tilework does about the caches of CPUs in every program: `tilework.lower.tactics`."""
+"""What Tilework does about the caches of CPUs in every program: `tilework.lower.tactics`.
+
+Where a run brings extents, only what holds for all of them decides: a claim, or a prefetch, that
+pays for the largest ones alone costs more at the small ones.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import Extent, nbytes
+from tilework.index.symbols import range_of
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.lower.common import loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import Buffer, Claim, Stmt
@@ -39,7 +44,7 @@ class CpuTactics(Tactics):
                 out[tile] = acc[..]                 acc[..] += ...
                                                     out[tile] = acc[..]
         """
-        if buffer.scope != "output" or buffer.size * dtype_bytes(buffer.dtype) < _CLAIMED_BYTES:
+        if buffer.scope != "output" or _least(nbytes(buffer.shape, buffer.dtype)) < _CLAIMED_BYTES:
             return None
         *outer, last = start
         line = LINE_BYTES // dtype_bytes(buffer.dtype)
@@ -47,7 +52,7 @@ class CpuTactics(Tactics):
         lines = loop_var(f"{last.name}.c", -(-sizes[last] // line))
         at = [binary("+", start[a], var_or_zero(loops[a])) for a in outer]
         at.append(binary("+", start[last], weighted_sum([(var_or_zero(lines), line)])))
-        each: list[tuple[Axis, int | Expr, str]]
+        each: list[tuple[Axis, Extent | Expr, str]]
         each = [(v, v.extent, "unroll") for v in (*loops.values(), lines)]
         return nest(each, Claim(buffer, tuple(at)))
 
@@ -59,23 +64,28 @@ class CpuTactics(Tactics):
         tiles, the processor itself does not fetch them far enough ahead. Weights that are read
         only once keep memory busy as it is; asking for them then only costs.
         """
-        nbytes = math.prod(packed.packing.packed_shape) * dtype_bytes(weight.dtype)
-        if nbytes < _STREAMED_BYTES:
+        if _least(nbytes(packed.packing.packed_shape, weight.dtype)) < _STREAMED_BYTES:
             return False
         used = {axis for axis, _ in packed.loops}
         others = [a for a in nest.block.spatial if a not in used]
-        return any(a.extent > int(nest.tiles[a][-1][0]) for a in others)
+        return any(_least(a.extent) > int(nest.tiles[a][-1][0]) for a in others)
 
-    def spread(self, shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
+    def spread(self, shape: tuple[Extent, ...], dtype: str) -> tuple[Extent, ...]:
         """A longer last dimension where the points of a tile fall into few cache sets.
 
         Neighbouring points are a slice of the last two dimensions apart. A cache looks only at
-        some bits of the address: slices of a multiple of 1024 bytes evict each other.
+        some bits of the address: slices of a multiple of 1024 bytes evict each other. A longer one
+        costs memory and nothing else, so that it is taken where some extents may lead there.
         """
         size = dtype_bytes(dtype)
-        if math.prod(shape[-2:]) * size % _SET_BYTES == 0:
+        low, high = range_of(nbytes(shape[-2:], dtype) % _SET_BYTES)
+        if low <= 0 <= high:
             return (*shape[:-1], shape[-1] + LINE_BYTES // size)
         return shape
+
+
+def _least(extent: Extent) -> int:
+    return range_of(extent)[0]
 
 
 TACTICS = CpuTactics()

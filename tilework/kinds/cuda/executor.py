@@ -25,6 +25,12 @@ class CudaExecutor(Executor):
     @override
     def check(self, image: Image, what: str) -> None:
         target = _target(image, what)
+        if image.symbols:
+            names = ", ".join(s.name for s in image.symbols)
+            raise ModuleError(
+                f"{what} has symbolic shapes ({names}), which GPUs do not run yet: compile the "
+                "network for numbers"
+            )
         formats = sorted({n for n in image.needs if n.startswith("cuda-launches")} - {FORMAT})
         if formats:
             raise ModuleError(

@@ -56,7 +56,7 @@ def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
         covered = np.ones(nest.count, np.int64)
         for extent in nest.tiles[axis][1:]:
             covered = covered * extent
-        ok &= axis.extent % np.maximum(covered, 1) == 0
+        ok &= axis.points % np.maximum(covered, 1) == 0
     for axis in block.spatial:
         fixed = block.op.attrs.get("tile", {}).get(axis.name)
         if fixed is not None:

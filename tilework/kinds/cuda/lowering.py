@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilework.errors import ScheduleError
+from tilework.index.extents import known_shape
 from tilework.kinds.cuda.lower.across import lower_across
 from tilework.kinds.cuda.lower.direct import lower_direct
 from tilework.kinds.cuda.lower.mma import lower_mma, mma_packings
@@ -53,7 +54,7 @@ class CudaLowering(Lowering):
         ctx = LoweringContext(arguments(sketch, packed, set(), apart or {}), packed)
         for op in (b.result for b in sketch.blocks):
             if op not in ctx.buffers:
-                ctx.buffers[op] = ctx.temporary(op.name, op.shape, op.dtype, "global")
+                ctx.buffers[op] = ctx.temporary(op.name, known_shape(op.shape), op.dtype, "global")
         target = CudaTarget.of(sketch.target)
         regions = tuple(_region(ctx, nest, target) for nest in nests)
         inputs = tuple(ctx.buffers[t.op] for t in sketch.dag.inputs)

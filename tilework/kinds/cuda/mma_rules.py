@@ -97,7 +97,7 @@ def _in_parts(state: State, op: Compute, product: Product) -> Iterator[State]:
     if state.form or blocks >= wanted or most < 2:
         return
     axis = max(op.reduce_axes, key=lambda a: a.typical)
-    fit = [d for d in divisors(axis.extent) if 2 <= d <= most and _whole(axis, d, product)]
+    fit = [d for d in divisors(axis.points) if 2 <= d <= most and _whole(axis, d, product)]
     if not fit:
         return
     near = (min(fit, key=lambda d: abs(math.log(d * blocks / (wanted * s)))) for s in (0.5, 1, 2))
@@ -112,7 +112,7 @@ def _in_parts(state: State, op: Compute, product: Product) -> Iterator[State]:
 def _whole(axis: Axis, parts: int, product: Product) -> bool:
     """Whether parts of an axis of k hold whole pieces."""
     along = product.a.axis is axis or product.b.axis is axis
-    return not along or axis.extent // parts % product.piece == 0
+    return not along or axis.points // parts % product.piece == 0
 
 
 def _split(state: State, op: Compute, axis: Axis, parts: int) -> tuple[State, Compute]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import DeviceError, ModuleError
+from tilework.index.extents import known
 from tilework.kinds.cuda.drivers.driver import Driver
 from tilework.kinds.cuda.drivers.memory import Memory
 from tilework.kinds.cuda.drivers.program import Launcher, Resolved
@@ -96,7 +97,7 @@ class CudaContext(Context):
         image = loaded.image
         self._loaded, self._image, self._driver = loaded, image, loaded.driver
         sizes = [image.arena_bytes, image.workspace_bytes(1), _SCRATCH]
-        sizes += [value.nbytes for value in image.io_values]
+        sizes += [known(value.nbytes) for value in image.io_values]
         starts = np.cumsum([0, *(-(-size // _ALIGN) * _ALIGN for size in sizes)])
         self._memory = Memory(loaded.driver, int(starts[-1]))
         places = [self._memory.address + int(start) for start in starts]
@@ -155,7 +156,7 @@ class CudaContext(Context):
         *inputs, output = one.args
         places = [self._address(ref, self._io) for ref in one.args]
         if (output.space, output.at) in [(ref.space, ref.at) for ref in inputs]:
-            spare = Memory(self._driver, output.nbytes)
+            spare = Memory(self._driver, known(output.nbytes))
             places[-1] = spare.address
         launcher = self._loaded.launchers[one.symbol]
         steps = launcher.resolved(places, self._workspace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilework.index.extents import known
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.overriding import override
 from tilework.runtime.executor import Roofline
@@ -53,7 +54,7 @@ class CudaRoofline(Roofline):
 
     def seconds(self, step: Step, image: Image) -> float:
         """The longer of the arithmetic at its peak and the memory traffic at its peak."""
-        values = step.nbytes - step.constant_bytes
+        values = known(step.nbytes) - step.constant_bytes
         return max(
             step.flops / self._peak(step.desc),
             self.constants_s(step, image) + self._read_s(values, values),
@@ -65,7 +66,7 @@ class CudaRoofline(Roofline):
 
     @override
     def warm_constants_s(self, step: Step) -> float:
-        return self._read_s(step.constant_bytes, step.nbytes)
+        return self._read_s(step.constant_bytes, known(step.nbytes))
 
     @override
     def level(self, nbytes: float) -> str:

@@ -61,12 +61,12 @@ class RowChain:
     @property
     def terms(self) -> int:
         """Elements of a row."""
-        return math.prod(a.extent for a in self.columns)
+        return math.prod(a.points for a in self.columns)
 
     @property
     def count(self) -> int:
         """Number of rows."""
-        return math.prod(a.extent for a in self.rows)
+        return math.prod(a.points for a in self.rows)
 
     @property
     def reductions(self) -> tuple[Compute, ...]:
@@ -109,7 +109,7 @@ class RowChain:
                 if at is None or not any(a in self.columns for a in at):
                     continue
                 inside = all(
-                    a is None or a.extent <= n for a, n in zip(at, read.tensor.shape, strict=True)
+                    a is None or a.points <= n for a, n in zip(at, read.tensor.shape, strict=True)
                 )
                 if inside:
                     seen.setdefault((read.tensor.op, at), set()).update(self._loops(stage))
@@ -143,14 +143,14 @@ def find(
         joins: whether a stage may be one of the chain, whose stages so far are given: nobody else
             reads it.
     """
-    rows = [a for a in anchor.axes if a.extent > 1]
+    rows = [a for a in anchor.axes if a.points > 1]
     columns: list[Axis] | None = None
     places: dict[Compute, dict[Axis, Axis | None]] = {}
-    places[anchor] = {a: a if a.extent > 1 else None for a in anchor.axes}
+    places[anchor] = {a: a if a.points > 1 else None for a in anchor.axes}
     found = [anchor]
     if isinstance(body(anchor), Reduce):
-        columns = [a for a in anchor.reduce_axes if a.extent > 1]
-        places[anchor] |= {a: a if a.extent > 1 else None for a in anchor.reduce_axes}
+        columns = [a for a in anchor.reduce_axes if a.points > 1]
+        places[anchor] |= {a: a if a.points > 1 else None for a in anchor.reduce_axes}
     for op in producers:
         if not joins(op, frozenset(found)):
             continue
@@ -160,11 +160,11 @@ def find(
             continue
         own = dict(zip(op.axes, place, strict=True))
         if op.reduce_axes:
-            terms = [a for a in op.reduce_axes if a.extent > 1]
+            terms = [a for a in op.reduce_axes if a.points > 1]
             kept = [a for a in rows if a in place]
             fresh = [a for a in rows if a not in place] or terms
             known = fresh if columns is None else columns
-            same = [a.extent for a in terms] == [a.extent for a in known]
+            same = [a.points for a in terms] == [a.points for a in known]
             outside = any(a in known for a in place if a is not None)
             if not same or outside or (columns is not None and kept != rows):
                 continue
@@ -216,7 +216,7 @@ def per_thread(nest: BlockNest) -> Ints:
 def width(nest: BlockNest) -> Ints:
     """Neighbouring columns that a thread takes at once: as many as a vector access brings."""
     chain = chain_of(nest.block)
-    last = chain.columns[-1].extent
+    last = chain.columns[-1].points
     out = np.ones(nest.count, np.int64)
     for lanes in (2, 4):
         if last % lanes == 0:

@@ -77,7 +77,7 @@ def _split(state: State, op: Compute, axis: Axis, parts: int, levels: Any) -> St
 
 def _numbers(axis: Axis, wanted: list[float], most: int) -> Iterator[int]:
     """Numbers of equal parts of an axis, the nearest to those wanted."""
-    fit = [d for d in divisors(axis.extent) if 2 <= d <= most]
+    fit = [d for d in divisors(axis.points) if 2 <= d <= most]
     nearest = (min(fit, key=lambda d: abs(math.log(d / w))) for w in wanted if fit)
     return iter(dict.fromkeys(nearest))
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
-from tilework.index.extents import round_up
+from tilework.index.extents import known_shape, round_up
 from tilework.index.form import Form
 from tilework.index.strides import in_order, reach
 from tilework.space.blocks import Attached, Block
@@ -51,7 +51,7 @@ class Operand:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the tensor that is read."""
-        return self.read.tensor.shape
+        return known_shape(self.read.tensor.shape)
 
     @property
     def itemsize(self) -> int:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
+from tilework.index.extents import shape_at
+from tilework.index.symbols import Point
 from tilework.kinds.reference.clock import REGION_S, seconds
 from tilework.locks import Lock
 from tilework.lower.interpret import Meter, ProgramError, interpret
@@ -23,6 +25,7 @@ from tilework.overriding import override
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded, Roofline
 from tilework.runtime.image import Image, Step
+from tilework.runtime.sites import Site
 
 Array = NDArray[Any]
 
@@ -72,7 +75,7 @@ def _programs(image: Image) -> dict[str, Program]:
             raise ModuleError(f"program {symbol} of module {image.name} is damaged: {e}") from e
     for step in image.steps:
         program = out[step.symbol]
-        wanted = len(program.inputs) + len(program.outputs)
+        wanted = len(program.inputs) + len(program.outputs) + len(program.symbols)
         if len(step.args) != wanted:
             raise ModuleError(
                 f"module {image.name} calls {step.symbol} with {len(step.args)} arguments; it "
@@ -128,7 +131,14 @@ class ReferenceContext(Context):
     def __init__(self, loaded: LoadedPrograms) -> None:
         self._programs, self._image = loaded.programs, loaded.image
         self._arena = aligned_empty((loaded.image.arena_bytes,), "uint8")
+        self._values: tuple[int, ...] = ()
         self._lock = Lock()
+
+    def place(self, site: Site) -> None:
+        """See `tilework.runtime.executor.Context`: the largest arena so far is kept."""
+        if self._arena.nbytes < site.arena_bytes:
+            self._arena = aligned_empty((site.arena_bytes,), "uint8")
+        self._image, self._values = site.image, site.values
 
     @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
@@ -164,13 +174,15 @@ class ReferenceContext(Context):
         """Interpret one step; returns the seconds that it counted."""
         program = self._programs[step.symbol]
         expected = (*program.inputs, *program.outputs)
+        numbers = [self._values[ref.at] for ref in step.args[len(expected) :]]
+        at = dict(zip(program.symbols, numbers, strict=True))
         try:
             arrays = [
-                _view(self._block(ref.space, ref.at, buffers), buffer)
-                for ref, buffer in zip(step.args, expected, strict=True)
+                _view(self._block(ref.space, ref.at, buffers), buffer, at)
+                for ref, buffer in zip(step.args, expected, strict=False)
             ]
             first, meter = len(program.inputs), Meter()
-            results = interpret(program, arrays[:first], threads=threads, meter=meter)
+            results = interpret(program, arrays[:first], at=at, threads=threads, meter=meter)
         except (ProgramError, ValueError, TypeError) as e:
             raise ModuleError(f"module {self._image.name}, step {step.name}: {e}") from e
         if keep:
@@ -185,17 +197,17 @@ class ReferenceContext(Context):
         return (self._arena if space == "arena" else self._image.constants)[at:]
 
 
-def _view(block: Array, buffer: Buffer) -> Array:
+def _view(block: Array, buffer: Buffer, at: Point) -> Array:
     """The array that a buffer of a program is, in a block of bytes.
 
     Raises:
         ValueError, TypeError: it reaches beyond the block.
     """
-    kind = numpy_dtype(buffer.dtype)
-    strides = tuple(kind.itemsize * s for s in buffer.strides)
-    if not buffer.size:
-        return np.empty(buffer.shape, kind)
-    return np.ndarray(buffer.shape, kind, block.data, 0, strides)
+    kind, shape = numpy_dtype(buffer.dtype), shape_at(buffer.shape, at)
+    strides = tuple(kind.itemsize * s for s in shape_at(buffer.strides, at))
+    if 0 in shape:
+        return np.empty(shape, kind)
+    return np.ndarray(shape, kind, block.data, 0, strides)
 
 
 EXECUTOR = ReferenceExecutor()

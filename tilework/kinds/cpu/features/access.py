@@ -43,7 +43,7 @@ class Access:
     def stride_lines(self, axis: x.Axis) -> int:
         """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
         pairs = zip(reversed(self.dims), reversed(row_major(self.shape)), strict=True)
-        total = self.element_bytes * sum((dim or {}).get(axis, 0) * n for dim, n in pairs)
+        total = self.element_bytes * sum((dim or {}).get(axis, 0) * typical(n) for dim, n in pairs)
         return int(total) // LINE_BYTES if total and total % LINE_BYTES == 0 else 1
 
     @cached_property
@@ -124,12 +124,12 @@ def _dims(read: x.Read, rename: dict[x.Axis, x.Axis]) -> _Dims:
 def _dim(index: x.Expr, rename: dict[x.Axis, x.Axis]) -> dict[x.Axis, float] | None:
     divisor = 1
     if isinstance(index, x.Binary) and index.op == "//" and isinstance(index.b, x.Const):
-        divisor = int(index.b.value)
+        divisor = typical(index.b.whole)
         index = index.a
     form = linear(index)
     if form is None:
         return None
-    return {rename.get(a, a): abs(c) / divisor for a, c in form.coefficients.items()}
+    return {rename.get(a, a): abs(typical(c)) / divisor for a, c in form.coefficients.items()}
 
 
 def _stored_rows(read: x.Read) -> tuple[_Dims, tuple[Typical, ...]]:
@@ -144,7 +144,7 @@ def _stored_rows(read: x.Read) -> tuple[_Dims, tuple[Typical, ...]]:
         if row is None or axis is None:
             dims[d] = _found_places(index) if dims[d] is None else dims[d]
             continue
-        dims[d] = {a: abs(c) for a, c in row.coefficients.items()}
+        dims[d] = {a: abs(typical(c)) for a, c in row.coefficients.items()}
         per_point: float = shape[d] / axis.typical
         within = [m for m, i in enumerate(read.indices) if _remainder(i) is axis]
         for m in within:
@@ -170,9 +170,9 @@ def _found_places(index: x.Expr) -> dict[x.Axis, float] | None:
     zero, one = with_value(0), with_value(1)
     if zero is None or one is None:
         return None
-    out = {a: abs(float(c)) for a, c in zero.coefficients.items()}
+    out = {a: abs(float(typical(c))) for a, c in zero.coefficients.items()}
     steps = (n for n in x.walk(found) if isinstance(n, x.Axis) and n.kind == "reduce")
-    return {**dict.fromkeys(steps, abs(float(one.const - zero.const))), **out}
+    return {**dict.fromkeys(steps, abs(float(typical(one.const - zero.const)))), **out}
 
 
 def _remainder(index: x.Expr) -> x.Expr | None:
@@ -200,7 +200,7 @@ def _lane(
         if dim is None:
             return size
         if last is not None:
-            total += dim.get(last, 0) * stride
+            total += dim.get(last, 0) * typical(stride)
     return int(total)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import known_shape
 from tilework.kinds.cpu.calls import RUN_SYMBOL
 from tilework.kinds.cpu.library.weights import Placed
 from tilework.runtime.image import Image, Value
@@ -158,7 +159,7 @@ def _code(number: int, level: Level) -> list[str]:
     return [
         f'__attribute__((visibility("hidden"))) void {run}(void **, void *, int32_t);',
         f"static const ref refs{number}[] = {_list(refs)};",
-        f"static const pair workspaces{number}[] = {_pairs(level.image.workspaces)};",
+        f"static const pair workspaces{number}[] = {_pairs([known_shape(pair) for pair in level.image.workspaces])};",
         f"static const pair ranges{number}[] = {_pairs(level.placed.ranges)};",
     ]
 
@@ -172,7 +173,7 @@ def _level(level: Level) -> str:
     )
 
 
-def _pairs(pairs: Sequence[tuple[int, int]]) -> str:
+def _pairs(pairs: Sequence[tuple[int, ...]]) -> str:
     return _list(f"{{{a}, {b}}}" for a, b in pairs)
 
 

@@ -31,9 +31,9 @@ def try_level(path: Path, name: str, level: str, image: Image) -> None:
     Raises:
         ModuleError: the library cannot be opened or run, or its output differs.
     """
-    inputs = random_inputs(image)
+    inputs = random_inputs(image.ends)
     wanted = Module(image).run(*inputs)
-    outputs = [aligned_empty(v.shape, v.dtype) for v in image.outputs]
+    outputs = [aligned_empty(v.dims, v.dtype) for v in image.outputs]
     for output in outputs:
         output.view(np.uint8 if output.shape else output.dtype)[...] = 0
     try:

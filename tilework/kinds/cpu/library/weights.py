@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tilework.index.extents import known
 from tilework.runtime.arrays import ALIGN
 from tilework.runtime.image import Image
 
@@ -92,7 +93,7 @@ def join_weights(images: Sequence[Image]) -> Weights:
 def _constants(image: Image) -> list[tuple[int, int]]:
     """First byte and end of each constant in an image's block; those that overlap are one."""
     refs = sorted(
-        (ref.at, ref.at + ref.nbytes)
+        (ref.at, ref.at + known(ref.nbytes))
         for step in image.steps
         for ref in step.args
         if ref.space == "constant"

@@ -1,8 +1,18 @@
-"""Addresses of buffer elements, in parts that are shared along a loop."""
+"""Addresses of buffer elements, in parts that are shared along a loop.
+
+A constant part of an address is a displacement of the access, which costs nothing. A symbolic one,
+such as that of row 3 of a tile in an array of S columns, is no displacement. Rows that the innermost
+loop passes over along their length have a pointer each, made above that loop. Where that loop moves
+by a symbolic step itself, as its expanded copies then do, each pointer is made of the one before::
+
+    for k: for u in 0..3 (expanded): ... += b[4*k + u, 0:16]      p = b + 4*k*S; p + S; p + S + S
+"""
 
 from __future__ import annotations
 
+from tilework.index.extents import Extent
 from tilework.index.form import Form, position_if
+from tilework.index.symbols import Symbolic
 from tilework.kinds.cpu.llvm.bindings import Terms
 from tilework.kinds.cpu.llvm.integers import Integers
 from tilework.kinds.cpu.llvm.ssa import BYTES
@@ -16,6 +26,7 @@ class Addresses:
     def __init__(self, integers: Integers) -> None:
         self.integers = integers
         self._flat: dict[int, tuple[object, Form[Axis] | None]] = {}
+        self._last: dict[tuple[str, Buffer, Terms], tuple[Extent, str]] = {}
 
     def flat(self, key: object, buffer: Buffer, indices: tuple[Expr, ...]) -> Form[Axis] | None:
         """Linear form of an access's flat element index; None if it has none.
@@ -30,8 +41,19 @@ class Addresses:
             hit = self._flat[id(key)] = (key, position_if(forms, buffer.strides))
         return hit[1]
 
-    def pointer(self, buffer: Buffer, terms: Terms, const: int) -> str:
+    def pointer(self, buffer: Buffer, terms: Terms, const: Extent) -> str:
         """Address of an element: a shared dynamic part, and a constant that the access folds."""
+        size = BYTES[buffer.dtype]
+        if isinstance(const, Symbolic):
+            known = const.terms.get((), 0)
+            p = self._moved(buffer, terms, const - known)
+        else:
+            known, p = const, self._shared(buffer, terms)
+        if known == 0:
+            return p
+        return self.integers.fn.emit(f"getelementptr i8, ptr {p}, i64 {known * size}")
+
+    def _shared(self, buffer: Buffer, terms: Terms) -> str:
         size = BYTES[buffer.dtype]
         fn = self.integers.fn
         p = self.integers.bindings.base[buffer]
@@ -39,14 +61,24 @@ class Addresses:
             key = ("ptr", id(buffer), terms[: i + 1])
             found = fn.caches[depth].get(key)
             if found is None:
-                off = ssa
-                if c * size != 1:
-                    off = fn.hoist(depth, ("mul", ssa, c * size), f"mul nsw i64 {ssa}, {c * size}")
+                off = self.integers.scaled(ssa, c * size, depth)
                 found = fn.hoist(depth, key, f"getelementptr i8, ptr {p}, i64 {off}")
             p = found
-        if const == 0:
-            return p
-        return fn.emit(f"getelementptr i8, ptr {p}, i64 {const * size}")
+        return p
+
+    def _moved(self, buffer: Buffer, terms: Terms, offset: Extent) -> str:
+        """A shared pointer moved by a symbolic number of elements."""
+        integers, fn = self.integers, self.integers.fn
+        if not (terms and isinstance(terms[-1][1], Symbolic)):
+            return self._shared(buffer, ((integers.literal(offset), 1, 0), *terms))
+        key = (fn.block.label, buffer, terms)
+        before, last = self._last.get(key, (0, ""))
+        last = last or self._shared(buffer, terms)
+        if offset != before:
+            step = integers.literal((offset - before) * BYTES[buffer.dtype])
+            last = fn.emit(f"getelementptr i8, ptr {last}, i64 {step}")
+        self._last[key] = offset, last
+        return last
 
     def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """Address of an element whose index has no linear form.

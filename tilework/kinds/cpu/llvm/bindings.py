@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from tilework.index.extents import Extent
 from tilework.index.form import Form
 from tilework.kinds.cpu.llvm.lanes import Lane
 from tilework.lower.ir import Buffer
@@ -21,7 +22,7 @@ class Dynamic:
 
 Binding = int | Dynamic | Lane
 """A loop variable's value: known now, computed by the code, or different in each lane."""
-Terms = tuple[tuple[str, int, int], ...]
+Terms = tuple[tuple[str, Extent, int], ...]
 """Dynamic terms of an index: SSA value, coefficient, loop depth."""
 _BY_DEPTH = itemgetter(2, 0)
 
@@ -47,13 +48,14 @@ class Bindings:
         bound = self.loops.get(self.vector) if self.vector is not None else None
         return bound if isinstance(bound, Lane) else None
 
-    def split(self, form: Form[Axis]) -> tuple[int, Terms, int, Lane | None]:
+    def split(self, form: Form[Axis]) -> tuple[Extent, Terms, Extent, Lane | None]:
         """A linear form here: constant, dynamic terms, the vector variable's coefficient, lanes.
 
         Terms are ordered by the depth of the loop that they come from.
         """
-        const, lane_c, lane = form.const, 0, None
-        terms: list[tuple[str, int, int]] = []
+        const, lane = form.const, None
+        lane_c: Extent = 0
+        terms: list[tuple[str, Extent, int]] = []
         loops = self.loops
         for axis, c in form.coefficients.items():
             bound = loops[axis]

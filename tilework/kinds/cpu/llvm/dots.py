@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilework.index.extents import Extent
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
+from tilework.kinds.cpu.llvm.bindings import Terms
 from tilework.kinds.cpu.llvm.instructions import INSTRUCTIONS
-from tilework.kinds.cpu.llvm.lanes import LaneDependent
+from tilework.kinds.cpu.llvm.lanes import Lane, LaneDependent
 from tilework.kinds.cpu.llvm.load_store import LoadKey, LoadStore
+from tilework.kinds.cpu.llvm.masks import masked_load
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, vector_type
 from tilework.lower.ir import Dot, Load
 from tilework.te.expr import Const, Expr, IfThenElse
@@ -29,6 +32,7 @@ class Dots:
         self.addresses = memory.addresses
         self.integers = memory.addresses.integers
         self.fn = arithmetic.fn
+        self.declarations = arithmetic.declarations
         self._repeats: dict[tuple[str, str], str] = {}
 
     def forget(self) -> None:
@@ -78,12 +82,33 @@ class Dots:
             return self._repeated(one, first.dtype, count, width) if one is not None else None
         if lane_c != count or self.memory.guards or not self._neighbours(elements):
             return None
+        if lane.some is not None:
+            return self._masked(first, terms, const, count, lane)
         key: LoadKey = (first.buffer, terms, const, count * width, count * width, ())
         if key not in self.memory.loads:
             pointer = self.addresses.pointer(first.buffer, terms, const)
             self.memory.loads[key] = self.memory.load_at(
                 first.buffer, pointer, count * width, count * width
             )
+        return self.memory.loads[key].ssa
+
+    def _masked(
+        self, first: Load, terms: Terms, const: Extent, count: int, lane: Lane
+    ) -> str | None:
+        """Groups of the lanes that count, each loaded as one integer."""
+        bits = 8 * BYTES[first.dtype] * count
+        if bits not in (32, 64) or lane.some is None:
+            return None
+        key: LoadKey = (first.buffer, terms, const, count * lane.width, lane.some, ())
+        if key not in self.memory.loads:
+            pointer = self.addresses.pointer(first.buffer, terms, const)
+            lanes = self.memory.lanes(lane.width, lane.some)
+            text = masked_load(self.declarations, f"int{bits}", lane.width, lanes, pointer)
+            word, kind = Ssa(self.fn.emit(text), lane.width, f"int{bits}"), (count * lane.width)
+            ssa = self.fn.emit(
+                f"bitcast {word.type} {word.ssa} to {vector_type(first.dtype, kind)}"
+            )
+            self.memory.loads[key] = Ssa(ssa, kind, first.dtype)
         return self.memory.loads[key].ssa
 
     def _group(self, elements: Sequence[Expr]) -> Ssa | None:

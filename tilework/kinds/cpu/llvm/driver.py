@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework.kinds.cpu.calls import PROFILE_SYMBOL, RUN_SYMBOL
+from tilework.kinds.cpu.calls import PROFILE_SYMBOL, RUN_SYMBOL, SITE_WORDS
 from tilework.kinds.cpu.llvm.assembler import emit_object
-from tilework.kinds.cpu.llvm.pool import ENTER, LEAVE, RUN_WORDS, SITE_WORDS
+from tilework.kinds.cpu.llvm.pool import ENTER, LEAVE, RUN_WORDS
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.image import Step
 
@@ -14,7 +14,8 @@ from tilework.runtime.image import Step
 def driver_object(steps: Sequence[Step], target: CpuTarget) -> bytes:
     """Object code of the run function and the profiled run function (`tilework.kinds.cpu.calls`).
 
-    For several cores, a run tells the runtime of threads that it begins and that it ends.
+    For several cores, a run tells the runtime of threads that it begins and that it ends, and what
+    is known of such runs: of all that there are, or of those of these shapes, where they differ.
     Nothing unwinds through them, as through no kernel: objects have no tables for it.
     """
     count = "team" if target.num_cores > 1 else "threads"
@@ -31,11 +32,14 @@ def driver_object(steps: Sequence[Step], target: CpuTarget) -> bytes:
         run.append(call)
         profiled += [call, _stamp(i + 1)]
     several = target.num_cores > 1
+    symbolic = any(ref.space in ("place", "symbol") for s in steps for ref in s.args)
     text = (_COUNTED if several else _MODULE).format(
         declarations="\n".join(declarations),
         enter=ENTER,
         leave=LEAVE,
-        site=SITE_WORDS,
+        found=_FOUND.format(at=at) if symbolic else "",
+        site="%site" if symbolic else "@site",
+        words=SITE_WORDS,
         record=RUN_WORDS,
         run=RUN_SYMBOL,
         run_body="\n".join(run),
@@ -64,17 +68,21 @@ define void @{profile}(ptr %table, ptr %ws, i32 %threads, i32 %clock, ptr %stamp
   ret void
 }}
 """
+_FOUND = """\
+  %last = getelementptr ptr, ptr %table, i64 {at}
+  %site = load ptr, ptr %last
+"""
 _COUNTED = """\
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @{enter}(ptr, ptr, i32)
 declare void @{leave}(ptr, ptr)
 {declarations}
-@site = internal global [{site} x i64] zeroinitializer, align 64
+@site = internal global [{words} x i64] zeroinitializer, align 64
 define void @{run}(ptr %table, ptr %ws, i32 %threads) nounwind {{
   %run = alloca [{record} x i64], align 8
-  %team = call i32 @{enter}(ptr @site, ptr %run, i32 %threads)
+{found}  %team = call i32 @{enter}(ptr {site}, ptr %run, i32 %threads)
 {run_body}
-  call void @{leave}(ptr @site, ptr %run)
+  call void @{leave}(ptr {site}, ptr %run)
   ret void
 }}
 define void @{profile}(ptr %table, ptr %ws, i32 %threads, i32 %clock, ptr %stamps) nounwind {{

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from tilework.dtypes import is_float
 from tilework.errors import ScheduleError
+from tilework.index.extents import Extent
 from tilework.index.form import constant
+from tilework.index.symbols import Symbolic
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.convert import binary, compare, convert
 from tilework.kinds.cpu.llvm.dots import Dots
 from tilework.kinds.cpu.llvm.index_data import IndexData
 from tilework.kinds.cpu.llvm.integers import INDEX_TYPES
 from tilework.kinds.cpu.llvm.lanes import LaneDependent
-from tilework.kinds.cpu.llvm.load_store import LoadStore
+from tilework.kinds.cpu.llvm.load_store import LoadStore, extent_of
 from tilework.kinds.cpu.llvm.math_calls import MathCalls
 from tilework.kinds.cpu.llvm.products import Products
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal
@@ -43,6 +45,8 @@ class Expressions:
         """Emit ``e``; a vector where it depends on the vector loop, else a scalar."""
         match e:
             case x.Const():
+                if isinstance(e.value, Symbolic):
+                    return self.index.scalar(e, e.dtype)
                 return Ssa(literal(e.value, e.dtype), 1, e.dtype)
             case Load():
                 return self._load(e)
@@ -160,7 +164,7 @@ class Expressions:
             except LaneDependent:
                 pass
         linear = constant(0)
-        others: list[tuple[x.Expr, int]] = []
+        others: list[tuple[x.Expr, Extent]] = []
         for index, stride in zip(e.indices, e.buffer.strides, strict=True):
             form = self.integers.form(index)
             if form is None:
@@ -168,15 +172,16 @@ class Expressions:
             else:
                 linear = linear + form.scale(stride)
         const, terms, lane_c, lane = self.bindings.split(linear)
-        width, active = (lane.width, lane.active) if lane is not None and lane_c else (1, 1)
+        width, active = extent_of(lane if lane_c == 1 else None)
         if lane_c not in (0, 1) or any(self._varies(index) for index, _ in others):
             return self._by_lane(e)
-        if not self.memory.fits(e.buffer, active):
+        if not self.memory.fits(e.buffer, width, active):
             return self._by_lane(e)
         pointer = self.addresses.pointer(e.buffer, terms, const)
         for index, stride in others:
             at = self._position(index)
-            offset = self.fn.emit(f"mul nsw i64 {at}, {stride * BYTES[e.buffer.dtype]}")
+            step = self.integers.literal(stride * BYTES[e.buffer.dtype])
+            offset = self.fn.emit(f"mul nsw i64 {at}, {step}")
             pointer = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
         return self.memory.load_at(e.buffer, pointer, width, active)
 
@@ -199,7 +204,8 @@ class Expressions:
         out: Ssa | None = None
         for i in range(lane.active):
             self.bindings.loops[var] = lane.offset + i
-            part = self.value(e)
+            counts = self.memory.counts(lane, i)
+            part = self.value(e) if counts is None else self._guarded(counts, e)
             into = Ssa("poison" if out is None else out.ssa, lane.width, part.dtype)
             text = f"insertelement {into.type} {into.ssa}, {part.type} {part.ssa}, i32 {i}"
             out = Ssa(self.fn.emit(text), lane.width, part.dtype)

@@ -6,6 +6,8 @@ the same instructions several times that.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -93,6 +95,14 @@ class Function:
         """Leave the innermost loop: what was hoisted into it is no longer available."""
         self.homes.pop()
         self.caches.pop()
+
+    @contextmanager
+    def home(self, block: BasicBlock) -> Iterator[None]:
+        """A branch as the home of what it alone needs: elsewhere nothing is computed for it."""
+        home, cache = self.homes[-1], self.caches[-1]
+        self.homes[-1], self.caches[-1] = block, dict(cache)
+        yield
+        self.homes[-1], self.caches[-1] = home, cache
 
     def text(self) -> str:
         """The whole function."""

@@ -67,8 +67,14 @@ class IndexData:
             return None
         first = self._resized(self.integers.sum(const, terms)[0], e.dtype)
         kind = LLVM_TYPE[e.dtype]
-        steps = ", ".join(f"{kind} {step * i}" for i in range(lane.width))
-        return self.arithmetic.binary("+", first, Ssa(f"<{steps}>", lane.width, e.dtype))
+        known = step if isinstance(step, int) else 1
+        steps = Ssa(
+            f"<{', '.join(f'{kind} {known * i}' for i in range(lane.width))}>", lane.width, e.dtype
+        )
+        if not isinstance(step, int):
+            each = self._resized(self.integers.literal(step), e.dtype)
+            steps = self.arithmetic.binary("*", each, steps)
+        return self.arithmetic.binary("+", first, steps)
 
     def _resized(self, ssa: str, dtype: str) -> Ssa:
         if LLVM_TYPE[dtype] == "i64" or not ssa.startswith("%"):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilework.errors import ScheduleError
+from tilework.index.extents import Extent
 from tilework.index.form import Form
+from tilework.index.symbols import Atom, Symbol, Symbolic, range_of
 from tilework.index.whole import COMPARE
 from tilework.kinds.cpu.llvm.bindings import Bindings, Terms
 from tilework.kinds.cpu.llvm.function import Function
@@ -40,11 +44,15 @@ class Integers:
     """Emits integer expressions into a function, once per loop level they depend on.
 
     It owns the linear forms of expressions.
+
+    Args:
+        symbol: emits the value of a symbol, outside of all loops.
     """
 
-    def __init__(self, fn: Function, bindings: Bindings) -> None:
+    def __init__(self, fn: Function, bindings: Bindings, symbol: Callable[[Symbol], str]) -> None:
         self.fn = fn
         self.bindings = bindings
+        self._symbol = symbol
         self._linear: dict[int, tuple[x.Expr, Form[x.Axis] | None]] = {}
 
     def form(self, e: x.Expr) -> Form[x.Axis] | None:
@@ -123,7 +131,39 @@ class Integers:
         """Element index of an access, which need not be linear, and its depth."""
         return self.int_value(weighted_sum(list(zip(indices, buffer.strides, strict=True))))
 
-    def sum(self, const: int, terms: Terms) -> tuple[str, int]:
+    def literal(self, extent: Extent) -> str:
+        """A number as it is; an extent that a run brings, as a value from outside of all loops."""
+        if isinstance(extent, int):
+            return str(extent)
+        found = self.fn.caches[0].get(extent)
+        if found is None:
+            found = self.fn.caches[0][extent] = self._polynomial(extent)
+        return found
+
+    def _polynomial(self, extent: Symbolic) -> str:
+        total = ""
+        for monomial, c in extent.terms.items():
+            term = ""
+            for atom in monomial:
+                one = self._atom(atom)
+                term = self._times(0, term, one) if term else one
+            if not term:
+                term = str(c)
+            elif c != 1:
+                term = self._times(0, term, str(c))
+            total = self._add(0, total, term) if total else term
+        return total
+
+    def _atom(self, atom: Atom) -> str:
+        if isinstance(atom, Symbol):
+            return self._symbol(atom)
+        whole = self.literal(atom.whole)
+        if range_of(atom.whole)[0] < 0:
+            return self._floor("//", whole, str(atom.by), 0)
+        text = f"udiv i64 {whole}, {atom.by}"
+        return self.fn.hoist(0, text, text)
+
+    def sum(self, const: Extent, terms: Terms) -> tuple[str, int]:
         """The value of a linear form without its vector variable, and its depth.
 
         Args:
@@ -131,14 +171,23 @@ class Integers:
         """
         total, depth = "", 0
         for ssa, c, d in terms:
-            term = ssa
-            if c != 1:
-                term = self.fn.hoist(d, ("mul", ssa, c), f"mul nsw i64 {ssa}, {c}")
+            term = self.scaled(ssa, c, d)
             depth = max(depth, d)
             total = term if not total else self._add(depth, total, term)
         if not total:
-            return str(const), 0
-        return (self._add(depth, total, str(const)) if const else total), depth
+            return self.literal(const), 0
+        return (self._add(depth, total, self.literal(const)) if const != 0 else total), depth
+
+    def scaled(self, ssa: str, factor: Extent, depth: int) -> str:
+        """A value times an extent."""
+        if factor == 1:
+            return ssa
+        text = f"mul nsw i64 {ssa}, {self.literal(factor)}"
+        return self.fn.hoist(depth, ("mul", ssa, factor), text)
+
+    def _times(self, depth: int, a: str, b: str) -> str:
+        text = f"mul nsw i64 {a}, {b}"
+        return self.fn.hoist(depth, text, text)
 
     def _add(self, depth: int, a: str, b: str) -> str:
         text = f"add nsw i64 {a}, {b}"

@@ -4,22 +4,62 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilework.kinds.cpu.llvm.ssa import Ssa
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which lanes count: the first ones, so many as a run says.
+
+    Attributes:
+        value: a predicate for each lane, or an integer whose sign is one.
+        count: how many points of the whole vector loop count.
+        depth: loops around what ``count`` is computed from.
+    """
+
+    value: Ssa
+    count: str
+    depth: int
+
+
+Active = int | Mask
+"""How many of the first lanes count."""
+
 
 @dataclass(frozen=True)
 class Lane:
     """A vector loop variable: ``offset + 0, offset + 1, ..., offset + width - 1``.
 
     Only the first ``active`` lanes count; the others hold anything and are neither loaded nor
-    stored.
+    stored. Where a run decides how many count, ``active`` is all of them and `some` says which.
     """
 
     offset: int
     width: int
     active: int
+    some: Mask | None = None
+
+    @property
+    def idle(self) -> Active | None:
+        """Which lanes count, None if all do."""
+        if self.some is not None:
+            return self.some
+        return self.active if self.active < self.width else None
 
 
 class LaneDependent(Exception):
     """An integer expression depends on a vector loop variable, so it has no scalar value."""
+
+
+def whole_vectors(extent: int, lanes: int) -> list[tuple[int, int]]:
+    """Cut a vector loop, of whose points a run says how many count, into (offset, width)."""
+    out = []
+    for offset in range(0, extent, lanes):
+        width = lanes
+        while width // 2 >= extent - offset:
+            width //= 2
+        out.append((offset, width))
+    return out
 
 
 def pieces(extent: int, lanes: int, masked: bool) -> list[tuple[int, int, int]]:

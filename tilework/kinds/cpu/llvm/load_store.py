@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tilework.errors import ScheduleError
+from tilework.index.extents import Extent
 from tilework.index.form import Form
+from tilework.index.symbols import range_of
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Terms
-from tilework.kinds.cpu.llvm.masks import masked_load, masked_store
+from tilework.kinds.cpu.llvm.lanes import Active, Lane, Mask
+from tilework.kinds.cpu.llvm.masks import first_lanes, masked_load, masked_store, plain_type
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, vector_type
 from tilework.lower.ir import Buffer, Load
 from tilework.te.expr import Axis, Expr
 
 _PREFETCH_BYTES = 8192
 _PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-LoadKey = tuple[Buffer, Terms, int, int, int, tuple[str, ...]]
+LoadKey = tuple[Buffer, Terms, Extent, int, Active, tuple[str, ...]]
 """Buffer, dynamic index terms, constant index, width, active lanes, guards."""
 
 
@@ -28,6 +32,7 @@ class LoadStore:
         registers: values of register buffers, by their first element.
         guards: conditions under which the code being emitted counts, outermost first.
         loads: loads of the current straight-line code; `Dots` keeps its own here, too.
+        defined: of registers, the lanes that alone hold values; not there where others may.
     """
 
     def __init__(self, addresses: Addresses, arithmetic: Arithmetic) -> None:
@@ -39,12 +44,16 @@ class LoadStore:
         self.registers: dict[tuple[Buffer, int], Ssa] = {}
         self.guards: list[str] = []
         self.loads: dict[LoadKey, Ssa] = {}
+        self.defined: dict[tuple[Buffer, int], Mask] = {}
+        self._predicates: dict[Mask, str] = {}
+        self._place = ""
 
     # -- state of straight-line code --------------------------------------------------------
 
     def forget(self) -> None:
         """Start of a new basic block: nothing loaded so far may be reused."""
         self.loads.clear()
+        self._predicates.clear()
 
     def invalidate(self, buffer: Buffer) -> None:
         """A store to ``buffer`` makes earlier loads of it stale."""
@@ -69,10 +78,10 @@ class LoadStore:
         None where the lanes of a vector loop must load one by one.
         """
         const, terms, lane_c, lane = self.bindings.split(form)
-        width, active = (lane.width, lane.active) if lane is not None and lane_c == 1 else (1, 1)
+        width, active = extent_of(lane if lane_c == 1 else None)
         if buffer.scope == "register":
             return self._register(buffer, const, width)
-        if lane_c not in (0, 1) or not self.fits(buffer, active):
+        if lane_c not in (0, 1) or not self.fits(buffer, width, active):
             return None
         found = self._loaded(buffer, terms, const, width, active)
         if found is None:
@@ -81,18 +90,22 @@ class LoadStore:
             found = self.loads[key] = self.load_at(buffer, pointer, width, active)
         return found
 
-    def fits(self, buffer: Buffer, active: int) -> bool:
+    def fits(self, buffer: Buffer, width: int, active: Active) -> bool:
         """Whether so many elements may be loaded at once: also from where a guard sends them."""
-        return not self.guards or active <= buffer.size
+        most = active if isinstance(active, int) else width
+        return not self.guards or most <= max(range_of(buffer.size)[0], 1)
 
-    def _register(self, buffer: Buffer, element: int, width: int) -> Ssa:
+    def _register(self, buffer: Buffer, element: Extent, width: int) -> Ssa:
         """Register elements: the vector that starts there, or a part of one."""
+        assert isinstance(element, int), "elements of registers are known"
         back = 0
         while (buffer, element - back) not in self.registers:
             back += 1
         found = self.registers[buffer, element - back]
         if found.width == width:
             return found
+        if back + width > found.width:
+            raise ScheduleError(f"the vectors of {buffer.name} are cut in more than one way")
         if width == 1:
             text = f"extractelement {found.type} {found.ssa}, i32 {back}"
         else:
@@ -111,11 +124,11 @@ class LoadStore:
         const, terms, lane_c, lane = self.bindings.split(form)
         if lane_c not in (0, 1):
             return None
-        width, active = (lane.width, lane.active) if lane is not None and lane_c == 1 else (1, 1)
+        width, active = extent_of(lane if lane_c == 1 else None)
         return self._loaded(e.buffer, terms, const, width, active)
 
     def _loaded(
-        self, buffer: Buffer, terms: Terms, const: int, width: int, active: int
+        self, buffer: Buffer, terms: Terms, const: Extent, width: int, active: Active
     ) -> Ssa | None:
         for depth in range(len(self.guards) + 1):
             guards = tuple(self.guards[:depth])
@@ -124,25 +137,54 @@ class LoadStore:
                 return found
         return None
 
-    def load_at(self, buffer: Buffer, pointer: str, width: int, active: int) -> Ssa:
+    def load_at(self, buffer: Buffer, pointer: str, width: int, active: Active) -> Ssa:
         """A load of ``width`` elements, of which the first ``active`` count."""
         pointer = self.guarded_pointer(buffer, pointer)
         if buffer.streamed and width * BYTES[buffer.dtype] == LINE_BYTES:
             self._prefetch(pointer)
         kind = vector_type(buffer.dtype, width)
-        if active < width:
-            ssa = self.fn.emit(masked_load(self.declarations, kind, width, active, pointer))
-            return Ssa(ssa, width, buffer.dtype)
-        ssa = self.fn.emit(f"load {kind}, ptr {pointer}, align {BYTES[buffer.dtype]}")
+        if active != width:
+            ssa = self._masked_load(buffer.dtype, pointer, width, active)
+        else:
+            ssa = self.fn.emit(f"load {kind}, ptr {pointer}, align {BYTES[buffer.dtype]}")
         if buffer.dtype == "bool":
             zero = "0" if width == 1 else "zeroinitializer"
             return Ssa(self.fn.emit(f"icmp ne {kind} {ssa}, {zero}"), width, "bool")
         return Ssa(ssa, width, buffer.dtype)
 
+    def _masked_load(self, dtype: str, pointer: str, width: int, active: Active) -> str:
+        plain = plain_type(dtype)
+        lanes = self.lanes(width, active)
+        ssa = self.fn.emit(masked_load(self.declarations, plain, width, lanes, pointer))
+        as_plain, kind = vector_type(plain, width), vector_type(dtype, width)
+        return ssa if as_plain == kind else self.fn.emit(f"bitcast {as_plain} {ssa} to {kind}")
+
+    def lanes(self, width: int, active: Active) -> str:
+        """A predicate for each lane: whether it counts."""
+        if isinstance(active, int):
+            return first_lanes(width, active)
+        value = active.value
+        if value.dtype == "bool":
+            return value.ssa
+        found = self._predicates.get(active)
+        if found is None:
+            text = f"icmp slt {value.type} {value.ssa}, zeroinitializer"
+            found = self._predicates[active] = self.fn.emit(text)
+        return found
+
+    def counts(self, lane: Lane, i: int) -> str | None:
+        """Whether one lane counts, as a predicate; None if it does whatever a run says."""
+        if lane.some is None:
+            return None
+        text = f"icmp sgt i64 {lane.some.count}, {lane.offset + i}"
+        return self.fn.hoist(lane.some.depth, text, text)
+
     def guarded_pointer(self, buffer: Buffer, pointer: str) -> str:
-        """The pointer, or the buffer's start where a guard does not hold."""
+        """The pointer, or one that may be read where a guard does not hold: the buffer's start."""
         for guard in self.guards:
             base = self.bindings.base[buffer]
+            if range_of(buffer.size)[0] < 1:  # there may be no element
+                base = self._nowhere()
             pointer = self.fn.emit(f"select i1 {guard}, ptr {pointer}, ptr {base}")
         return pointer
 
@@ -173,25 +215,71 @@ class LoadStore:
             return
         const, terms, lane_c, lane = self.bindings.split(form)
         width = lane.width if lane is not None else 1
-        v = self.arithmetic.splat(v, width) if lane_c else v
+        v = self.arithmetic.splat(v, width) if lane_c != 0 else v
         if buffer.scope == "register":
-            self.registers[buffer, const] = self.arithmetic.splat(v, width)
+            self._keep(buffer, const, self.arithmetic.splat(v, width), lane)
             return
         if lane is not None and lane_c != 1:
-            for i in range(lane.active):
-                one = self.fn.emit(f"extractelement {v.type} {v.ssa}, i32 {i}")
-                p = self.addresses.pointer(buffer, terms, const + i * lane_c)
-                self._store_at(buffer, p, Ssa(one, 1, v.dtype))
+            self._store_lanes(buffer, terms, const, lane_c, lane, v)
         else:
             pointer = self.addresses.pointer(buffer, terms, const)
-            if lane is not None and lane.active < v.width:
-                self.fn.line(masked_store(self.declarations, v, lane.active, pointer))
-            else:
-                self._store_at(buffer, pointer, v)
+            idle = lane.idle if lane is not None and v.width > 1 else None
+            self._store_at(buffer, pointer, v, idle)
         self.invalidate(buffer)
 
-    def _store_at(self, buffer: Buffer, pointer: str, v: Ssa) -> None:
+    def _keep(self, buffer: Buffer, element: Extent, v: Ssa, lane: Lane | None) -> None:
+        """Put a value into a register; lanes that do not count keep what they hold."""
+        assert isinstance(element, int), "elements of registers are known"
+        key = buffer, element
+        before, some = self.registers.get(key), lane.some if lane is not None else None
+        if some is None:
+            self.defined.pop(key, None)
+        elif before is None or before.width != v.width:
+            self.defined[key] = some
+        elif self.defined.get(key) != some:
+            self.defined.pop(key, None)
+            chosen = Ssa(self.lanes(v.width, some), v.width, "bool")
+            v = self.arithmetic.select(chosen, v, before)
+        self.registers[key] = v
+
+    def _store_lanes(
+        self, buffer: Buffer, terms: Terms, const: Extent, step: Extent, lane: Lane, v: Ssa
+    ) -> None:
+        """Lanes one by one, ``step`` elements apart; those that do not count go nowhere."""
+        for i in range(lane.active):
+            one = self.fn.emit(f"extractelement {v.type} {v.ssa}, i32 {i}")
+            p = self.addresses.pointer(buffer, terms, const + i * step)
+            counts = self.counts(lane, i)
+            if counts is not None:
+                p = self.fn.emit(f"select i1 {counts}, ptr {p}, ptr {self._nowhere()}")
+            self._store_at(buffer, p, Ssa(one, 1, v.dtype))
+
+    def _nowhere(self) -> str:
+        """A place that nobody reads."""
+        if not self._place:
+            self._place = self.fn.name()
+            self.fn.blocks[0].hoisted.insert(0, f"  {self._place} = alloca i64")
+        return self._place
+
+    def _store_at(
+        self, buffer: Buffer, pointer: str, v: Ssa, active: Active | None = None
+    ) -> None:
         if v.dtype == "bool":
             kind = vector_type("bool", v.width)
             v = Ssa(self.fn.emit(f"zext {v.type} {v.ssa} to {kind}"), v.width, "int8")
-        self.fn.line(f"store {v.type} {v.ssa}, ptr {pointer}, align {BYTES[buffer.dtype]}")
+        if active is None:
+            self.fn.line(f"store {v.type} {v.ssa}, ptr {pointer}, align {BYTES[buffer.dtype]}")
+            return
+        plain = plain_type(buffer.dtype)
+        kind = vector_type(plain, v.width)
+        if kind != v.type:
+            v = Ssa(self.fn.emit(f"bitcast {v.type} {v.ssa} to {kind}"), v.width, plain)
+        lanes = self.lanes(v.width, active)
+        self.fn.line(masked_store(self.declarations, plain, v, lanes, pointer))
+
+
+def extent_of(lane: Lane | None) -> tuple[int, Active]:
+    """Elements of an access and those of them that count, where it moves along the lanes."""
+    if lane is None:
+        return 1, 1
+    return lane.width, lane.active if lane.some is None else lane.some

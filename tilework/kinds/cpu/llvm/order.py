@@ -12,10 +12,13 @@ The accumulators, and as many weights as fit, are all that lives longer than an 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from operator import attrgetter
 
+from tilework.index.extents import Extent
 from tilework.index.form import Form
+from tilework.index.symbols import Symbolic, Terms
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.lower.ir import For, If, Load, Stmt, Store
 from tilework.te.expr import Axis, IfThenElse, Lookup, walk
@@ -52,11 +55,11 @@ def by_element(s: For, addresses: Addresses) -> tuple[Stmt, list[Point]] | None:
         dict(zip((v for v, _ in loops), at, strict=True))
         for at in product(*(range(n) for _, n in loops))
     ]
-    best: list[int] | None = None
+    best: list[tuple[int, ...]] | None = None
     distinct = 0
     for form in forms:
         terms = [(v, form.step(v)) for v, _ in loops]
-        offsets = [sum(c * p[v] for v, c in terms) for p in points]
+        offsets = _places([sum((c * p[v] for v, c in terms), 0) for p in points])
         count = len(set(offsets))
         if distinct < count < len(points):
             best, distinct = offsets, count
@@ -66,6 +69,13 @@ def by_element(s: For, addresses: Addresses) -> tuple[Stmt, list[Point]] | None:
         return None
     order = sorted(range(len(points)), key=best.__getitem__)
     return body, [points[i] for i in order]
+
+
+def _places(offsets: Sequence[Extent]) -> list[tuple[int, ...]]:
+    """Offsets as what can be sorted: symbolic ones by their coefficients."""
+    terms: list[Terms] = [o.terms if isinstance(o, Symbolic) else {(): o} for o in offsets]
+    products = dict.fromkeys(m for own in terms for m in own if m)
+    return [tuple(own.get(m, 0) for m in (*products, ())) for own in terms]
 
 
 def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Form[Axis]]:

@@ -90,7 +90,7 @@ half a microsecond), and asleep."""
 _MASK_NS = 1_000_000_000
 """A helper's own mask is good for so long."""
 
-SITE_WORDS, RUN_WORDS = 8, 2
+RUN_WORDS = 2
 _SHORT_NS = 20_000
 """Of a chosen way's runs that take less, the judge times every eighth."""
 _FIRST, _TRIAL = 5, 3

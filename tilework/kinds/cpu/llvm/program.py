@@ -12,8 +12,12 @@ from dataclasses import dataclass
 
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
-from tilework.index.extents import nbytes, round_up
+from tilework.index.extents import Extent, nbytes, round_up
+from tilework.index.symbols import Symbol, Symbolic
+from tilework.kinds.cpu.llvm.bindings import Bindings
 from tilework.kinds.cpu.llvm.declarations import Declarations
+from tilework.kinds.cpu.llvm.function import Function
+from tilework.kinds.cpu.llvm.integers import Integers
 from tilework.kinds.cpu.llvm.pool import PARALLEL
 from tilework.kinds.cpu.llvm.region import RegionCode
 from tilework.kinds.cpu.llvm.ssa import BYTES
@@ -26,10 +30,15 @@ from tilework.space.sketch import Sketch
 
 @dataclass(frozen=True)
 class IrModule:
-    """A symbol and the IR text that defines it."""
+    """A symbol and the IR text that defines it.
+
+    Attributes:
+        extents: the symbols of extents whose values it is handed, in order.
+    """
 
     symbol: str
     text: str
+    extents: tuple[Symbol, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,8 +48,8 @@ class LlvmSource:
     symbol: str
     modules: tuple[IrModule, ...]
     code_hash: str
-    shared_workspace: int
-    thread_workspace: int
+    shared_workspace: Extent
+    thread_workspace: Extent
 
     @property
     def text(self) -> str:
@@ -98,11 +107,13 @@ def generate_program(
     places, shared, per_thread = _place(program)
     regions: list[IrModule] = []
     body: list[str] = []
+    extents = _Extents(program)
     for i, region in enumerate(program.regions):
-        module = _region_module(region, target, keys[i] if keys else None)
+        symbolic = bool(program.symbols)
+        module = _region_module(region, target, keys[i] if keys else None, symbolic)
         regions.append(module)
-        body += _call(i, module.symbol, region, places, per_thread, target.num_cores > 1)
-    calls = "\n".join(body)
+        body += _call(i, module, region, places, per_thread, target.num_cores > 1, extents)
+    calls = "\n".join([*extents.lines, *body])
     digest = hashlib.sha256(calls.encode()).hexdigest()[:16]
     symbol = f"tw_{digest}"
     declared = sorted({m.symbol for m in regions})
@@ -117,17 +128,16 @@ def generate_program(
     return LlvmSource(symbol, modules, digest, shared, per_thread)
 
 
-def _region_module(region: Region, target: CpuTarget, key: RegionKey | None) -> IrModule:
+def _region_module(
+    region: Region, target: CpuTarget, key: RegionKey | None, symbolic: bool
+) -> IrModule:
     def generate() -> IrModule:
         declarations = Declarations(target.features)
-        code = RegionCode(region, target.vector_bits, declarations, target.num_cores > 1).text()
-        text = _REGION.format(
-            bits=target.vector_bits,
-            declarations=declarations.text(),
-            code=code,
-        )
+        bits, several = target.vector_bits, target.num_cores > 1
+        code = RegionCode(region, bits, declarations, several, symbolic)
+        text = _REGION.format(code=code.text(), bits=bits, declarations=declarations.text())
         symbol = f"tw_r{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        return IrModule(symbol, text.replace("SYMBOL", symbol))
+        return IrModule(symbol, text.replace("SYMBOL", symbol), tuple(code.symbols))
 
     return generate() if key is None else _TEXTS.get_or_make(key, generate)
 
@@ -137,13 +147,37 @@ class _Place:
     """Where a buffer lives: an argument position, or an offset in the workspace."""
 
     argument: int | None = None
-    offset: int = 0
+    offset: Extent = 0
 
 
-def _place(program: Program) -> tuple[dict[Buffer, _Place], int, int]:
+class _Extents:
+    """What the main function computes from symbols, before it calls anything."""
+
+    def __init__(self, program: Program) -> None:
+        first = len(program.inputs) + len(program.outputs)
+        self._places = {s: first + i for i, s in enumerate(program.symbols)}
+        self._fn = Function("")
+        self.literal = Integers(self._fn, Bindings(), self.value).literal
+
+    @property
+    def lines(self) -> list[str]:
+        """The code."""
+        return self._fn.homes[0].hoisted
+
+    def value(self, symbol: Symbol) -> str:
+        """The value of a symbol, which is behind a pointer among the arguments."""
+        put = self._fn.hoist
+        text = f"getelementptr ptr, ptr %args, i64 {self._places[symbol]}"
+        slot = put(0, text, text)
+        at = put(0, ("at", symbol), f"load ptr, ptr {slot}")
+        return put(0, ("symbol", symbol), f"load i64, ptr {at}")
+
+
+def _place(program: Program) -> tuple[dict[Buffer, _Place], Extent, Extent]:
     """Arguments by position; temporaries one after another in the workspace."""
     places = {b: _Place(argument=i) for i, b in enumerate((*program.inputs, *program.outputs))}
-    shared = per_thread = 0
+    shared: Extent = 0
+    per_thread: Extent = 0
     for b in program.temporaries:
         if b.scope == "global":
             places[b] = _Place(offset=shared)
@@ -155,40 +189,44 @@ def _place(program: Program) -> tuple[dict[Buffer, _Place], int, int]:
     return places, shared, per_thread
 
 
-def _rounded(b: Buffer) -> int:
+def _rounded(b: Buffer) -> Extent:
     return round_up(nbytes(b.shape, b.dtype), ALIGN)
 
 
 def _call(
     i: int,
-    symbol: str,
+    module: IrModule,
     region: Region,
     places: dict[Buffer, _Place],
-    per_thread: int,
+    per_thread: Extent,
     several: bool,
+    extents: _Extents,
 ) -> list[str]:
     """Collect a region's base pointers and run it, on all threads if it has parallel loops.
 
     With one thread this is a plain call; else one of `tilework.kinds.cpu.llvm.pool`. Code for a
     target with a single core (not ``several``) knows no runtime at all.
     """
-    buffers = used_buffers(region.body)
-    lines = [f"  %ptrs{i} = alloca [{len(buffers) + 1} x ptr]"]
+    buffers, symbol, literal = used_buffers(region.body), module.symbol, extents.literal
+    given: list[Extent] = [per_thread, *(Symbolic.of({(s,): 1}) for s in module.extents)]
+    lines = [f"  %ptrs{i} = alloca [{len(buffers) + len(given)} x ptr]"]
     for n, b in enumerate(buffers):
         where = places[b]
         if where.argument is not None:
             lines.append(f"  %s{i}.{n} = getelementptr ptr, ptr %args, i64 {where.argument}")
             lines.append(f"  %b{i}.{n} = load ptr, ptr %s{i}.{n}")
         else:
-            lines.append(f"  %b{i}.{n} = getelementptr i8, ptr %ws, i64 {where.offset}")
+            lines.append(f"  %b{i}.{n} = getelementptr i8, ptr %ws, i64 {literal(where.offset)}")
         lines.append(f"  %d{i}.{n} = getelementptr ptr, ptr %ptrs{i}, i64 {n}")
         lines.append(f"  store ptr %b{i}.{n}, ptr %d{i}.{n}")
-    lines.append(f"  %d{i} = getelementptr ptr, ptr %ptrs{i}, i64 {len(buffers)}")
-    lines.append(f"  store i64 {per_thread}, ptr %d{i}")
+    for n, extent in enumerate(given):
+        slot = f"%d{i}" if n == 0 else f"%e{i}.{n}"
+        lines.append(f"  {slot} = getelementptr ptr, ptr %ptrs{i}, i64 {len(buffers) + n}")
+        lines.append(f"  store i64 {literal(extent)}, ptr {slot}")
     if not several:
         return [*lines, f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 1)"]
-    extent = region.blocks
-    alone = f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 {extent}, i64 0)"
+    count = literal(region.blocks)
+    alone = f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 {count}, i64 0)"
     if not region.parallel:
         return [*lines, alone]
     return [
@@ -198,7 +236,7 @@ def _call(
         alone,
         f"  br label %next{i}",
         f"many{i}:",
-        f"  call void @{PARALLEL}(ptr @{symbol}, ptr %ptrs{i}, i64 {extent}, i32 %threads)",
+        f"  call void @{PARALLEL}(ptr @{symbol}, ptr %ptrs{i}, i64 {count}, i32 %threads)",
         f"  br label %next{i}",
         f"next{i}:",
     ]

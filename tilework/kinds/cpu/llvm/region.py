@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from contextlib import nullcontext
 
 from tilework.errors import ScheduleError
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbol, range_of
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Bindings, Dynamic
@@ -13,9 +16,9 @@ from tilework.kinds.cpu.llvm.dots import Dots
 from tilework.kinds.cpu.llvm.expressions import Expressions
 from tilework.kinds.cpu.llvm.function import Function
 from tilework.kinds.cpu.llvm.integers import Integers
-from tilework.kinds.cpu.llvm.lanes import Lane, pieces
+from tilework.kinds.cpu.llvm.lanes import Lane, pieces, whole_vectors
 from tilework.kinds.cpu.llvm.load_store import LoadStore
-from tilework.kinds.cpu.llvm.masks import maskable
+from tilework.kinds.cpu.llvm.masks import maskable, some_lanes
 from tilework.kinds.cpu.llvm.order import by_element
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.used import used_buffers
@@ -29,8 +32,13 @@ class RegionCode:
     For one core ``void SYMBOL(bases, tid, threads)``, which runs a thread's share of the parallel
     iterations; for several ``void SYMBOL(bases, start, stop, tid)``, which runs those from
     ``start`` up to ``stop``: the signature that `tilework.kinds.cpu.llvm.pool` calls. ``bases``
-    holds the base pointers of `used_buffers`, in order, and then the distance in bytes between the
-    thread-local buffers of neighbouring threads.
+    holds the base pointers of `used_buffers`, in order, then the distance in bytes between the
+    thread-local buffers of neighbouring threads, and the values of ``symbols``.
+
+    Attributes:
+        symbolic: whether a run brings extents. Then branches compute on their own what they need:
+            there are many, for all sizes that a last tile may have.
+        symbols: those that the code asks for, in the order in which it did.
     """
 
     def __init__(
@@ -39,15 +47,18 @@ class RegionCode:
         vector_bits: int,
         declarations: Declarations,
         several: bool,
+        symbolic: bool,
     ) -> None:
         self.region = region
         self.several = several
+        self.symbolic = symbolic
         self.vector_bits = vector_bits
         given = "i64 %start, i64 %stop, i64 %tid" if several else "i64 %tid, i64 %nt"
         self.fn = Function(f"define void @SYMBOL(ptr %bases, {given}) #0")
         self.bindings = Bindings()
-        self.addresses = Addresses(Integers(self.fn, self.bindings))
-        self.integers = self.addresses.integers
+        self.symbols: dict[Symbol, int] = {}
+        self.integers = Integers(self.fn, self.bindings, self._symbol)
+        self.addresses = Addresses(self.integers)
         self.arithmetic = Arithmetic(self.fn, declarations)
         self.memory = LoadStore(self.addresses, self.arithmetic)
         self.dots = Dots(self.memory, self.arithmetic)
@@ -88,6 +99,14 @@ class RegionCode:
                 name = own
             self.bindings.base[buffer] = name
 
+    def _symbol(self, symbol: Symbol) -> str:
+        """The value of a symbol, which the caller hands over."""
+        place = self.symbols.setdefault(symbol, len(self.symbols))
+        at = len(used_buffers(self.region.body)) + 1 + place
+        text = f"getelementptr ptr, ptr %bases, i64 {at}"
+        slot = self.fn.hoist(0, text, text)
+        return self.fn.hoist(0, ("symbol", symbol), f"load i64, ptr {slot}")
+
     def _parallel(self) -> None:
         """Loop over the iterations of the fused parallel loops that are this call's."""
         fn, loops = self.fn, self.region.parallel
@@ -104,8 +123,9 @@ class RegionCode:
                 self.bindings.loops[var] = Dynamic(rest, fn.depth)
                 break
             mod, quotient = fn.name(), fn.name()
-            block.hoisted.append(f"  {mod} = urem i64 {rest}, {var.extent}")
-            block.hoisted.append(f"  {quotient} = udiv i64 {rest}, {var.extent}")
+            extent = self.integers.literal(var.extent)
+            block.hoisted.append(f"  {mod} = urem i64 {rest}, {extent}")
+            block.hoisted.append(f"  {quotient} = udiv i64 {rest}, {extent}")
             self.bindings.loops[var] = Dynamic(mod, fn.depth)
             rest = quotient
         self._stmt(self.region.body)
@@ -119,7 +139,7 @@ class RegionCode:
 
     def _share(self) -> tuple[str, str]:
         """A thread's contiguous share of the iterations."""
-        total = math.prod(v.extent for v in self.region.parallel)
+        total = self.integers.literal(self.region.blocks)
         low = self.fn.emit(f"mul i64 %tid, {total}")
         start = self.fn.emit(f"udiv i64 {low}, %nt")
         high = self.fn.emit(f"add i64 {low}, {total}")
@@ -167,10 +187,20 @@ class RegionCode:
     def _vector(self, s: ir.For) -> None:
         lanes = self._lanes(s)
         outer, self.bindings.vector = self.bindings.vector, s.var
-        for offset, width, active in pieces(_static(s.extent), lanes, self._masked):
-            self.bindings.loops[s.var] = Lane(offset, width, active) if width > 1 else offset
+        for lane in self._cut(s, lanes):
+            self.bindings.loops[s.var] = lane if lane.width > 1 else lane.offset
             self._stmt(s.body)
         self.bindings.vector = outer
+
+    def _cut(self, s: ir.For, lanes: int) -> Iterator[Lane]:
+        """The vectors of a loop, made when each is reached."""
+        if s.active is None:
+            for piece in pieces(_static(s.extent), lanes, self._masked):
+                yield Lane(*piece)
+            return
+        for offset, width in whole_vectors(_static(s.extent), lanes):
+            mask = some_lanes(self.integers, s.active, offset, width, self.vector_bits)
+            yield Lane(offset, width, width, mask)
 
     def _lanes(self, s: ir.For) -> int:
         """Lanes of a vector loop: a register of the widest type stored or accumulated."""
@@ -209,22 +239,23 @@ class RegionCode:
         """A loop; register elements that its body updates are carried in phis."""
         fn, registers = self.fn, self.memory.registers
         start, stop = (
-            str(x) if isinstance(x, int) else self.integers.int_value(x)[0]
+            self.integers.int_value(x)[0] if isinstance(x, Expr) else self.integers.literal(x)
             for x in (s.start, s.extent)
         )
         known = not start.startswith("%") and not stop.startswith("%")
         if known and int(start) >= int(stop):
             return
+        some = known or _has_points(s)  # whatever a run says
         stored = self._stored_registers(s.body)
         carried = [k for k in registers if k[0] in stored]
         before = {k: registers[k] for k in carried}
         head, done = fn.label("loop"), fn.label("done")
         origin = fn.block.label
-        if known:
+        if some:
             fn.line(f"br label %{head}")
         else:
-            some = fn.emit(f"icmp sgt i64 {stop}, {start}")
-            fn.line(f"br i1 {some}, label %{head}, label %{done}")
+            any_ = fn.emit(f"icmp sgt i64 {stop}, {start}")
+            fn.line(f"br i1 {any_}, label %{head}, label %{done}")
         block = fn.open_loop(head)
         i, following = fn.name(), fn.name()
         self.bindings.loops[s.var] = Dynamic(i, fn.depth)
@@ -244,7 +275,7 @@ class RegionCode:
             )
         fn.close_loop()
         end = fn.begin(done)
-        if not known:  # without an iteration, registers keep what they held
+        if not some:  # without an iteration, registers keep what they held
             for k in carried:
                 kept, after = before[k], registers[k]
                 v = Ssa(fn.name(), kept.width, kept.dtype)
@@ -271,9 +302,10 @@ class RegionCode:
         for label, branch in ((then, s.then), (other, s.orelse)):
             if branch is None:
                 continue
-            fn.begin(label)
+            block = fn.begin(label)
             self._forget()
-            self._stmt(branch)
+            with fn.home(block) if self.symbolic else nullcontext():
+                self._stmt(branch)
             registers.clear()
             registers.update(kept)
             fn.line(f"br label %{done}")
@@ -281,6 +313,11 @@ class RegionCode:
         self._forget()
 
 
-def _static(extent: int | Expr) -> int:
+def _static(extent: Extent | Expr) -> int:
     assert isinstance(extent, int), "expanded and vector loops have constant extents"
     return extent
+
+
+def _has_points(s: ir.For) -> bool:
+    """Whether a loop from 0 runs at least once, whatever values symbols have."""
+    return s.start == 0 and not isinstance(s.extent, Expr) and range_of(s.extent)[0] > 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import LaunchError, ModuleError
+from tilework.index.extents import known
 from tilework.kinds.cuda.devices.buffer import CudaBuffer
 from tilework.kinds.cuda.drivers.driver import Driver
 from tilework.kinds.cuda.drivers.program import Launcher
@@ -33,7 +34,7 @@ class LoadedLaunches(Loaded):
             raise LaunchError(f"the launches of {kernel.symbol} are damaged: {e}") from e
         code = {launch.entry: objects.get(launch.entry, b"") for launch in launches}
         self._launcher = Launcher(driver, driver.load(code), launches)
-        self._launcher.check(kernel.symbol, len(kernel.args), self._need)
+        self._launcher.check(kernel.symbol, len(kernel.args), known(self._need))
 
     @override
     def bind(

@@ -11,7 +11,7 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 from tilework.errors import DeviceError
-from tilework.index.extents import nbytes
+from tilework.index.extents import known, nbytes
 from tilework.kinds.cuda.devices.gpu import described
 from tilework.kinds.cuda.simulate import jitter, latency_s
 from tilework.kinds.cuda.source import nvrtc
@@ -109,7 +109,7 @@ class NoBuffer:
     @property
     def nbytes(self) -> int:
         """What it would take."""
-        return nbytes(self.shape, self.dtype)
+        return known(nbytes(self.shape, self.dtype))
 
     @property
     def intact(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilework.dtypes import dtype_bytes, is_float
-from tilework.index.extents import Typical, typicals
+from tilework.index.extents import Typical, known, known_shape, typicals
 from tilework.index.form import Form
 from tilework.index.strides import row_major
 from tilework.index.whole import ARRAYS
@@ -52,7 +52,7 @@ class Access:
     @cached_property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours in each dimension of the tensor."""
-        return row_major(self.shape)
+        return known_shape(row_major(self.shape))
 
     @cached_property
     def touched(self) -> int:
@@ -78,7 +78,7 @@ def evaluate(index: x.Expr, where: Mapping[x.Axis, Any]) -> Any:
     """An index at coordinates; what is read from memory counts as 0."""
     match index:
         case x.Const():
-            return int(index.value)
+            return known(index.whole)
         case x.Axis():
             return where.get(index, 0)
         case x.Binary() if index.op in ARRAYS:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.extents import known
 from tilework.index.form import position_if
 from tilework.kinds.cuda.features.constants import Constants
 from tilework.kinds.cuda.features.counts import Counts
@@ -35,7 +36,7 @@ def elements(access: Access, extents: Extents, count: int) -> Floats:
             extent = extents.get(axis)
             if extent is not None:
                 points = points * extent
-                reach = reach + abs(c) * (extent - 1)
+                reach = reach + abs(known(c)) * (extent - 1)
         total = total * np.minimum(np.minimum(points, reach), max(size, 1))
     unknown = {a for i, f in zip(access.indices, access.forms, strict=True) if f is None
                for a in _axes(i)}  # fmt: skip

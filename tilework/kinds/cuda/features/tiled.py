@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tilework.index.extents import known
 from tilework.kinds.cuda.architectures import ArchLimits
 from tilework.kinds.cuda.expansion import expansion
 from tilework.kinds.cuda.features.constants import Constants
@@ -203,7 +204,7 @@ def _waits(tile: _Tile, access: Access, constants: Constants) -> Floats:
         for axis, c in form.coefficients.items() if form is not None else ():
             if axis.kind == "reduce":
                 inner = tile.nest.tiles[axis][-1]
-                step = np.where(inner > 1, abs(c) * stride * tile.copies[axis], 0)
+                step = np.where(inner > 1, abs(known(c)) * stride * tile.copies[axis], 0)
                 moved = np.maximum(moved, step * access.itemsize / SECTOR_BYTES)
     miss = np.minimum(moved, 1.0) * constants.l2_latency
     return tile.bodies * (constants.l1_latency + miss) + constants.l2_latency

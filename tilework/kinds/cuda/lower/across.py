@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 
+from tilework.index.extents import known
 from tilework.kinds.cuda.lower.flat import chosen, named, place
 from tilework.kinds.cuda.lower.terms import add, reduction, start
 from tilework.lower.common import (
@@ -41,11 +42,11 @@ def lower_across(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     block = block_nest.block
     node = reduction(block)
     lanes, groups = chosen(block_nest, "lanes"), chosen(block_nest, "groups")
-    work = Groups.of(math.prod(a.extent for a in block.spatial), groups, lanes)
-    point_names, point = place(work.point, {a: a.extent for a in block.spatial})
-    terms = math.prod(a.extent for a in block.reduce)
+    work = Groups.of(math.prod(a.points for a in block.spatial), groups, lanes)
+    point_names, point = place(work.point, {a: a.points for a in block.spatial})
+    terms = math.prod(a.points for a in block.reduce)
     term = loop_var("k", max(terms, 2))
-    term_names, index = place(term, {a: a.extent for a in block.reduce})
+    term_names, index = place(term, {a: a.points for a in block.reduce})
     acc = ctx.temporary(f"{block.op.name}.acc", (1,), block.op.dtype, "register")
     value = bind(node.source, point | index, plain_read(ctx))
     step: Stmt = named(term_names, add(acc, (ZERO,), node, value))
@@ -70,7 +71,7 @@ def combine(ctx: LoweringContext, acc: Buffer, kind: str, lanes: int, groups: in
         return None
     scratch = None
     if lanes > WARP:
-        size = lanes * groups // WARP * acc.size
+        size = lanes * groups // WARP * known(acc.size)
         scratch = ctx.temporary(f"{acc.name}.part", (size,), acc.dtype, "block")
     return Combine(acc, kind, lanes, scratch)
 
@@ -86,7 +87,7 @@ class Groups:
     def __init__(self, block: Axis, group: Axis, lane: Axis, total: int) -> None:
         self.block, self.group, self.lane, self.total = block, group, lane, total
         self.point = loop_var("p", max(total, 2))
-        self._raw = loop_var("q", max(block.extent * group.extent, 2))
+        self._raw = loop_var("q", max(block.points * group.points, 2))
 
     @staticmethod
     def of(total: int, groups: int, lanes: int) -> Groups:
@@ -97,12 +98,12 @@ class Groups:
     @property
     def whole(self) -> bool:
         """Whether every group has a point of its own."""
-        return self.block.extent * self.group.extent == self.total
+        return self.block.points * self.group.points == self.total
 
     def once(self, store: Stmt, *, every_lane: bool = False) -> Stmt:
         """A store by the group's first lane, or by every lane, of a point of its own."""
         conds: list[Expr] = []
-        if self.lane.extent > 1 and not every_lane:
+        if self.lane.points > 1 and not every_lane:
             conds.append(compare("==", self.lane, const(0)))
         if not self.whole:
             conds.append(compare("<", self._raw, const(self.total)))
@@ -111,7 +112,7 @@ class Groups:
 
     def region(self, name: str, body: Stmt) -> Region:
         """The region in which all groups run ``body``."""
-        groups = self.group.extent
+        groups = self.group.points
         number = weighted_sum([(var_or_zero(self.block), groups), (var_or_zero(self.group), 1)])
         last = const(self.total - 1)
         point = self._raw if self.whole else binary("min", self._raw, last)

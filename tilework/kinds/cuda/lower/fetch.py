@@ -89,7 +89,7 @@ class Shares:
             return
         total = math.prod(dims)
         turn = loop_var("q", -(-total // rows))
-        number = loop_var("f", max(turn.extent * rows, 2))
+        number = loop_var("f", max(turn.points * rows, 2))
         axes = {loop_var(f"d{i}", n): n for i, n in enumerate(dims)}
         names, digits = place(number, axes)
         for i, axis in enumerate(axes):
@@ -101,7 +101,7 @@ class Shares:
     @property
     def turns(self) -> tuple[int, ...]:
         """Extents of the loops over a thread's vectors."""
-        return tuple(v.extent for v in self._loops)
+        return tuple(v.points for v in self._loops)
 
     def loop(
         self, body: Callable[[Turn], Stmt], *, vector: bool = True, expanded: bool = False
@@ -118,18 +118,18 @@ class Shares:
         at = weighted_sum([(last, self.width), (var_or_zero(lane), 1)])
         number = tuple(var_or_zero(v) for v in self._loops)
         stmt = body(Turn((*outer, at), number, lane))
-        if lane.extent > 1:
-            stmt = For(lane, lane.extent, "vector", stmt)
+        if lane.points > 1:
+            stmt = For(lane, lane.points, "vector", stmt)
         stmt = named(self._late[1:], stmt)
         if self._inside is not None:
             stmt = If(self._inside, stmt)
         stmt = named(self._late[:1], stmt)
         room = MOST_TURNS
         for var in reversed(self._loops):
-            if var.extent > 1:
-                few = expanded or var.extent <= room
-                stmt = For(var, var.extent, "unroll" if few else "serial", stmt)
-                room = room // var.extent if few else 0
+            if var.points > 1:
+                few = expanded or var.points <= room
+                stmt = For(var, var.points, "unroll" if few else "serial", stmt)
+                room = room // var.points if few else 0
         if self._before is not None:
             stmt = If(self._before, stmt)
         return named(self._names, stmt)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilework.index.extents import known_shape
 from tilework.index.strides import row_major
 from tilework.lower.common import ZERO, const, loop_var, var_or_zero, weighted_sum
 from tilework.lower.ir import If, Let, Region, Stmt
@@ -39,7 +40,7 @@ def place(number: Expr, extents: Mapping[Axis, int]) -> tuple[Names, dict[Axis, 
     names: Names = []
     out: dict[Axis, Expr] = {}
     total = math.prod(extents.values())
-    strides = dict(zip(extents, row_major(list(extents.values())), strict=True))
+    strides = dict(zip(extents, known_shape(row_major(list(extents.values()))), strict=True))
     for axis in reversed(list(extents)):
         extent, inner = extents[axis], strides[axis]
         if extent == 1:
@@ -92,13 +93,13 @@ class Flat:
     @property
     def whole(self) -> bool:
         """Whether every thread has a point at every turn."""
-        return self.block.extent * self.turn.extent * self.thread.extent == self.total
+        return self.block.points * self.turn.points * self.thread.points == self.total
 
     def inside(self, body: Stmt) -> Stmt:
         """``body`` for a thread's point at a turn, where there is one."""
-        width = self.thread.extent
+        width = self.thread.points
         value = weighted_sum([
-            (var_or_zero(self.block), width * self.turn.extent),
+            (var_or_zero(self.block), width * self.turn.points),
             (var_or_zero(self.turn), width),
             (var_or_zero(self.thread), 1),
         ])  # fmt: skip
@@ -119,13 +120,13 @@ def guards(at: Mapping[Axis, Expr], covered: Mapping[Axis, int]) -> list[Expr]:
         at: the place.
         covered: points of each axis's tiles.
     """
-    return [compare("<", at[a], const(a.extent)) for a, n in covered.items() if n > a.extent]
+    return [compare("<", at[a], const(a.points)) for a, n in covered.items() if n > a.points]
 
 
 def clamped(at: Mapping[Axis, Expr], covered: Mapping[Axis, int]) -> dict[Axis, Expr]:
     """A place moved inside the axes that tiles overhang: it may be read, and is never stored."""
     return {
-        a: binary("min", e, const(a.extent - 1)) if covered[a] > a.extent else e
+        a: binary("min", e, const(a.points - 1)) if covered[a] > a.points else e
         for a, e in at.items()
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilework.index.extents import known_shape
 from tilework.kinds.cuda.lower.staged import within
 from tilework.kinds.cuda.lower.thread_tile import Held, ThreadTile
 from tilework.kinds.cuda.source.vectors import is_aligned, is_uniform
@@ -78,7 +79,7 @@ class Fragment:
     def _guards(self, source: Load) -> list[Expr]:
         if source.buffer.scope == "block":
             return []
-        pairs = zip(source.indices, source.buffer.shape, strict=True)
+        pairs = zip(source.indices, known_shape(source.buffer.shape), strict=True)
         return [c for index, size in pairs for c in within(index, size)]
 
     def _dense(self) -> Axis | None:

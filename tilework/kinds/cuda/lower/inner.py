@@ -49,7 +49,7 @@ class Terms:
         self._vars = reduce_vars(block_nest)
         self._last = innermost(block_nest)
         if self._last is not None:
-            extent = self._vars[self._last].extent // count
+            extent = self._vars[self._last].points // count
             self._group = loop_var(f"{self._last.name}.g", extent)
 
     def at(self, term: Expr) -> dict[Axis, Expr]:
@@ -64,7 +64,7 @@ class Terms:
         body = seq(before, nest([(self.term, self.count, "unroll")], each))
         rest = dict(self._vars)
         if self.count > 1 and self._last is not None:
-            body = nest([(self._group, self._group.extent, "unroll")], body)
+            body = nest([(self._group, self._group.points, "unroll")], body)
             rest[self._last] = loop_var("done", 1)
         return reduce_loops(self.nest, rest, body)
 

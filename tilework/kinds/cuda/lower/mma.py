@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from tilework.index.extents import known, known_shape
 from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.lower.flat import named, place
 from tilework.kinds.cuda.lower.mma_fetch import Fetch
@@ -40,7 +41,7 @@ def mma_packings(block: Block) -> dict[Operation, Packed]:
     factor, rounded = product.b, product.kind == "tf32"
     if not factor.constant or (factor.order == tuple(range(len(factor.order))) and not rounded):
         return {}
-    shape = factor.read.tensor.shape
+    shape = known_shape(factor.read.tensor.shape)
     packing = Packing(shape, tuple((s,) for s in shape), factor.order, tf32=rounded)
     return {factor.read.tensor.op: Packed(packing, ())}
 
@@ -76,7 +77,7 @@ class _Kernel:
 
     def region(self) -> ir.Region:
         """The kernel."""
-        names, self.at_batch = place(self.batch, {a: a.extent for a in self.product.batch})
+        names, self.at_batch = place(self.batch, {a: a.points for a in self.product.batch})
         body = named(names, ir.seq(self._start(), *self._pipeline(), self._finish()))
         grid = (self.batch, self.grid_n, self.grid_m)
         threads = (self.warps_n, self.warps_m, self.lane)
@@ -94,9 +95,11 @@ class _Kernel:
 
     def _start(self) -> ir.Stmt:
         """Sums of nothing."""
-        loops = [loop_var(name, n) for name, n in zip("ijq", self.sums.shape, strict=True)]
+        loops = [
+            loop_var(name, n) for name, n in zip("ijq", known_shape(self.sums.shape), strict=True)
+        ]
         zero = ir.Store(self.sums, tuple(map(var_or_zero, loops)), Const("float32", 0.0))
-        return nest([(v, v.extent, "unroll") for v in loops], zero)
+        return nest([(v, v.points, "unroll") for v in loops], zero)
 
     def _pipeline(self) -> list[ir.Stmt]:
         """All fetches and products."""
@@ -128,7 +131,7 @@ class _Kernel:
             Fetch(
                 tile, self.ctx.buffers[tile.factor.read.tensor.op], axes,
                 weighted_sum([(var_or_zero(block), size)]), product.k, self.at_batch,
-                self.block_k, self.thread.extent, self.thread,
+                self.block_k, self.thread.points, self.thread,
             ).stmt(stage, start)
             for tile, axes, block, size in sides
         ))  # fmt: skip
@@ -152,35 +155,35 @@ class _Kernel:
     def _finish(self) -> ir.Stmt:
         """Store the tile: two neighbours along n at a time, rows of a warp 8 apart."""
         _, total, _, _ = self.product.extents
-        i, half = loop_var("i", self.sums.shape[0]), loop_var("half", 2)
+        i, half = loop_var("i", known(self.sums.shape[0])), loop_var("half", 2)
         row = weighted_sum([
             (var_or_zero(self.grid_m), self.block_m), (var_or_zero(self.warps_m), self.warp_m),
             (var_or_zero(i), ROWS), (half, 8), (binary("//", self.lane, const(4)), 1),
         ])  # fmt: skip
-        point = loop_var("m", max(self.grid_m.extent * self.block_m, 2))
-        names, at = place(point, {a: a.extent for a in self.product.m})
+        point = loop_var("m", max(self.grid_m.points * self.block_m, 2))
+        names, at = place(point, {a: a.points for a in self.product.m})
         body = named(names, self._row(var_or_zero(i), half, {**self.at_batch, **at}))
         if total % self.block_m:
             body = ir.If(compare("<", point, const(total)), body)
         body = ir.Let(point, row, body)
-        return nest([(i, i.extent, "unroll"), (half, 2, "unroll")], body)
+        return nest([(i, i.points, "unroll"), (half, 2, "unroll")], body)
 
     def _row(self, i: Expr, half: Expr, at: dict[Axis, Expr]) -> ir.Stmt:
         """Store a thread's part of one row of its warp."""
         total = points(self.product.n)
-        j, one = loop_var("j", self.sums.shape[1]), loop_var("e", 2)
+        j, one = loop_var("j", known(self.sums.shape[1])), loop_var("e", 2)
         pair = weighted_sum([
             (var_or_zero(self.grid_n), self.block_n // 2),
             (var_or_zero(self.warps_n), self.warp_n // 2),
             (var_or_zero(j), COLUMNS // 2), (binary("%", self.lane, const(4)), 1),
         ])  # fmt: skip
         *outer, last = self.product.n
-        covered = self.grid_n.extent * self.block_n
+        covered = self.grid_n.points * self.block_n
         done = element(self.sums, i, var_or_zero(j), half, one)
-        extents = {a: a.extent for a in outer}
-        if last.extent % 2 == 0:
+        extents = {a: a.points for a in outer}
+        if last.points % 2 == 0:
             number = loop_var("pair", max(covered // 2, 2))
-            names, where = place(number, {**extents, last: last.extent // 2})
+            names, where = place(number, {**extents, last: last.points // 2})
             where[last] = weighted_sum([(where[last], 2), (one, 1)])
             body = ir.For(
                 one, 2, "vector", store_result(self.ctx, self.block, {**at, **where}, done)
@@ -189,12 +192,12 @@ class _Kernel:
             value = pair
         else:
             number = loop_var("n", max(covered, 2))
-            names, where = place(number, {**extents, last: last.extent})
+            names, where = place(number, {**extents, last: last.points})
             inside = named(names, store_result(self.ctx, self.block, {**at, **where}, done))
             value, limit = weighted_sum([(pair, 2), (one, 1)]), total
         if total % self.block_n:
             inside = ir.If(compare("<", number, const(limit)), inside)
         inside = ir.Let(number, value, inside)
-        if last.extent % 2:
+        if last.points % 2:
             inside = ir.For(one, 2, "unroll", inside)
-        return nest([(j, j.extent, "unroll")], inside)
+        return nest([(j, j.points, "unroll")], inside)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilework.index.extents import known_shape
 from tilework.kinds.cuda.lower.flat import named, place
 from tilework.kinds.cuda.mma.product import points
 from tilework.kinds.cuda.mma.shared import SharedTile
@@ -82,7 +83,7 @@ class Fetch:
         if overhang:
             body = If(compare("<", row, const(tile.rows)), body)
         body = Let(row, where, Let(piece, which, body))
-        return nest([(turn, turn.extent, "unroll")], body)
+        return nest([(turn, turn.points, "unroll")], body)
 
     def _piece(self, stage: Expr, start: Expr, row: Axis, piece: Axis) -> Stmt:
         """The copy of one piece."""
@@ -91,7 +92,7 @@ class Fetch:
         guards: list[Expr] = []
         point = loop_var("point", _bound(self.outer, self._size))
         number = binary("+", self.first, shift)
-        names, at = place(point, {a: a.extent for a in self.outer})
+        names, at = place(point, {a: a.points for a in self.outer})
         if points(self.outer) % self._size:
             guards.append(compare("<", point, const(points(self.outer))))
         term_names, terms = self._terms(start, within, guards)
@@ -102,7 +103,7 @@ class Fetch:
     @property
     def _size(self) -> int:
         """Points of m or n of a tile."""
-        rows = self.tile.buffer.shape[1:]
+        rows = known_shape(self.tile.buffer.shape[1:])
         return rows[0] if self.tile.factor.along == "k" else rows[1]
 
     def _terms(
@@ -110,19 +111,19 @@ class Fetch:
     ) -> tuple[list[tuple[Axis, Expr]], dict[Axis, Expr]]:
         """Variables to name, and the index along each axis of k, ``within`` behind ``start``."""
         *outer, last = self.inner
-        if last.extent % self.block_k == 0:  # a fetch has the same taps everywhere
-            shift, tap = const(last.extent), loop_var("tap", max(points(tuple(outer)), 2))
-            names, at = place(tap, {a: a.extent for a in outer})
+        if last.points % self.block_k == 0:  # a fetch has the same taps everywhere
+            shift, tap = const(last.points), loop_var("tap", max(points(tuple(outer)), 2))
+            names, at = place(tap, {a: a.points for a in outer})
             names = [(tap, binary("//", start, shift)), *names] if _wide(outer) else []
             at[last] = binary("+", binary("%", start, shift), within)
-            if last.extent == self.block_k:
+            if last.points == self.block_k:
                 at[last] = within
             elif not _wide(outer):
                 at[last] = binary("+", start, within)
             return names, at
         total = points(self.inner)
         term = loop_var("term", _bound(self.inner, self.block_k))
-        names, at = place(term, {a: a.extent for a in self.inner})
+        names, at = place(term, {a: a.points for a in self.inner})
         if total % self.block_k:
             guards.append(compare("<", term, const(total)))
         return [(term, binary("+", start, within)), *names], at
@@ -162,7 +163,7 @@ class Fetch:
 
 
 def _wide(axes: list[Axis]) -> bool:
-    return any(a.extent > 1 for a in axes)
+    return any(a.points > 1 for a in axes)
 
 
 def _bound(axes: tuple[Axis, ...], size: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilework.index.extents import known, known_shape
 from tilework.kinds.cuda.mma.instructions import (
     COLUMNS,
     COLUMNS_OF,
@@ -64,7 +65,7 @@ class Multiply:
 
     def _rows(self, stage: Expr, step: Expr) -> Stmt:
         """Fragments of A: 8x8 matrices of rows 0-7 and 8-15 and of either half of the terms."""
-        count = self.fragments_a.shape[0]
+        count = known(self.fragments_a.shape[0])
         i = loop_var("i", count)
         first = weighted_sum([(self.row, 1), (var_or_zero(i), ROWS)])
         if self.a.words:
@@ -78,7 +79,7 @@ class Multiply:
 
     def _columns(self, stage: Expr, step: Expr) -> Stmt:
         """Fragments of B, of 16 columns at once: both halves of the terms of 0-7, then of 8-15."""
-        count = self.fragments_b.shape[0]
+        count = known(self.fragments_b.shape[0])
         j = loop_var("j", count)
         first = weighted_sum([(self.column, 1), (var_or_zero(j), 2 * COLUMNS)])
         if self.b.words:
@@ -151,13 +152,13 @@ class Multiply:
     def _digit(self, unit: int, count: int) -> Expr:
         """``lane / unit % count``."""
         value = binary("//", self.lane, const(unit))
-        return value if unit * count == self.lane.extent else binary("%", value, const(count))
+        return value if unit * count == self.lane.points else binary("%", value, const(count))
 
     # -- products -----------------------------------------------------------------------------
 
     def _products(self) -> Stmt:
         """One instruction for each 16 rows and 8 columns."""
-        rows, columns, _ = self.sums.shape
+        rows, columns, _ = known_shape(self.sums.shape)
         i, j = loop_var("i", rows), loop_var("j", columns)
         at, to = var_or_zero(i), var_or_zero(j)
         sums = load(self.sums, (at, to, const(0)))

@@ -35,4 +35,4 @@ def lower_points(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     if cond is not None:
         store = If(cond, store)
     body = flat.inside(nest(lanes, store))
-    return flat.region(block.result.name, nest([(flat.turn, flat.turn.extent, "unroll")], body))
+    return flat.region(block.result.name, nest([(flat.turn, flat.turn.points, "unroll")], body))

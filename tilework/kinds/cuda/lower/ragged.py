@@ -48,7 +48,7 @@ def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
         for a in block.spatial
     }
     at = {a: binary("+", base[a], var_or_zero(points[a])) for a in block.spatial}
-    rows = {a: -(-a.extent // cut[a][2]) * cut[a][2] for a in block.spatial}
+    rows = {a: -(-a.points // cut[a][2]) * cut[a][2] for a in block.spatial}
     inside = clamped(at, rows)
     acc = ctx.temporary(
         f"{block.op.name}.acc", [cut[a][2] for a in block.spatial], block.op.dtype, "register"
@@ -66,17 +66,17 @@ def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
             return each(add(acc, where, node, bind(found.source, inside | index, read)))
         axis, after = rest[0], rest[1:]
         limit = dict(found.limits).get(axis)
-        var = loop_var(f"{axis.name}.i", axis.extent)
+        var = loop_var(f"{axis.name}.i", axis.points)
         mine = {**index, axis: var_or_zero(var) if limit is None else var}
         body = steps(after, mine)
         if limit is None:
-            whole = int(copies[axis][0]) >= axis.extent
-            if axis.extent == 1 or whole:
-                return nest([(var, axis.extent, "unroll")], body)
-            return For(var, axis.extent, "serial", body, expand=int(copies[axis][0]))
+            whole = int(copies[axis][0]) >= axis.points
+            if axis.points == 1 or whole:
+                return nest([(var, axis.points, "unroll")], body)
+            return For(var, axis.points, "serial", body, expand=int(copies[axis][0]))
         if not any(a in block.ragged.ends for a in after):
             body = let(found.late, lambda e: bind(e, base | mine, read), body)
-        end = binary("min", const(axis.extent), bind(limit, base, read))
+        end = binary("min", const(axis.points), bind(limit, base, read))
         end = binary("max", ZERO, end)
         return For(var, end, "serial", body, expand=int(copies[axis][0]))
 

@@ -53,7 +53,7 @@ class _Rows:
         self.width = int(width(block_nest)[0])
         self.vectors = int(per_thread(block_nest)[0]) // self.width
         self.work = Groups.of(self.chain.count, self.groups, self.lanes)
-        self.names, self.row = place(self.work.point, {a: a.extent for a in self.chain.rows})
+        self.names, self.row = place(self.work.point, {a: a.points for a in self.chain.rows})
         shape = (self.vectors, self.width)
         self.held: dict[tuple[Operation, Place], Buffer] = {
             (op, at): ctx.temporary(f"{op.name}.row", shape, op.dtype, "register")
@@ -141,7 +141,7 @@ class _Rows:
         vector, lane = loop_var("i", self.vectors), loop_var("v", self.width)
         count = self.chain.terms // self.width
         number = loop_var("u", max(self.vectors * self.lanes, 2))
-        extents = {a: a.extent for a in self.chain.columns}
+        extents = {a: a.points for a in self.chain.columns}
         last = self.chain.columns[-1]
         extents[last] //= self.width
         names, at = place(number, extents)

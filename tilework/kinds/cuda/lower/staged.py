@@ -178,7 +178,7 @@ def within(index: Expr, size: int) -> list[Expr]:
 
 
 def _held(turn: Turn) -> tuple[Expr, ...]:
-    lane: Expr = turn.lane if turn.lane.extent > 1 else ZERO
+    lane: Expr = turn.lane if turn.lane.points > 1 else ZERO
     return (*turn.number, lane)
 
 

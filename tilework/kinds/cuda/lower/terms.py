@@ -28,12 +28,12 @@ def reduce_loops(nest: BlockNest, variables: Mapping[Axis, Axis], body: Stmt) ->
     copies = expansion(nest)
     for axis in reversed(nest.block.reduce):
         var, count = variables[axis], int(copies[axis][0])
-        if var.extent == 1:
+        if var.points == 1:
             continue
-        if count == var.extent:
-            body = For(var, var.extent, "unroll", body)
+        if count == var.points:
+            body = For(var, var.points, "unroll", body)
         else:
-            body = For(var, var.extent, "serial", body, expand=count)
+            body = For(var, var.points, "serial", body, expand=count)
     return body
 
 

@@ -96,7 +96,7 @@ class ThreadTile:
             virtual[axis] = var_or_zero(v)
             width = next((w for w in VECTORS if size % w == 0), 1) if axis is vector else 1
             r, lane = loop_var(f"{axis.name}.r", size // width), loop_var("lane", width)
-            inner.append((r, r.extent, "unroll"))
+            inner.append((r, r.points, "unroll"))
             lanes.append((lane, width, "vector"))
             register[axis] = weighted_sum([(var_or_zero(r), width), (var_or_zero(lane), 1)])
         loops = (*outer, *inner, *(s for s in lanes if s[1] != 1))

@@ -64,7 +64,7 @@ class _Tiled:
         self.ctx, self.nest, self.block = ctx, block_nest, block_nest.block
         self.asynchronous = asynchronous
         self.tile = ThreadTile(block_nest)
-        self.count = math.prod(v.extent for v in self.tile.threads.values())
+        self.count = math.prod(v.points for v in self.tile.threads.values())
         self.thread = loop_var("tid", self.count)
         self.terms = {a: int(block_nest.tiles[a][-1][0]) for a in self.block.reduce}
         self.fetches = {a: int(block_nest.tiles[a][0][0]) for a in self.block.reduce}
@@ -108,7 +108,7 @@ class _Tiled:
         variables = {a: loop_var(f"{a.name}.o", n) for a, n in self.fetches.items()}
         point = self._fetch_point({a: var_or_zero(v) for a, v in variables.items()})
         fills = [s.fill(ZERO, point) for s in self.staged.values()]
-        loops = [(v, v.extent, "serial") for v in variables.values() if v.extent > 1]
+        loops = [(v, v.points, "serial") for v in variables.values() if v.points > 1]
         again = Barrier() if fills and loops else None
         ready = Barrier() if fills else None
         return nest(loops, seq(again, *fills, ready, self.inner.compute(ZERO, point)))

@@ -105,7 +105,7 @@ class Product:
 
 def points(axes: tuple[x.Axis, ...]) -> int:
     """Points of several axes."""
-    return math.prod(a.extent for a in axes)
+    return math.prod(a.points for a in axes)
 
 
 def product_of(block: Block) -> Product:
@@ -127,19 +127,19 @@ def product_of(block: Block) -> Product:
     if kind != other:
         raise _no(name, f"its factors are {kind} and {other}")
     parts = [(first, _axes(name, first)), (second, _axes(name, second))]
-    last = next((a for a in reversed(block.spatial) if a.extent > 1), None)
+    last = next((a for a in reversed(block.spatial) if a.points > 1), None)
     if last is None or sum(last in axes for _, axes in parts) != 1:
         raise _no(name, "no factor alone varies along the result's last axis")
     if last in parts[0][1]:
         parts.reverse()
     (a, in_a), (b, in_b) = parts
     for axis in block.reduce:
-        if axis.extent > 1 and not (axis in in_a and axis in in_b):
+        if axis.points > 1 and not (axis in in_a and axis in in_b):
             raise _no(name, f"one factor does not vary with {axis.name}")
     both = tuple(x for x in block.spatial if x in in_a and x in in_b)
     m = tuple(x for x in block.spatial if x not in in_b)
     n = tuple(x for x in block.spatial if x in in_b and x not in in_a)
-    if any(x.extent > 1 and x not in in_a for x in m):
+    if any(x.points > 1 and x not in in_a for x in m):
         raise _no(name, "no factor varies along one of its axes")
     return _laid_out(block, kind, both, m, n, a, b)
 
@@ -217,16 +217,16 @@ def _factor(
     piece = PIECE_BYTES // dtype_bytes(read.tensor.dtype)
     along: x.Axis | None = None
     for axis, step in form.coefficients.items():
-        if axis.extent > 1 and step == 1:
+        if axis.points > 1 and step == 1:
             along = axis
     if along is None:
         raise _no(name, f"no neighbours of {read.tensor.name} are read together")
-    others = [c for x, c in form.coefficients.items() if x is not along and x.extent > 1]
-    if along.extent % piece or form.const % piece or any(c % piece for c in others):
+    others = [c for x, c in form.coefficients.items() if x is not along and x.points > 1]
+    if along.points % piece or form.const % piece or any(c % piece for c in others):
         raise _no(name, f"{read.tensor.name} cannot be fetched in pieces of {piece} elements")
     if guard is not None and any(a is along for a in x.walk(guard)):
         raise _no(name, f"padding of {read.tensor.name} may begin within a piece")
-    wide = [x for x in outer if x.extent > 1]
+    wide = [x for x in outer if x.points > 1]
     if along.kind != "reduce" and (not wide or wide[-1] is not along):
         raise _no(name, f"neighbours of {read.tensor.name} are not neighbours of the result")
     return Factor(read, guard, order, along, constant)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilework.index.extents import known
 from tilework.kinds.cuda.mma.product import Factor
 from tilework.lower.common import const
 from tilework.lower.ir import Buffer
@@ -42,12 +43,12 @@ class SharedTile:
     @property
     def rows(self) -> int:
         """Of a tile: points of m or n where pieces lie along k, else terms of k."""
-        return self.buffer.shape[1]
+        return known(self.buffer.shape[1])
 
     @property
     def pieces(self) -> int:
         """Of a row, a power of two."""
-        return self.buffer.shape[2] // self.piece
+        return known(self.buffer.shape[2]) // self.piece
 
     def at(self, stage: Expr, row: Expr, piece: Expr, offset: int | Expr = 0) -> tuple[Expr, ...]:
         """Indices of an element: ``offset`` behind the first one of a piece."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilework.dtypes import NARROW_FLOATS, is_float, is_integer
 from tilework.errors import ScheduleError
+from tilework.index.extents import known
 from tilework.index.form import Form
 from tilework.kinds.cuda.source.indices import flat, is_index
 from tilework.kinds.cuda.source.names import Names
@@ -253,7 +254,7 @@ class Expressions:
             own = value_of(index, self.names.known)
             if own is None:
                 return None
-            at = at * extent + own
+            at = at * extent + known(own)
         return float(e.values[at])
 
     def _lookup(self, e: x.Lookup) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
-from tilework.index.extents import round_up
+from tilework.index.extents import known, round_up
 from tilework.index.strides import row_major
 from tilework.kinds.cuda.source.expressions import Expressions
 from tilework.kinds.cuda.source.functions import definitions
@@ -91,8 +91,8 @@ def print_region(region: ir.Region, same: frozenset[ir.Buffer]) -> Entry:
         name,
         body.replace(f") {NAME}(", f") {name}(", 1),
         params,
-        region.blocks,
-        region.block_size,
+        known(region.blocks),
+        known(region.block_size),
         nbytes if static else 0,
         0 if static else nbytes,
     )
@@ -121,7 +121,7 @@ def _shared(used: list[ir.Buffer], names: Names, lines: Lines) -> int:
         if b.scope == "block":
             kind = memory_type(b.name, b.dtype)
             lines.add(f"TW_SHARED({kind}, {names.buffer(b)}, {b.reach}, {offset});")
-            offset += round_up(b.reach * dtype_bytes(b.dtype), ALIGNMENT)
+            offset += round_up(known(b.reach) * dtype_bytes(b.dtype), ALIGNMENT)
     return offset
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from tilework.index.extents import Extent
 from tilework.index.form import Form, constant
 from tilework.lower.ir import Buffer
 from tilework.te.expr import Axis, Expr, Lookup
 
-Terms = frozenset[tuple[int, int]]
+Terms = frozenset[tuple[int, Extent]]
 """Terms of an index, as (identity of the atom, its factor)."""
 
 

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
-from tilework.index.extents import round_up
+from tilework.index.extents import known, round_up
 from tilework.kinds.cuda.launches import Launch, Where, launches_to_json
 from tilework.kinds.cuda.source.kernel import Entry, print_region
 from tilework.lower.inplace import overwritable
@@ -73,5 +73,5 @@ def _places(program: Program) -> tuple[dict[Buffer, Where], int]:
     for b in program.temporaries:
         if b.scope == "global":
             out[b] = ("workspace", offset)
-            offset += round_up(b.reach * dtype_bytes(b.dtype), WORKSPACE_ALIGNMENT)
+            offset += round_up(known(b.reach) * dtype_bytes(b.dtype), WORKSPACE_ALIGNMENT)
     return out, offset

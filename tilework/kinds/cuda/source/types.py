@@ -8,6 +8,7 @@ import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS, is_float, numpy_dtype
 from tilework.errors import ScheduleError
+from tilework.index.extents import known
 from tilework.te.expr import Const
 
 MEMORY = {
@@ -43,8 +44,8 @@ def literal(e: Const) -> str:
     if e.dtype == "bool":
         return "true" if e.value else "false"
     if is_float(e.dtype):
-        return _real(float(e.value), e.dtype)
-    value = int(e.value)
+        return _real(e.real, e.dtype)
+    value = known(e.whole)
     suffix = _SUFFIX.get(e.dtype, "")
     if value in (-(2**31), -(2**63)):  # its magnitude is no literal of the type
         return f"({value + 1}{suffix} - 1)"

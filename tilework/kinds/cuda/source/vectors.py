@@ -37,7 +37,7 @@ class VectorStore:
 
     def __init__(self, store: Store, var: Axis, texts: Expressions, lines: Lines) -> None:
         self.store, self.var, self.texts, self.lines = store, var, texts, lines
-        self.count = var.extent
+        self.count = var.points
         self._vectors: dict[int, str] = {}
         self._made: dict[tuple[object, ...], str] = {}
 
@@ -144,9 +144,9 @@ def is_aligned(
     for atom, c in form.coefficients.items():
         if atom is var:
             continue
-        if mentions(atom, var) or c * multiple_of(atom) % var.extent:
+        if mentions(atom, var) or c * multiple_of(atom) % var.points:
             return False
-    return form.const % var.extent == 0
+    return form.const % var.points == 0
 
 
 def is_uniform(e: Expr, var: Axis, known: dict[Axis, str | int]) -> bool:
@@ -170,7 +170,7 @@ def is_uniform(e: Expr, var: Axis, known: dict[Axis, str | int]) -> bool:
             # a < b asks for the sign of a - b, a <= b for that of a - b - 1
             const = form.const - (e.op in ("<=", ">"))
             others = {a: c for a, c in form.coefficients.items() if a is not var}
-            if const % var.extent or any(mentions(atom, var) for atom in others):
+            if const % var.points or any(mentions(atom, var) for atom in others):
                 return False
-            return all(c * multiple_of(atom) % var.extent == 0 for atom, c in others.items())
+            return all(c * multiple_of(atom) % var.points == 0 for atom, c in others.items())
     return False

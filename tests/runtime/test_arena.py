@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilework import zoo
-from tilework.compiler.arena import ALIGN, Lifetime, place
 from tilework.compiler.assemble import _Memory
+from tilework.runtime.arena import Lifetime, place
+from tilework.runtime.arrays import ALIGN
 
 LIFETIMES = st.builds(
     lambda size, first, length: Lifetime(size, first, first + length),

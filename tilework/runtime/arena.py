@@ -1,0 +1,79 @@
+"""The arena: where each intermediate value of a network lives in one block of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilework.index.extents import Extent, known, round_up
+from tilework.runtime.arrays import ALIGN
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A value of ``size`` bytes, alive during the calls ``first`` to ``last``, inclusive."""
+
+    size: Extent
+    first: int
+    last: int
+
+    def meets(self, other: Lifetime) -> bool:
+        """Whether both are alive during some call."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def aligned(size: int) -> int:
+    """``size`` rounded up to the alignment of buffers."""
+    return round_up(size, ALIGN)
+
+
+def place(values: Sequence[Lifetime]) -> tuple[list[int], int]:
+    """Places of values whose sizes are known; see `Arena.place`."""
+    return Arena(values).place([known(v.size) for v in values])
+
+
+class Arena:
+    """Values with lifetimes, to be placed once for all or for each run's sizes anew.
+
+    Args:
+        values: their lifetimes; sizes are looked at when they are placed.
+    """
+
+    def __init__(self, values: Sequence[Lifetime]) -> None:
+        self._in_time = sorted(range(len(values)), key=lambda i: values[i].first)
+        self._beside: list[list[int]] = [[] for _ in values]
+        alive: list[int] = []
+        for i in self._in_time:
+            alive = [j for j in alive if values[j].last >= values[i].first]
+            for j in alive:
+                if values[j].meets(values[i]):
+                    self._beside[i].append(j)
+                    self._beside[j].append(i)
+            alive.append(i)
+
+    def place(self, sizes: Sequence[int]) -> tuple[list[int], int]:
+        """Give each value an offset so that values alive together never share a byte.
+
+        Greedy by size: the largest value first, each at the lowest offset that is free all its
+        life.
+
+        Args:
+            sizes: of the values, in bytes.
+
+        Returns:
+            The aligned offset of each value, and the size of the arena, in bytes.
+        """
+        order = sorted(self._in_time, key=sizes.__getitem__, reverse=True)
+        offsets = [-1] * len(order)
+        ends = [0] * len(order)
+        for i in order:
+            size = -(-sizes[i] // ALIGN) * ALIGN
+            at = 0
+            for begin, end in sorted([(offsets[j], ends[j]) for j in self._beside[i]]):
+                if begin >= 0:  # it has a place
+                    if at + size <= begin:
+                        break
+                    if end > at:
+                        at = end
+            offsets[i], ends[i] = at, at + size
+        return offsets, max(ends, default=0)

@@ -1,0 +1,232 @@
+"""A network at one point of its symbols: shapes, sizes, and where everything lies.
+
+A *site* follows from an image and the values of its symbols. An image without symbols has one,
+which stands in its file; of another, sites are made when a run brings shapes that are new: sizes
+are evaluated, the arena is placed, and every reference is proved to lie within its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.cache import BoundedCache
+from tilework.errors import ModuleError
+from tilework.index.extents import known, shape_at
+from tilework.index.symbols import Symbol, value_at
+from tilework.runtime.arena import Arena
+from tilework.runtime.image import Ends, Image, Ref, Value
+from tilework.runtime.sizes import Sizes
+from tilework.runtime.solve import Solver
+
+KEPT = 32
+"""Sites of a module that are kept."""
+BLOCKS = ("arena", "constant", "io", "symbol")
+"""The blocks that arguments lie in at a site, in the order of `Site.blocks`."""
+_MOST_BYTES = 1 << 46
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A network at a point.
+
+    Attributes:
+        whole: the image.
+        values: of its symbols, in order.
+        ends: what a run takes and returns here: shapes are numbers.
+        arena_bytes: memory of all intermediate values.
+        workspaces: as `Image.workspaces`.
+        blocks: of the arguments of all steps in order, in which of `BLOCKS` each lies.
+        starts: where in that block each begins, in bytes; 0 in io.
+    """
+
+    whole: Image
+    values: tuple[int, ...]
+    ends: Ends
+    arena_bytes: int
+    workspaces: tuple[tuple[int, int], ...]
+    blocks: Integers
+    starts: Integers
+
+    def workspace_bytes(self, threads: int) -> int:
+        """Workspace of a run with ``threads`` threads."""
+        return max((shared + threads * each for shared, each in self.workspaces), default=0)
+
+    @cached_property
+    def image(self) -> Image:
+        """The image as one compiled for this point alone would be, but for symbols as arguments.
+
+        For what need not be fast: tables, and machines that look at each step by itself.
+        """
+        whole, at = self.whole, self.point
+        if not whole.symbols:
+            return whole
+        refs = zip((r for s in whole.steps for r in s.args), self.starts.tolist(), strict=True)
+        steps = []
+        for step in whole.steps:
+            args = tuple(_ref(*next(refs), at) for _ in step.args)
+            steps.append(replace(step, args=args, nbytes=value_at(step.nbytes, at)))
+        return replace(
+            whole, inputs=self.ends.inputs, outputs=self.ends.outputs, steps=tuple(steps),
+            arena_bytes=self.arena_bytes, workspaces=self.workspaces, lifetimes=(), places=(),
+        )  # fmt: skip
+
+    @property
+    def point(self) -> dict[Symbol, int]:
+        """The values by symbol."""
+        return dict(zip(self.whole.symbols, self.values, strict=True))
+
+
+class Sites:
+    """The sites of an image.
+
+    Raises:
+        ShapeError: no input says what a symbol is.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self.symbols = image.symbols
+        self._only = None if image.symbols else static_site(image)
+        self._shapes: BoundedCache[tuple[tuple[int, ...], ...], Site] = BoundedCache(KEPT)
+        self._solver = Solver(f"module {image.name}", image.inputs, image.symbols)
+        if image.symbols:
+            self._plan = _Plan(image)
+
+    def of(self, arrays: Sequence[Any]) -> Site:
+        """Where inputs of these shapes are.
+
+        Args:
+            arrays: the inputs in order; anything that has a shape, or that NumPy can make an array
+                of.
+
+        Raises:
+            ShapeError: the module was not compiled for these shapes.
+            ModuleError: sizes make no sense there.
+        """
+        if self._only is not None:
+            return self._only
+        try:
+            shapes = tuple([tuple(a.shape) for a in arrays])
+        except AttributeError:
+            shapes = tuple([tuple(np.shape(a)) for a in arrays])
+        found = self._shapes.get(shapes)
+        if found is None:
+            found = self._plan.at(self._solver.point(shapes))
+            self._shapes.put(shapes, found)
+        return found
+
+    def named(self, values: Mapping[str, int] | None) -> Site:
+        """Where symbols have these values, by name; typical ones where none is given.
+
+        Raises:
+            ShapeError: there is no such symbol, or a value is outside its range.
+        """
+        point = self._solver.named(values or {})
+        return self._plan.at(point) if self._only is None else self._only
+
+    def require(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Refuse shapes that the module was not compiled for.
+
+        Raises:
+            ShapeError: see above.
+        """
+        self._solver.point(shapes)
+
+
+class _Plan:
+    """What of an image follows from symbols, ready to be evaluated."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._arena = Arena(image.lifetimes)
+        refs = [r for step in image.steps for r in step.args]
+        io = image.io_values
+        values = (*image.inputs, *image.outputs)
+        groups = (
+            [v.size for v in image.lifetimes],
+            [p.offset for p in image.places],
+            [n for pair in image.workspaces for n in pair],
+            [v.nbytes for v in io],
+            [v.nbytes for v in values],
+            [r.nbytes for r in refs],
+        )
+        self._cuts = np.cumsum([len(g) for g in groups])[:-1]
+        self._sizes = Sizes(image.symbols, [e for g in groups for e in g])
+        self._lifetimes = np.array([p.lifetime for p in image.places], np.int64)
+        self._io_of_values = np.array([v.io for v in values], np.int64)
+        spaces = np.array([r.space for r in refs], object)
+        at = np.array([r.at for r in refs], np.int64)
+        self.blocks = np.array(
+            [BLOCKS.index("arena" if r.space == "place" else r.space) for r in refs], np.int64
+        )
+        self._inside = np.flatnonzero(spaces == "place")
+        self._place = at[self._inside]
+        self._fixed = np.where(spaces == "constant", at, np.where(spaces == "symbol", 8 * at, 0))
+        self._room = np.where(spaces == "constant", image.constants.nbytes - at, 8)
+        self._io = np.flatnonzero(spaces == "io")
+        self._io_at = at[self._io]
+
+    def at(self, values: tuple[int, ...]) -> Site:
+        """The site of a point.
+
+        Raises:
+            ModuleError: a size is negative or too large, or a reference leaves its block.
+        """
+        image = self._image
+        found = self._sizes.at(values)
+        sizes, offsets, workspaces, io, given, reach = np.split(found, self._cuts)
+        self._check(bool((found >= 0).all()), values, "a size is negative")
+        self._check(bool((io[self._io_of_values] == given).all()), values, "io buffers differ")
+        begins, arena_bytes = self._arena.place(sizes.tolist())
+        most = max(arena_bytes, int(workspaces.max(initial=0)), int(io.max(initial=0)))
+        self._check(most < _MOST_BYTES, values, f"a block of {most} bytes")
+        starts, room = self._fixed.copy(), self._room.copy()
+        starts[self._inside] = (np.array(begins, np.int64)[self._lifetimes] + offsets)[self._place]
+        room[self._inside] = (sizes[self._lifetimes] - offsets)[self._place]
+        room[self._io] = io[self._io_at]
+        self._check(bool((reach <= room).all()), values, "a reference leaves its block")
+        at = dict(zip(image.symbols, values, strict=True))
+        ends = Ends(image.name, *(_at(v, at) for v in (image.inputs, image.outputs)))
+        pairs = workspaces.reshape(-1, 2).tolist()
+        each = tuple((shared, thread) for shared, thread in pairs)
+        return Site(image, values, ends, arena_bytes, each, self.blocks, starts)
+
+    def _check(self, good: bool, values: tuple[int, ...], wrong: str) -> None:
+        if not good:
+            at = ", ".join(
+                f"{s.name} = {n}" for s, n in zip(self._image.symbols, values, strict=True)
+            )
+            raise ModuleError(f"module {self._image.name} cannot run at {at}: {wrong}")
+
+
+def static_site(image: Image) -> Site:
+    """The only site of an image without symbols."""
+    refs = [r for step in image.steps for r in step.args]
+    return Site(
+        image,
+        (),
+        image.ends,
+        image.arena_bytes,
+        tuple((known(shared), known(each)) for shared, each in image.workspaces),
+        np.array([BLOCKS.index(r.space) for r in refs], np.int64),
+        np.array([0 if r.space == "io" else r.at for r in refs], np.int64),
+    )
+
+
+def _at(values: Sequence[Value], at: Mapping[Symbol, int]) -> tuple[Value, ...]:
+    """Values as they are at a point."""
+    return tuple(Value(v.name, shape_at(v.shape, at), v.dtype, v.io) for v in values)
+
+
+def _ref(ref: Ref, start: int, at: Mapping[Symbol, int]) -> Ref:
+    """A reference as it is at a point."""
+    reach = value_at(ref.nbytes, at)
+    return Ref("arena", start, reach) if ref.space == "place" else ref._replace(nbytes=reach)

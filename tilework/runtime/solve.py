@@ -1,0 +1,165 @@
+"""The values of symbols, from the shapes of what a run is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tilework.errors import ShapeError
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbol, Symbolic, symbols_of
+from tilework.runtime.image import Value
+
+
+class _Dimension(NamedTuple):
+    """One dimension of an input: of which, its number, and its extent."""
+
+    input: int
+    number: int
+    extent: Extent
+
+
+class _Rule(NamedTuple):
+    """``symbol = (dimension - rest) / factor``, where ``rest`` is made of symbols known before."""
+
+    symbol: Symbol
+    at: _Dimension
+    factor: int
+    rest: Extent
+
+
+class Solver:
+    """Finds the values of symbols, and checks every dimension with them.
+
+    A symbol is what a dimension says that is the symbol itself; else what one says in which it
+    stands with a factor beside known ones, such as ``past + seq``.
+
+    Args:
+        name: begins messages, such as ``module bert``.
+        inputs: what runs take.
+        symbols: all of the network.
+
+    Raises:
+        ShapeError: no input says what a symbol is.
+    """
+
+    def __init__(self, name: str, inputs: Sequence[Value], symbols: Sequence[Symbol]) -> None:
+        self._name, self._inputs, self.symbols = name, tuple(inputs), tuple(symbols)
+        self._dimensions = [
+            _Dimension(i, d, extent)
+            for i, value in enumerate(inputs)
+            for d, extent in enumerate(value.shape)
+        ]
+        self._rules = list(self._found())
+        missing = set(self.symbols) - {r.symbol for r in self._rules}
+        if missing:
+            raise ShapeError(
+                f"{name}: the shapes of its inputs do not say what "
+                f"{', '.join(sorted(s.name for s in missing))} is"
+            )
+
+    def point(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """The values of the symbols, in order, for these shapes of the inputs.
+
+        Raises:
+            ShapeError: a value is outside its range, inputs disagree, or a shape does not fit; the
+                message names the symbol, the value and the range.
+        """
+        for value, shape in zip(self._inputs, shapes, strict=True):
+            if len(shape) != len(value.shape):
+                raise ShapeError(self._wrong(value, shape))
+        found: dict[Symbol, int] = {}
+        for rule in self._rules:
+            symbol, at = rule.symbol, rule.at
+            given = shapes[at.input][at.number]
+            rest = rule.rest.value(found) if isinstance(rule.rest, Symbolic) else rule.rest
+            number, left = divmod(given - rest, rule.factor)
+            if left:
+                raise ShapeError(self._unfit(at, given, found))
+            self.check(symbol, number, f", by {self._where(at)}")
+            found[symbol] = number
+        for at in self._dimensions:
+            given = shapes[at.input][at.number]
+            if isinstance(at.extent, Symbolic):
+                if given != at.extent.value(found):
+                    raise ShapeError(self._unfit(at, given, found))
+            elif given != at.extent:
+                value = self._inputs[at.input]
+                raise ShapeError(self._wrong(value, shapes[at.input]))
+        return tuple(found[s] for s in self.symbols)
+
+    def named(self, values: Mapping[str, int]) -> tuple[int, ...]:
+        """The values of the symbols, in order, given by name; typical where none is given.
+
+        Raises:
+            ShapeError: there is no such symbol, or a value is outside its range.
+        """
+        names = [s.name for s in self.symbols]
+        unknown = [n for n in values if n not in names]
+        if unknown:
+            raise ShapeError(
+                f"{self._name} has no symbol {', '.join(unknown)}; "
+                f"its symbols: {', '.join(names) or 'none'}"
+            )
+        for symbol in self.symbols:
+            self.check(symbol, values.get(symbol.name, symbol.typical), "")
+        return tuple(int(values.get(s.name, s.typical)) for s in self.symbols)
+
+    def check(self, symbol: Symbol, number: int, why: str) -> None:
+        """Refuse a value outside of its symbol's range."""
+        if not symbol.low <= number <= symbol.high:
+            raise ShapeError(
+                f"{self._name}: {symbol.name} is {number}{why}, outside of its range "
+                f"{symbol.low} to {symbol.high}"
+            )
+
+    def _found(self) -> Iterator[_Rule]:
+        """How each symbol is found, in an order in which what a rule needs is known."""
+        known: set[Symbol] = set()
+        for plain in (True, False):
+            more = True
+            while more:
+                more = False
+                for at in self._dimensions:
+                    rule = _rule(at, known)
+                    if rule is not None and (not plain or (rule.factor == 1 and rule.rest == 0)):
+                        yield rule
+                        known.add(rule.symbol)
+                        more = True
+
+    def _where(self, at: _Dimension) -> str:
+        return f"dimension {at.number} of input {self._inputs[at.input].name}"
+
+    def _wrong(self, value: Value, shape: Sequence[int]) -> str:
+        return (
+            f"{self._name}: input {value.name}: expected {value.dtype}{list(value.shape)}, got an "
+            f"array of shape {list(shape)}"
+        )
+
+    def _unfit(self, at: _Dimension, given: int, found: Mapping[Symbol, int]) -> str:
+        """What to say of a dimension that is not what its extent is."""
+        depends = symbols_of([at.extent])
+        ranges = ", ".join(f"{s.name} is {s.low} to {s.high}" for s in depends)
+        if all(s in found for s in depends) and isinstance(at.extent, Symbolic):
+            wanted = f"{at.extent} = {at.extent.value(found)}"
+            told = {r.symbol: self._where(r.at) for r in self._rules}
+            by = ", ".join(f"{s.name} = {found[s]} by {told[s]}" for s in depends)
+            return (
+                f"{self._name}: {self._where(at)} is {given}, not {wanted}, with {by} ({ranges})"
+            )
+        return f"{self._name}: {self._where(at)} is {given}, never {at.extent} ({ranges})"
+
+
+def _rule(at: _Dimension, known: set[Symbol]) -> _Rule | None:
+    """How a dimension says what its only unknown symbol is; None if it does not."""
+    if not isinstance(at.extent, Symbolic):
+        return None
+    unknown = [s for s in at.extent.symbols if s not in known]
+    if len(unknown) != 1:
+        return None
+    symbol = Symbolic.of({(unknown[0],): 1})
+    factor = at.extent.terms.get((unknown[0],), 0)
+    rest = at.extent - symbol * factor
+    if not factor or unknown[0] in symbols_of([rest]):
+        return None
+    return _Rule(unknown[0], at, factor, rest)
