@@ -173,7 +173,7 @@ def _steps(
             for i, (v, a) in enumerate(zip(values, tensors, strict=True))
         ]
         sizes = [a.nbytes for a in tensors]
-        fixed = (known(n) for r, n in zip(refs, sizes, strict=True) if r.space == "constant")
+        fixed = [known(n) for r, n in zip(refs, sizes, strict=True) if r.space == "constant"]
         refs += [memory.symbol(a.name) for a in kernel.args if a.role == "symbol"]
         steps.append(
             Step(
