@@ -60,7 +60,7 @@ def lower(
         packed |= own
         streamed |= {op for op, p in own.items() if tactics.streamed(nest, op, p)}
     buffers = arguments(sketch, packed, streamed, apart or {})
-    ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked * sketch.target.lanes())
+    ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked_lanes(sketch.target))
     scattered = scattered_ops(sketch.blocks)
     for op in (b.result for b in sketch.blocks):
         if op not in ctx.buffers:
