@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     import onnx
 
     from tilework.graph.onnx.files import ReadModel
+    from tilework.graph.onnx.ranges import Shapes
 
 
 @overload
 def from_onnx(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None = ...,
+    shapes: Shapes | None = ...,
     values: Mapping[str, np.ndarray] | None = ...,
     strict: Literal[True] = ...,
 ) -> Network: ...
@@ -33,7 +34,7 @@ def from_onnx(
 @overload
 def from_onnx(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None = ...,
+    shapes: Shapes | None = ...,
     values: Mapping[str, np.ndarray] | None = ...,
     strict: bool = ...,
 ) -> Network | Parts: ...
@@ -41,7 +42,7 @@ def from_onnx(
 
 def from_onnx(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     strict: bool = True,
 ) -> Network | Parts:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tilework.graph.ir import Network, Node
+from tilework.index.symbols import range_of
 from tilework.target import ChainLimits
 
 _FINISH = frozenset({"add", "subtract", "multiply", "at_least", "at_most", "relu", "clip"})
@@ -48,12 +49,12 @@ def fuse_chains(net: Network, groups: Sequence[Group], limits: ChainLimits) -> l
         merged: dict[str, Group] = {}
         gone: set[str] = set()
         for second in out:
-            first = by_output.get(second[0].inputs[0])
+            first = by_output.get(next(iter(second[0].inputs), ""))
             if first is None or first[-1].name in gone or first[-1].name in merged:
                 continue
             order = (depthwise, pointwise) if first_is_depthwise else (pointwise, depthwise)
             kinds = order[0](first[0]) and order[1](second[0])
-            large = 4 * math.prod(net.types[first[-1].name].shape) >= limits.min_bytes
+            large = range_of(4 * math.prod(net.types[first[-1].name].shape))[0] >= limits.min_bytes
             if (
                 kinds
                 and large

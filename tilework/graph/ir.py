@@ -1,10 +1,12 @@
-"""The network: a list of operator nodes over named values of static shape.
+"""The network: a list of operator nodes over named values of known shape.
 
     Network = inputs (name -> type), constants (name -> array), nodes (in execution order), outputs
     Node    = op, inputs (value names), name (of the node and of its one output), attrs
 
 A value has one element type, and a shape, which is ``()`` for a scalar and has an extent of 0 for
-inputs and constants without elements alone, which no node reads; in which type a compiled
+inputs and constants without elements alone, which no node reads. Extents are numbers, or symbolic
+ones that a run brings (`tilework.index.symbols`); so are numbers of attributes that are extents or
+positions. In which type a compiled
 network stores its float32 values is decided later (`tilework.graph.precision`). The operators and
 their attributes (``layout`` is ``NHWC`` with HWIO weights or ``NCHW`` with OIHW weights, also
 where there are one or three spatial axes; ``pads`` are those at the start of each spatial axis,
@@ -26,7 +28,8 @@ then those at the ends):
     reduce_sum reduce_max ... (x; axes, keepdims)        argmax argmin (x; axis, keepdims, last)
     normalize(x; axes, epsilon, center)                  group_norm(x; groups, epsilon, layout)
     less equal logical_and ... (a, b)                    where(condition, a, b)   cast(x; to)
-    (the families in `tilework.graph.operators` name the rest)
+    arange(; size, start, step, dtype)                   (the families in
+                                                         `tilework.graph.operators` name the rest)
     einsum(a, b; equation): sums of products, such as "bij,bjk->bik", also of one operand
     sparse_dense sparse_conv (x, data, indices, indptr; ..): see `tilework.graph.operators.sparse`
 
@@ -50,6 +53,9 @@ import numpy as np
 from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.operators import ValueType, infer, of_empty
+from tilework.graph.undecided import told
+from tilework.index.extents import Extent, shape_at
+from tilework.index.symbols import Symbol, Symbolic, Undecided, range_of, symbols_of
 
 _WRITER = "tilework.graph.onnx.export"
 
@@ -66,7 +72,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network with static shapes; see the module for its grammar.
+    """A network; see the module for its grammar.
 
     Attributes:
         inputs: what the caller supplies, by name, in order.
@@ -93,6 +99,11 @@ class Network:
         for node in self.nodes:
             types[node.name] = node_type(node, types)
         return types
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """What a run brings: the symbols of the inputs' extents, by name."""
+        return symbols_of(n for kind in self.inputs.values() for n in kind.shape)
 
     @cached_property
     def consumers(self) -> dict[str, tuple[Node, ...]]:
@@ -132,6 +143,15 @@ class Network:
         return "\n".join([*lines, f"  return {', '.join(self.outputs)}"])
 
 
+def has_symbols(attrs: Mapping[str, Any]) -> bool:
+    """Whether attributes hold an extent that a run brings."""
+    return any(
+        isinstance(n, Symbolic)
+        for value in attrs.values()
+        for n in (value if isinstance(value, tuple | list) else (value,))
+    )
+
+
 def node_type(node: Node, types: Mapping[str, ValueType]) -> ValueType:
     """Type of the value that ``node`` produces.
 
@@ -151,7 +171,8 @@ def node_type(node: Node, types: Mapping[str, ValueType]) -> ValueType:
 def _unfit(node: Node, types: Sequence[ValueType], e: Exception) -> NetworkError:
     plain = {t.dtype for t in types} == {"float32"}
     shapes = ", ".join(("" if plain else t.dtype) + str(list(t.shape)) for t in types)
-    return NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {e}")
+    why = told(e) if isinstance(e, Undecided) else str(e)
+    return NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {why}")
 
 
 class Builder:
@@ -180,7 +201,7 @@ class Builder:
             name = f"{hint}_{self._next[hint]}"
         return name
 
-    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
+    def input(self, name: str, shape: Sequence[Extent], dtype: str = "float32") -> str:
         """Declare an input; its name is kept as it is.
 
         Raises:
@@ -188,7 +209,7 @@ class Builder:
         """
         if name in self.types:
             raise NetworkError(f"the network has two inputs named '{name}'")
-        if min(shape, default=0) < 0:
+        if any(range_of(n)[0] < 0 for n in shape):
             raise NetworkError(
                 f"input '{name}' has shape {list(shape)}; no extent may be negative"
             )
@@ -214,7 +235,8 @@ class Builder:
         node = Node(op, inputs, self._unique(name or op), attrs)
         kind = node_type(node, self.types)
         if 0 in kind.shape:
-            return self.constant(np.empty(kind.shape, numpy_dtype(kind.dtype)), node.name)
+            shape = shape_at(kind.shape, {})
+            return self.constant(np.empty(shape, numpy_dtype(kind.dtype)), node.name)
         if any(0 in self.types[v].shape for v in inputs):
             return self._without_empty(node, kind)
         self.types[node.name] = kind
@@ -249,7 +271,7 @@ class Builder:
         self.nodes.append(node if same else Node(node.op, inputs, node.name, node.attrs))
         return node.name
 
-    def shape(self, value: str) -> tuple[int, ...]:
+    def shape(self, value: str) -> tuple[Extent, ...]:
         """Extents of ``value``."""
         return self.types[value].shape
 
@@ -280,7 +302,8 @@ def rewrite(net: Network, rule: Rule) -> Network:
 
     The rule gets the builder of the new network, the old node, and the new names of its inputs,
     and returns the new name of its output. Dead nodes and constants disappear.
-    Where nothing changes, the network itself comes back.
+    Where nothing changes, the network itself comes back. A node stays as it is where the rule
+    hangs on what a run decides.
     """
     b = Builder(net.name, net)
     b.inputs.update(net.inputs)
@@ -289,7 +312,11 @@ def rewrite(net: Network, rule: Rule) -> Network:
     b.types.update((name, net.types[name]) for name in known)
     new = dict(zip(known, known, strict=True))
     for node in net.nodes:
-        new[node.name] = rule(b, node, tuple([new[v] for v in node.inputs]))
+        inputs = tuple([new[v] for v in node.inputs])
+        try:
+            new[node.name] = rule(b, node, inputs)
+        except Undecided:
+            new[node.name] = b.keep(node, inputs)
     found = b.finish([new[v] for v in net.outputs])
     same = (
         found.outputs == net.outputs

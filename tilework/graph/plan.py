@@ -179,7 +179,7 @@ def _outputs_computed(net: Network) -> Network:
 def _describe(group: tuple[Node, ...], types: dict[str, ValueType]) -> str:
     """Like ``conv2d+add+relu 1x56x56x64 k3 s1 -> 64``."""
     node = group[0]
-    shape = types[node.inputs[0]].shape
+    shape = types[node.inputs[0] if node.inputs else node.name].shape
     parts = ["+".join(n.op for n in group), "x".join(map(str, shape))]
     attrs = node.attrs
     if node.op in (*CONVOLUTIONS, *GROUPED):

@@ -75,9 +75,8 @@ def stored_types(
     kept = _kept(net)
     for group in groups:
         node = group[-1]
-        source = node.inputs[0]
         if node.op == "reshape":
-            dtype = types[source].dtype
+            dtype = types[node.inputs[0]].dtype
         else:
             dtype = types[node.name].dtype
             if dtype == "float32" and node.name not in kept:

@@ -25,6 +25,7 @@ from tilework.ops.elementwise import (
     unary,
 )
 from tilework.ops.indexing import (
+    arange,
     expand,
     gather_nd,
     one_hot,
@@ -61,7 +62,7 @@ from tilework.ops.transform import concatenate, transpose
 from tilework.ops.transposed import phase_conv, phase_weights
 
 __all__ = [
-    "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "adaptive_pool", "add", "arg_extremum",
+    "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "adaptive_pool", "add", "arange", "arg_extremum",
     "avg_pool", "broadcast_index", "clip", "col2im", "concatenate", "conv", "conv2d_nchw",
     "conv2d_nhwc", "copy", "cumulative", "dense", "depthwise_conv", "divide", "einsum",
     "elementwise", "expand", "gather_nd", "global_avg_pool", "group_norm", "grouped_conv",

@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tilework import te
+from tilework.index.extents import Extent
+from tilework.index.symbols import same
 from tilework.ops.storage import computed
 
 
@@ -45,17 +47,18 @@ def parse(equation: str) -> Equation:
     return Equation(operands, result)
 
 
-def extents(equation: Equation, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
+def extents(equation: Equation, shapes: Sequence[Sequence[Extent]]) -> dict[str, Extent]:
     """The extent of each label; an extent of 1 gives way to another (broadcasting).
 
     Raises:
         ValueError: the shapes do not fit the equation.
+        Undecided: they fit at some points only.
     """
     if len(shapes) != len(equation.operands):
         raise ValueError(
             f"'{equation}' takes {len(equation.operands)} operands, not {len(shapes)}"
         )
-    found: dict[str, int] = {}
+    found: dict[str, Extent] = {}
     for labels, shape in zip(equation.operands, shapes, strict=True):
         if len(labels) != len(shape):
             raise ValueError(f"'{labels}' of '{equation}' does not fit the shape {list(shape)}")
@@ -63,7 +66,7 @@ def extents(equation: Equation, shapes: Sequence[Sequence[int]]) -> dict[str, in
             known = found.setdefault(label, extent)
             if known == 1:
                 found[label] = extent
-            elif extent not in (1, known):
+            elif extent != 1 and not same(extent, known):
                 raise ValueError(
                     f"the operands disagree on the extent '{label}' of '{equation}': "
                     f"{known} and {extent}"
@@ -94,7 +97,8 @@ def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = (
     last = form.result[-1:]
     if len(operands) == 2 and summed and last and sum(last in n for n in labels) == 1:
         i = 0 if last in labels[0] else 1
-        reused = any(size[n] > 1 for n in labels[1 - i] if n in form.result and n not in labels[i])
+        others = [n for n in labels[1 - i] if n in form.result and n not in labels[i]]
+        reused = any(size[n] != 1 for n in others)
         if reused and tensors[i].name not in layout_free:
             labels[i], tensors[i] = _last(labels[i], tensors[i], last)
     axes = {n: te.reduce_axis(size[n], _axis_name(n, size)) for n in summed}
@@ -138,7 +142,7 @@ def _moves_ones(labels: str, x: te.Tensor, label: str) -> bool:
 
 
 def _indices(
-    x: te.Tensor, labels: str, at: Mapping[str, te.Expr], size: Mapping[str, int]
+    x: te.Tensor, labels: str, at: Mapping[str, te.Expr], size: Mapping[str, Extent]
 ) -> tuple[te.Expr, ...]:
     return tuple(
         at[n] if x.shape[d] == size[n] else te.const(0, "int32") for d, n in enumerate(labels)
@@ -153,6 +157,6 @@ def _name(form: Equation) -> str:
     return "T_batch_matmul" if batch else "T_matmul"
 
 
-def _axis_name(label: str, size: Mapping[str, int]) -> str:
+def _axis_name(label: str, size: Mapping[str, Extent]) -> str:
     """Capital letters get names of their own, however names are compared."""
     return label if label.islower() else f"{label.lower()}_"

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilework import te
+from tilework.index.extents import Extent
+from tilework.index.symbols import same
 from tilework.ops import scalars
 from tilework.ops.activations import ACTIVATIONS
 from tilework.ops.storage import computed
@@ -81,23 +83,38 @@ def axis_names(ndim: int) -> list[str]:
     return [f"ax{d}" for d in range(ndim)]
 
 
-def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
+def broadcast_extent(column: Sequence[Extent]) -> Extent | None:
+    """What the extents of one dimension broadcast to, None where they do not.
+
+    Raises:
+        Undecided: at some points they do, and at others they do not.
+    """
+    extents = list(dict.fromkeys(e for e in column if e != 1))
+    if all(same(e, extents[0]) for e in extents[1:]):
+        return extents[0] if extents else 1
+    return None
+
+
+def broadcast_shape(*shapes: Sequence[Extent]) -> tuple[Extent, ...]:
     """NumPy's broadcast shape.
 
     Raises:
         ValueError: the shapes do not broadcast.
+        Undecided: at some points they do, and at others they do not.
     """
     rank = max(len(s) for s in shapes)
-    out = []
+    out: list[Extent] = []
     for column in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
-        extents = {e for e in column if e != 1}
-        if len(extents) > 1:
+        extent = broadcast_extent(column)
+        if extent is None:
             raise ValueError(f"shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast")
-        out.append(extents.pop() if extents else 1)
+        out.append(extent)
     return tuple(out)
 
 
-def broadcast_index(tensor: te.Tensor, axes: Sequence[te.Expr], shape: Sequence[int]) -> te.Expr:
+def broadcast_index(
+    tensor: te.Tensor, axes: Sequence[te.Expr], shape: Sequence[Extent]
+) -> te.Expr:
     """Read ``tensor`` at the position that broadcasts to ``axes`` of a result of ``shape``."""
     skip = len(axes) - tensor.ndim
     return tensor[

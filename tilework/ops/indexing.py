@@ -9,13 +9,20 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.dtypes import is_integer
+from tilework.index.extents import Extent
 from tilework.ops.elementwise import axis_names, broadcast_index
 from tilework.ops.indices import index, matches
+from tilework.ops.scalars import literal
 from tilework.ops.storage import computed
 
 
+def _step(i: te.Expr, begin: Extent, stride: int) -> te.Expr:
+    at = i if stride == 1 else i * stride
+    return at + begin if begin != 0 else at
+
+
 def strided_slice(
-    x: te.Tensor, begin: Sequence[int], size: Sequence[int], stride: Sequence[int]
+    x: te.Tensor, begin: Sequence[Extent], size: Sequence[Extent], stride: Sequence[int]
 ) -> te.Tensor:
     """Elements ``begin[d], begin[d] + stride[d], ...`` of each dimension d, ``size[d]`` of them.
 
@@ -28,12 +35,16 @@ def strided_slice(
     return te.compute(size, body, name="T_slice", axis_names=axis_names(x.ndim))
 
 
-def _step(i: te.Expr, begin: int, stride: int) -> te.Expr:
-    at = i if stride == 1 else i * stride
-    return at + begin if begin else at
+def arange(size: Extent, start: Extent, step: int, dtype: str) -> te.Tensor:
+    """``start, start + step, ...``: ``size`` numbers."""
+
+    def body(i: te.Expr) -> te.Expr:
+        return te.cast(dtype, _step(i, start, step) if step else literal(start, "int32"))
+
+    return te.compute([size], body, name="T_arange", axis_names=axis_names(1))
 
 
-def expand(x: te.Tensor, shape: Sequence[int]) -> te.Tensor:
+def expand(x: te.Tensor, shape: Sequence[Extent]) -> te.Tensor:
     """``x`` with its dimensions of extent 1 repeated to ``shape`` (NumPy's broadcasting)."""
     return te.compute(
         shape,

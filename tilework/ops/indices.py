@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tilework import te
+from tilework.index.extents import Extent
 
 _WIDE = ("int32", "int64", "uint32", "uint64")
 """Types that hold every position, and every extent, of a dimension."""
 
 
-def index(e: te.Expr, extent: int, *, negative: bool = True) -> te.Expr:
+def index(e: te.Expr, extent: Extent, *, negative: bool = True) -> te.Expr:
     """``e`` as an index of a dimension of ``extent``, as ``int32``.
 
     Args:
@@ -22,7 +23,7 @@ def index(e: te.Expr, extent: int, *, negative: bool = True) -> te.Expr:
     return te.cast("int32", te.maximum(te.minimum(e, extent - 1), 0))
 
 
-def matches(e: te.Expr, position: te.Expr, extent: int) -> te.Expr:
+def matches(e: te.Expr, position: te.Expr, extent: Extent) -> te.Expr:
     """Whether index ``e``, counted from the end where negative, means ``position``.
 
     An index outside the dimension, which has ``extent`` elements, means none of its positions.

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 
 from tilework import te
 from tilework.dtypes import finite_range, is_float, is_unsigned
+from tilework.index.extents import Extent
 from tilework.ops.elementwise import axis_names
+from tilework.ops.scalars import literal
 from tilework.ops.storage import computed
 
 _Map = Callable[[te.Expr], te.Expr]
@@ -96,7 +98,9 @@ def total(
     return te.compute(shape, body, name=name, axis_names=axis_names(len(shape)))
 
 
-def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(
+    shape: Sequence[Extent], axes: Sequence[int], keepdims: bool
+) -> tuple[Extent, ...]:
     """Extents after a reduction over ``axes``."""
     if keepdims:
         return tuple(1 if d in axes else n for d, n in enumerate(shape))
@@ -124,10 +128,10 @@ def mean(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str = "T_mean"
     count = math.prod(x.shape[d] for d in axes)
     if is_float(x.dtype):
         inner = total(x, "sum", axes, keepdims, name=f"{name}_sum")
-        return each(inner, lambda v: v / float(count), name)
+        return each(inner, lambda v: v / literal(count, v.dtype), name)
     wide = "uint64" if is_unsigned(x.dtype) else "int64"
     inner = total(x, "sum", axes, keepdims, lambda v: te.cast(wide, v), f"{name}_sum")
-    share = te.const(count, wide)
+    share = literal(count, wide)
     return each(inner, lambda v: te.cast(x.dtype, te.truncdiv(v, share)), name)
 
 
@@ -179,7 +183,7 @@ def arg_extremum(
         last: which of several equal elements is meant; by default the first.
     """
     best = total(x, kind, [axis], True, name=f"T_arg{kind}_value")
-    nowhere = te.const(-1 if last else x.shape[axis], "int32")
+    nowhere = literal(-1 if last else x.shape[axis], "int32")
 
     def position(v: te.Expr, at: tuple[te.Expr, ...]) -> te.Expr:
         hit = te.equal(v, computed(best[reduced_index(at, [axis])]))

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from tilework import te
 from tilework.dtypes import is_float
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbolic
+
+
+def literal(extent: Extent, dtype: str) -> te.Expr:
+    """An extent as a number to compute with; one that a run brings is converted there."""
+    if not isinstance(extent, Symbolic):
+        return te.const(float(extent) if is_float(dtype) else extent, dtype)
+    whole = te.cast("int32", extent)
+    return whole if dtype == "int32" else te.cast(dtype, whole)
 
 
 def neg(x: te.Expr) -> te.Expr:

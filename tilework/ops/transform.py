@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework import te
+from tilework.index.extents import Extent
 from tilework.ops.elementwise import axis_names
 from tilework.ops.storage import computed
 
@@ -23,7 +24,7 @@ def transpose(x: te.Tensor, perm: Sequence[int]) -> te.Tensor:
 def concatenate(parts: Sequence[te.Tensor], axis: int) -> te.Tensor:
     """Join ``parts`` along dimension ``axis``; their other extents agree."""
     axis %= parts[0].ndim
-    ends: list[int] = []
+    ends: list[Extent] = []
     for p in parts:
         ends.append((ends[-1] if ends else 0) + p.shape[axis])
 

@@ -88,6 +88,8 @@ class Calls:
 def _type(c: Scopes, name: str) -> ValueType:
     if name in c.values:
         return c.b.types[c.values[name]]
+    if name in c.numbers:
+        return ValueType(c.numbers[name].shape, c.numbers[name].dtype)
     array = c.constants[name]
     return ValueType(array.shape, str(array.dtype))
 

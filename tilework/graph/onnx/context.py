@@ -10,9 +10,13 @@ import numpy as np
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder
 from tilework.graph.onnx.budget import Budget
+from tilework.graph.onnx.numbers import Known, Numbers
 from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.shares import Share
 from tilework.graph.onnx.tensors import read_sparse, read_tensor
 from tilework.graph.operators.base import ANY
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbolic
 
 if TYPE_CHECKING:
     import onnx
@@ -51,6 +55,7 @@ class OnnxContext:
         budget: pays for what the import makes.
         values: ONNX name -> value of the network.
         constants: ONNX name -> array known at import; becomes a value when a node reads it.
+        numbers: ONNX name -> what follows from extents that a run brings; the same.
     """
 
     def __init__(self, b: Builder, opset: int, places: Places | None = None) -> None:
@@ -60,9 +65,12 @@ class OnnxContext:
         self.budget = Budget()
         self.values: dict[str, str] = {}
         self.constants: dict[str, np.ndarray] = {}
+        self.numbers: dict[str, Numbers] = {}
 
     def value(self, name: str) -> str:
         """The network value of an ONNX name."""
+        if name not in self.values and name in self.numbers:
+            self.values[name] = written(self.b, self.numbers[name], name)
         if name not in self.values:
             array = self.constants[name]
             if array.dtype.name not in ANY:
@@ -72,6 +80,13 @@ class OnnxContext:
 
     def array(self, name: str, what: str) -> np.ndarray:
         """The array behind an ONNX name that must be constant."""
+        if name in self.numbers:
+            symbols = [s.name for s in self.numbers[name].symbols]
+            raise Unsupported(
+                f"{what} must be a constant, and depends on {', '.join(symbols)}; give "
+                f"{'it a number' if len(symbols) == 1 else 'them numbers'}, such as "
+                f"--shape {symbols[0]}=64"
+            )
         if name not in self.constants:
             raise ConstantNeeded(name, what)
         return self.constants[name]
@@ -79,6 +94,15 @@ class OnnxContext:
     def ints(self, name: str, what: str) -> list[int]:
         """A constant list of integers."""
         return [int(v) for v in self.array(name, what).reshape(-1)]
+
+    def extents(self, name: str, what: str) -> list[Extent]:
+        """A list of integers that are constants, or follow from extents."""
+        found = self.numbers[name].extents if name in self.numbers else None
+        return self.ints(name, what) if found is None else found
+
+    def known(self, name: str) -> Known | None:
+        """What is known of an ONNX name at import; None if a run computes it."""
+        return self.constants.get(name, self.numbers.get(name))
 
     def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
         """The array of a tensor in the file."""
@@ -92,11 +116,18 @@ class OnnxContext:
         """Number of dimensions of an ONNX name."""
         return len(self.shape(name))
 
-    def shape(self, name: str) -> tuple[int, ...]:
+    def shape(self, name: str) -> tuple[Extent, ...]:
         """Extents of an ONNX name."""
         if name in self.values:
             return self.b.shape(self.values[name])
+        if name in self.numbers:
+            return self.numbers[name].shape
         return self.constants[name].shape
+
+    def extents_of(self, name: str) -> tuple[Extent, ...]:
+        """The extents that an ONNX name has, or holds."""
+        held = self.numbers[name].extents if name in self.numbers else None
+        return (*self.shape(name), *(held or ()))
 
     def op(self, op: str, *inputs: str, name: str | None = None, **attrs: Any) -> str:
         """Append a node to the network; inputs that do not fit are a problem of this node."""
@@ -106,8 +137,28 @@ class OnnxContext:
             raise Unsupported(str(e)) from e
 
 
+def written(b: Builder, x: Numbers, name: str) -> str:
+    """Numbers as a value of the network, which a run computes.
+
+    Args:
+        b: takes the nodes.
+        x: the numbers.
+        name: of the value, as far as it is free.
+    """
+    parts = []
+    for item in x.items:
+        whole = item.whole if isinstance(item, Share) else item
+        one = b.op("arange", name=name, size=1, start=whole, step=0, dtype=x.dtype)
+        if isinstance(item, Share) and item.by != 1:
+            by = np.asarray(item.by).astype(x.dtype)
+            one = b.op("divide", one, b.constant(by, "scalar"), name=name)
+        parts.append(one)
+    value = parts[0] if len(parts) == 1 else b.op("concat", *parts, name=name, axis=0)
+    return value if x.shape == (len(parts),) else b.op("reshape", value, name=name, shape=x.shape)
+
+
 # what the node's first output is, or each of its outputs (None: not offered)
-Result = Union[str, np.ndarray, "list[str | np.ndarray | None]"]
+Result = Union[str, np.ndarray, Numbers, "list[str | np.ndarray | Numbers | None]"]
 Converter = Callable[[OnnxContext, "onnx.NodeProto"], Result]
 
 
@@ -117,6 +168,20 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
     result = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     return {k: v.decode() if isinstance(v, bytes) else v for k, v in result.items()}
+
+
+def numbered(extent: Extent, what: str) -> int:
+    """An extent that has to be a number.
+
+    Raises:
+        Unsupported: a run brings it.
+    """
+    if isinstance(extent, Symbolic):
+        raise Unsupported(
+            f"{what} must be a number, and depends on {extent}; give one, such as "
+            f"--shape {extent.symbols[0].name}=64"
+        )
+    return extent
 
 
 def optional(node: onnx.NodeProto, i: int) -> str:

@@ -28,6 +28,7 @@ from tilework.graph.onnx.levels import together, worthwhile
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.operations import PRODUCTS, operations
 from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.ranges import Shapes, symbols_given
 from tilework.graph.onnx.reads import read_by, reads
 from tilework.graph.onnx.scopes import initial_constants
 from tilework.graph.onnx.submodels import submodel
@@ -58,7 +59,7 @@ _MOVES = {
 
 def cut(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     ask: bool = False,
 ) -> Network | Parts:
@@ -80,6 +81,11 @@ def cut(
         except NetworkError as e:
             if ask and isinstance(e, ValuesNeeded):
                 raise
+            if symbols_given(shapes or {}):
+                raise NetworkError(
+                    f"{e}; a network of which another engine runs a part is compiled for numbers: "
+                    "give every symbol one"
+                ) from e
             return _Cutting(_inlined(model), places, shapes or {}, values or {}, e).result()
 
 
@@ -147,7 +153,7 @@ class _Cutting:
         self,
         model: onnx.ModelProto,
         places: Places | None,
-        shapes: Mapping[str, Sequence[int]],
+        shapes: Shapes,
         values: Mapping[str, np.ndarray],
         refused: NetworkError,
     ) -> None:
@@ -162,9 +168,7 @@ class _Cutting:
                 break
             forced |= lists  # what is no tensor is handed over by the engine that has made it
 
-    def _begin(
-        self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, np.ndarray]
-    ) -> None:
+    def _begin(self, shapes: Shapes, values: Mapping[str, np.ndarray]) -> None:
         """Define constants and inputs."""
         model, graph = self.model, self.model.graph
         self.name = graph.name or "model"
@@ -182,9 +186,7 @@ class _Cutting:
         types = {n: walk.type_of(n) for n in reads(node)}
         return output_types(node, types, walk.constants, self.model)
 
-    def _define_inputs(
-        self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, np.ndarray]
-    ) -> tuple[str, ...]:
+    def _define_inputs(self, shapes: Shapes, values: Mapping[str, np.ndarray]) -> tuple[str, ...]:
         """Declare the inputs; the names of those that a run takes."""
         inputs = [i for i in self.model.graph.input if i.name not in self.walk.constants]
         others = [i for i in inputs if i.name not in values and not is_ours(i.type)]

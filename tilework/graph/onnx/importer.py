@@ -22,8 +22,11 @@ from tilework.graph.onnx.files import ReadModel, read
 from tilework.graph.onnx.inputs import element_type, input_types
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.places import Places, places_of
+from tilework.graph.onnx.ranges import Shapes
 from tilework.graph.onnx.scopes import initial_constants
 from tilework.graph.onnx.walk import Walk
+from tilework.index.extents import Extent
+from tilework.index.symbols import range_of
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +36,7 @@ OLDEST_OPSET = 6
 
 def from_onnx(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,
 ) -> Network:
     """Read a network from an ONNX file.
@@ -42,7 +45,8 @@ def from_onnx(
         source: the file, whose weights may stand in other files (see `places`); or a model.
         shapes: full shapes of inputs, by name, for inputs with symbolic extents; or one extent in
             a sequence, by symbol: ``{"batch": (4,)}``. A symbolic batch (the first extent) is 1
-            if it is not given.
+            if it is not given. A symbol with a range stays one, and a run brings its number:
+            ``{"seq": "1..512"}``, with typical values ``"1..512:16,64,128"``.
         values: arrays of inputs, by name, that become constants of the network. They are needed
             where shapes depend on them.
 
@@ -93,7 +97,7 @@ def telling(label: str) -> Iterator[None]:
 def convert(
     model: onnx.ModelProto,
     places: Places | None,
-    shapes: Mapping[str, Sequence[int]],
+    shapes: Shapes,
     values: Mapping[str, np.ndarray],
 ) -> Network:
     """The network of a model.
@@ -120,7 +124,7 @@ def convert(
 def define_inputs(
     walk: Walk,
     inputs: Sequence[onnx.ValueInfoProto],
-    shapes: Mapping[str, Sequence[int]],
+    shapes: Shapes,
     values: Mapping[str, np.ndarray],
 ) -> None:
     """Declare the inputs of a model, and the constants that the values of some become.
@@ -170,6 +174,12 @@ def _unchanged(model: onnx.ModelProto, version: int) -> bool:
     return 1 <= version < OLDEST_OPSET and all(same(n.op_type) for n in model.graph.node)
 
 
+def _may_be(extent: Extent, number: int) -> bool:
+    """Whether an extent is a number, at some point at least."""
+    low, high = range_of(extent)
+    return low <= number <= high
+
+
 def _check_declared(declared: Any, found: Any) -> None:
     """Compare an output's declaration with what is computed.
 
@@ -190,7 +200,7 @@ def _check_declared(declared: Any, found: Any) -> None:
     if dims and not any(dims):  # exporters name extents, and lose count of them behind an If
         return
     if len(dims) != len(found.shape) or any(
-        d not in (None, n) for d, n in zip(dims, found.shape, strict=True)
+        d is not None and not _may_be(n, d) for d, n in zip(dims, found.shape, strict=True)
     ):
         told = [d.dim_param or d.dim_value for d in kind.shape.dim]
         raise NetworkError(

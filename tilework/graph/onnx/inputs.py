@@ -1,9 +1,13 @@
-"""The inputs of an ONNX model: element types, and extents with symbols replaced by numbers."""
+"""The inputs of an ONNX model: element types, and extents with symbols replaced by what is given.
+
+That is a number, or a range: then the extent is one that a run brings (`tilework.index.symbols`).
+"""
 
 from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from operator import index
 from typing import Any
@@ -11,9 +15,12 @@ from typing import Any
 import numpy as np
 
 from tilework.errors import NetworkError
+from tilework.graph.onnx.ranges import Given, Shapes, extent_of, symbols_given
 from tilework.graph.onnx.symbols import evaluated, unbound
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.base import ANY, ValueType
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbolic, range_of, symbols_of
 
 ELEMENT_TYPES = ANY
 """What an input may consist of."""
@@ -21,14 +28,15 @@ ELEMENT_TYPES = ANY
 
 def input_types(
     inputs: Sequence[Any],
-    shapes: Mapping[str, Sequence[int]],
+    shapes: Shapes,
     values: Mapping[str, np.ndarray],
 ) -> dict[str, ValueType]:
-    """Static types of a model's inputs.
+    """Types of a model's inputs.
 
     Args:
         inputs: the model's declarations.
-        shapes: full shapes by input name; or an extent, alone in a sequence, by symbol.
+        shapes: full shapes by input name; or by symbol an extent, alone in a sequence, or a
+            range (see `tilework.graph.onnx.ranges`). A shape may name symbols that have a range.
         values: arrays of inputs that become constants; such inputs are left out of the result.
 
     Raises:
@@ -37,7 +45,8 @@ def input_types(
     declared = {i.name: i for i in inputs}
     for i in inputs:
         _check_extents(i)
-    symbols = _given_symbols(declared, shapes, values)
+    ranges = symbols_given(shapes)
+    symbols = _given_symbols(declared, shapes, values, ranges)
     result: dict[str, ValueType] = {}
     missing: dict[str, tuple[int | str | None, ...]] = {}
     known = dict(symbols)
@@ -56,24 +65,42 @@ def input_types(
                 f"--shape {name}=1,16, in Python shapes={{'{name}': (1, 16)}}"
             )
         given = shapes.get(name)
-        bound = _bind(i, known) if given is None else _given(name, given)
-        if not all(isinstance(n, int) for n in bound):
-            missing[name] = tuple(
-                symbols.get(d.dim_param, _fixed(d) or d.dim_param or None) for d in _dims(i) or []
-            )
+        bound = _bind(i, known) if given is None else _given(name, given, ranges)
+        if not all(isinstance(n, int | Symbolic) for n in bound):
+            missing[name] = tuple(_told(d, symbols) for d in _dims(i) or [])
             continue
-        shape = tuple(n for n in bound if isinstance(n, int))
-        if min(shape, default=1) < 0:
-            raise NetworkError(
-                f"input '{name}' has extent {min(shape)} in dimension {shape.index(min(shape))}; "
-                "an extent is a positive number, or 0 if the input is to be empty"
-            )
-        if math.prod(shape) > MAX_ELEMENTS:
-            raise NetworkError(f"input '{name}' of shape {list(shape)} is too large")
+        shape = tuple(n for n in bound if isinstance(n, int | Symbolic))
+        _check_shape(name, shape)
         result[name] = ValueType(shape, dtype)
     if missing:
-        raise NetworkError(unbound(missing, symbols, declared))
+        numbers = {n: e for n, e in symbols.items() if isinstance(e, int)}
+        raise NetworkError(unbound(missing, numbers, declared))
     return result
+
+
+def _told(dim: Any, symbols: Mapping[str, Extent]) -> int | str | None:
+    """A dimension in a message: its extent or symbol, None where it has neither."""
+    found = symbols.get(dim.dim_param, _fixed(dim) or dim.dim_param or None)
+    return str(found) if isinstance(found, Symbolic) else found
+
+
+def _check_shape(name: str, shape: Sequence[Extent]) -> None:
+    for d, n in enumerate(shape):
+        least = range_of(n)[0]
+        if least < 0:
+            raise NetworkError(
+                f"input '{name}' has extent {least} in dimension {d}; "
+                "an extent is a positive number, or 0 if the input is to be empty"
+            )
+        if least == 0 and isinstance(n, Symbolic):
+            names = " or ".join(s.name for s in symbols_of([n]))
+            raise NetworkError(
+                f"input '{name}' has extent {n} in dimension {d}, which may be 0; begin the range "
+                f"of {names} at 1, and compile the network without elements there by itself, "
+                f"with --shape {symbols_of([n])[0].name}=0"
+            )
+    if range_of(math.prod(shape))[1] > MAX_ELEMENTS:
+        raise NetworkError(f"input '{name}' of shape {list(shape)} is too large")
 
 
 def element_type(value: Any) -> str:
@@ -112,9 +139,15 @@ def _check_extents(value: Any) -> None:
             )
 
 
-def _given(name: str, shape: Sequence[int]) -> tuple[int, ...]:
+def _given(name: str, shape: Given, ranges: Mapping[str, Extent]) -> tuple[Extent, ...]:
+    """The shape that is given for an input; of its symbols each has a range."""
+    if isinstance(shape, str):
+        raise NetworkError(
+            f"'{name}' is an input, and '{shape}' the range of a symbol; give the input a shape "
+            "that names the symbol"
+        )
     try:
-        return tuple(index(n) for n in shape)
+        return tuple(extent_of(name, n, ranges) if isinstance(n, str) else index(n) for n in shape)
     except TypeError:
         raise NetworkError(
             f"the shape given for input '{name}' does not consist of whole numbers: {tuple(shape)}"
@@ -133,14 +166,19 @@ def _empty(dim: Any) -> bool:
 
 def _given_symbols(
     declared: Mapping[str, Any],
-    shapes: Mapping[str, Sequence[int]],
+    shapes: Shapes,
     values: Mapping[str, np.ndarray],
-) -> dict[str, int]:
+    ranges: Mapping[str, Extent],
+) -> dict[str, Extent]:
     """Extents of symbols that follow from what the caller gave; checks it on the way."""
     known = {d.dim_param for i in declared.values() for d in _dims(i) or [] if d.dim_param}
-    symbols: dict[str, int] = {}
+    texts = [
+        n for given in shapes.values() for n in ([given] if isinstance(given, str) else given)
+    ]
+    named = {word for n in texts if isinstance(n, str) for word in re.findall(r"[^\W\d]\w*", n)}
+    symbols: dict[str, Extent] = {}
 
-    def bind(symbol: str, extent: int) -> None:
+    def bind(symbol: str, extent: Extent) -> None:
         if symbols.setdefault(symbol, extent) != extent:
             raise NetworkError(
                 f"the symbolic extent '{symbol}' cannot be both {symbols[symbol]} and {extent}"
@@ -151,12 +189,16 @@ def _given_symbols(
             raise NetworkError(_no_input(name, declared, ()))
     for name, shape in shapes.items():
         if name not in declared:
+            if name in ranges and name in named | known:
+                if name in known:
+                    bind(name, ranges[name])
+                continue
             if name not in known:
                 raise NetworkError(_no_input(name, declared, known))
-            if len(shape) != 1 or int(shape[0]) < 0:
+            if len(shape) != 1 or not str(shape[0]).isdecimal():
                 raise NetworkError(
                     f"the symbolic extent '{name}' takes one positive number, or 0 if what has it "
-                    f"is to be empty, not {list(shape)}"
+                    f"is to be empty, or a range such as 1..512, not {list(shape)}"
                 )
             bind(name, int(shape[0]))
             continue
@@ -167,14 +209,14 @@ def _given_symbols(
             raise NetworkError(
                 f"input '{name}' has {len(dims)} dimensions, the given shape {tuple(shape)}"
             )
-        for d, (dim, extent) in enumerate(zip(dims, shape, strict=True)):
+        for d, (dim, extent) in enumerate(zip(dims, _given(name, shape, ranges), strict=True)):
             fixed = _fixed(dim)
-            if fixed is not None and int(extent) != fixed:
+            if fixed is not None and extent != fixed:
                 raise NetworkError(
                     f"input '{name}' has extent {fixed} in dimension {d}, not {extent}"
                 )
             if dim.dim_param:
-                bind(dim.dim_param, int(extent))
+                bind(dim.dim_param, extent)
     return symbols
 
 
@@ -185,15 +227,15 @@ def _no_input(name: str, declared: Mapping[str, Any], symbols: Sequence[str] | s
     return f"the network has no input '{name}'; {hint}"
 
 
-def _bind(value: Any, symbols: dict[str, int]) -> tuple[int | str | None, ...]:
+def _bind(value: Any, symbols: dict[str, Extent]) -> tuple[Extent | str | None, ...]:
     """The declared shape with symbols replaced; a first extent that nobody gave is 1.
 
     Where nothing says an extent its symbol stays, or None.
     """
-    shape: list[int | str | None] = []
+    shape: list[Extent | str | None] = []
     dims = _dims(value) or []
     for d, dim in enumerate(dims):
-        extent = _fixed(dim)
+        extent: Extent | None = _fixed(dim)
         if extent is None and dim.dim_param:
             extent = symbols.get(dim.dim_param, evaluated(dim.dim_param, symbols))
         if extent is None and d == 0:

@@ -72,14 +72,9 @@ class Leaving(Walk):
         good &= not any(o in self.unoffered and o in self._used for o in node.output)
         good &= all(self._fits(o) for o in node.output)
         if not good:
-            for name in self._defined[defined:]:
-                self.values.pop(name, None)
-                self.constants.pop(name, None)
-                self.lists.pop(name, None)
-                self._sources.pop(name, None)
+            self.forget(defined)
             for name in node.output:
                 self.unoffered.pop(name, None)
-            del self._defined[defined:]
             self._expanded = expanded
             self._problems = Problems()
             self.unknown.clear()

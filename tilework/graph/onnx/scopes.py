@@ -6,15 +6,17 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder
-from tilework.graph.onnx.context import OnnxContext, Unsupported
+from tilework.graph.onnx.context import OnnxContext, Unsupported, written
+from tilework.graph.onnx.numbers import Numbers
 from tilework.graph.onnx.places import Places
+from tilework.index.extents import Extent, shape_at
 
 if TYPE_CHECKING:
     import onnx
@@ -38,7 +40,7 @@ class Listed:
     items: tuple[Meaning, ...] | None
 
 
-Meaning = Union["Computed", np.ndarray, "Listed"]
+Meaning = Union["Computed", np.ndarray, Numbers, "Listed"]
 """What a name of the model means; it may be given another name."""
 
 
@@ -68,7 +70,7 @@ class Scopes(OnnxContext):
 
     # ------------------------------------------------------------ names
 
-    def input(self, name: str, shape: Iterable[int], dtype: str) -> None:
+    def input(self, name: str, shape: Iterable[Extent], dtype: str) -> None:
         """Declare an input of the network."""
         self.define(name, Computed(self.b.input(name, tuple(shape), dtype), (name,)))
 
@@ -83,6 +85,8 @@ class Scopes(OnnxContext):
         self._defined.append(name)
         if isinstance(meaning, np.ndarray):
             self.constants[name] = meaning
+        elif isinstance(meaning, Numbers):
+            self.numbers[name] = meaning
         elif isinstance(meaning, Listed):
             self.lists[name] = meaning
         else:
@@ -91,13 +95,14 @@ class Scopes(OnnxContext):
             if meaning.value in self.b.constants:
                 self.constants[name] = self.b.constants[meaning.value]
             elif 0 in kind.shape:  # there is only one such tensor
-                self.constants[name] = np.empty(kind.shape, numpy_dtype(kind.dtype))
+                self.constants[name] = np.empty(shape_at(kind.shape, {}), numpy_dtype(kind.dtype))
             elif meaning.sources:
                 self._sources[name] = meaning.sources
 
     def defined(self, name: str) -> bool:
         """Whether a name means anything."""
-        return name in self.values or name in self.constants or name in self.lists
+        places = (self.values, self.constants, self.numbers, self.lists)
+        return any(name in place for place in places)
 
     def meaning(self, name: str) -> Meaning:
         """What a name means, so that another name can mean the same.
@@ -107,6 +112,8 @@ class Scopes(OnnxContext):
         """
         if name in self.constants:
             return self.constants[name]
+        if name in self.numbers:
+            return self.numbers[name]
         if name in self.lists:
             return self.lists[name]
         return Computed(self.values[name], self.sources_of([name]))
@@ -131,6 +138,8 @@ class Scopes(OnnxContext):
             raise Unsupported("an element is a sequence, or is not there")
         if isinstance(meaning, Computed):
             return meaning.value
+        if isinstance(meaning, Numbers):
+            return written(self.b, meaning, "numbers")
         return self.b.constant(meaning)
 
     def assign(self, node: onnx.NodeProto, meanings: Iterable[Meaning | None]) -> None:
@@ -199,13 +208,18 @@ class Scopes(OnnxContext):
             with self.within("", nodes):
                 yield
         finally:
-            for name in self._defined[before:]:
-                self.values.pop(name, None)
-                self.constants.pop(name, None)
-                self.lists.pop(name, None)
-                self._sources.pop(name, None)
-            del self._defined[before:]
+            self.forget(before)
             self.unknown = unknown
+
+    def forget(self, before: int) -> None:
+        """Forget all names but the first ``before`` that were defined."""
+        places: tuple[dict[str, Any], ...] = (
+            self.values, self.constants, self.numbers, self.lists, self._sources
+        )  # fmt: skip
+        for name in self._defined[before:]:
+            for place in places:
+                place.pop(name, None)
+        del self._defined[before:]
 
 
 def initial_constants(graph: onnx.GraphProto, c: OnnxContext) -> Iterable[tuple[str, np.ndarray]]:

@@ -7,7 +7,10 @@ import operator
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
+from tilework.index.extents import Extent
+from tilework.index.symbols import Undecided
+
+_OPERATIONS: dict[type[ast.operator], Callable[[Extent, Extent], Extent]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -26,15 +29,17 @@ _LENGTH = 16
 _LISTED = 8  # inputs
 
 
-def evaluated(text: str, symbols: Mapping[str, int]) -> int | None:
+def evaluated(text: str, symbols: Mapping[str, Extent]) -> Extent | None:
     """A symbol that is arithmetic of others, such as ``past + 1``; None if one is not known."""
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, symbols)
     except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError):
         return None
+    except (Undecided, TypeError):  # a division by what a run brings
+        return None
 
 
-def _value(node: ast.expr, symbols: Mapping[str, int]) -> int:
+def _value(node: ast.expr, symbols: Mapping[str, Extent]) -> Extent:
     if isinstance(node, ast.Name):
         return symbols[node.id]
     if isinstance(node, ast.Constant) and type(node.value) is int:
@@ -66,7 +71,8 @@ def unbound(
     for n, d, s in sorted(free, key=lambda one: not one[0].isidentifier()):
         if n not in known:
             follows = evaluated(n, known)
-            known[n] = _example(n, d, s, known) if follows is None else follows
+            plain = follows if isinstance(follows, int) else _example(n, d, s, known)
+            known[n] = plain
             if follows is None and n not in inputs:
                 given[n] = (known[n],)
     for name, shape in shapes.items():

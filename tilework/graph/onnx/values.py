@@ -15,6 +15,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.onnx.context import OnnxContext, Unsupported
+from tilework.index.extents import Extent
 
 Operand = Union["Value", float, np.ndarray]
 """A number or an array becomes a constant of the other operand's element type."""
@@ -28,7 +29,7 @@ class Value:
     name: str
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[Extent, ...]:
         """Its extents."""
         return self.c.b.shape(self.name)
 
@@ -94,7 +95,7 @@ class Value:
         """Converted to another element type."""
         return self if self.dtype == dtype else self.op("cast", to=dtype)
 
-    def reshape(self, *shape: int) -> Value:
+    def reshape(self, *shape: Extent) -> Value:
         """In another shape; one extent may be -1."""
         known = math.prod(n for n in shape if n != -1)
         new = tuple(math.prod(self.shape) // known if n == -1 else n for n in shape)
@@ -104,13 +105,13 @@ class Value:
         """With its dimensions in another order."""
         return self if perm == tuple(range(len(perm))) else self.op("transpose", perm=perm)
 
-    def part(self, axis: int, begin: int, size: int, stride: int = 1) -> Value:
+    def part(self, axis: int, begin: Extent, size: Extent, stride: int = 1) -> Value:
         """``size`` entries of one dimension."""
         shape = self.shape
         if (begin, size, stride) == (0, shape[axis], 1):
             return self
 
-        def at(value: int, otherwise: Sequence[int]) -> tuple[int, ...]:
+        def at(value: Extent, otherwise: Sequence[Extent]) -> tuple[Extent, ...]:
             return (*otherwise[:axis], value, *otherwise[axis + 1 :])
 
         rank = len(shape)

@@ -13,17 +13,21 @@ from tilework.graph import failures
 from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder
 from tilework.graph.onnx import branches, loops, sequences
+from tilework.graph.onnx.arithmetic import KNOWN, computed
 from tilework.graph.onnx.calls import STANDARD, Calls
 from tilework.graph.onnx.context import ConstantNeeded, Result, Unsupported
 from tilework.graph.onnx.convert import converter
 from tilework.graph.onnx.fold import FOLDABLE, Folding, NotFolded
 from tilework.graph.onnx.legacy import modern
 from tilework.graph.onnx.messages import first_line
+from tilework.graph.onnx.numbers import NotKnown, Numbers
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.problems import LONGEST, Problems
 from tilework.graph.onnx.refused import NCHWC, refusal
 from tilework.graph.onnx.scopes import Scopes
 from tilework.graph.onnx.standard import is_function, operators_within
+from tilework.graph.undecided import told
+from tilework.index.symbols import Undecided, symbols_of
 
 if TYPE_CHECKING:
     import onnx
@@ -103,8 +107,22 @@ class Walk(Scopes):
             self._problem(node, "it needs too much memory")
         except RecursionError:
             self._problem(node, "its graphs are nested too deeply")
+        except Undecided as e:
+            self._problem(node, told(e))
         except Exception as e:  # whatever a converter makes of a malformed node
-            self._problem(node, f"malformed: {first_line(e)}")
+            self._problem(node, self._malformed(node, e))
+
+    def _malformed(self, node: onnx.NodeProto, e: Exception) -> str:
+        """What is to be said of a node that no converter has thought of."""
+        inputs = [i for i in node.input if i in self.values or self.known(i) is not None]
+        found = symbols_of(n for i in inputs for n in self.extents_of(i))
+        if not found:
+            return f"malformed: {first_line(e)}"
+        names = ", ".join(s.name for s in found)
+        return (
+            f"it takes no extents that a run brings, and reads some of {names}; give a number, "
+            f"such as --shape {found[0].name}=64 ({first_line(e)})"
+        )
 
     def _known(self, node: onnx.NodeProto) -> bool:
         """Whether there is a conversion of nodes of this kind."""
@@ -185,6 +203,14 @@ class Walk(Scopes):
     def _result(self, node: onnx.NodeProto) -> Result | None:
         """What the node computes; None if others were visited in its place."""
         convert = converter(node.domain, node.op_type)
+        if node.domain in STANDARD and node.op_type in KNOWN:
+            inputs = [self.known(i) if i else None for i in node.input]
+            given = [x for x, i in zip(inputs, node.input, strict=True) if i]
+            if any(isinstance(x, Numbers) for x in given) and all(x is not None for x in given):
+                try:
+                    return list(computed(node, inputs, self._folding, self.opset))
+                except (NotKnown, NotFolded):  # a run computes it
+                    pass
         if self._foldable(node):
             try:
                 return list(self._folding.fold(node, self.constants, self.opset))
@@ -216,7 +242,7 @@ class Walk(Scopes):
                 continue
             if value is None:
                 self.unoffered[output] = node.op_type
-            elif isinstance(value, np.ndarray):
+            elif isinstance(value, np.ndarray | Numbers):
                 self.define(output, value)
             else:
                 self.define(output, self.result(node, value))

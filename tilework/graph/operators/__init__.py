@@ -35,6 +35,7 @@ from tilework.graph.operators.windows import (
     MAX_POOLS,
     spatial_rank,
 )
+from tilework.index.symbols import Symbolic, is_static, range_of, symbols_of
 
 # index arithmetic is 32 bits wide; no sensible network comes near this many elements in one value
 MAX_ELEMENTS = 2**30
@@ -57,15 +58,22 @@ def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     if op not in OPERATORS:
         raise ValueError(f"unknown operator '{op}'")
     result = OPERATORS[op].infer(types, attrs)
-    shape = tuple(int(n) for n in result.shape)
-    least = min(shape, default=1)
-    if least < 1 and (least < 0 or not _may_be_empty(op, types)):
-        raise ValueError(f"the result would have shape {list(shape)}")
+    shape = tuple(n if isinstance(n, Symbolic) else int(n) for n in result.shape)
+    least = min((range_of(n)[0] for n in shape), default=1)
+    if least < 1 and (least < 0 or not _may_be_empty(op, types) or not is_static(shape)):
+        raise ValueError(f"the result would have shape {list(shape)}{_ranges(shape)}")
     if len(shape) > MAX_RANK:
         raise ValueError(f"the result would have {len(shape)} dimensions; {MAX_RANK} are the most")
-    if math.prod(shape) > MAX_ELEMENTS:
-        raise ValueError(f"the result of shape {list(shape)} is too large")
+    if range_of(math.prod(shape))[1] > MAX_ELEMENTS:
+        raise ValueError(f"the result of shape {list(shape)} is too large{_ranges(shape)}")
     return ValueType(shape, result.dtype)
+
+
+def _ranges(shape: Shape) -> str:
+    """Behind a shape: what a run may bring, and what to do about it."""
+    symbols = symbols_of(shape)
+    ranges = ", ".join(f"{s.name} is {s.low} to {s.high}" for s in symbols)
+    return f", where {ranges}; give it another range" if symbols else ""
 
 
 def _may_be_empty(op: str, types: Sequence[ValueType]) -> bool:

@@ -8,8 +8,10 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from tilework import te
+from tilework.index.extents import Extent
+from tilework.ops.elementwise import broadcast_extent
 
-Shape = tuple[int, ...]
+Shape = tuple[Extent, ...]
 Attrs = Mapping[str, Any]
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -21,7 +23,7 @@ ANY = (*NUMBERS, "bool")
 
 
 class ValueType(NamedTuple):
-    """Static type of a value: its extents, outermost first, and its NumPy dtype name."""
+    """Type of a value: its extents, outermost first, and its NumPy dtype name."""
 
     shape: Shape
     dtype: str = "float32"
@@ -105,14 +107,19 @@ def normal_axis(axis: int, rank: int) -> int:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """NumPy's broadcast shape of ``shapes``."""
+    """NumPy's broadcast shape of ``shapes``.
+
+    Raises:
+        ValueError: the shapes do not broadcast.
+        Undecided: at some points they do, and at others they do not.
+    """
     rank = max(len(s) for s in shapes)
-    out = []
-    for column in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
-        extents = {e for e in column if e != 1}
-        if len(extents) > 1:
+    out: list[Extent] = []
+    for column in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
+        extent = broadcast_extent(column)
+        if extent is None:
             raise ValueError("the shapes do not broadcast")
-        out.append(extents.pop() if extents else 1)
+        out.append(extent)
     return tuple(out)
 
 

@@ -26,6 +26,7 @@ from tilework.graph.operators.base import (
     normal_axis,
     shaped,
 )
+from tilework.index.symbols import range_of, same
 
 
 def _indices(kind: ValueType, what: str = "the indices") -> ValueType:
@@ -37,12 +38,25 @@ def _indices(kind: ValueType, what: str = "the indices") -> ValueType:
 # ---------------------------------------------------------------- by position
 
 
+def _arange(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    if types:
+        raise ValueError("it takes no inputs")
+    dtype, start = attrs["dtype"], attrs["start"]
+    if dtype not in NUMBERS:
+        raise ValueError(f"there are no numbers of {dtype}")
+    for end in (start, start + (attrs["size"] - 1) * attrs["step"]):
+        low, high = range_of(end)
+        if low < -(2**31) or high >= 2**31:
+            raise ValueError(f"its numbers from {start} on leave the range of int32")
+    return ValueType((attrs["size"],), dtype)
+
+
 def _slice(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     for d, (n, begin, size, stride) in enumerate(
         zip(shapes[0], attrs["begin"], attrs["size"], attrs["stride"], strict=True)
     ):
         last = begin + (size - 1) * stride
-        if size > 0 and not (0 <= begin < n and 0 <= last < n):
+        if size > 0 and not (begin >= 0 and begin < n and last >= 0 and last < n):
             raise ValueError(f"elements {begin} to {last} of dimension {d}, whose extent is {n}")
     return tuple(attrs["size"])
 
@@ -50,7 +64,7 @@ def _slice(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 def _expand(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     shape = tuple(attrs["shape"])
     if len(shape) != len(shapes[0]) or any(
-        n not in (1, m) for n, m in zip(shapes[0], shape, strict=True)
+        n != 1 and not same(n, m) for n, m in zip(shapes[0], shape, strict=True)
     ):
         raise ValueError(f"{list(shapes[0])} cannot be expanded to {list(shape)}")
     return shape
@@ -202,6 +216,10 @@ def _declare_slice(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.strided_slice(t[0], a["begin"], a["size"], a["stride"])
 
 
+def _declare_arange(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.arange(a["size"], a["start"], a["step"], a["dtype"])
+
+
 def _declare_expand(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.expand(t[0], a["shape"])
 
@@ -273,6 +291,7 @@ OPERATORS = (
     Operator(
         "expand", shaped(_expand), _declare_expand, Pattern.BROADCAST, permute=moved_lists("shape")
     ),
+    Operator("arange", _arange, _declare_arange, Pattern.INJECTIVE),
     Operator("trilu", shaped(_trilu), _declare_trilu, Pattern.INJECTIVE),
     # one index per place keeps the rank, and so may follow a layout; others never do
     Operator("take", _take, _declare_take, Pattern.INJECTIVE, moved_axes("axis"), 1),

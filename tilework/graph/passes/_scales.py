@@ -7,12 +7,16 @@ import numpy as np
 from tilework.graph.ir import Network, Node
 from tilework.graph.operators import CONVOLUTIONS
 from tilework.graph.operators.transposed import TRANSPOSED
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbolic
 
 
-def per_channel(net: Network, value: str, channels: int) -> np.ndarray | None:
+def per_channel(net: Network, value: str, channels: Extent) -> np.ndarray | None:
     """``value`` as a float64 vector over the last dimension, if it is such a constant."""
     array = net.constants.get(value)
     if array is None or array.size not in (1, channels) or array.dtype != np.float32:
+        return None
+    if isinstance(channels, Symbolic):
         return None
     if array.size > 1 and array.shape[-1] != channels:
         return None

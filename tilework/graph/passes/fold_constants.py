@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.failures import left_alone
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, has_symbols, keep, rewrite
 from tilework.graph.operators import OPERATORS, infer
+from tilework.index.extents import size
 
 _GROWTH = 1 << 20
 """A folded constant may have so many elements more than those that it is computed from."""
@@ -27,10 +26,12 @@ def fold_constants(net: Network) -> Network:
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         other_layout = node.attrs.get("layout", "NHWC") != "NHWC" or "groups" in node.attrs
         later = OPERATORS[node.op].declare is None and node.op != "reshape"  # for other passes
-        if other_layout or later or any(v not in b.constants for v in inputs):
+        if other_layout or later or not inputs or any(v not in b.constants for v in inputs):
+            return keep(b, node, inputs)
+        if has_symbols(node.attrs):
             return keep(b, node, inputs)
         result = infer(node.op, [b.types[v] for v in inputs], node.attrs)
-        if math.prod(result.shape) > _GROWTH + sum(b.constants[v].size for v in inputs):
+        if size(result.shape) > _GROWTH + sum(b.constants[v].size for v in inputs):
             return keep(b, node, inputs)
         try:
             return b.constant(_evaluate(b, node, inputs, result.dtype), node.name)

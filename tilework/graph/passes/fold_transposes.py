@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
-from tilework.graph.operators import OPERATORS, Pattern
+from tilework.graph.operators import OPERATORS, Pattern, Shape
 from tilework.graph.passes._built import Built, alone
+from tilework.index.extents import Extent
+from tilework.index.symbols import exact_quotient
 from tilework.ops.einsum import Equation, parse
 
 
@@ -51,7 +53,7 @@ def fold_transposes(net: Network) -> Network:
 def _elementwise(
     net: Network, b: Builder, built: Built, node: Node, inputs: tuple[str, ...]
 ) -> str:
-    wide = [i for i, v in enumerate(inputs) if math.prod(b.shape(v)) > 1]
+    wide = [i for i, v in enumerate(inputs) if math.prod(b.shape(v)) != 1]
     if len(wide) == 1 and alone(net, node.inputs[wide[0]]):
         before = built.node(b, inputs[wide[0]], "transpose")
         if before is not None and b.shape(inputs[wide[0]]) == net.types[node.name].shape:
@@ -78,15 +80,15 @@ def _reshape(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> s
     return b.op("transpose", split, name=node.name, perm=new)
 
 
-def split_parts(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, ...]] | None:
+def split_parts(old: Sequence[Extent], new: Sequence[Extent]) -> list[Shape] | None:
     """The dimensions of ``new`` that each of ``old`` is split into, or None if some are merged."""
-    parts: list[tuple[int, ...]] = []
+    parts: list[Shape] = []
     at = 0
     for extent in old:
-        own: list[int] = []
-        size = 1
-        while size < extent:
-            if at == len(new) or extent % (size * new[at]):
+        own: list[Extent] = []
+        size: Extent = 1
+        while size != extent:
+            if at == len(new) or exact_quotient(extent, size * new[at]) is None:
                 return None
             own.append(new[at])
             size *= new[at]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.operators import broadcast
 from tilework.graph.passes._built import Built
 
 # (builder, what it has built, node, its new inputs) -> what takes its place, None for itself
@@ -47,7 +46,7 @@ def _neutral(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> s
     array = b.constants.get(c)
     if array is None or x in b.constants or array.dtype.kind not in "fiu":
         return None
-    wide = np.broadcast_shapes(b.shape(x), array.shape)
+    wide = broadcast((b.shape(x), array.shape))
     same = array.size and (array == _NEUTRAL[node.op]).all()
     return x if wide == b.shape(x) and same else None
 
@@ -70,7 +69,8 @@ def _whole(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str
             s > 0 or n == 1 for s, n in zip(node.attrs["stride"], node.attrs["size"], strict=True)
         )
         return inputs[0] if everything and forwards else None
-    return None if any((*node.attrs["before"], *node.attrs["after"])) else inputs[0]
+    padded = any(n != 0 for n in (*node.attrs["before"], *node.attrs["after"]))
+    return None if padded else inputs[0]
 
 
 def _limits(node: Node) -> tuple[float, float]:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import OPERATORS, Pattern, Shape
 from tilework.graph.passes._built import Built
+from tilework.index.extents import Extent
+from tilework.index.symbols import exact_quotient, is_static
 
 _PLAIN = tuple(n for n, o in OPERATORS.items() if o.pattern <= Pattern.BROADCAST)
 _FARTHEST = 32  # nodes between a dense layer and a slice: each part builds them again
@@ -61,7 +63,7 @@ def _only_slices(net: Network, value: str) -> bool:
 
 
 def _part(
-    b: Builder, built: Built, value: str, begin: Sequence[int], size: Sequence[int]
+    b: Builder, built: Built, value: str, begin: Sequence[Extent], size: Sequence[Extent]
 ) -> str | None:
     """The elements of ``value`` from ``begin`` on, or None where they need the whole."""
     shape = b.shape(value)
@@ -101,17 +103,18 @@ def _part(
 
 
 def before_reshape(
-    old: Shape, new: Shape, begin: Sequence[int], size: Sequence[int]
-) -> tuple[list[int], list[int]] | None:
+    old: Shape, new: Shape, begin: Sequence[Extent], size: Sequence[Extent]
+) -> tuple[list[Extent], list[Extent]] | None:
     """The box of ``old`` that a box of ``new`` is a reshaped form of, or None."""
-    starts, counts = [0] * len(old), list(old)
+    starts: list[Extent] = [0] * len(old)
+    counts = list(old)
     i = j = 0
     while i < len(old) and j < len(new):
         first_i, first_j = i, j
         a, c = old[i], new[j]
         i, j = i + 1, j + 1
         while a != c:
-            if a < c:
+            if _shorter(a, c):
                 a, i = a * old[i], i + 1
             else:
                 c, j = c * new[j], j + 1
@@ -123,21 +126,36 @@ def before_reshape(
     return starts, counts
 
 
+def _shorter(a: Extent, b: Extent) -> bool:
+    """Which of two products of extents, all of the same elements, needs another factor."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    return exact_quotient(b, a) is not None or a < b
+
+
 def _run(
-    shape: Sequence[int], begin: Sequence[int], size: Sequence[int]
-) -> tuple[int, int] | None:
+    shape: Sequence[Extent], begin: Sequence[Extent], size: Sequence[Extent]
+) -> tuple[Extent, Extent] | None:
     """First element and number of elements of a box that is contiguous, or None."""
-    first, count = 0, 1
+    first: Extent = 0
+    count: Extent = 1
     for extent, at, n in zip(shape, begin, size, strict=True):
-        if n != extent and count > 1:
+        if n != extent and count != 1:
             return None
         first, count = first * extent + at, count * n
     return first, count
 
 
-def _box(shape: Sequence[int], first: int, count: int) -> tuple[list[int], list[int]] | None:
+def _box(
+    shape: Sequence[Extent], first: Extent, count: Extent
+) -> tuple[list[Extent], list[Extent]] | None:
     """The box of ``shape`` that holds so many elements from ``first`` on, or None."""
-    starts, counts = [0] * len(shape), list(shape)
+    if first == 0 and count == math.prod(shape):
+        return [0] * len(shape), list(shape)
+    if not is_static((*shape, first, count)):
+        return None
+    starts: list[Extent] = [0] * len(shape)
+    counts = list(shape)
     rest = math.prod(shape)
     for d, extent in enumerate(shape):
         rest //= extent

@@ -61,7 +61,7 @@ def lower(
         found = {op: tactics.streamed(nest, op, p) for op, p in own.items()}
         streamed |= {op: when for op, when in found.items() if when is not False}
     buffers = arguments(sketch, packed, streamed, apart or {})
-    ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked * sketch.target.lanes())
+    ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked_lanes(sketch.target))
     scattered = scattered_ops(sketch.blocks)
     for op in (b.result for b in sketch.blocks):
         if op not in ctx.buffers:

@@ -15,11 +15,16 @@ from tilework.graph.onnx.context import (
     Result,
     Unsupported,
     attributes,
+    numbered,
     optional,
 )
 from tilework.graph.onnx.convert.slices import normal, sliced
 from tilework.graph.onnx.indices import indices_in_range
+from tilework.graph.onnx.numbers import NotKnown, numbers
+from tilework.graph.onnx.shares import Share
 from tilework.graph.onnx.values import constant, room, value
+from tilework.index.extents import Extent, shape_at
+from tilework.index.symbols import Symbolic, is_static, range_of
 
 if TYPE_CHECKING:
     import onnx
@@ -37,7 +42,8 @@ def taken(
     steps = np.unique(np.diff(flat))
     result = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
     if flat.size == 1 or (steps.size == 1 and steps[0] != 0):
-        begin, stride = [0] * len(shape), [1] * len(shape)
+        begin: list[Extent] = [0] * len(shape)
+        stride = [1] * len(shape)
         begin[axis], stride[axis] = int(flat[0]), int(steps[0]) if steps.size else 1
         size = [*shape[:axis], flat.size, *shape[axis + 1 :]]
         part = sliced(c, value, begin, size, stride, name)
@@ -53,9 +59,34 @@ def _gather(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = c.value(data)
     axis = normal(attributes(node).get("axis", 0), len(c.b.shape(x)))
     if indices in c.constants:
-        known = indices_in_range(c.constants[indices], c.b.shape(x)[axis])
+        extent = c.b.shape(x)[axis]
+        if isinstance(extent, Symbolic):
+            return _taken_of(c, x, c.constants[indices], axis, node.output[0])
+        known = indices_in_range(c.constants[indices], extent)
         return taken(c, x, known, axis, node.output[0])
     return c.op("take", x, c.value(indices), name=node.output[0], axis=axis)
+
+
+def _taken_of(c: OnnxContext, x: str, indices: np.ndarray, axis: int, name: str) -> str:
+    """Entries at constant indices of a dimension that a run brings.
+
+    Raises:
+        Unsupported: one is out of range in some runs.
+    """
+    shape = c.b.shape(x)
+    least, low, high = range_of(shape[axis])[0], int(indices.min()), int(indices.max())
+    if low < -least or high >= least:
+        raise Unsupported(
+            f"indices from {low} to {high} for a dimension of {shape[axis]}, which may be {least}"
+        )
+    if indices.size > 1:
+        return c.op("take", x, c.b.constant(indices, "indices"), name=name, axis=axis)
+    begin: list[Extent] = [0] * len(shape)
+    begin[axis] = low if low >= 0 else shape[axis] + low
+    one = (*shape[:axis], 1, *shape[axis + 1 :])
+    part = sliced(c, x, begin, one, [1] * len(shape), name)
+    result = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
+    return part if c.b.shape(part) == result else c.op("reshape", part, shape=result, name=name)
 
 
 def _gather_elements(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -65,7 +96,7 @@ def _gather_elements(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("take_along", x, indices, name=node.output[0], axis=axis)
 
 
-def _checked(c: OnnxContext, indices: str, extents: Sequence[int]) -> str:
+def _checked(c: OnnxContext, indices: str, extents: Sequence[Extent]) -> str:
     """Indices as a value of the network; constant ones must be in range.
 
     Args:
@@ -75,7 +106,7 @@ def _checked(c: OnnxContext, indices: str, extents: Sequence[int]) -> str:
     if known is not None:
         columns = known.reshape(-1, len(extents))
         for d, n in enumerate(extents):
-            indices_in_range(columns[:, d], n)
+            indices_in_range(columns[:, d], range_of(n)[0])
     return c.value(indices)
 
 
@@ -115,7 +146,7 @@ def _scatter_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
     width = math.prod(shape[depth:])
     x = c.op("reshape", x, shape=(rows, width))
     new = c.op("reshape", c.value(updates), shape=(count, width))
-    if indices in c.constants and reduction == "none":
+    if indices in c.constants and reduction == "none" and is_static(outer):
         table = c.b.constant(_writers(c.constants[indices].reshape(count, depth), outer), "rows")
         y = c.op("replace_rows", x, table, new)
     else:
@@ -124,8 +155,9 @@ def _scatter_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("reshape", y, name=node.output[0], shape=shape)
 
 
-def _writers(positions: np.ndarray, extents: Sequence[int]) -> np.ndarray:
+def _writers(positions: np.ndarray, shape: Sequence[Extent]) -> np.ndarray:
     """The last of ``positions`` that means each row, or -1."""
+    extents = shape_at(shape, {})
     columns = [indices_in_range(positions[:, d], n) for d, n in enumerate(extents)]
     table = np.full(math.prod(extents), -1, np.int32)
     table[np.ravel_multi_index(tuple(columns), tuple(extents))] = np.arange(len(positions))
@@ -149,8 +181,10 @@ def _tensor_scatter(c: OnnxContext, node: onnx.NodeProto) -> str:
         raise Unsupported(f"new entries {list(update.shape)} do not fit {list(cache.shape)}")
     if mode not in ("linear", "circular"):
         raise Unsupported(f"unknown mode '{mode}'")
-    room(c, cache.shape[0] + extent)
-    first = constant(c, np.zeros(cache.shape[0], np.int64))
+    extent = numbered(extent, "the extent of the cache")
+    batch = numbered(cache.shape[0], "its batch")
+    room(c, batch + extent)
+    first = constant(c, np.zeros(batch, np.int64))
     if optional(node, 2):
         first = value(c, node.input[2]).cast("int64")
     if first.shape != cache.shape[:1]:
@@ -202,7 +236,7 @@ def _trilu(c: OnnxContext, node: onnx.NodeProto) -> str:
     k = int(c.array(node.input[1], "the diagonal").item()) if optional(node, 1) else 0
     upper = bool(attributes(node).get("upper", 1))
     x = c.value(node.input[0])
-    reach = sum(c.b.shape(x)[-2:])  # beyond it nothing changes any more
+    reach = range_of(sum(c.b.shape(x)[-2:]))[1]  # beyond it nothing changes any more
     k = max(-reach, min(k, reach))
     return c.op("trilu", x, name=node.output[0], k=k, upper=upper)
 
@@ -218,7 +252,7 @@ def _eye_like(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     from onnx import helper
 
     a = attributes(node)
-    shape = c.shape(node.input[0])
+    shape = [numbered(n, "its shape") for n in c.shape(node.input[0])]
     if len(shape) != 2:
         raise Unsupported(f"its input has {len(shape)} dimensions instead of 2")
     dtype = c.b.types[c.value(node.input[0])].dtype
@@ -226,20 +260,41 @@ def _eye_like(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     return np.eye(*shape, k=a.get("k", 0)).astype(kind)
 
 
-def _known(what: str) -> Converter:
-    """For operators whose result has a shape that their inputs say: all of them must be constants.
+def _range(c: OnnxContext, node: onnx.NodeProto) -> str:
+    """Numbers from a start to a limit that a run brings."""
+    found = [c.known(i) for i in node.input]
+    for name, x in zip(node.input, found, strict=True):
+        if x is None:
+            raise ConstantNeeded(name, "what it starts from, ends at or adds")
+    try:
+        parts = [numbers(x) for x in found if x is not None]
+        (start,), (limit,), (step,) = (
+            [i.even if isinstance(i, Share) else i for i in x.items] for x in parts
+        )
+    except NotKnown as e:
+        raise Unsupported("its numbers are not whole") from e
+    step = numbered(step, "its step")
+    if step == 0:
+        raise Unsupported("its step is 0")
+    size = -(-(limit - start) // step) if step > 0 else -(-(start - limit) // -step)
+    return c.op(
+        "arange", name=node.output[0], size=size, start=start, step=step, dtype=parts[0].dtype
+    )
 
-    Then the importer evaluates them, and does not come here.
-    """
 
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> Result:
-        raise ConstantNeeded(next(i for i in node.input if i not in c.constants), what)
-
-    return convert
+def _filled(c: OnnxContext, node: onnx.NodeProto) -> str:
+    """One number everywhere, in a shape that a run brings."""
+    if node.input[0] in c.constants:  # which the importer evaluates, if it has the room
+        raise Unsupported("its result is too large")
+    shape = c.extents(node.input[0], "the shape")
+    value = attributes(node).get("value")
+    array = np.zeros(1, np.float32) if value is None else c.tensor(value).reshape(-1)[:1]
+    one = c.b.constant(array.reshape((1,) * len(shape)), "filling")
+    return c.op("expand", one, name=node.output[0], shape=tuple(shape))
 
 
 CONVERTERS: dict[str, Converter] = {
-    "ConstantOfShape": _known("the shape"),
+    "ConstantOfShape": _filled,
     "CumProd": _cumulative("prod"),
     "CumSum": _cumulative("sum"),
     "EyeLike": _eye_like,
@@ -247,7 +302,7 @@ CONVERTERS: dict[str, Converter] = {
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "OneHot": _one_hot,
-    "Range": _known("what it starts from, ends at or adds"),
+    "Range": _range,
     "ReverseSequence": _reverse_sequence,
     "Scatter": _scatter_elements,
     "ScatterElements": _scatter_elements,

@@ -20,6 +20,7 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.values import Value, value
 from tilework.graph.operators import broadcast
+from tilework.index.extents import Extent
 
 if TYPE_CHECKING:
     import onnx
@@ -107,7 +108,7 @@ def product(c: OnnxContext, x: str, y: str, name: str) -> str:
     return reshaped(c, z, result, name)
 
 
-def reshaped(c: OnnxContext, value: str, shape: Sequence[int], name: str | None = None) -> str:
+def reshaped(c: OnnxContext, value: str, shape: Sequence[Extent], name: str | None = None) -> str:
     """A value in another shape; one extent may be -1."""
     old = c.b.shape(value)
     known = math.prod(n for n in shape if n != -1)

@@ -14,8 +14,12 @@ from tilework.graph.onnx.context import (
     Result,
     Unsupported,
     attributes,
+    numbered,
     optional,
 )
+from tilework.graph.onnx.numbers import Known, shape_of
+from tilework.index.extents import Extent
+from tilework.index.symbols import exact_quotient, symbols_of
 
 if TYPE_CHECKING:
     import onnx
@@ -38,10 +42,10 @@ def _constant(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     return np.asarray(plain[a.name]())
 
 
-def _shape(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
+def _shape(c: OnnxContext, node: onnx.NodeProto) -> Known:
     a = attributes(node)
-    shape = np.asarray(c.shape(node.input[0]), np.int64)
-    return shape[a.get("start", 0) : a.get("end", len(shape))]
+    shape = c.shape(node.input[0])
+    return shape_of(shape[a.get("start", 0) : a.get("end", len(shape))])
 
 
 def _identity(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -53,10 +57,13 @@ def _dropout(c: OnnxContext, node: onnx.NodeProto) -> Result:
     if training and bool(c.array(training, "training_mode").item()):
         raise Unsupported("training mode is not supported")
     mask = len(node.output) > 1 and node.output[1]
-    return [c.value(node.input[0]), np.ones(c.shape(node.input[0]), bool) if mask else None]
+    if not mask:
+        return [c.value(node.input[0]), None]
+    shape = [numbered(n, "the shape of its mask") for n in c.shape(node.input[0])]
+    return [c.value(node.input[0]), np.ones(shape, bool)]
 
 
-def _to_shape(c: OnnxContext, node: onnx.NodeProto, shape: Sequence[int]) -> str:
+def _to_shape(c: OnnxContext, node: onnx.NodeProto, shape: Sequence[Extent]) -> str:
     return c.op("reshape", c.value(node.input[0]), name=node.output[0], shape=tuple(shape))
 
 
@@ -68,17 +75,24 @@ def _flatten(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 
 def _reshape(c: OnnxContext, node: onnx.NodeProto) -> str:
-    old, new = c.shape(node.input[0]), c.ints(node.input[1], "the shape")
+    old, new = c.shape(node.input[0]), c.extents(node.input[1], "the shape")
     if not attributes(node).get("allowzero", 0):
         new = [old[d] if n == 0 else n for d, n in enumerate(new)]
-    if new.count(-1) > 1 or min(new, default=1) < -1:
+    if new.count(-1) > 1 or any(n < -1 for n in new):
         raise Unsupported(f"the shape {new} makes no sense")
     if -1 in new:
-        known = math.prod(n for n in new if n != -1)
-        if known == 0 or math.prod(old) % known:
-            raise Unsupported(f"cannot reshape {list(old)} to {new}")
-        new[new.index(-1)] = math.prod(old) // known
+        rest = exact_quotient(math.prod(old), math.prod(n for n in new if n != -1))
+        if rest is None:
+            raise Unsupported(f"cannot reshape {list(old)} to {new}{_some(old, new)}")
+        new[new.index(-1)] = rest
     return _to_shape(c, node, new)
+
+
+def _some(*shapes: Sequence[Extent]) -> str:
+    """Behind shapes that do not fit: that they may at some points."""
+    symbols = symbols_of(n for shape in shapes for n in shape)
+    names = ", ".join(s.name for s in symbols)
+    return f" for every {names}; give a number, such as --shape {names}=64" if symbols else ""
 
 
 def _axes(c: OnnxContext, node: onnx.NodeProto, rank: int) -> list[int] | None:

@@ -1,0 +1,245 @@
+"""Operators of small tensors that follow from the extents of inputs: shape arithmetic.
+
+Those that move numbers are evaluated on their positions, so that each means here what it means
+everywhere.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilework.dtypes import is_float, is_integer
+from tilework.graph.onnx.context import attributes
+from tilework.graph.onnx.convert.elementwise import element_type
+from tilework.graph.onnx.numbers import Item, Known, NotKnown, Numbers, known, numbers
+from tilework.graph.onnx.shares import Share, share_of
+from tilework.index.extents import Extent
+from tilework.index.symbols import range_of, same
+from tilework.index.whole import COMPARE, folded
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tilework.graph.onnx.fold import Folding
+
+
+def computed(
+    node: onnx.NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
+) -> list[Known | None]:
+    """What each output of a node is.
+
+    Args:
+        node: a standard operator.
+        inputs: what it reads; None for what is left out.
+        folding: evaluates operators of constants.
+        opset: version of the standard operators.
+
+    Raises:
+        NotKnown: it is no number that follows from extents.
+        Undecided: that differs from run to run.
+    """
+    op, a = node.op_type, attributes(node)
+    if op in _MOVES and (op != "Where" or not isinstance(inputs[0], Numbers)):
+        return _moved(node, inputs, folding, opset)
+    given = [x for x in inputs if x is not None]
+    if op in _FOLDS or op.startswith("Reduce"):
+        return [_reduced(op, a, given)]
+    xs = [numbers(x) for x in given]
+    if op == "Cast":
+        return [_cast(xs[0], element_type(a["to"]))]
+    if op == "CastLike":
+        return [_cast(xs[0], xs[1].dtype)]
+    if op == "Size":
+        return [np.asarray(len(xs[0].items), np.int64)]
+    if op == "Shape":
+        return [np.asarray(xs[0].shape, np.int64)[a.get("start", 0) : a.get("end")]]
+    f = _EACH.get(op)
+    if f is None:
+        raise NotKnown(op)
+    return [_each(f, xs, "bool" if op in _TESTS else xs[0].dtype)]
+
+
+# ---------------------------------------------------------------- what moves numbers
+
+# the inputs that are moved; all others say where to
+_MOVES: dict[str, Callable[[int], Sequence[int]]] = {
+    **dict.fromkeys(
+        (
+            "Expand", "Flatten", "Gather", "GatherElements", "Identity", "Reshape", "Slice",
+            "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+        ),
+        lambda count: (0,),
+    ),
+    **dict.fromkeys(("ScatterElements", "ScatterND"), lambda count: (0, 2)),
+    "Concat": range,
+    "Where": lambda count: (1, 2),
+}  # fmt: skip
+
+
+def _moved(
+    node: onnx.NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
+) -> list[Known | None]:
+    """An operator that moves numbers, evaluated on their positions."""
+    moved = set(_MOVES[node.op_type](len(inputs)))
+    table: list[Item] = []
+    arrays: dict[str, np.ndarray] = {}
+    dtype = "int64"
+    names = [f"{i}" if name else "" for i, name in enumerate(node.input)]
+    for i, x in enumerate(inputs):
+        if x is None:
+            continue
+        if i in moved:
+            held = numbers(x)
+            places = np.arange(len(table), len(table) + len(held.items), dtype=np.int64)
+            table += held.items
+            dtype, x = held.dtype, places.reshape(held.shape)
+        elif isinstance(x, Numbers):
+            raise NotKnown(node.op_type)
+        arrays[names[i]] = x
+    alone = type(node)()
+    alone.CopyFrom(node)
+    del alone.input[:]
+    alone.input.extend(names)  # a value may be read twice
+    found = folding.fold(alone, arrays, opset)
+    return [
+        None if at is None else known([table[i] for i in at.reshape(-1)], at.shape, dtype)
+        for at in found
+    ]
+
+
+# ---------------------------------------------------------------- what computes with them
+
+_TESTS: dict[str, Callable[[Extent, Extent], bool]] = {
+    "Equal": same,
+    "Greater": COMPARE[">"],
+    "GreaterOrEqual": COMPARE[">="],
+    "Less": COMPARE["<"],
+    "LessOrEqual": COMPARE["<="],
+}
+
+
+def _extents(a: Item, b: Item) -> tuple[Extent, Extent]:
+    if isinstance(a, Share) or isinstance(b, Share):
+        raise NotKnown("a share")
+    return a, b
+
+
+def _either(sign: str) -> Callable[..., Item]:
+    """``+``, ``-`` or ``*`` of extents or of shares."""
+    whole = {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign]
+    shares = {"+": Share.plus, "-": Share.minus, "*": Share.times}[sign]
+
+    def one(a: Item, b: Item) -> Item:
+        if isinstance(a, Share) and isinstance(b, Share):
+            return _or_not(shares(a, b))
+        x, y = _extents(a, b)
+        result: Extent = whole(x, y)
+        return result
+
+    return lambda *xs: reduce(one, xs)
+
+
+def _or_not(found: Share | None) -> Share:
+    if found is None:
+        raise NotKnown("it is not exact")
+    return found
+
+
+def _quotient(a: Item, b: Item) -> Item:
+    if isinstance(a, Share) and isinstance(b, Share):
+        return _or_not(a.over(b))
+    x, y = _extents(a, b)
+    if y == 0 or (range_of(x)[0] < 0 or range_of(y)[0] < 0):
+        raise NotKnown("a negative number")
+    return x // y
+
+
+def _rest(a: Item, b: Item) -> Item:
+    x, y = _extents(a, b)
+    if y == 0 or (range_of(x)[0] < 0 or range_of(y)[0] < 0):
+        raise NotKnown("a negative number")
+    return x % y
+
+
+def _extreme(op: str) -> Callable[..., Item]:
+    def one(a: Item, b: Item) -> Item:
+        x, y = _extents(a, b)
+        found = folded(op, x, y)
+        if found is None:
+            raise NotKnown(op)
+        return found
+
+    return lambda *xs: reduce(one, xs)
+
+
+def _tested(op: str) -> Callable[..., Item]:
+    return lambda a, b: int(_TESTS[op](*_extents(a, b)))
+
+
+def _rounded(up: bool) -> Callable[..., Item]:
+    def one(a: Item) -> Item:
+        return a if not isinstance(a, Share) else Share(a.ceil if up else a.floor, 1)
+
+    return one
+
+
+_EACH: dict[str, Callable[..., Item]] = {
+    "Add": _either("+"),
+    "Ceil": _rounded(up=True),
+    "Div": _quotient,
+    "Floor": _rounded(up=False),
+    "Max": _extreme("max"),
+    "Min": _extreme("min"),
+    "Mod": _rest,
+    "Mul": _either("*"),
+    "Neg": lambda a: _either("-")(share_of(0.0) if isinstance(a, Share) else 0, a),
+    "Sub": _either("-"),
+    "Sum": _either("+"),
+    **{op: _tested(op) for op in _TESTS},
+}
+
+KNOWN = frozenset(
+    (*_MOVES, *_EACH, "Cast", "CastLike", "ReduceProd", "ReduceSum", "Shape", "Size")
+)
+"""Operators that are computed here."""
+
+
+def _each(f: Callable[..., Item], xs: Sequence[Numbers], dtype: str) -> Known:
+    """A function of single numbers, of tensors that broadcast."""
+    places = np.broadcast_arrays(*(np.arange(len(x.items)).reshape(x.shape) for x in xs))
+    columns = zip(*(p.reshape(-1).tolist() for p in places), strict=True)
+    items = [f(*(x.items[i] for x, i in zip(xs, at, strict=True))) for at in columns]
+    return known(items, places[0].shape, dtype)
+
+
+def _cast(x: Numbers, to: str) -> Known:
+    if is_float(to):
+        return known([_or_not(share_of(i)) for i in x.items], x.shape, to)
+    if to == "bool":
+        return known([int(bool(_extents(i, 0)[0])) for i in x.items], x.shape, to)
+    if not is_integer(to):
+        raise NotKnown(to)
+    items = [i.floor if isinstance(i, Share) else i for i in x.items]
+    if any(range_of(i)[0] < 0 for i in items) and is_float(x.dtype):
+        raise NotKnown("a negative number")  # which loses its fraction towards zero
+    return known(items, x.shape, to)
+
+
+_FOLDS: Mapping[str, Callable[[Extent, Extent], Extent]] = {
+    "ReduceProd": operator.mul,
+    "ReduceSum": operator.add,
+}
+
+
+def _reduced(op: str, a: Mapping[str, Any], given: Sequence[Known]) -> Known:
+    """All numbers of a list in one."""
+    x = numbers(given[0])
+    if op not in _FOLDS or len(x.shape) != 1 or x.extents is None:
+        raise NotKnown(op)
+    total = reduce(_FOLDS[op], x.extents)
+    return known([total], (1,) if a.get("keepdims", 1) else (), x.dtype)

@@ -1,0 +1,74 @@
+"""Extents that a run brings, as users write them: a range, and where a search looks in it.
+
+- ``1..512``: any number up to 512;
+- ``1..512:16,64,128,384``: the same, with typical values;
+- ``past + seq``: arithmetic of symbols that have a range.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tilework.errors import NetworkError
+from tilework.graph.onnx.symbols import evaluated
+from tilework.index.extents import Extent
+from tilework.index.symbols import symbol
+
+Given = Sequence[int | str] | str
+"""What is given for a name: the shape of an input, of numbers and symbols; or the extent of a
+symbol, as one number in a sequence or as a range."""
+
+Shapes = Mapping[str, Given]
+"""By name of an input or a symbol."""
+
+_RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*(?::\s*(\d+(?:\s*,\s*\d+)*)\s*)?")
+
+
+def symbol_of(name: str, text: str) -> Extent:
+    """The extent that a range means; one of a single value is that number.
+
+    Raises:
+        NetworkError: the text has another form, or there is nothing in the range.
+    """
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise NetworkError(
+            f"the range '{text}' of the symbol '{name}' makes no sense; write LOW..HIGH, and "
+            "typical values behind it: 1..512 or 1..512:16,64,128"
+        )
+    low, high, typicals = found.groups()
+    values = [int(n) for n in typicals.split(",")] if typicals else []
+    try:
+        return symbol(name, int(low), int(high), values)
+    except ValueError as e:
+        raise NetworkError(str(e)) from e
+
+
+def symbols_given(shapes: Shapes) -> dict[str, Extent]:
+    """The symbols that are given a range, or arithmetic of others, by name.
+
+    Raises:
+        NetworkError: see `symbol_of`.
+    """
+    texts = {name: text for name, text in shapes.items() if isinstance(text, str)}
+    found = {name: symbol_of(name, text) for name, text in texts.items() if ".." in text}
+    for name, text in texts.items():
+        if ".." not in text:
+            found[name] = extent_of(name, text, found)
+    return found
+
+
+def extent_of(name: str, text: str, ranges: Mapping[str, Extent]) -> Extent:
+    """What arithmetic of symbols means.
+
+    Raises:
+        NetworkError: it is none, or a symbol has no range.
+    """
+    found = evaluated(text, ranges)
+    if found is None:
+        raise NetworkError(
+            f"'{text}', given for '{name}', is no arithmetic of symbols with ranges; give each a "
+            "range, such as --shape seq=1..512"
+        )
+    return found
