@@ -54,7 +54,7 @@ def cumulative(
 
         return te.compute(x.shape, whole, name=f"T_cum{kind}", axis_names=names)
 
-    ragged = blocks * block > extent
+    ragged = blocks * block != extent
     outer, inner = x.shape[:axis], x.shape[axis + 1 :]
 
     def guarded(ax: tuple[te.Expr, ...], b: te.Expr, k: te.Expr) -> te.Expr:
