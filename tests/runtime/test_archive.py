@@ -7,6 +7,7 @@ import io
 import json
 import pickletools
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from tilework import Target, load_module
 from tilework import compile as compile_network
 from tilework.errors import ModuleError
 from tilework.runtime import Module, archive
+
+MODULES = Path(__file__).parents[1] / "data" / "modules"
 
 
 @pytest.fixture
@@ -174,3 +177,13 @@ def test_format_names(saved):
         manifest = json.loads(file.read("manifest.json"))
     assert manifest["format"] == archive.FORMAT
     assert manifest["image"]["target"].startswith("llvm -mcpu=")
+
+
+def test_a_file_of_each_version_that_is_read():
+    """Dense and ReLU for the interpreter, as the version of that ABI wrote it."""
+    rng = np.random.default_rng(0)
+    w = rng.integers(-3, 4, (4, 6)).astype(np.float32)
+    x = np.arange(-6, 6, dtype=np.float32).reshape(2, 6)
+    module = load_module(MODULES / "abi4.tw")
+    assert np.array_equal(module.run(x)[0], np.maximum(x @ w.T, 0))
+    assert not module.symbols

@@ -21,6 +21,8 @@ def range_of(form: Form[Atom], of: Callable[[Atom], Range | None]) -> Range | No
         own = of(atom)
         if own is None:
             return None
+        if not certain(lambda c=c: c > 0 or c <= 0):
+            return None
         least, greatest = own if c > 0 else own[::-1]
         low, high = low + c * least, high + c * greatest
     return low, high

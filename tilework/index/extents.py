@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 from tilework.errors import UnknownExtent
-from tilework.index.symbols import Point, Symbolic, Whole, value_at
+from tilework.index.symbols import Point, Symbolic, Whole, certain, range_of, value_at
 
 Extent = Whole
 """An exact extent."""
@@ -51,6 +51,16 @@ def typical(extent: Extent) -> Typical:
     if isinstance(extent, Symbolic):
         return Typical(extent.value({s: s.typical for s in extent.symbols}))
     return Typical(extent)
+
+
+def most(extent: Extent) -> int:
+    """The greatest number that an extent may be."""
+    return range_of(extent)[1]
+
+
+def smaller(extent: Extent, other: Extent) -> Extent:
+    """The smaller one of two extents, the second one where that is open."""
+    return extent if certain(lambda: extent <= other) else other
 
 
 def typicals(shape: Iterable[Extent]) -> tuple[Typical, ...]:

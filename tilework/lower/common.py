@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilework.index import bounds
-from tilework.index.form import Form
+from tilework.index.extents import Extent
+from tilework.index.form import Form, constant
+from tilework.index.symbols import Symbolic, certain, exact_quotient
 from tilework.lower.context import LoweringContext
 from tilework.lower.expansion import expansion_of_one
 from tilework.lower.ir import Buffer, For, Load, Stmt
@@ -19,18 +21,23 @@ Resolver = Callable[[Operation, Read, tuple[Expr, ...]], Expr]
 """What stands for a read, given the op, the original read and its indices after replacement."""
 Point = dict[Axis, Expr]
 """An index for each of some axes."""
-LoopSpec = tuple[Axis, int | Expr, str]
+LoopSpec = tuple[Axis, Extent | Expr, str]
 """A loop's variable, its extent and its kind: `tilework.lower.ir.For` without a body."""
 COMBINE = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
 """By kind of reduction: the operation that adds a term."""
 
 
-def const(value: int) -> Const:
+def const(value: Extent) -> Const:
     """An index literal."""
     return Const("int32", value)
 
 
-def loop_var(name: str, extent: int) -> Axis:
+def bound(e: Expr) -> Extent | Expr:
+    """The end of a loop: a literal as the extent that it is."""
+    return e.whole if isinstance(e, Const) else e
+
+
+def loop_var(name: str, extent: Extent) -> Axis:
     """A fresh loop variable."""
     return Axis("int32", name, extent, "loop")
 
@@ -40,7 +47,7 @@ def var_or_zero(var: Axis) -> Expr:
     return ZERO if var.extent == 1 else var
 
 
-def weighted_sum(terms: Sequence[tuple[Expr, int]]) -> Expr:
+def weighted_sum(terms: Sequence[tuple[Expr, Extent]]) -> Expr:
     """``sum(expr * weight)`` with literals folded."""
     out: Expr = ZERO
     for expr, weight in terms:
@@ -57,11 +64,15 @@ def placed(form: Form[Axis], at: Mapping[Axis, Expr]) -> Expr:
 def nest(
     loops: Sequence[LoopSpec],
     body: Stmt,
+    active: Expr | None = None,
 ) -> Stmt:
-    """Wrap ``body`` in loops, outermost first; loops of extent 1 vanish."""
+    """Wrap ``body`` in loops, outermost first; loops of extent 1 vanish.
+
+    ``active`` points of a vector loop count, if not all do.
+    """
     for var, extent, kind in reversed(loops):
         if extent != 1:
-            body = For(var, extent, kind, body)
+            body = For(var, extent, kind, body, active=active if kind == "vector" else None)
     return body
 
 
@@ -81,10 +92,10 @@ def expanded_loops(
     serial: list[LoopSpec] = []
     expanded: list[LoopSpec] = []
     index: dict[Axis, Expr] = {}
-    factors = expansion_of_one({a: a.extent for a in axes}, room)
+    factors = expansion_of_one({a: a.points for a in axes}, room)
     for axis in axes:
         factor = factors[axis]
-        whole = loop_var(f"{axis.name}{outer}", axis.extent // factor)
+        whole = loop_var(f"{axis.name}{outer}", axis.points // factor)
         inner = loop_var(f"{axis.name}.u", factor)
         serial.append((whole, whole.extent, "serial"))
         expanded.append((inner, factor, "unroll"))
@@ -120,9 +131,13 @@ def divide(op: str, a: Expr, b: Expr) -> Expr:
     divided varies with fewer loops.
     """
     form = linear(a)
-    if form is None or not isinstance(b, Const) or b.value <= 0:
+    if form is None or not isinstance(b, Const) or not certain(lambda: b.whole > 0):
         return binary(op, a, b)
-    d, here = int(b.value), {v: v for v in form.coefficients}
+    here = {v: v for v in form.coefficients}
+    if isinstance(b.value, Symbolic):
+        found = _divided(op, form, b.value)
+        return binary(op, a, b) if found is None else found
+    d = int(b.value)
     if d == 1:
         return a if op == "//" else ZERO
     parts = bounds.cut(form, d, axis_range)
@@ -134,6 +149,18 @@ def divide(op: str, a: Expr, b: Expr) -> Expr:
         return binary(op, a, b)
     first = binary(op, placed(parts[0], here), const(d))
     return first if op == "//" else binary("+", first, placed(parts[1], here))
+
+
+def _divided(op: str, form: Form[Axis], d: Symbolic) -> Expr | None:
+    """``(d*i + j) // d`` or ``% d`` for ``0 <= j < d``; None where that is not what a form is."""
+    here = {v: v for v in form.coefficients}
+    quotients = {a: exact_quotient(c, d) for a, c in form.coefficients.items()}
+    whole = Form({a: q for a, q in quotients.items() if q is not None}, 0)
+    rest = form.only(lambda a: a not in whole.coefficients) + constant(form.const)
+    found = bounds.range_of(rest, axis_range)
+    if found is None or not certain(lambda: found[0] >= 0 and found[1] < d):
+        return None
+    return placed(whole, here) if op == "//" else placed(rest, here)
 
 
 def load(buffer: Buffer, indices: Sequence[Expr]) -> Load:

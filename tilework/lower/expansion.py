@@ -24,11 +24,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.extents import Extent
 from tilework.space.tables import divisors
-from tilework.te.expr import Axis
+from tilework.te.expr import Axis, Expr
 
 Ints = NDArray[np.int64]
 
+_OPEN, _MOST_OPEN = 1 << 30, 16
+"""Where a run decides how many steps a loop has: what they are taken for, and how many may stand
+in one body."""
 EXPANDED_LANES = 16
 """Vector width that unroll limits are counted in, on every target."""
 
@@ -84,17 +88,24 @@ def expansion(
 
 
 def expansion_of_one(
-    extents: Mapping[Axis, int],
+    extents: Mapping[Axis, Extent | Expr],
     room: int,
     *,
     always: Collection[Axis] = (),
     whole: Collection[Axis] = (),
     serial: Collection[Axis] = (),
 ) -> dict[Axis, int]:
-    """`expansion` of one row, in numbers."""
-    rows = {a: np.array([n]) for a, n in extents.items()}
+    """`expansion` of one row, in numbers.
+
+    Loops of as many steps as a run decides are expanded by a power of two, and another loop takes
+    what is left; the axes around them are not expanded.
+    """
+    rows = {a: np.array([n if isinstance(n, int) else _OPEN]) for a, n in extents.items()}
     found = expansion(rows, np.array([room]), always=always, whole=whole, serial=serial)
-    return {a: int(n[0]) for a, n in found.items()}
+    return {
+        a: int(n[0]) if isinstance(extents[a], int) else min(int(n[0]), _MOST_OPEN)
+        for a, n in found.items()
+    }
 
 
 def _largest_divisor(extent: Ints, most: Ints) -> Ints:

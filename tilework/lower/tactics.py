@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilework.index.extents import Extent
 from tilework.lower.ir import Buffer, Stmt
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packed
@@ -16,7 +17,13 @@ from tilework.te.tensor import Operation
 
 
 class Tactics:
-    """The neutral tactics: nothing is asked for, everything is dense. Kinds override them."""
+    """The neutral tactics: nothing is asked for, everything is dense. Kinds override them.
+
+    Attributes:
+        masked: whether vectors may count in part, where a run decides how many points are left.
+    """
+
+    masked: bool = True
 
     def claim_tile(
         self, buffer: Buffer, start: Mapping[Axis, Expr], sizes: Mapping[Axis, int]
@@ -33,7 +40,7 @@ class Tactics:
         """Whether it pays to ask for the elements of a nest's packed weight ahead of time."""
         return False
 
-    def spread(self, shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
+    def spread(self, shape: tuple[Extent, ...], dtype: str) -> tuple[Extent, ...]:
         """The shape to store a result in, of which transforms touch many places at once.
 
         At least as long as ``shape`` in every dimension; what is added is never read.

@@ -46,7 +46,7 @@ def serial_taps(block: Block) -> frozenset[x.Axis]:
     taps read would wait in registers for the last of them, and push others out.
     """
     taps = {b.tap for b in block.bounds if b.tap is not None}
-    others = any(a.extent > 1 for a in block.reduce if a not in taps)
+    others = any(a.extent != 1 for a in block.reduce if a not in taps)
     return frozenset(taps) if others else frozenset()
 
 
@@ -59,6 +59,10 @@ def _bound(block: Block, node: x.Expr, skips: bool) -> Bound | None:
     form = a - b if node.op in (">", ">=") else b - a
     if node.op in ("<", ">"):
         form = form + constant(-1)
+    ends = [*form.coefficients.values(), form.const, *(a.extent for a in form.coefficients)]
+    numbers = [n for n in ends if isinstance(n, int)]
+    if len(numbers) < len(ends):
+        return None
     spatial = [x for x in form.coefficients if x in block.spatial]
     taps = [x for x in form.coefficients if x in block.reduce]
     if len(spatial) != 1 or len(taps) > 1 or spatial[0] is block.spatial[-1]:

@@ -61,7 +61,8 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
         for axis, step in form.coefficients.items():
             elsewhere = sum(n is axis for n in x.walk(data)) > 1
             whole = axis in axes and weight.tensor.shape[axes.index(axis)] == axis.extent
-            groups = axis.kind == "reduce" and axis.extent % instruction.terms == 0
+            groups = axis.kind == "reduce" and is_static([axis.extent])
+            groups = groups and axis.extent % instruction.terms == 0
             if groups and step == 1 and whole:
                 return None if elsewhere else axis
     return None

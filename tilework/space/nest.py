@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.index.extents import Extent, Typical
+from tilework.index.extents import Extent, Typical, ceil_div, size
+from tilework.index.symbols import Symbolic
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Decision
 from tilework.space.distinct import distinct
@@ -28,9 +29,9 @@ ranked; or an array, where each of the P rows is looked at elsewhere."""
 _FEW = 4
 
 
-def exact(axis: Axis) -> Extent:
-    """Axes as code has them."""
-    return axis.extent
+def exact(axis: Axis) -> int:
+    """Axes as code has them; 0, which no loop has, where a run decides: see `BlockNest.loops`."""
+    return 0 if isinstance(axis.extent, Symbolic) else axis.extent
 
 
 def typical(axis: Axis) -> Typical:
@@ -78,6 +79,9 @@ class BlockNest:
             at += len(some) * width
             if tiled:
                 axes = [d.axis for d in some if d.axis is not None]
+                for axis, factors in zip(axes, own, strict=True):
+                    if extent is not exact and _open_sum(axis):  # at most what there is of it
+                        np.minimum(factors, extent(axis), out=factors)
                 tiles.update(zip(axes, _levels([extent(a) for a in axes], own), strict=True))
                 continue
             for d, numbers in zip(some, own, strict=True):
@@ -97,6 +101,14 @@ class BlockNest:
     def unroll(self) -> Ints:
         """Most vector operations that an expanded body may hold; 0 if nothing says it."""
         return self._value("unroll")
+
+    def loops(self, axis: Axis) -> tuple[Extent, ...]:
+        """Exact extents of the loops of an axis in the first row, outermost first.
+
+        All but the outermost are the row's own numbers, wherever it runs.
+        """
+        inner = tuple(int(t[0]) for t in self.tiles[axis][1:])
+        return ceil_div(axis.extent, max(size(inner), 1)), *inner
 
     def _value(self, kind: str) -> Ints:
         found = self.values.get(kind)
@@ -161,6 +173,10 @@ class BlockRows:
 def _columns(rows: NDArray[np.int32], decisions: Sequence[Decision]) -> NDArray[np.int32]:
     """What rows say of a block's decisions, column by column: C x P."""
     return rows.T[[c for d in decisions for c in d.columns]]
+
+
+def _open_sum(axis: Axis) -> bool:
+    return axis.kind == "reduce" and isinstance(axis.extent, Symbolic)
 
 
 def _alike(decision: Decision) -> tuple[bool, int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import Extent, typical
 from tilework.index.form import Form
 from tilework.space.blocks import Attached, Block
 from tilework.space.nest import BlockNest
@@ -15,11 +18,16 @@ from tilework.te.affine import linear
 from tilework.te.expr import Axis, Read, reads
 
 Ints = NDArray[np.int64]
+N = TypeVar("N", Ints, Extent)
 
 
 def inner_level(nest: BlockNest, axis: Axis, depth: int) -> int:
     """First level of ``axis`` inside the ``depth`` outermost levels of the nest."""
-    spatial, reduce = nest.block.levels.within(depth)
+    return _inner_level(nest.block, axis, depth)
+
+
+def _inner_level(block: Block, axis: Axis, depth: int) -> int:
+    spatial, reduce = block.levels.within(depth)
     return spatial if axis.kind == "spatial" else reduce
 
 
@@ -40,20 +48,49 @@ def _read_at(block: Block, attached: Attached) -> tuple[Form[Axis], ...]:
 def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
     """Extents of the producer's region per visit, one array of length P per dimension."""
     count = nest.count
+    return region(
+        nest.block,
+        attached,
+        nest.span,
+        lambda axis: np.full(count, nest.extent(axis), np.int64),
+        lambda size, width: np.minimum(width, typical(size)),
+        np.ones(count, np.int64),
+    )
+
+
+def region(
+    block: Block,
+    attached: Attached,
+    span: Callable[[Axis, int], N],
+    whole: Callable[[Axis], N],
+    cut: Callable[[Extent, N], N],
+    one: N,
+) -> list[N]:
+    """Extents of an attached producer's region per visit, by dimension.
+
+    Args:
+        block, attached: the nest's block, and one of its producers.
+        span: points of an axis that the loops from a level inwards cover.
+        whole: all points of an axis.
+        cut: the smaller one of a dimension of the producer and a number of points.
+        one: 1, in the numbers that are asked for.
+    """
     reader = attached.reader
     if reader is None:
         spans = {
-            a: nest.span(a, inner_level(nest, a, attached.depth))
-            for a in (*nest.block.spatial, *nest.block.reduce)
+            a: span(a, _inner_level(block, a, attached.depth))
+            for a in (*block.spatial, *block.reduce)
         }
     else:
-        spans = dict(zip(reader.axes, attached_extents(nest, reader), strict=True))
+        outer = region(block, reader, span, whole, cut, one)
+        spans = dict(zip(reader.axes, outer, strict=True))
         for a in reader.block.reduce if reader.block is not None else ():
-            spans[a] = np.full(count, nest.extent(a), np.int64)
-    out, one = [], np.ones(count, np.int64)
-    for form, size in zip(_read_at(nest.block, attached), attached.op.shape, strict=True):
-        out.append(np.minimum(form.width(spans, one), size))
-    return out
+            spans[a] = whole(a)
+    forms = _read_at(block, attached)
+    return [
+        cut(size, form.width(spans, one))
+        for form, size in zip(forms, attached.op.shape, strict=True)
+    ]
 
 
 def scratch_bytes(nest: BlockNest) -> NDArray[np.int64]:

@@ -20,6 +20,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilework.index.extents import most
+from tilework.index.symbols import is_static
 from tilework.space.plan import Root, StagePlan
 from tilework.space.siblings import PARTIAL
 from tilework.space.state import Branch, State, Variants, Widths
@@ -87,8 +89,10 @@ def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
     """Whether a reduction has many terms, and few points or operands that are used once."""
     if not op.reduce_axes or op in state.prepared or "const_axes" in op.attrs:
         return False
-    points = math.prod(a.typical for a in op.reduce_axes)
-    spatial = math.prod(a.typical for a in op.axes)
+    if not is_static(a.extent for a in op.reduce_axes):
+        return False  # what is cut has to divide
+    points = math.prod(a.points for a in op.reduce_axes)
+    spatial = math.prod(most(a.extent) for a in op.axes)
     tiled = facts.needs_multi_level_tiling(op)
     few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
     return points >= _MIN_REDUCE and not (tiled and (spatial > points or not few))
@@ -96,8 +100,8 @@ def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
 
 def _in_parts(state: State, op: Compute) -> bool:
     """Whether a long reduction has work for several cores, and too few points for them."""
-    spatial = math.prod(a.typical for a in op.axes)
-    points = math.prod(a.typical for a in op.reduce_axes)
+    spatial = math.prod(most(a.extent) for a in op.axes)
+    points = math.prod(a.points for a in op.reduce_axes)
     few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
     return few and spatial * points >= _PARALLEL_POINTS
 
@@ -153,10 +157,10 @@ def contiguous_axis(op: Compute) -> Axis | None:
         form = linear(read.indices[-1]) if read.indices else None
         if form is None:
             continue
-        if op.axes and op.axes[-1].extent > 1 and form.step(op.axes[-1]) == 1:
+        if op.axes and op.axes[-1].extent != 1 and form.step(op.axes[-1]) == 1:
             return None
         for axis in op.reduce_axes:
-            if form.step(axis) == 1 and axis.extent > 1:
+            if form.step(axis) == 1 and axis.extent != 1:
                 return axis
     return None
 
@@ -175,7 +179,7 @@ def _neighbours(op: Compute, lanes: int, vectors: int) -> tuple[Axis | None, lis
     axis = contiguous_axis(op)
     if axis is None:
         return None, []
-    fit = [d for d in divisors(axis.extent) if 4 <= d <= vectors * lanes]
+    fit = [d for d in divisors(axis.points) if 4 <= d <= vectors * lanes]
     return axis, [d for d in fit if d % lanes == 0] or fit
 
 
@@ -188,7 +192,7 @@ def outer_cut(op: Compute, cores: int, inner: Cut | None) -> Cut | None:
 def _parts(op: Compute, cores: int, inner: Cut | None) -> tuple[Axis, list[int]] | None:
     """The first reduce axis that can be cut evenly, and into how many parts."""
     for axis in op.reduce_axes if cores > 1 else ():
-        left = axis.extent // inner[1] if inner is not None and inner[0] is axis else axis.extent
+        left = axis.points // inner[1] if inner is not None and inner[0] is axis else axis.points
         parts = [d for d in divisors(left) if cores <= d <= _SPATIAL_PER_CORE * cores]
         if parts:
             return axis, parts
@@ -208,7 +212,7 @@ def split_reduction(state: State, op: Compute, outer: Cut | None, inner: Cut | N
     for axis in op.reduce_axes:
         parts = outer[1] if outer is not None and outer[0] is axis else 1
         width = inner[1] if inner is not None and inner[0] is axis else 1
-        left = axis.extent // (parts * width)
+        left = axis.points // (parts * width)
         middle = Axis("int32", f"{axis.name}r", left, "reduce")
         rest.append(middle)
         index: Expr = middle

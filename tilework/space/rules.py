@@ -6,6 +6,9 @@ return. The rules here know nothing of a particular target.
 
 from __future__ import annotations
 
+from tilework.index.bounds import Range
+from tilework.index.extents import Extent
+from tilework.index.symbols import certain, is_static
 from tilework.space.blocks import inline_body
 from tilework.space.plan import Root, StagePlan
 from tilework.space.state import Branch, Later, State, Variants
@@ -110,6 +113,8 @@ def _reader_of_reduction(facts: AccessAnalysis, state: State, op: Compute) -> Co
     if facts.is_output(op) or state.finishes(op) or by_constants(op):
         return None
     reduction = op if op.reduce_axes else finished_reduction(facts, op)
+    if reduction is not None and not _known(reduction):
+        return None  # its register tiles would meet ends that a run decides
     found = consumers(facts, state, op)
     if reduction is None or by_constants(reduction) or len(found) != 1:
         return None
@@ -209,21 +214,30 @@ def multi_level_tiling(facts: AccessAnalysis, state: State, op: Compute) -> list
 
 
 def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
-    """Padding of a tiled consumer: its own nest, inlined, or per tile inside the consumer."""
+    """Padding of a tiled consumer: its own nest, inlined, or per tile inside the consumer.
+
+    Borders at positions that a run decides are not inlined: every load would ask for them.
+    """
     consumer = _reader_of_producer(facts, state, op)
     if consumer is None:
         return []
     alone = _by_tile(state, op, consumer)
     levels = state.levels(consumer)
+    inline = [] if facts.branches_on_position(op) and not _known(op) else [state.inline(op)]
     if levels is None:  # computed per tile of another nest itself
         depth = state.attached[state.epilogues.get(consumer, consumer)].depth
-        return [*([state.attach(op, consumer, depth)] if alone else []), state.inline(op)]
+        return [*([state.attach(op, consumer, depth)] if alone else []), *inline]
     own = StagePlan(Root(), state.tiling.elementwise)
     return [
         state.step(f"compute {op.name} at root", {op: own}),
         *[state.attach(op, consumer, depth) for depth in (levels.places if alone else ())],
-        state.inline(op),
+        *inline,
     ]
+
+
+def _known(op: Compute) -> bool:
+    """Whether the extents of a stage are known before a run."""
+    return is_static(a.extent for a in (*op.axes, *op.reduce_axes))
 
 
 def place_producer_inside(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -244,9 +258,12 @@ def _reader_of_producer(facts: AccessAnalysis, state: State, op: Compute) -> Com
 
 
 def increasing(accesses: list[Read]) -> bool:
-    """Whether every index of every access is linear with positive coefficients."""
+    """Whether every index of every access is linear with known, positive coefficients."""
     forms = [linear(i) for r in accesses for i in r.indices]
-    return all(f is not None and all(c > 0 for c in f.coefficients.values()) for f in forms)
+    return all(
+        f is not None and all(isinstance(c, int) and c > 0 for c in f.coefficients.values())
+        for f in forms
+    )
 
 
 def in_range(read: Read) -> bool:
@@ -256,9 +273,13 @@ def in_range(read: Read) -> bool:
     """
     for index, size in zip(read.indices, read.tensor.shape, strict=True):
         bounds = linear_range(index)
-        if bounds is None or bounds[0] < 0 or bounds[1] >= size:
+        if bounds is None or not _inside(bounds, size):
             return False
     return True
+
+
+def _inside(bounds: Range, size: Extent) -> bool:
+    return certain(lambda: bounds[0] >= 0 and bounds[1] < size)
 
 
 def skip(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int32]
+_SHORTEST_PIECE, _LONGEST_PIECE = 6, 10
+"""Of open reduce axes, as powers of two."""
 
 
 @lru_cache(maxsize=4096)
@@ -47,6 +49,11 @@ def vector_tiles(extent: int, lanes: int, limit: int) -> tuple[int, ...]:
     return tuple(keep or sizes[:1])
 
 
+def whole_vectors(most: int, lanes: int, limit: int) -> tuple[int, ...]:
+    """The same of an axis of up to ``most`` points, as many as a run says: whole registers."""
+    return tuple(lanes * m for m in range(1, limit + 1) if lanes * (m - 1) < most)
+
+
 @lru_cache(maxsize=1024)
 def spatial_table(extent: int, levels: int, inner: tuple[int, ...]) -> IntArray:
     """All (outer ... inner) factor tuples of a spatial axis, one row each.
@@ -62,6 +69,18 @@ def spatial_table(extent: int, levels: int, inner: tuple[int, ...]) -> IntArray:
 def column(choices: Sequence[int] | IntArray) -> IntArray:
     """Choices of a single number, one row each."""
     return np.array(choices, np.int32).reshape(-1, 1)
+
+
+@lru_cache(maxsize=1024)
+def open_reduce_table(typical: int, most: int, levels: int) -> IntArray:
+    """Factor tuples of a reduce axis of up to ``most`` points, as many as a run says.
+
+    Nothing has to divide: the last piece is shorter. The axis in one piece, which is as many points
+    as it may have; and pieces of a power of two.
+    """
+    pieces = [2**n for n in range(_SHORTEST_PIECE, _LONGEST_PIECE + 1) if 2**n < typical]
+    rows = [(most, *(1,) * (levels - 1)), *((p, *(1,) * (levels - 1)) for p in pieces)]
+    return np.array(rows, dtype=np.int32).reshape(len(rows), levels)
 
 
 @lru_cache(maxsize=1024)

@@ -118,7 +118,7 @@ class AccessAnalysis:
                 axes.update(n for n in x.walk(index) if isinstance(n, x.Axis))
         missing = 0
         for axes in used.values():
-            if any(a.extent > 1 and a not in axes for a in op.axes):
+            if any(a.extent != 1 and a not in axes for a in op.axes):
                 missing += 1
             if missing >= 2 or (missing >= 1 and op.reduce_axes):
                 return True

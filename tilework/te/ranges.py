@@ -7,15 +7,16 @@ import math
 from tilework.index import bounds
 from tilework.index.bounds import Range
 from tilework.index.extents import Extent
-from tilework.index.symbols import certain
+from tilework.index.symbols import Symbolic, certain
 from tilework.index.whole import folded
 from tilework.te.affine import linear, sum_of
 from tilework.te.expr import Axis, Binary, Const, Expr, IfThenElse, Select
 
 
 def axis_range(axis: Axis) -> Range:
-    """The values of a variable."""
-    return 0, max(axis.extent - 1, 0)
+    """The values of a variable; where it has none at all, nothing that is said of them is wrong."""
+    last = axis.extent - 1
+    return 0, last if isinstance(last, Symbolic) else max(last, 0)
 
 
 def linear_range(e: Expr) -> Range | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilework.index.symbols import is_static
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.expansion import tile_vectors
 from tilework.space.nest import BlockNest, Ints
@@ -20,12 +21,15 @@ def canonical(nest: BlockNest, target: CpuTarget) -> dict[str, Ints]:
     block = nest.block
     parallel = np.zeros(nest.count, np.int64)
     for i, (axis, level) in enumerate(block.parallel_loops if target.num_cores > 1 else ()):
-        counts = (nest.parallel > i) & (nest.tiles[axis][level] > 1)
+        several = (nest.tiles[axis][level] > 1) | (not is_static([axis.extent]))
+        counts = (nest.parallel > i) & several
         parallel = np.where(counts, i + 1, parallel)
     sizes = []
     for axis in block.spatial:
         tile = nest.tiles[axis][-1]
         rest = axis.typical - (-(-axis.typical // tile) - 1) * tile
+        if not is_static([axis.extent]):
+            rest = np.ones_like(tile)
         sizes.append(np.minimum(tile, rest))  # a shorter last tile leaves more room
     unroll = np.where(nest.unroll >= 2 * tile_vectors(sizes), nest.unroll, 0)
     return {"parallel": parallel, "unroll": unroll}

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 
 from tilework.dtypes import dtype_bytes
+from tilework.index.extents import most
+from tilework.index.symbols import is_static
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Open
 from tilework.space.tables import (
     column,
     divisors,
+    open_reduce_table,
     reduce_table,
     register_tiles,
     spatial_table,
     vector_tiles,
+    whole_vectors,
 )
 from tilework.te.expr import Axis, reads
 
@@ -85,13 +89,22 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
             inner = _ragged_tiles(block, axis)
         elif i == len(block.spatial) - 1:
             lanes = vector_lanes(block, target)
-            inner = vector_tiles(axis.typical, lanes, _vector_limit(block, target))
+            limit = _vector_limit(block, target)
+            inner = (
+                vector_tiles(axis.typical, lanes, limit)
+                if is_static([axis.extent])
+                else whole_vectors(most(axis.extent), lanes, limit)
+            )
         else:
             inner = _inner_tiles(block, axis) if tiled else (1,)
         out.append(Open(axis.name, spatial_table(axis.typical, levels, inner), "tile", axis))
     levels = block.reduce_levels - 1
     taps = {b.tap for b in block.bounds}
     for axis in block.reduce if levels > 0 else ():
+        if not is_static([axis.extent]):
+            table = open_reduce_table(axis.typical, most(axis.extent), levels)
+            out.append(Open(axis.name, table, "tile", axis))
+            continue
         table = reduce_table(axis.typical, levels)
         if axis in taps:  # in one piece, so that the code knows which taps meet the border
             table = table[table[:, -1] == axis.typical]

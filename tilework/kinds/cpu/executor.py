@@ -125,11 +125,17 @@ class CpuContext(Context):
             self.place(static_site(image))
 
     def place(self, site: Site) -> None:
-        """See `tilework.runtime.executor.Context`: the largest arena so far is kept."""
-        if self._arena.nbytes < site.arena_bytes:
+        """See `tilework.runtime.executor.Context`: the largest arena so far is kept.
+
+        One that was too small before is made a little larger than it must be: a cache that grows
+        by a position at each run has a new shape every time.
+        """
+        had = self._arena.nbytes
+        if had < site.arena_bytes:
             self._tables.clear()
             self._arena = aligned_empty((0,), "uint8")  # what was there goes first
-            self._arena = aligned_empty((site.arena_bytes,), "uint8")
+            size = site.arena_bytes + (site.arena_bytes // 8 if had else 0)
+            self._arena = aligned_empty((size,), "uint8")
         table = self._tables.pop(site.values, None)
         self._tables[site.values] = table = table or self._made(site)
         if len(self._tables) > KEPT:

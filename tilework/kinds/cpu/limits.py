@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.extents import most
+from tilework.index.symbols import is_static
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS, vector_lanes
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.space.nest import BlockNest
@@ -24,8 +26,10 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         covered = np.multiply.reduce(extents[1:], axis=0)
         if len(extents) > 1:
             ok &= np.minimum.reduce(extents[1:], axis=0) >= 1
-        if axis.kind == "reduce":
-            ok &= axis.extent % np.maximum(covered, 1) == 0
+        if not is_static([axis.extent]):  # whatever a run says, the last tile is shorter
+            ok &= covered < 2 * max(most(axis.extent), target.lanes())
+        elif axis.kind == "reduce":
+            ok &= axis.points % np.maximum(covered, 1) == 0
             if block.dots is not None and axis is block.dots.axis:
                 ok &= extents[-1] % block.dots.count == 0
         else:
@@ -71,8 +75,8 @@ def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
 
     Loops of a deeper level have nothing to add where the outer ones give every thread its share.
     Without an outer loop over a later axis than the first of them, they stand where outer loops
-    might: other rows are that program. One that is clipped where tiles overhang its axis has no
-    number of iterations to share out.
+    might: other rows are that program. One that is clipped where tiles overhang its axis, as those
+    of an axis do whose extent a run decides, has no number of iterations to share out.
     """
     block, outer = nest.block, len(nest.block.parallel_axes)
     ok = nest.parallel <= len(block.parallel_loops)
@@ -90,6 +94,8 @@ def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         if axis.typical > 1 or extents[level].max() > 1:  # tiles may be larger than a small axis
             inside = np.multiply.reduce(extents[level + 1 :], axis=0)
             over = np.multiply.reduce(extents, axis=0) - axis.typical
+            if not is_static([axis.extent]):
+                over = inside
             fused = (nest.parallel > outer + i) & (extents[level] > 1)
             first = np.where(fused, np.minimum(first, i % outer), first)
             ok &= ~(fused & (over >= inside))
@@ -103,6 +109,6 @@ def _whole_tiles(nest: BlockNest, lanes: int) -> NDArray[np.bool_]:
     fixed = block.op.attrs.get("tile", {})
     ok = nest.tiles[block.spatial[-1]][-1] <= lanes
     for axis in block.spatial[:-1]:
-        whole = axis.extent if axis in block.const_axes else fixed.get(axis.name, 1)
+        whole = axis.points if axis in block.const_axes else fixed.get(axis.name, 1)
         ok &= nest.tiles[axis][-1] == whole
     return ok

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.extents import most
+from tilework.index.symbols import is_static
 from tilework.kinds.reference.target import ReferenceTarget
 from tilework.lower.interpret import LANES
 from tilework.space.blocks import Block
@@ -22,7 +24,15 @@ from tilework.space.rules import (
     tile_with_fusion,
 )
 from tilework.space.state import Rules
-from tilework.space.tables import column, divisors, reduce_table, spatial_table, vector_tiles
+from tilework.space.tables import (
+    column,
+    divisors,
+    open_reduce_table,
+    reduce_table,
+    spatial_table,
+    vector_tiles,
+    whole_vectors,
+)
 from tilework.te.expr import Axis
 
 _PARALLEL = Level("S", Role.parallel)
@@ -65,13 +75,18 @@ class ReferenceSpace:
             table = spatial_table(axis.typical, levels, self._tiles(block, axis))
             out.append(Open(axis.name, table, "tile", axis))
         for axis in block.reduce if block.reduce_levels > 1 else ():
-            table = reduce_table(axis.typical, block.reduce_levels - 1)
+            levels = block.reduce_levels - 1
+            table = (
+                reduce_table(axis.typical, levels)
+                if is_static([axis.extent])
+                else open_reduce_table(axis.typical, most(axis.extent), levels)
+            )
             out.append(Open(axis.name, table, "tile", axis))
         for attached in block.attached_reductions:
             assert attached.block is not None
             *others, last = attached.block.spatial or (None,)
             for what, local in (("rows", others[-1] if others else None), ("vector", last)):
-                sizes = (1,) if local is None else _sizes(local.typical, what == "vector")
+                sizes = (1,) if local is None else _sizes(local, what == "vector")
                 name = f"{attached.op.name} at {block.op.name} {what}"
                 out.append(Open(name, column(sizes), "tile", attached=attached))
         fused = range(len(block.parallel_axes) + 1)
@@ -82,7 +97,7 @@ class ReferenceSpace:
         if axis in block.ragged.steps:  # a tile has one number of terms
             step = block.ragged.steps[axis]
             return (step,) if last else divisors(step)
-        return _sizes(axis.typical, last)
+        return _sizes(axis, last)
 
     def valid(self, nest: BlockNest, target: ReferenceTarget) -> NDArray[np.bool_]:
         """Whole tiles of reduce axes, no empty tiles, no more parallel loops than there are."""
@@ -92,8 +107,10 @@ class ReferenceSpace:
             for extent in extents[1:]:
                 ok &= extent >= 1
                 covered = covered * extent
-            if axis.kind == "reduce":
-                ok &= axis.extent % np.maximum(covered, 1) == 0
+            if not is_static([axis.extent]):  # whatever a run says, the last tile is shorter
+                ok &= covered < 2 * max(most(axis.extent), LANES)
+            elif axis.kind == "reduce":
+                ok &= axis.points % np.maximum(covered, 1) == 0
             else:
                 ok &= covered < 2 * max(axis.typical, LANES)
         for axis, step in nest.block.ragged.steps.items():
@@ -110,7 +127,8 @@ class ReferenceSpace:
         """Fusing a loop of one iteration into the parallel loop changes nothing."""
         parallel = np.zeros(nest.count, np.int64)
         for i, axis in enumerate(nest.block.parallel_axes):
-            counts = (nest.parallel > i) & (nest.tiles[axis][0] > 1)
+            several = (nest.tiles[axis][0] > 1) | (not is_static([axis.extent]))
+            counts = (nest.parallel > i) & several
             parallel = np.where(counts, i + 1, parallel)
         return {"parallel": parallel}
 
@@ -119,11 +137,14 @@ class ReferenceSpace:
         return []
 
 
-def _sizes(extent: int, vector: bool) -> tuple[int, ...]:
+def _sizes(axis: Axis, vector: bool) -> tuple[int, ...]:
     """Innermost tile sizes of an axis."""
+    if not is_static([axis.extent]):
+        vectors = whole_vectors(most(axis.extent), LANES, _VECTORS)
+        return vectors if vector else tuple(range(1, min(_LARGEST_TILE, most(axis.extent)) + 1))
     if vector:
-        return vector_tiles(extent, LANES, _VECTORS)
-    return tuple(d for d in divisors(extent) if d <= _LARGEST_TILE)
+        return vector_tiles(axis.typical, LANES, _VECTORS)
+    return tuple(d for d in divisors(axis.typical) if d <= _LARGEST_TILE)
 
 
 SPACE = ReferenceSpace()

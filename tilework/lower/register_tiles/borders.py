@@ -18,16 +18,14 @@ A tile of one row needs no versions: the loop over its taps is clipped,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilework.index.bounds import solved
 from tilework.index.extents import ceil_div
 from tilework.lower.common import const, weighted_sum
-from tilework.lower.ir import If, Stmt
-from tilework.space.bounds import conjunction
 from tilework.space.capabilities import Bound
-from tilework.te.expr import Axis, Expr, binary, compare
+from tilework.te.expr import Axis, Expr, binary
 
 _MOST_FIXED = 6
 FEW = 0.4
@@ -46,6 +44,8 @@ class Span:
             code is generated), ``clip`` (one point; loops over taps are clipped), ``points`` (as
             ``clip``, in a loop over the tile's points), or ``checked`` (bounds are tested where
             the loads are).
+        off: how far behind the tile's begin its points are; None if they are there.
+        active: how many of its points count, of an axis of vectors; None if all do.
     """
 
     first: int
@@ -53,6 +53,13 @@ class Span:
     size: int
     share: float
     kind: str = "inside"
+    off: Expr | None = None
+    active: Expr | None = None
+
+    def at(self, base: Expr, point: Expr) -> Expr:
+        """Where a point of a tile at ``base`` lies."""
+        begin = base if self.off is None else binary("+", base, self.off)
+        return binary("+", begin, point)
 
 
 def tile_spans(
@@ -213,33 +220,3 @@ def clipped(bounds: Sequence[Bound], base: Expr, offset: Expr, extent: int) -> t
         start = start if first is None else binary("max", start, first)
         stop = stop if end is None else binary("min", stop, end)
     return start, stop
-
-
-def dispatch(
-    axes: Sequence[Axis],
-    base: dict[Axis, Expr],
-    tile: dict[Axis, int],
-    spans: dict[Axis, list[Span]],
-    inner: Callable[[dict[Axis, Span]], Stmt],
-) -> Stmt:
-    """Versions of the innermost tile for all combinations of spans, chosen by position."""
-
-    def build(i: int, chosen: dict[Axis, Span]) -> Stmt:
-        if i == len(axes):
-            return inner(dict(chosen))
-        axis = axes[i]
-        count = ceil_div(axis.extent, tile[axis])
-        *tested, last = spans[axis]
-        out = build(i + 1, {**chosen, axis: last})
-        for span in reversed(tested):
-            where = []
-            if span.first > 0:
-                where.append(compare(">=", base[axis], const(span.first * tile[axis])))
-            if span.stop < count:
-                where.append(compare("<", base[axis], const(span.stop * tile[axis])))
-            cond = conjunction(where)
-            chosen_here = build(i + 1, {**chosen, axis: span})
-            out = chosen_here if cond is None else If(cond, chosen_here, out)
-        return out
-
-    return build(0, {})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilework.lower.common import LoopSpec, const, loop_var, var_or_zero, weighted_sum
+from tilework.index.extents import Extent, known, most, size, smaller
+from tilework.index.symbols import certain, is_static
+from tilework.lower.common import LoopSpec, bound, const, loop_var, var_or_zero, weighted_sum
 from tilework.space.blocks import Block
 from tilework.space.bounds import serial_taps, start
 from tilework.space.capabilities import Dots
@@ -19,7 +21,7 @@ class Loops:
     Attributes:
         nest: their extents, for one row.
         vars: the variables by (axis, level of the axis's kind).
-        tile: the extents by axis, outermost first.
+        tile: the extents by axis, outermost first; all but the outermost are known.
         serial_taps: reduce axes that are not expanded, because neighbours share what they read.
         dots: the neighbours of a reduce axis that are taken together, or None.
         neutral: what sums start from.
@@ -27,7 +29,7 @@ class Loops:
 
     nest: BlockNest
     vars: dict[tuple[Axis, int], Axis]
-    tile: dict[Axis, tuple[int, ...]]
+    tile: dict[Axis, tuple[Extent, ...]]
     serial_taps: frozenset[Axis]
     dots: Dots | None
     neutral: float
@@ -36,7 +38,7 @@ class Loops:
     def of(nest: BlockNest) -> Loops:
         """The loops of a nest of one row."""
         block = nest.block
-        tile = {a: tuple(int(t[0]) for t in ts) for a, ts in nest.tiles.items()}
+        tile = {a: nest.loops(a) for a in nest.tiles}
         names = {(a, lv): loop_var(f"{a.name}.{lv}", tile[a][lv]) for a, lv in block.loops}
         return Loops(nest, names, tile, serial_taps(block), block.dots, start(block))
 
@@ -45,12 +47,17 @@ class Loops:
         """What is computed."""
         return self.nest.block
 
+    def points(self, axis: Axis) -> int:
+        """Points of the register tile on a spatial axis."""
+        return known(self.tile[axis][-1])
+
     def stride(self, axis: Axis, level: int) -> int:
         """Points of the axis that one step of its loop at ``level`` advances."""
-        out = 1
-        for extent in self.tile[axis][level + 1 :]:
-            out *= extent
-        return out
+        return known(size(self.tile[axis][level + 1 :]))
+
+    def span(self, axis: Axis, level: int) -> Extent:
+        """Points of the axis that its loops from ``level`` inwards cover, capped where they do."""
+        return smaller(axis.extent, size(self.tile[axis][level:]))
 
     def offset(self, axis: Axis, first: int, last: int) -> Expr:
         """Position contributed by the loops ``first <= level < last``."""
@@ -62,24 +69,33 @@ class Loops:
         """The loop's variable, or 0 where the loop is dropped."""
         return var_or_zero(self.vars[axis, level])
 
-    def steps(self, axis: Axis) -> int:
-        """Steps of a reduce axis at its innermost level: its points, or groups of neighbours."""
-        points = self.tile[axis][-1]
-        dots = self.dots
+    def steps(self, axis: Axis) -> Extent | Expr:
+        """Steps of a reduce axis at its innermost level: its points, or groups of neighbours.
+
+        Where a run decides how many points there are, the last visit may have fewer.
+        """
+        points, dots = self.tile[axis][-1], self.dots
+        if not is_static([axis.extent]) and len(self.tile[axis]) > 1:
+            left = binary("-", const(axis.extent), self.offset(axis, 0, len(self.tile[axis]) - 1))
+            return bound(binary("min", left, const(points)))
         return points // dots.count if dots is not None and axis is dots.axis else points
 
+    def overhang(self, axis: Axis) -> int:
+        """The most points by which the tiles of an axis may reach over its end."""
+        return most(size(self.tile[axis]) - axis.extent)
+
     def revisits(self) -> list[Axis]:
-        """Reduce axes whose outer loops visit a register tile more than once."""
+        """Reduce axes whose outer loops visit a register tile more than once, or may do so."""
         block = self.block
-        return [a for a in block.reduce if block.reduce_levels > 1 and self.tile[a][0] > 1]
+        outer = {a: self.tile[a][0] for a in block.reduce if block.reduce_levels > 1}
+        return [a for a, trips in outer.items() if not certain(lambda trips=trips: trips <= 1)]
 
     def loop(self, axis: Axis, level: int) -> LoopSpec:
         """The serial loop at ``level``, clipped where the tiles overhang the axis."""
         var = self.vars[axis, level]
-        covered = self.stride(axis, 0) * self.tile[axis][0]
         if axis in self.block.const_axes:
             return var, var.extent, "unroll"
-        if level == 0 or covered - axis.extent < self.stride(axis, level) or var.extent == 1:
+        if level == 0 or self.overhang(axis) < self.stride(axis, level) or var.extent == 1:
             return var, var.extent, "serial"
         step = self.stride(axis, level)
         left = binary("-", const(axis.extent + step - 1), self.offset(axis, 0, level))

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from tilework.index.extents import size
 from tilework.lower.common import (
     ZERO,
     LoopSpec,
@@ -29,8 +30,9 @@ from tilework.lower.common import (
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, Stmt
-from tilework.lower.register_tiles.borders import Span, dispatch, tile_spans
+from tilework.lower.register_tiles.borders import Span
 from tilework.lower.register_tiles.loops import Loops
+from tilework.lower.register_tiles.tails import dispatch, served_by
 from tilework.space.bounds import conjunction
 from tilework.te.expr import Axis, Expr, binary, compare
 
@@ -65,7 +67,8 @@ class PartialSums:
         )
         if not block.write_level and block.sums == "output" and block.epilogue is None:
             return PartialSums(loops, ctx.buffers[block.op], "visit", first, last)
-        shape = [int(loops.nest.held(a)[0]) for a in block.spatial]
+        held = block.write_level or block.levels.visited
+        shape = [size(loops.tile[a][held:]) for a in block.spatial]
         buffer = ctx.temporary(f"{block.op.name}.partial", shape, block.op.dtype, "thread")
         written: Literal["last", "late"] = "late" if block.write_level else "last"
         return PartialSums(loops, buffer, written, first, last)
@@ -89,14 +92,14 @@ def write_late(ctx: LoweringContext, partial: PartialSums) -> Stmt:
     loops = partial.loops
     block, level = loops.block, loops.block.write_level
     last = block.spatial[-1]
-    tile = loops.tile[last][-1]
+    tile = loops.points(last)
     around: list[LoopSpec] = []
     local: dict[Axis, Expr] = {}
     for axis in block.spatial:
         step = tile if axis is last else 1
         extent = loops.stride(axis, level - 1) // step
         var = loop_var(f"{axis.name}.w", extent)
-        if loops.stride(axis, 0) * loops.tile[axis][0] == axis.extent:
+        if loops.overhang(axis) == 0:
             around.append((var, extent, "serial"))
             local[axis] = weighted_sum([(var_or_zero(var), step)])
         else:
@@ -107,12 +110,14 @@ def write_late(ctx: LoweringContext, partial: PartialSums) -> Stmt:
     base = {a: binary("+", loops.offset(a, 0, level), local[a]) for a in block.spatial}
 
     def write(spans: dict[Axis, Span]) -> Stmt:
-        lane = loop_var(f"{last.name}.v", spans[last].size)
+        lane, span = loop_var(f"{last.name}.v", spans[last].size), spans[last]
         point = {last: var_or_zero(lane)}
+        if span.off is not None:
+            point[last] = binary("+", span.off, point[last])
         at = {a: binary("+", base[a], point.get(a, ZERO)) for a in block.spatial}
         where = [binary("+", local[a], point.get(a, ZERO)) for a in block.spatial]
         store = store_result(ctx, block, at, load(partial.buffer, where))
-        return nest([(lane, lane.extent, "vector")], store)
+        return nest([(lane, lane.extent, "vector")], store, span.active)
 
-    vectors = dispatch([last], base, {last: tile}, {last: tile_spans(last.extent, tile)}, write)
-    return nest(around, vectors)
+    served = served_by([last], {last: tile}, {}, ctx.lanes)
+    return nest(around, dispatch([last], base, {last: tile}, served, write))

@@ -59,7 +59,8 @@ def lower(
         own = packings(sketch.blocks, nest)
         packed |= own
         streamed |= {op for op, p in own.items() if tactics.streamed(nest, op, p)}
-    ctx = LoweringContext(arguments(sketch, packed, streamed, apart or {}), packed, tactics)
+    buffers = arguments(sketch, packed, streamed, apart or {})
+    ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked * sketch.target.lanes())
     scattered = scattered_ops(sketch.blocks)
     for op in (b.result for b in sketch.blocks):
         if op not in ctx.buffers:

@@ -26,12 +26,13 @@ from tilework.lower.ir import Stmt, seq
 from tilework.lower.ragged import Names
 from tilework.lower.register_tiles.addend import Addend
 from tilework.lower.register_tiles.attached import AttachedBuffer
-from tilework.lower.register_tiles.borders import Span, dispatch
+from tilework.lower.register_tiles.borders import Span
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.partial import PartialSums, write_late
 from tilework.lower.register_tiles.ragged_tile import ragged_tile
 from tilework.lower.register_tiles.register_tile import RegisterTile
 from tilework.lower.register_tiles.steps import spans_of
+from tilework.lower.register_tiles.tails import dispatch, served_by
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.space.blocks import Attached, Block
 from tilework.space.bounds import without
@@ -54,7 +55,7 @@ def lower_reduction(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[
     body = _register_tiles(ctx, loops, regions, partial)
     fused = loops.block.parallel_loops[: int(block_nest.parallel[0])]
     body = _loops_around(ctx, loops, regions, partial, fused, body)
-    return tuple(loops.vars[at] for at in fused if loops.vars[at].extent > 1), body
+    return tuple(loops.vars[at] for at in fused if loops.vars[at].extent != 1), body
 
 
 def _register_tiles(
@@ -63,13 +64,14 @@ def _register_tiles(
     """The register tile in all versions, chosen by position."""
     block = loops.block
     base = {a: loops.offset(a, 0, block.spatial_levels - 1) for a in block.spatial}
-    sizes = {a: loops.tile[a][-1] for a in block.spatial}
+    sizes = {a: loops.points(a) for a in block.spatial}
 
     def version(spans: dict[Axis, Span]) -> Stmt:
         found = Version.of(loops, spans, base)
         return found.wrap(_one_tile(ctx, found, regions, partial), base)
 
-    return dispatch(block.spatial, base, sizes, spans_of(loops), version)
+    served = served_by(block.spatial, sizes, spans_of(loops), ctx.lanes)
+    return dispatch(block.spatial, base, sizes, served, version)
 
 
 def _one_tile(

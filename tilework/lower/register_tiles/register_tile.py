@@ -136,11 +136,11 @@ class RegisterTile:
             for a in self.version.loops.block.spatial
         }
         point = {a: var_or_zero(v) for a, v in vars_.items()}
-        each = inner_loops(vars_)
+        each, active = inner_loops(vars_), self.version.active
         cond = used(point) if used is not None else None
         if cond is None:
-            return nest(each, make(point))
-        return nest(each[:-1], If(cond, nest(each[-1:], make(point))))
+            return nest(each, make(point), active)
+        return nest(each[:-1], If(cond, nest(each[-1:], make(point), active)))
 
     def sum(self, point: Point, copy: Expr = ZERO) -> Load:
         """The sum of a point in one of its accumulators."""

@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from tilework.lower.common import Point, const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.index.extents import Extent, known, smaller
+from tilework.lower.common import Point, bound, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.expansion import expansion_of_one, tile_vectors
 from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.register_tiles.borders import Span, checked, clippable, fewer, tile_spans
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.tile_version import Version
-from tilework.te.expr import Axis
+from tilework.te.expr import Axis, Expr, binary
 
 
 def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
-    """Spans of the register tile on every spatial axis."""
+    """Spans of the register tile on the spatial axes of blocks with bounds."""
     block = loops.block
-    tile = {a: loops.tile[a][-1] for a in block.spatial}
-    full = {a: min(tile[a], a.extent) for a in block.spatial}
+    tile = {a: loops.points(a) for a in block.spatial}
+    full = {a: known(smaller(a.extent, tile[a])) for a in block.spatial}
     found = block.bounds
     if not found:
-        return {a: tile_spans(a.extent, tile[a]) for a in block.spatial}
+        return {}
     factors = _factors(loops, full, 1.0, frozenset(), frozenset())
     out: dict[Axis, list[Span]] = {}
-    for axis in block.spatial:
+    for axis in (a for a in block.spatial if isinstance(a.extent, int)):
         own = [b for b in found if b.axis is axis]
         taps = {b.tap for b in own}
         clip = "no"
         if tile[axis] == 1 and clippable(own):
             clip = "border" if any(factors[t] > 1 for t in taps if t is not None) else "all"
-        out[axis] = tile_spans(axis.extent, tile[axis], own, clip)
+        out[axis] = tile_spans(axis.points, tile[axis], own, clip)
         cut = any(len(loops.tile[t]) > 1 and loops.tile[t][0] > 1 for t in taps if t is not None)
         if cut and not any(s.kind == "clip" for s in out[axis]):
             # the taps of one visit are not known where code is generated
-            out[axis] = checked(out[axis], axis.extent, tile[axis])
+            out[axis] = checked(out[axis], axis.points, tile[axis])
     vectors = vectors_of(loops, full) if loops.serial_taps else 0
     return fewer(out, tile, found, vectors)
 
@@ -54,31 +55,59 @@ def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt
     sizes = {a: s.size for a, s in version.spans.items()}
     factors = _factors(loops, sizes, version.room(), frozenset(cut), frozenset(clips))
     inner = {a: loop_var(f"{loops.vars[a, level].name}.u", factors[a]) for a in block.reduce}
-    expanded = [(inner[a], inner[a].extent, "unroll") for a in block.reduce]
 
-    def build(rest: Sequence[Axis], index: Point, taps: Point) -> Stmt:
+    def build(rest: Sequence[Axis], index: Point, taps: Point, single: Collection[Axis]) -> Stmt:
         if not rest:
+            expanded = [(inner[a], factors[a], "unroll") for a in block.reduce if a not in single]
             return nest(expanded, make(index, taps))
         axis, after = rest[0], rest[1:]
         extent = loops.steps(axis)
+        if not isinstance(extent, int):
+            return open_steps(axis, extent, after, index, taps, single)
         outer = loop_var(loops.vars[axis, level].name, extent // factors[axis])
         if axis in clips:
             start, stop = clips[axis]
             at = var_or_zero(outer)
-            body = build(after, {**index, axis: at}, {**taps, axis: at})
+            body = build(after, {**index, axis: at}, {**taps, axis: at}, single)
             return For(outer, stop, "serial", body, start)
         if axis in cut and factors[axis] < extent:
             parts = []
             for first, end in cut[axis]:
                 at = outer if end - first > 1 else const(first)
-                body = build(after, {**index, axis: at}, {**taps, axis: const(first)})
+                body = build(after, {**index, axis: at}, {**taps, axis: const(first)}, single)
                 parts.append(body if at is not outer else For(outer, end, "serial", body, first))
             return seq(*parts)
         at = weighted_sum([(var_or_zero(outer), factors[axis]), (var_or_zero(inner[axis]), 1)])
-        body = build(after, {**index, axis: at}, {**taps, axis: at})
+        body = build(after, {**index, axis: at}, {**taps, axis: at}, single)
         return nest([(outer, outer.extent, "serial")], body)
 
-    return build(block.reduce, {}, {})
+    def open_steps(
+        axis: Axis,
+        extent: Extent | Expr,
+        after: Sequence[Axis],
+        index: Point,
+        taps: Point,
+        single: Collection[Axis],
+    ) -> Stmt:
+        """Whole bodies of as many steps as a run says, then the steps that are left."""
+        factor, name, most = factors[axis], loops.vars[axis, level].name, loops.tile[axis][-1]
+
+        def every(at: Expr, single: Collection[Axis]) -> Stmt:
+            return build(after, {**index, axis: at}, {**taps, axis: at}, single)
+
+        left = loop_var(name if factor == 1 else f"{name}.left", most)
+        one = every(left, {*single, axis})
+        if factor == 1:
+            return For(left, extent, "serial", one)
+        outer = loop_var(name, most // factor)
+        at = weighted_sum([(outer, factor), (inner[axis], 1)])
+        end = extent if isinstance(extent, Expr) else const(extent)
+        whole = binary("//", end, const(factor))
+        bodies = For(outer, bound(whole), "serial", every(at, single))
+        done = binary("*", whole, const(factor))
+        return seq(bodies, For(left, extent, "serial", one, bound(done)))
+
+    return build(block.reduce, {}, {}, frozenset())
 
 
 def _factors(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+from tilework.index.extents import known
 from tilework.lower.common import ZERO, Point, const, loop_var, weighted_sum
 from tilework.lower.ir import For, Stmt
 from tilework.lower.register_tiles.borders import Span, clipped, holds, segments
@@ -35,8 +36,10 @@ class Version:
         """The version for some spans, of tiles at ``base``."""
         at, own, points = dict(base), dict(spans), {}
         for axis, span in spans.items():
-            tile = loops.tile[axis][-1]
-            if span.kind == "fixed":
+            tile = loops.points(axis)
+            if span.off is not None:
+                at[axis] = binary("+", base[axis], span.off)
+            elif span.kind == "fixed":
                 at[axis] = const(span.first * tile)
             elif span.kind == "points":
                 points[axis] = loop_var(f"{axis.name}.row", tile)
@@ -53,9 +56,9 @@ class Version:
 
     def inner(self, point: Point) -> Point:
         """Indices of the innermost spatial level for a point of the register tile."""
-        return {
-            a: binary("+", self.points[a], i) if a in self.points else i for a, i in point.items()
-        }
+        begins: dict[Axis, Expr] = {a: s.off for a, s in self.spans.items() if s.off is not None}
+        begins |= self.points
+        return {a: binary("+", begins[a], i) if a in begins else i for a, i in point.items()}
 
     def at(self, point: Point) -> Point:
         """Position of a point of the register tile."""
@@ -64,6 +67,12 @@ class Version:
     def size(self, axis: Axis) -> int:
         """Points of the tile on a spatial axis."""
         return self.spans[axis].size
+
+    @property
+    def active(self) -> Expr | None:
+        """How many points of the vectors count; None if all do."""
+        block = self.loops.block
+        return self.spans[block.spatial[-1]].active if block.spatial else None
 
     def bounds(self, kinds: Collection[str]) -> list[Bound]:
         """Bounds of the axes whose spans are of these kinds."""
@@ -79,12 +88,12 @@ class Version:
         """Whether a tap of a point is computed, decided while code is generated; None: always."""
         out = []
         for b in self.bounds(("fixed",)):
-            span, tile = self.spans[b.axis], self.loops.tile[b.axis][-1]
+            span, tile = self.spans[b.axis], self.loops.points(b.axis)
             tap = taps[b.tap] if b.tap is not None else ZERO
             if isinstance(tap, Const):
-                possible = range(int(tap.value), int(tap.value) + 1)
+                possible = range(known(tap.whole), known(tap.whole) + 1)
             else:
-                possible = range(b.tap.extent if b.tap is not None else 1)
+                possible = range(b.tap.points if b.tap is not None else 1)
             if b.skips and not all(
                 holds(b, span, tile, j, t) for j in range(span.size) for t in possible
             ):
@@ -133,7 +142,7 @@ class Version:
             own.setdefault(b.tap, []).append(b)
         out: dict[Axis, tuple[Expr, Expr]] = {}
         for tap, found in own.items():
-            extent = self.loops.vars[tap, level].extent
+            extent = self.loops.vars[tap, level].points
             out[tap] = clipped(found, self.base[found[0].axis], self.offset(tap), extent)
         return out
 
@@ -142,7 +151,7 @@ class Version:
         out: dict[Axis, list[tuple[int, int]]] = {}
         for axis, span in self.spans.items():
             own = [b for b in self.bounds(("fixed",)) if b.axis is axis]
-            tap, found = segments(span, own, self.loops.tile[axis][-1])
+            tap, found = segments(span, own, self.loops.points(axis))
             if tap is not None:
                 out[tap] = found
         return out

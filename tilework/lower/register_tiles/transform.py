@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilework.index.extents import known
 from tilework.lower.common import (
     bind,
     const,
@@ -15,7 +16,8 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import If, Stmt
-from tilework.lower.register_tiles.borders import Span, dispatch, tile_spans
+from tilework.lower.register_tiles.borders import Span
+from tilework.lower.register_tiles.tails import dispatch, served_by
 from tilework.lower.transform import TransformTile
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjunction, conjuncts
@@ -30,8 +32,9 @@ def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[
     block = block_nest.block
     transform = block.transform
     assert transform is not None
-    tile = {a: int(block_nest.tiles[a][-1][0]) for a in block.spatial}
-    outer = {a: loop_var(f"{a.name}.0", int(block_nest.tiles[a][0][0])) for a in block.spatial}
+    cut = {a: tuple(map(known, block_nest.loops(a))) for a in block.spatial}
+    tile = {a: cut[a][-1] for a in block.spatial}
+    outer = {a: loop_var(f"{a.name}.0", cut[a][0]) for a in block.spatial}
     base = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in block.spatial}
 
     def inner(spans: dict[Axis, Span]) -> Stmt:
@@ -44,11 +47,11 @@ def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[
         plain = TransformTile(ctx, block_nest, transform, base, sizes, data.a).code()
         return If(bind(inside, base, plain_read(ctx)), plain, whole)
 
-    served = {a: tile_spans(a.extent, tile[a]) for a in block.spatial}
+    served = served_by(block.spatial, tile, {}, ctx.lanes)
     body = dispatch(block.spatial, base, tile, served, inner)
     fused = int(block_nest.parallel[0])
     axes = block.parallel_axes
-    parallel = tuple(outer[a] for a in axes[:fused] if outer[a].extent > 1)
+    parallel = tuple(outer[a] for a in axes[:fused] if outer[a].extent != 1)
     return parallel, nest([(outer[a], outer[a].extent, "serial") for a in axes[fused:]], body)
 
 
@@ -79,7 +82,7 @@ def _inside(data: Expr, reduce: tuple[Axis, ...]) -> Expr | None:
         difference = a - b
         corner: dict[Axis, Expr] = {}
         for axis in reduce:
-            grows = difference.step(axis) > 0
-            corner[axis] = const(axis.extent - 1 if grows == (part.op[0] == "<") else 0)
+            grows = known(difference.step(axis)) > 0
+            corner[axis] = const(axis.points - 1 if grows == (part.op[0] == "<") else 0)
         out.append(replace_axes(part, corner))
     return conjunction(out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilework.index.symbols import is_static
 from tilework.space.winograd.matrices import MOST_TRANSFORMED
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG
@@ -69,6 +70,8 @@ def match(dag: ComputeDAG) -> Conv | None:
 def _match(dag: ComputeDAG, op: Compute) -> Conv | None:
     body = op.body
     if not isinstance(body, Reduce) or body.kind != "sum" or op.dtype != "float32":
+        return None
+    if not is_static(a.extent for a in (*op.axes, *op.reduce_axes)):
         return None
     source = body.source
     if not (isinstance(source, Binary) and source.op == "*"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilework.dtypes import dtype_bytes
-from tilework.index.extents import Typical, typicals
+from tilework.index.extents import Typical, typical, typicals
 from tilework.index.form import Form
 from tilework.index.strides import row_major
 from tilework.kinds.cpu.caches import LINE_BYTES

@@ -150,6 +150,7 @@ def _count_refs(image: Image) -> int:
 
 
 def _code(number: int, level: Level) -> list[str]:
+    pairs = [known_shape(pair) for pair in level.image.workspaces]
     refs = []
     for step in level.image.steps:
         for ref in step.args:
@@ -159,7 +160,7 @@ def _code(number: int, level: Level) -> list[str]:
     return [
         f'__attribute__((visibility("hidden"))) void {run}(void **, void *, int32_t);',
         f"static const ref refs{number}[] = {_list(refs)};",
-        f"static const pair workspaces{number}[] = {_pairs([known_shape(pair) for pair in level.image.workspaces])};",
+        f"static const pair workspaces{number}[] = {_pairs(pairs)};",
         f"static const pair ranges{number}[] = {_pairs(level.placed.ranges)};",
     ]
 

@@ -1,9 +1,10 @@
 """Addresses of buffer elements, in parts that are shared along a loop.
 
-A constant part of an address is a displacement of the access, which costs nothing. A symbolic one,
-such as that of row 3 of a tile in an array of S columns, is no displacement. Rows that the innermost
-loop passes over along their length have a pointer each, made above that loop. Where that loop moves
-by a symbolic step itself, as its expanded copies then do, each pointer is made of the one before::
+A constant part of an address is a displacement of the access, which costs nothing. A symbolic
+one, such as that of row 3 of a tile in an array of S columns, is no displacement. Rows that the
+innermost loop passes over along their length have a pointer each, made above that loop. Where that
+loop moves by a symbolic step itself, as its expanded copies then do, each pointer is made of the
+one before::
 
     for k: for u in 0..3 (expanded): ... += b[4*k + u, 0:16]      p = b + 4*k*S; p + S; p + S + S
 """

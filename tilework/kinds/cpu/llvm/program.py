@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.index.extents import Extent, nbytes, round_up
-from tilework.index.symbols import Symbol, Symbolic
+from tilework.index.symbols import Symbol, Symbolic, range_of
 from tilework.kinds.cpu.llvm.bindings import Bindings
 from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.function import Function
@@ -229,9 +229,14 @@ def _call(
     alone = f"  call void @{symbol}(ptr %ptrs{i}, i64 0, i64 {count}, i64 0)"
     if not region.parallel:
         return [*lines, alone]
+    alone_if = "%alone"
+    if range_of(region.blocks)[0] < 1:  # there may be nothing to share
+        alone_if = f"%few{i}"
+        lines.append(f"  %none{i} = icmp slt i64 {count}, 1")
+        lines.append(f"  {alone_if} = or i1 %alone, %none{i}")
     return [
         *lines,
-        f"  br i1 %alone, label %one{i}, label %many{i}",
+        f"  br i1 {alone_if}, label %one{i}, label %many{i}",
         f"one{i}:",
         alone,
         f"  br label %next{i}",

@@ -14,6 +14,7 @@ from tilework.kinds.cpu.llvm.bindings import Bindings, Dynamic
 from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.dots import Dots
 from tilework.kinds.cpu.llvm.expressions import Expressions
+from tilework.kinds.cpu.llvm.facts import Facts
 from tilework.kinds.cpu.llvm.function import Function
 from tilework.kinds.cpu.llvm.integers import Integers
 from tilework.kinds.cpu.llvm.lanes import Lane, pieces, whole_vectors
@@ -63,6 +64,7 @@ class RegionCode:
         self.memory = LoadStore(self.addresses, self.arithmetic)
         self.dots = Dots(self.memory, self.arithmetic)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
+        self._facts = Facts()
         self._registers: dict[int, tuple[ir.Stmt, set[ir.Buffer]]] = {}
         self._lane_counts: dict[int, tuple[ir.For, int]] = {}
         self._masked = vector_bits == 512 and maskable(region.body)
@@ -199,8 +201,11 @@ class RegionCode:
                 yield Lane(*piece)
             return
         for offset, width in whole_vectors(_static(s.extent), lanes):
-            mask = some_lanes(self.integers, s.active, offset, width, self.vector_bits)
-            yield Lane(offset, width, width, mask)
+            if self._facts.reaches(s.active, offset + width):
+                yield Lane(offset, width, width)
+            else:
+                mask = some_lanes(self.integers, s.active, offset, width, self.vector_bits)
+                yield Lane(offset, width, width, mask)
 
     def _lanes(self, s: ir.For) -> int:
         """Lanes of a vector loop: a register of the widest type stored or accumulated."""
@@ -299,12 +304,13 @@ class RegionCode:
         then, other, done = fn.label("then"), fn.label("else"), fn.label("fi")
         fn.line(f"br i1 {cond}, label %{then}, label %{other if s.orelse is not None else done}")
         kept = dict(registers)
-        for label, branch in ((then, s.then), (other, s.orelse)):
+        for label, branch, holds in ((then, s.then, True), (other, s.orelse, False)):
             if branch is None:
                 continue
             block = fn.begin(label)
             self._forget()
-            with fn.home(block) if self.symbolic else nullcontext():
+            home = fn.home(block) if self.symbolic else nullcontext()
+            with home, self._facts.where(s.cond, holds):
                 self._stmt(branch)
             registers.clear()
             registers.update(kept)

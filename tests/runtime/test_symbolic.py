@@ -1,0 +1,267 @@
+"""One module runs at every shape of its ranges."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.runtime import symbolic
+from tests.runtime.files import rewrite
+from tilework import load_module
+from tilework.errors import ModuleError, ShapeError
+from tilework.runtime import Module
+from tilework.runtime.library import write_library
+from tilework.runtime.sites import KEPT
+
+POINTS = [(0, 1), (0, 600), (512, 1), (3, 7), (127, 31), (128, 16), (512, 600), (1, 1)]
+
+
+@pytest.fixture(scope="module")
+def sums():
+    return symbolic.module()
+
+
+def same(got, wanted):
+    return all(np.array_equal(g, w) for g, w in zip(got, wanted, strict=True))
+
+
+@pytest.mark.parametrize("past, seq", POINTS)
+def test_every_shape(sums, past, seq):
+    given = symbolic.inputs(past, seq)
+    got = sums.run(*given)
+    assert [g.shape for g in got] == [(past + seq, 8), (seq, 8)]
+    assert same(got, symbolic.expected(*given))
+
+
+def test_shapes_in_turns(sums):
+    rng = np.random.default_rng(1)
+    for _ in range(3 * KEPT):
+        given = symbolic.inputs(int(rng.integers(0, 513)), int(rng.integers(1, 601)))
+        assert same(sums.run(*given), symbolic.expected(*given))
+
+
+def test_a_poisoned_arena(sums, monkeypatch):
+    """What an earlier run left in memory decides nothing."""
+    for past, seq in POINTS:
+        given = symbolic.inputs(past, seq)
+        sums.run(*given)
+        for context in sums._contexts.idle:
+            context._arena[...] = 0xFF
+            context._workspace[...] = 0xFF
+        assert same(sums.run(*given), symbolic.expected(*given))
+
+
+def test_the_largest_arena_is_kept():
+    module = symbolic.module()
+    module.run(*symbolic.inputs(512, 600))
+    (context,) = module._contexts.idle
+    largest = context._arena
+    module.run(*symbolic.inputs(0, 1))
+    assert module._contexts.idle == [context] and context._arena is largest
+    assert len(context._tables) == 2
+
+
+def test_tables_and_sites_are_bounded():
+    module = symbolic.module()
+    for seq in range(600, 600 - KEPT - 3, -1):
+        module.run(*symbolic.inputs(0, seq))
+    (context,) = module._contexts.idle
+    assert len(context._tables) == KEPT
+
+
+def test_an_arena_that_grows_a_little_each_time_is_not_made_each_time():
+    module = symbolic.module()
+    seen = []
+    for past in range(100, 300):
+        module.run(*symbolic.inputs(past, 1))
+        seen.append(module._contexts.idle[0]._arena)
+    assert len({id(a) for a in seen}) < 12
+    assert seen[-1].nbytes < 1.5 * module.image_at({"past": 299, "seq": 1}).arena_bytes
+
+
+def test_a_bound_call_is_for_a_shape(sums):
+    given = symbolic.inputs(5, 9)
+    call = sums.bind(at={"past": 5, "seq": 9})
+    for array, mine in zip(given, call.inputs.values(), strict=True):
+        mine[...] = array
+    other = symbolic.inputs(100, 200)
+    for _ in range(3):
+        assert same(call(), symbolic.expected(*given))
+        assert same(sums.run(*other), symbolic.expected(*other))
+        gc.collect()
+    with pytest.raises(ModuleError, match=r"symbolic: bind all inputs, or .*at=\{'past': 128"):
+        sums.bind()
+
+
+def test_threads_at_different_shapes(sums):
+    def work(k):
+        rng = np.random.default_rng(k)
+        for _ in range(20):
+            given = symbolic.inputs(int(rng.integers(0, 300)), int(rng.integers(1, 300)), k)
+            if not same(sums.run(*given), symbolic.expected(*given)):
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+def test_the_pool_judges_each_shape(monkeypatch):
+    module = symbolic.module(cores=2)
+    for past, seq in POINTS[:3]:
+        given = symbolic.inputs(past, seq)
+        for _ in range(20):
+            assert same(module.run(*given), symbolic.expected(*given))
+    loaded = module._contexts.loaded()
+    seen = [loaded._judged.get(p) for p in POINTS[:3]]
+    assert all(record.any() for record in seen)
+
+
+@pytest.mark.parametrize(
+    "shapes, told",
+    [
+        ([(601, 8), (0, 8), (601, 8)], "seq is 601, by .* input x, outside of its range 1 to 600"),
+        ([(0, 8), (4, 8), (4, 8)], "seq is 0, by .* outside of its range 1 to 600"),
+        (
+            [(4, 8), (3, 8), (8, 8)],
+            r"dimension 0 of input z is 8, not past \+ seq = 7, with past = 3 by .* input y, "
+            r"seq = 4 by .* input x \(past is 0 to 512, seq is 1 to 600\)",
+        ),
+        ([(4, 9), (3, 8), (7, 8)], r"input x: expected float32\[seq, 8\], got .*\[4, 9\]"),
+        ([(4,), (3, 8), (7, 8)], r"input x: expected float32\[seq, 8\], got .*\[4\]"),
+    ],
+)
+def test_shapes_that_do_not_fit(sums, shapes, told):
+    with pytest.raises(ShapeError, match=rf"^module sums: {told}") as e:
+        sums.run(*(np.zeros(s, np.float32) for s in shapes))
+    assert "\n" not in str(e.value)
+
+
+def test_two_inputs_that_disagree():
+    image = symbolic.image()
+    x, y, z = image.inputs
+    changed = symbolic.image(inputs=(x, y, type(z)("z", (symbolic.SEQ, 8), "float32", 2)))
+    with pytest.raises(ShapeError, match=r"input z is 5, not seq = 4, with seq = 4 by .* input x"):
+        Module(changed).run(*(np.zeros((n, 8), np.float32) for n in (4, 3, 5)))
+
+
+def test_symbols_that_no_input_tells():
+    image = symbolic.image()
+    with pytest.raises(ShapeError, match="do not say what past, seq is"):
+        symbolic.module(inputs=image.inputs[2:], outputs=())
+
+
+def test_a_symbol_of_an_expression():
+    """``past`` stands in no shape by itself: it is what ``past + seq`` leaves."""
+    from tilework.runtime.solve import Solver
+
+    x, _, z = symbolic.image().inputs
+    solver = Solver("module", (z, x), symbolic.image().symbols)
+    assert solver.point([(12, 8), (5, 8)]) == (7, 5)
+    with pytest.raises(ShapeError, match="past is -1, by dimension 0 of input z, outside"):
+        solver.point([(4, 8), (5, 8)])
+
+
+def test_sizes_beyond_any_machine():
+    from tilework.index.symbols import symbol
+    from tilework.runtime.sizes import Sizes
+
+    wide = symbol("wide", 1, 1 << 40)
+    sizes = Sizes(wide.symbols, [wide * wide * 64, wide // 7])
+    assert sizes.at((1 << 20,)).tolist() == [1 << 46, (1 << 20) // 7]
+    with pytest.raises(ModuleError, match="wide = 1099511627776 are too large"):
+        sizes.at((1 << 40,))
+
+
+def test_tables_of_a_shape(sums):
+    rows = sums.profile(repeat=2, at={"seq": 3, "past": 2})
+    assert len(rows) == 7 and all(row.time_ms >= 0 for row in rows)
+    assert sums.benchmark(1, 1, at={"seq": 3}).median > 0
+    assert set(sums.kernels_alone(at={"seq": 2})) == {"add_seq", "add_past", "add_both"}
+    assert "seq 1 to 600, typically 1, 16, 384" in sums.summary()
+    with pytest.raises(ShapeError, match="no symbol batch; its symbols: past, seq"):
+        sums.benchmark(1, 1, at={"batch": 3})
+    with pytest.raises(ShapeError, match="seq is 700, outside of its range"):
+        sums.profile(at={"seq": 700})
+
+
+def test_the_image_of_a_shape_is_that_of_a_static_module(sums):
+    from tilework.runtime.references import check_references
+
+    image = sums.image_at({"past": 4, "seq": 5})
+    assert [v.shape for v in image.inputs] == [(5, 8), (4, 8), (9, 8)]
+    assert {r.space for s in image.steps for r in s.args} == {"arena", "io", "symbol"}
+    assert image.steps[2].args[2].at + 4 * 32 == image.steps[3].args[2].at
+    assert image.arena_bytes == 64 * (3 + 5 + 5)
+    assert image.workspace_bytes(2) == 9 * 32 + 2 * 5 * 64
+    with pytest.raises(ModuleError, match="refers to 'symbol'"):
+        check_references(replace(image, symbols=()))
+
+
+def test_files(sums, tmp_path):
+    sums.save(tmp_path / "sums.tw")
+    loaded = load_module(tmp_path / "sums.tw")
+    assert loaded.symbols == sums.symbols and loaded.image.steps == sums.image.steps
+    assert loaded.image.lifetimes == sums.image.lifetimes
+    given = symbolic.inputs(3, 4)
+    assert same(loaded.run(*given), symbolic.expected(*given))
+    loaded.save(tmp_path / "again.tw")
+    assert (tmp_path / "again.tw").read_bytes() == (tmp_path / "sums.tw").read_bytes()
+
+
+def test_no_library_yet(sums, tmp_path):
+    with pytest.raises(ModuleError, match=r"sums cannot become .* symbolic \(past, seq\)"):
+        write_library(sums, tmp_path / "sums.so")
+
+
+DAMAGE = {
+    "no table of symbols": (lambda m: m["image"].pop("symbols"), "should have the fields"),
+    "a range of nothing": (lambda m: m["image"]["symbols"].__setitem__(0, ["past", 3, 2, [3]]),
+                           "is no symbol"),
+    "a name twice": (lambda m: m["image"]["symbols"].append(["seq", 1, 4, [2]]), "of one name"),
+    "another name": (lambda m: m["image"]["symbols"][0].__setitem__(0, "other"), "no symbol of"),
+    "an odd extent": (lambda m: m["image"]["inputs"][0]["shape"].__setitem__(0, [[1, ["seq"]]]),
+                      "no symbol of"),
+    "a place without a value": (lambda m: m["image"]["places"].append([7, 0]), "value 7 of 4"),
+    "a lifetime backwards": (lambda m: m["image"]["lifetimes"][0].update(first=3), "from 3 to 1"),
+    "another place": (lambda m: m["image"]["steps"][0]["args"][2].__setitem__(1, 9), "place 9"),
+    "another symbol": (lambda m: m["image"]["steps"][0]["args"][3].__setitem__(1, 2), "symbol 2"),
+    "an arena": (lambda m: m["image"].update(arena_bytes=64), "beside symbols"),
+    "a place in the arena": (lambda m: m["image"]["steps"][0]["args"].__setitem__(
+        2, ["arena", 0, 32]), "'arena'"),
+    "no input tells": (lambda m: m["image"].update(inputs=m["image"]["inputs"][:1]), "io buffers"),
+    "a negative extent": (lambda m: m["image"]["inputs"][0]["shape"].__setitem__(1, -8), "shape"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_files(sums, tmp_path, damage):
+    change, told = DAMAGE[damage]
+    sums.save(tmp_path / "sums.tw")
+    rewrite(tmp_path / "sums.tw", change)
+    with pytest.raises(ModuleError, match=rf"is damaged.*{told}"):
+        load_module(tmp_path / "sums.tw")
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        (lambda m: m["image"]["places"][3].__setitem__(1, 1 << 40), "leaves its block"),
+        (lambda m: m["image"]["places"][3].__setitem__(1, -8), "size is negative"),
+        (lambda m: m["image"]["steps"][0]["args"][0].__setitem__(2, 1 << 40), "leaves its block"),
+        (lambda m: m["image"]["lifetimes"][2].update(size=[[32, "seq"]]), "leaves its block"),
+        (lambda m: m["image"]["outputs"][1].update(shape=[[[1, "seq"], [-1]], 8]), "leaves its"),
+        (lambda m: m["image"].update(workspaces=[[1 << 50, 0]]), "a block of"),
+        (lambda m: m["image"].update(workspaces=[[[[1 << 61, "past"]], 0]]), "too large"),
+    ],
+)
+def test_references_are_proved_where_a_module_runs(sums, tmp_path, change, told):
+    sums.save(tmp_path / "sums.tw")
+    rewrite(tmp_path / "sums.tw", change)
+    module = load_module(tmp_path / "sums.tw")
+    with pytest.raises(ModuleError, match=rf"past = 3, seq = 4.*{told}"):
+        module.run(*symbolic.inputs(3, 4))

@@ -1,0 +1,203 @@
+"""The last tile of an axis whose extent a run decides: what is left behind the whole ones.
+
+Before, where every tile is whole::
+
+    for x.0 in 12:  acc[0:8] += ...
+
+After, where S points are cut into tiles of 8, as a *switch* among versions of every size::
+
+    for x.0 in (S + 7) // 8:
+      if S - 8*x.0 >= 8:  acc[0:8] += ...
+      else:               rest = S - 8*x.0:  rest < 4 ?  .. 1, 2, 3 points  :  .. 4, 5, 6, 7 points
+
+or in *halves* of 4, 2, and 1 points at an offset, as many of them as the rest has; or point by
+point (*points*). An axis of vectors has as many whole *vectors* as its rest needs, of which the
+last one counts in part; or one version of the whole tile, of which as many points count as are
+left (*masked*). Machines without masked vectors take halves.
+
+No element is computed twice: sums may wait in the output between two visits, and outputs may take
+the place of inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tilework.index.extents import ceil_div, most
+from tilework.index.symbols import certain, is_static
+from tilework.lower.common import const, loop_var
+from tilework.lower.ir import For, If, Let, Stmt, seq
+from tilework.lower.register_tiles.borders import MOST_BODIES, Span, tile_spans
+from tilework.space.bounds import conjunction
+from tilework.te.expr import Axis, Expr, binary, compare
+
+How = Literal["switch", "halves", "points", "vectors", "masked"]
+_CHEAPER: dict[How, How] = {"switch": "halves", "vectors": "masked", "halves": "points"}
+"""What takes fewer versions, in the order in which it is given up."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """What computes the tiles of one axis.
+
+    Attributes:
+        extent: points of the axis.
+        tile: of a whole tile.
+        how: what computes the last one, if it is shorter.
+        lanes: points of a vector, of ``vectors`` and ``masked``.
+    """
+
+    axis: Axis
+    tile: int
+    how: How
+    lanes: int = 1
+
+    @property
+    def bodies(self) -> int:
+        """Versions of the code, the whole tile's among them."""
+        if self.tile == 1:
+            return 1
+        match self.how:
+            case "switch":
+                return self.tile
+            case "halves":
+                return self.tile.bit_length() + bool(self.tile & (self.tile - 1))
+            case "vectors":
+                return 1 + -(-self.tile // self.lanes)
+        return 2
+
+    def code(self, base: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
+        """All tiles of the axis.
+
+        Args:
+            base: position of a tile.
+            inner: the code of a span.
+        """
+        extent, tile = self.axis.extent, self.tile
+        whole = inner(Span(0, 1, tile, 1.0))
+        if tile == 1 or certain(lambda: extent % tile == 0):
+            return whole
+        rest = loop_var(f"{self.axis.name}.rest", tile)
+        left = binary("-", const(extent), base)
+        part = Let(rest, left, self._rest(rest, inner))
+        return If(compare(">=", left, const(tile)), whole, part)
+
+    def _rest(self, rest: Axis, inner: Callable[[Span], Stmt]) -> Stmt:
+        """The code of ``1 <= rest < tile`` points."""
+        tile, lanes = self.tile, self.lanes
+        off = loop_var(f"{self.axis.name}.off", tile)
+
+        def of(size: int, **more: Expr) -> Stmt:
+            return inner(replace(Span(0, 1, size, 1.0), **more))
+
+        match self.how:
+            case "masked":
+                return of(tile, active=rest)
+            case "vectors":
+                sizes = [*range(lanes, tile, lanes), tile]
+                return _chosen(rest, [(n, lambda n=n: of(n, active=rest)) for n in sizes])
+            case "switch":
+                return _chosen(rest, [(n, lambda n=n: of(n)) for n in range(1, tile)])
+            case "points":
+                return For(off, rest, "serial", of(1, off=off))
+        parts = []
+        for size in reversed([2**n for n in range(tile.bit_length()) if 2**n < tile]):
+            pair = const(2 * size)
+            start = binary("*", binary("//", rest, pair), pair)
+            has = compare(">=", binary("%", rest, pair), const(size))
+            parts.append(If(has, Let(off, start, of(size, off=off))))
+        return seq(*parts)
+
+
+def _chosen(rest: Expr, ends: Sequence[tuple[int, Callable[[], Stmt]]]) -> Stmt:
+    """The code of the first of rising ends that a rest does not pass, found by halving."""
+    if len(ends) == 1:
+        return ends[0][1]()
+    middle = len(ends) // 2
+    few, many = _chosen(rest, ends[:middle]), _chosen(rest, ends[middle:])
+    return If(compare("<=", rest, const(ends[middle - 1][0])), few, many)
+
+
+def served_by(
+    axes: Sequence[Axis],
+    tile: Mapping[Axis, int],
+    spans: Mapping[Axis, Sequence[Span]],
+    lanes: int,
+) -> dict[Axis, Sequence[Span] | Tail]:
+    """What serves the tiles of each axis: spans, or a tail where a run decides the extent.
+
+    Together of so many versions that code stays short: the axis with the rarest tail takes the
+    cheaper way first.
+
+    Args:
+        axes: spatial axes, the one of vectors last.
+        tile: points of the register tile.
+        spans: those of axes whose bounds are known; others are cut into tiles.
+        lanes: points of a vector that may be masked; 0 where none may.
+    """
+    known = {
+        a: spans[a] if a in spans else tile_spans(a.extent, tile[a])
+        for a in axes
+        if isinstance(a.extent, int)
+    }
+    others = math.prod(map(len, known.values()))
+    return {**known, **_tails(axes, tile, lanes, others)}
+
+
+def _tails(
+    axes: Sequence[Axis], tile: Mapping[Axis, int], lanes: int, others: int
+) -> dict[Axis, Tail]:
+    out: dict[Axis, Tail] = {}
+    for axis in axes:
+        if is_static([axis.extent]):
+            continue
+        size = tile[axis]
+        if axis is not axes[-1]:
+            out[axis] = Tail(axis, size, "switch")
+        elif lanes:
+            out[axis] = Tail(axis, size, "vectors" if size > lanes else "masked", lanes)
+        else:
+            out[axis] = Tail(axis, size, "halves")
+    by_rarity = sorted(out, key=lambda a: most(a.extent) / tile[a], reverse=True)
+    while others * math.prod(t.bodies for t in out.values()) > MOST_BODIES:
+        ways = ((how, a) for how in _CHEAPER for a in by_rarity)
+        found = next((a for how, a in ways if out[a].how == how and out[a].bodies > 2), None)
+        if found is None:
+            break
+        out[found] = replace(out[found], how=_CHEAPER[out[found].how])
+    return out
+
+
+def dispatch(
+    axes: Sequence[Axis],
+    base: Mapping[Axis, Expr],
+    tile: Mapping[Axis, int],
+    served: Mapping[Axis, Sequence[Span] | Tail],
+    inner: Callable[[dict[Axis, Span]], Stmt],
+) -> Stmt:
+    """Versions of the innermost tile for all combinations of spans, chosen by position."""
+
+    def build(i: int, chosen: dict[Axis, Span]) -> Stmt:
+        if i == len(axes):
+            return inner(dict(chosen))
+        axis, here = axes[i], served[axes[i]]
+        if isinstance(here, Tail):
+            return here.code(base[axis], lambda span: build(i + 1, {**chosen, axis: span}))
+        count = ceil_div(axis.points, tile[axis])
+        *tested, last = here
+        out = build(i + 1, {**chosen, axis: last})
+        for span in reversed(tested):
+            where = []
+            if span.first > 0:
+                where.append(compare(">=", base[axis], const(span.first * tile[axis])))
+            if span.stop < count:
+                where.append(compare("<", base[axis], const(span.stop * tile[axis])))
+            cond = conjunction(where)
+            chosen_here = build(i + 1, {**chosen, axis: span})
+            out = chosen_here if cond is None else If(cond, chosen_here, out)
+        return out
+
+    return build(0, {})
