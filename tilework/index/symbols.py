@@ -120,12 +120,7 @@ class Symbolic:
     @cached_property
     def range(self) -> tuple[int, int]:
         """A least and a greatest value: none lies outside, and not each end has to be reached."""
-        low, high = _interval(self.terms)
-        without = _without_floors(self.terms)
-        if without is not None:
-            other = _interval(without)
-            low, high = max(low, other[0]), min(high, other[1])
-        return low, high
+        return _bounds(self.terms)
 
     def value(self, at: Point) -> int:
         """The number at a point.
@@ -375,24 +370,41 @@ def _floor(a: Symbolic, by: int) -> Whole:
     return Symbolic.of(whole) + Symbolic.of({(Floor(inner, by),): 1})
 
 
-def _without_floors(terms: Terms) -> Terms | None:
-    """Terms of the same range or a wider one, whose floors are ``(whole - rest) / by``.
+def _bounds(terms: Terms) -> tuple[int, int]:
+    """A least and a greatest value: by the ranges of atoms, and of what floors are made of."""
+    low, high = _interval(terms)
+    scale, without = _without_floors(terms)
+    if without is not None:
+        inner = _bounds(without)
+        low, high = max(low, -(-inner[0] // scale)), min(high, inner[1] // scale)
+    return low, high
 
-    Only floors whose coefficients ``by`` divides; None where there is none.
+
+def _without_floors(terms: Terms) -> tuple[int, Terms | None]:
+    """A multiple of the terms, as often as is told, whose floors are ``(whole - rest) / by``.
+
+    It has the same range or a wider one, since rests may be anything; None without floors. Of
+    several floors in one product the first is replaced.
     """
+    places = {m: next((i for i, a in enumerate(m) if isinstance(a, Floor)), None) for m in terms}
+    scale = 1
+    for m, i in places.items():
+        atom = m[i] if i is not None else None
+        if isinstance(atom, Floor):
+            scale = math.lcm(scale, atom.by // math.gcd(atom.by, terms[m]))
     out: Whole = 0
     changed = False
-    for monomial, c in terms.items():
-        at = next((i for i, a in enumerate(monomial) if isinstance(a, Floor)), None)
-        floor = monomial[at] if at is not None else None
-        if at is None or not isinstance(floor, Floor) or c % floor.by:
-            out = out + Symbolic.of({monomial: c})
+    for m, c in terms.items():
+        i = places[m]
+        atom = m[i] if i is not None else None
+        if i is None or not isinstance(atom, Floor):
+            out = out + Symbolic.of({m: c * scale})
             continue
         changed = True
-        rest = symbol(f"rest of {floor}", 0, floor.by - 1)
-        others = Symbolic.of({(*monomial[:at], *monomial[at + 1 :]): c // floor.by})
-        out = out + (floor.whole - rest) * others
-    return _terms(out) if changed else None
+        rest = symbol(f"rest of {atom}", 0, atom.by - 1)
+        others = Symbolic.of({(*m[:i], *m[i + 1 :]): c * scale // atom.by})
+        out = out + (atom.whole - rest) * others
+    return scale, _terms(out) if changed else None
 
 
 def _interval(terms: Terms) -> tuple[int, int]:

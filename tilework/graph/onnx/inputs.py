@@ -189,7 +189,7 @@ def _given_symbols(
             raise NetworkError(_no_input(name, declared, ()))
     for name, shape in shapes.items():
         if name not in declared:
-            if name in ranges and name in named | known:
+            if isinstance(shape, str) and name in named | known:
                 if name in known:
                     bind(name, ranges[name])
                 continue

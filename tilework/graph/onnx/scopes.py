@@ -16,7 +16,7 @@ from tilework.graph.ir import Builder
 from tilework.graph.onnx.context import OnnxContext, Unsupported, written
 from tilework.graph.onnx.numbers import Numbers
 from tilework.graph.onnx.places import Places
-from tilework.index.extents import Extent, shape_at
+from tilework.index.extents import Extent, known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -95,7 +95,7 @@ class Scopes(OnnxContext):
             if meaning.value in self.b.constants:
                 self.constants[name] = self.b.constants[meaning.value]
             elif 0 in kind.shape:  # there is only one such tensor
-                self.constants[name] = np.empty(shape_at(kind.shape, {}), numpy_dtype(kind.dtype))
+                self.constants[name] = np.empty(known_shape(kind.shape), numpy_dtype(kind.dtype))
             elif meaning.sources:
                 self._sources[name] = meaning.sources
 

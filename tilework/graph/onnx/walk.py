@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilework.errors import NetworkError
+from tilework.errors import NetworkError, UnknownExtent
 from tilework.graph import failures
 from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder
@@ -109,6 +109,8 @@ class Walk(Scopes):
             self._problem(node, "its graphs are nested too deeply")
         except Undecided as e:
             self._problem(node, told(e))
+        except UnknownExtent as e:
+            self._problem(node, str(e))
         except Exception as e:  # whatever a converter makes of a malformed node
             self._problem(node, self._malformed(node, e))
 

@@ -14,6 +14,7 @@ from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, att
 from tilework.graph.onnx.convert.indexing import taken
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.operators import MAX_ELEMENTS
+from tilework.index.extents import known, known_shape
 from tilework.ops.sampling import Sampling, Table, table
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class _Axis:
 def _resize(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
-    shape = c.b.shape(x)
+    shape = known_shape(c.b.shape(x))
     if c.opset < 11:
         axes = _scaled(shape, range(len(shape)), _floats(c, node.input[1], "its scales"))
         sampling = _sampling(a, coordinates="asymmetric", nearest="simple")
@@ -65,7 +66,7 @@ def _resize(c: OnnxContext, node: onnx.NodeProto) -> str:
 def _upsample(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
-    shape = c.b.shape(x)
+    shape = known_shape(c.b.shape(x))
     axes = _scaled(shape, range(len(shape)), _floats(c, node.input[1], "its scales"))
     sampling = _sampling(a, coordinates="asymmetric", nearest="floor")
     return resized(c, x, axes, sampling, node.output[0])
@@ -136,7 +137,7 @@ def resized(
         name: of the result.
         outside: the value of elements whose coordinates lie outside ``x``.
     """
-    shape = c.b.shape(x)
+    shape = known_shape(c.b.shape(x))
     extents = {d: n for d, n in enumerate(shape)} | {a.dim: a.extent for a in axes}
     if 0 in extents.values():
         return c.b.constant(np.empty(tuple(extents.values()), numpy_dtype(c.b.types[x].dtype)))
@@ -166,7 +167,7 @@ def resized(
 
 def _along(c: OnnxContext, x: str, axis: int, t: Table, name: str) -> str:
     """Sample one dimension."""
-    size = c.b.shape(x)[axis]
+    size = known(c.b.shape(x)[axis])
     used = np.flatnonzero((t.weights != 0).any(0))
     positions, weights = t.positions[:, used], t.weights[:, used]
     extent = len(positions)
