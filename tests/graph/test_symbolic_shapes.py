@@ -248,6 +248,25 @@ def _doubled(g: Maker) -> str:
     return g.node("ReduceMax", y, g.ints(1), keepdims=0)
 
 
+def _by_places(g: Maker) -> str:
+    """Rows at the places of a grid, as masks of keys are read."""
+    rows, columns = (g.scalar_dim("x", d) for d in (0, 1))
+    places = [g.node("Range", g.whole(0), end, g.whole(1)) for end in (rows, columns)]
+    at = [
+        g.node("Unsqueeze", p, g.ints(*d)) for p, d in zip(places, ((1, 2), (0, 1)), strict=True)
+    ]
+    shape = g.node("Concat", g.dim("x", 0), g.ints(1), g.dim("x", 1), axis=0)
+    grid = [g.node("Unsqueeze", g.node("Expand", p, shape), g.ints(-1)) for p in at]
+    flat = g.node("ReduceSum", "x", g.ints(2), keepdims=0)
+    return g.node("GatherND", flat, g.node("Concat", *grid, axis=-1))
+
+
+def _shifted_places(g: Maker) -> str:
+    places = g.node("Range", g.whole(0), g.scalar_dim("x", 1), g.whole(1))
+    places = g.node("Add", places, g.scalar_dim("x", 0))
+    return g.node("Cast", g.node("Sub", places, g.whole(3)), to=FLOAT)
+
+
 def _dropped(g: Maker) -> str:
     return g.node("Flatten", "x", axis=2)
 
@@ -327,6 +346,13 @@ def _refused(graph: Graph, folder: Path, ranges: dict[str, str] | None = None) -
     with pytest.raises(NetworkError) as told:
         from_onnx(file_of(graph, folder), RANGES if ranges is None else ranges)
     return str(told.value)
+
+
+def test_grids_of_all_places_are_no_gathers(tmp_path: Path) -> None:
+    p = check(file_of(_by_places, tmp_path), RANGES, POINTS)
+    assert [c.name for c in p.calls] == ["reduce_sum"]
+    p = check(file_of(_shifted_places, tmp_path), RANGES, POINTS)
+    assert [c.name for c in p.calls] == ["arange"]
 
 
 def test_what_differs_from_run_to_run_is_told(tmp_path: Path) -> None:

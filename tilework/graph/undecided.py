@@ -6,7 +6,7 @@ import re
 
 from tilework.index.symbols import Undecided
 
-_EQUAL = re.compile(r"(\w+) == ([^,]+), where|([^,]+) == (\w+), where")
+_EQUAL = re.compile(r"([^\W\d]\w*) == ([^,]+), where|([^,]+) == ([^\W\d]\w*), where")
 
 
 def told(e: Undecided) -> str:
