@@ -205,14 +205,10 @@ class Walk(Scopes):
     def _result(self, node: onnx.NodeProto) -> Result | None:
         """What the node computes; None if others were visited in its place."""
         convert = converter(node.domain, node.op_type)
-        if node.domain in STANDARD and node.op_type in KNOWN:
-            inputs = [self.known(i) if i else None for i in node.input]
-            given = [x for x, i in zip(inputs, node.input, strict=True) if i]
-            if any(isinstance(x, Numbers) for x in given) and all(x is not None for x in given):
-                try:
-                    return list(computed(node, inputs, self._folding, self.opset))
-                except (NotKnown, NotFolded):  # a run computes it
-                    pass
+        if any(i in self.numbers for i in node.input):
+            found = self._computed(node)
+            if found is not None:
+                return found
         if self._foldable(node):
             try:
                 return list(self._folding.fold(node, self.constants, self.opset))
@@ -227,6 +223,17 @@ class Walk(Scopes):
                 return None
             raise Unsupported("only supported where all inputs are constants")
         return convert(self, node)
+
+    def _computed(self, node: onnx.NodeProto) -> Result | None:
+        """What a node makes of numbers that follow from extents; None where a run computes it."""
+        inputs = [self.known(i) if i else None for i in node.input]
+        lacking = any(x is None and i for x, i in zip(inputs, node.input, strict=True))
+        if lacking or node.domain not in STANDARD or node.op_type not in KNOWN:
+            return None
+        try:
+            return list(computed(node, inputs, self._folding, self.opset))
+        except (NotKnown, NotFolded):
+            return None
 
     def _foldable(self, node: onnx.NodeProto) -> bool:
         """Whether a node is of constants, and the evaluator means what we do by its operator."""
