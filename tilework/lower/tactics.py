@@ -12,18 +12,20 @@ from tilework.index.extents import Extent
 from tilework.lower.ir import Buffer, Stmt
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packed
+from tilework.target import Target
 from tilework.te.expr import Axis, Expr
 from tilework.te.tensor import Operation
 
 
 class Tactics:
-    """The neutral tactics: nothing is asked for, everything is dense. Kinds override them.
+    """The neutral tactics: nothing is asked for, everything is dense. Kinds override them."""
 
-    Attributes:
-        masked: whether vectors may count in part, where a run decides how many points are left.
-    """
+    def masked_lanes(self, target: Target) -> int:
+        """Points of a vector of which some may count, where a run decides how many are left.
 
-    masked: bool = True
+        0 where the machine has no such vectors.
+        """
+        return target.lanes()
 
     def claim_tile(
         self, buffer: Buffer, start: Mapping[Axis, Expr], sizes: Mapping[Axis, int]
@@ -36,8 +38,11 @@ class Tactics:
         """
         return None
 
-    def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool:
-        """Whether it pays to ask for the elements of a nest's packed weight ahead of time."""
+    def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool | Expr:
+        """Whether it pays to ask for the elements of a nest's packed weight ahead of time.
+
+        A predicate of symbols where a run decides.
+        """
         return False
 
     def spread(self, shape: tuple[Extent, ...], dtype: str) -> tuple[Extent, ...]:

@@ -273,12 +273,12 @@ def in_range(read: Read) -> bool:
     """
     for index, size in zip(read.indices, read.tensor.shape, strict=True):
         bounds = linear_range(index)
-        if bounds is None or not _inside(bounds, size):
+        if bounds is None or not _lies_in(bounds, size):
             return False
     return True
 
 
-def _inside(bounds: Range, size: Extent) -> bool:
+def _lies_in(bounds: Range, size: Extent) -> bool:
     return certain(lambda: bounds[0] >= 0 and bounds[1] < size)
 
 

@@ -75,8 +75,8 @@ def column(choices: Sequence[int] | IntArray) -> IntArray:
 def open_reduce_table(typical: int, most: int, levels: int) -> IntArray:
     """Factor tuples of a reduce axis of up to ``most`` points, as many as a run says.
 
-    Nothing has to divide: the last piece is shorter. The axis in one piece, which is as many points
-    as it may have; and pieces of a power of two.
+    Nothing has to divide: the last piece is shorter. The whole axis in one piece, which is of as
+    many points as there may be; and pieces of a power of two.
     """
     pieces = [2**n for n in range(_SHORTEST_PIECE, _LONGEST_PIECE + 1) if 2**n < typical]
     rows = [(most, *(1,) * (levels - 1)), *((p, *(1,) * (levels - 1)) for p in pieces)]

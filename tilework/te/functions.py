@@ -17,6 +17,7 @@ from tilework.dtypes import (
     is_unsigned,
     wrapped,
 )
+from tilework.index.symbols import Symbolic
 from tilework.te import expr as x
 
 
@@ -209,7 +210,7 @@ def const(value: float | int | bool, dtype: str = "float32") -> x.Expr:
 def cast(dtype: str, expr: x.ExprLike) -> x.Expr:
     """Convert to ``dtype``."""
     dtype_bytes(dtype)  # refuses unknown types
-    e = x.wrap(expr, dtype)
+    e = x.wrap(expr, "int32" if isinstance(expr, Symbolic) else dtype)
     return e if e.dtype == dtype else x.Cast(dtype, e)
 
 

@@ -14,8 +14,10 @@ inwards, so that its loops are never clipped; the consumer then reads at a shift
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from tilework.index.extents import Extent, ceil_div, known, known_shape, smaller
+from tilework.index.symbols import certain, is_static
 from tilework.lower.common import (
     COMBINE,
     ZERO,
@@ -35,10 +37,10 @@ from tilework.lower.common import (
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import finished
 from tilework.lower.expansion import tile_vectors
-from tilework.lower.ir import Let, Load, Stmt, Store, seq
+from tilework.lower.ir import For, Let, Load, Stmt, Store, seq
 from tilework.lower.register_tiles.loops import Loops
 from tilework.space.blocks import Attached, Block
-from tilework.space.regions import attached_extents, attached_read, inner_level
+from tilework.space.regions import attached_read, inner_level, region
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Const, Expr, Read, Reduce, binary
 from tilework.te.ranges import linear_range
@@ -73,7 +75,9 @@ class AttachedBuffer:
             a: inner_level(nest_, a, attached.depth)
             for a in (*nest_.block.spatial, *nest_.block.reduce)
         }
-        self.extents = [int(e[0]) for e in attached_extents(nest_, attached)]
+        self.extents: list[Extent] = region(
+            nest_.block, attached, loops.span, lambda a: a.extent, smaller, 1
+        )
         self.source = attached_read(nest_.block, attached)
         self.buffer = ctx.temporary(
             f"{attached.op.name}.tile", self.extents, attached.op.dtype, "thread"
@@ -83,9 +87,9 @@ class AttachedBuffer:
         self.shift: list[Expr] = []
         for dim, (extent, size) in enumerate(zip(self.extents, attached.op.shape, strict=True)):
             raw = self._raw_start(dim, others)
-            last = dim == len(self.extents) - 1  # vectors are never clipped
+            last = dim == len(self.extents) - 1  # vectors of known extents are never clipped
             clipped = attached.block is None and attached.reader is None and not last
-            inside = clipped or _within(raw, size - extent)
+            inside = clipped or not is_static([size]) or _within(raw, size - extent)
             self.start.append(raw if inside else self._moved(dim, raw, size - extent))
             self.shift.append(ZERO if inside else self._let(dim, "shift", raw, self.start[-1]))
 
@@ -101,9 +105,9 @@ class AttachedBuffer:
             start |= zip(reader.axes, others[reader].start, strict=True)
         return placed(form, start)
 
-    def _moved(self, dim: int, raw: Expr, last: int) -> Expr:
+    def _moved(self, dim: int, raw: Expr, last: Extent) -> Expr:
         """The start, moved so that the region lies within the producer."""
-        if last <= 0:
+        if known(last) <= 0:
             return ZERO
         inside = binary("max", ZERO, binary("min", raw, const(last)))
         var = loop_var(f"{self.attached.op.axes[dim].name}.start", last + 1)
@@ -147,14 +151,15 @@ class AttachedBuffer:
     def _copy(self, resolve: Resolver) -> Stmt:
         """An elementwise region, clipped to the producer's shape where it may reach over it.
 
-        The last axis is never clipped: it is copied in vectors.
+        The last axis is copied in vectors, and clipped only where a run decides its extent.
         """
         op = self.attached.op
         loop_list: list[LoopSpec] = []
         points: list[Expr] = []
         for axis, extent, start in zip(op.axes[:-1], self.extents, self.start, strict=False):
             var = loop_var(f"{axis.name}.p", extent)
-            if self.attached.reader is not None or _within(start, axis.extent - extent):
+            moved = self.attached.reader is not None and is_static([axis.extent])
+            if moved or _within(start, axis.extent - extent):
                 loop_list.append((var, extent, "serial"))
                 points.append(var_or_zero(var))
             else:
@@ -171,7 +176,9 @@ class AttachedBuffer:
             return store()
         apart = scattered(self.attached.body, op.axes[-1])
         chunk = _SCATTERED_VECTOR if apart else _PAD_VECTOR
-        whole, rest = divmod(self.extents[-1], chunk)
+        if not is_static([op.axes[-1].extent, self.extents[-1]]):
+            return self._copy_open(chunk, apart, loop_list, store)
+        whole, rest = divmod(known(self.extents[-1]), chunk)
         parts = []
         for count, width, first in ((whole, chunk, 0), (1, rest, whole * chunk)):
             if not count * width:
@@ -188,16 +195,37 @@ class AttachedBuffer:
             parts.append(nest(vectors, store(point)))
         return nest(loop_list[:-1] if apart else loop_list, seq(*parts))
 
+    def _copy_open(
+        self, chunk: int, apart: bool, loops: list[LoopSpec], store: Callable[..., Stmt]
+    ) -> Stmt:
+        """Vectors of what lies inside the producer, the last one in part."""
+        axis, extent, lanes = self.attached.op.axes[-1], self.extents[-1], self.ctx.lanes
+        width = chunk if lanes else 1
+        left = loop_var(f"{axis.name}.left", extent + 1)
+        rest = loop_var(f"{axis.name}.rest", width + 1)
+        outer = loop_var(f"{axis.name}.o", ceil_div(extent, width))
+        inner = loop_var(f"{axis.name}.v", width)
+        between = loops[-1:] if apart else []
+        point = weighted_sum([(outer, width), (var_or_zero(inner), 1)])
+        vector: list[LoopSpec] = [*between, (inner, width, "vector")]
+        active = binary("min", const(width), binary("-", left, weighted_sum([(outer, width)])))
+        some = Let(rest, active, nest(vector, store(point), rest if width > 1 else None))
+        count = binary("//", binary("+", left, const(width - 1)), const(width))
+        inside = binary("-", const(axis.extent), self.start[-1])
+        body = Let(left, binary("min", inside, const(extent)), For(outer, count, "serial", some))
+        return nest(loops[:-1] if apart else loops, body)
+
     def _reduce(self, block: Block, resolve: Resolver) -> Stmt:
         """A reduction's region in register tiles, full ones and the shorter ones at its end."""
-        tile = [1] * len(self.extents)
+        extents = known_shape(self.extents)
+        tile = [1] * len(extents)
         pixels, last = (int(t[0]) for t in self.loops.nest.local[self.attached])
         if len(tile) > 1:
-            tile[-2] = min(pixels, self.extents[-2])
+            tile[-2] = min(pixels, extents[-2])
         if tile:
-            tile[-1] = min(last, self.extents[-1])
+            tile[-1] = min(last, extents[-1])
         cuts = []  # per dimension: (number of tiles, size of each, first element)
-        for extent, size in zip(self.extents, tile, strict=True):
+        for extent, size in zip(extents, tile, strict=True):
             whole, rest = divmod(extent, size)
             cuts.append([(whole, size, 0)] + ([(1, rest, whole * size)] if rest else []))
         parts = []
@@ -252,7 +280,7 @@ class AttachedBuffer:
         for index, shift in zip(read.indices, self.shift, strict=True):
             form = linear(index)
             assert form is not None
-            terms: list[tuple[Expr, int]] = [(shift, 1)]
+            terms: list[tuple[Expr, Extent]] = [(shift, 1)]
             for axis, c in form.coefficients.items():
                 top = (block.spatial_levels if axis.kind == "spatial" else block.reduce_levels) - 1
                 innermost = point[axis] if axis.kind == "spatial" else reduce_point[axis]
@@ -262,7 +290,7 @@ class AttachedBuffer:
         return load(self.buffer, indices)
 
 
-def _within(start: Expr, last: int) -> bool:
+def _within(start: Expr, last: Extent) -> bool:
     """Whether ``0 <= start <= last`` for all values of its loop variables."""
     bounds = linear_range(start)
-    return bounds is not None and bounds[0] >= 0 and bounds[1] <= last
+    return bounds is not None and certain(lambda: bounds[0] >= 0 and bounds[1] <= last)

@@ -44,8 +44,8 @@ class Tail:
     """What computes the tiles of one axis.
 
     Attributes:
-        extent: points of the axis.
-        tile: of a whole tile.
+        axis: the axis.
+        tile: points of a whole tile.
         how: what computes the last one, if it is shorter.
         lanes: points of a vector, of ``vectors`` and ``masked``.
     """
@@ -77,18 +77,18 @@ class Tail:
             inner: the code of a span.
         """
         extent, tile = self.axis.extent, self.tile
-        whole = inner(Span(0, 1, tile, 1.0))
-        if tile == 1 or certain(lambda: extent % tile == 0):
-            return whole
+        if tile == 1 or extent % tile == 0:
+            return inner(Span(0, 1, tile, 1.0))
         rest = loop_var(f"{self.axis.name}.rest", tile)
         left = binary("-", const(extent), base)
         part = Let(rest, left, self._rest(rest, inner))
-        return If(compare(">=", left, const(tile)), whole, part)
+        if certain(lambda: extent < tile):
+            return part
+        return If(compare(">=", left, const(tile)), inner(Span(0, 1, tile, 1.0)), part)
 
     def _rest(self, rest: Axis, inner: Callable[[Span], Stmt]) -> Stmt:
         """The code of ``1 <= rest < tile`` points."""
         tile, lanes = self.tile, self.lanes
-        off = loop_var(f"{self.axis.name}.off", tile)
 
         def of(size: int, **more: Expr) -> Stmt:
             return inner(replace(Span(0, 1, size, 1.0), **more))
@@ -102,12 +102,14 @@ class Tail:
             case "switch":
                 return _chosen(rest, [(n, lambda n=n: of(n)) for n in range(1, tile)])
             case "points":
+                off = loop_var(f"{self.axis.name}.off", tile)
                 return For(off, rest, "serial", of(1, off=off))
         parts = []
         for size in reversed([2**n for n in range(tile.bit_length()) if 2**n < tile]):
             pair = const(2 * size)
             start = binary("*", binary("//", rest, pair), pair)
             has = compare(">=", binary("%", rest, pair), const(size))
+            off = loop_var(f"{self.axis.name}.off", tile)
             parts.append(If(has, Let(off, start, of(size, off=off))))
         return seq(*parts)
 
@@ -158,7 +160,7 @@ def _tails(
         if axis is not axes[-1]:
             out[axis] = Tail(axis, size, "switch")
         elif lanes:
-            out[axis] = Tail(axis, size, "vectors" if size > lanes else "masked", lanes)
+            out[axis] = Tail(axis, size, "vectors" if 1 < lanes < size else "masked", lanes)
         else:
             out[axis] = Tail(axis, size, "halves")
     by_rarity = sorted(out, key=lambda a: most(a.extent) / tile[a], reverse=True)

@@ -140,8 +140,8 @@ class LoadStore:
     def load_at(self, buffer: Buffer, pointer: str, width: int, active: Active) -> Ssa:
         """A load of ``width`` elements, of which the first ``active`` count."""
         pointer = self.guarded_pointer(buffer, pointer)
-        if buffer.streamed and width * BYTES[buffer.dtype] == LINE_BYTES:
-            self._prefetch(pointer)
+        if buffer.streamed is not False and width * BYTES[buffer.dtype] == LINE_BYTES:
+            self._prefetch(pointer, buffer.streamed)
         kind = vector_type(buffer.dtype, width)
         if active != width:
             ssa = self._masked_load(buffer.dtype, pointer, width, active)
@@ -188,10 +188,18 @@ class LoadStore:
             pointer = self.fn.emit(f"select i1 {guard}, ptr {pointer}, ptr {base}")
         return pointer
 
-    def _prefetch(self, pointer: str) -> None:
-        """Ask L2 for the line that a stream of loads reaches some hundred cycles later."""
+    def _prefetch(self, pointer: str, when: bool | Expr) -> None:
+        """Ask L2 for the line that a stream of loads reaches some hundred cycles later.
+
+        Where a run says that it does not pay, the line that is loaded now: no branch, no traffic.
+        """
         self.declarations.declare(_PREFETCH)
-        ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {_PREFETCH_BYTES}")
+        distance = str(_PREFETCH_BYTES)
+        if isinstance(when, Expr):
+            cond, depth = self.addresses.integers.int_value(when)
+            text = f"select i1 {cond}, i64 {_PREFETCH_BYTES}, i64 0"
+            distance = self.fn.hoist(depth, text, text)
+        ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {distance}")
         self.fn.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
 
     # -- stores -----------------------------------------------------------------------------
