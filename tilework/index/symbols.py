@@ -30,7 +30,18 @@ Whole = Union[int, "Symbolic"]
 
 
 class Undecided(TypeError):
-    """A comparison that holds at some points of the ranges, and at others does not."""
+    """A comparison that holds at some points of the ranges, and at others does not.
+
+    Attributes:
+        sides: what is compared; None if that is no comparison of two extents.
+        what: ``==``, ``<`` and so on.
+    """
+
+    def __init__(
+        self, text: str, sides: tuple[Whole, Whole] | None = None, what: str = ""
+    ) -> None:
+        super().__init__(text)
+        self.sides, self.what = sides, what
 
 
 @dataclass(frozen=True)
@@ -261,7 +272,7 @@ def same(a: Whole, b: Whole) -> bool:
     low, high = range_of(a - b)
     if low > 0 or high < 0:
         return False
-    raise Undecided(f"{a} == {b}, where {_ranges(a, b)}")
+    raise Undecided(f"{a} == {b}, where {_ranges(a, b)}", (a, b), "==")
 
 
 def decided(a: Whole, b: Whole, holds: Callable[[int], bool], what: str) -> bool:
@@ -273,7 +284,7 @@ def decided(a: Whole, b: Whole, holds: Callable[[int], bool], what: str) -> bool
     ends = {holds(end) for end in range_of(a - b)}
     if len(ends) == 1:
         return ends.pop()
-    raise Undecided(f"{a} {what} {b}, where {_ranges(a, b)}")
+    raise Undecided(f"{a} {what} {b}, where {_ranges(a, b)}", (a, b), what)
 
 
 def certain(question: Callable[[], bool]) -> bool:

@@ -16,6 +16,7 @@ from tilework.graph.onnx.shares import Share
 from tilework.graph.onnx.tensors import read_sparse, read_tensor
 from tilework.graph.operators.base import ANY
 from tilework.index.extents import Extent, known_shape
+from tilework.index.symbols import Undecided
 
 if TYPE_CHECKING:
     import onnx
@@ -43,6 +44,18 @@ class ValuesNeeded(NetworkError):
     def __init__(self, message: str, inputs: Sequence[str]) -> None:
         super().__init__(message)
         self.inputs = tuple(inputs)
+
+
+class RangesNeeded(NetworkError):
+    """What some nodes become differs from run to run.
+
+    Attributes:
+        comparisons: what decides it.
+    """
+
+    def __init__(self, message: str, comparisons: Sequence[Undecided]) -> None:
+        super().__init__(message)
+        self.comparisons = tuple(comparisons)
 
 
 class OnnxContext:

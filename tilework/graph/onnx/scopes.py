@@ -101,8 +101,8 @@ class Scopes(OnnxContext):
 
     def defined(self, name: str) -> bool:
         """Whether a name means anything."""
-        places = (self.values, self.constants, self.numbers, self.lists)
-        return any(name in place for place in places)
+        known = name in self.values or name in self.constants
+        return known or name in self.numbers or name in self.lists
 
     def meaning(self, name: str) -> Meaning:
         """What a name means, so that another name can mean the same.

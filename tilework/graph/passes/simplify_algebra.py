@@ -27,7 +27,6 @@ def simplify_algebra(net: Network) -> Network:
         concat(x)                                 ->  x
         concat(concat(x, y), z)                   ->  concat(x, y, z)
         concat(x[0:2], x[2:5])                    ->  x[0:5]
-        cast(arange), reshape(arange)             ->  arange of that type, in that shape
     """
     built = Built()
 
@@ -162,37 +161,13 @@ def _neighbours(b: Builder, built: Built, x: str, y: str, axis: int) -> str | No
     return b.op("slice", first.inputs[0], begin=begin, size=size, stride=stride)
 
 
-def _counted(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
-    """Numbers in a row, of a type that has them all."""
-    numbers = built.node(b, inputs[0], "arange")
-    to = node.attrs["to"]
-    if numbers is None or to not in ("int32", "int64", "float32", "float64"):
-        return None
-    if not numbers.attrs["dtype"].startswith("int"):
-        return None
-    return b.op("arange", name=node.name, **{**numbers.attrs, "dtype": to})
-
-
-def _placed(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
-    """Numbers in a row, among dimensions of extent 1."""
-    numbers, shape = built.node(b, inputs[0], "arange"), tuple(node.attrs["shape"])
-    wide = [d for d, n in enumerate(shape) if n != 1]
-    if numbers is None or len(wide) > 1:
-        return None
-    attrs = {**numbers.attrs, "shape": shape, "axis": wide[0] if wide else 0}
-    if not wide:
-        attrs["step"] = 0
-    return b.op("arange", name=node.name, **attrs)
-
-
 _RULES: dict[str, tuple[_Rule, ...]] = {
     **dict.fromkeys(_NEUTRAL, (_neutral,)),
-    "cast": (_same_type, _counted),
+    "cast": (_same_type,),
     "pad": (_whole, _pad),
     "pad_self": (_whole,),
     "slice": (_whole, _slice),
     "relu": (_clip,),
     "clip": (_clip,),
     "concat": (_concat,),
-    "reshape": (_placed,),
 }

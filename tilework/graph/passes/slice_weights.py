@@ -130,7 +130,9 @@ def _shorter(a: Extent, b: Extent) -> bool:
     """Which of two products of extents, all of the same elements, needs another factor."""
     if isinstance(a, int) and isinstance(b, int):
         return a < b
-    return exact_quotient(b, a) is not None or a < b
+    if exact_quotient(b, a) is not None:
+        return True
+    return exact_quotient(a, b) is None and a < b
 
 
 def _run(

@@ -13,11 +13,14 @@ from tilework.dtypes import dtype_bytes
 from tilework.index.extents import Extent, nbytes
 from tilework.index.symbols import range_of
 from tilework.kinds.cpu.caches import LINE_BYTES
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import Buffer, Claim, If, Stmt
 from tilework.lower.tactics import Tactics
+from tilework.overriding import override
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packed
+from tilework.target import Target
 from tilework.te.expr import Axis, Expr, Logic, binary, compare
 from tilework.te.tensor import Operation
 
@@ -25,11 +28,19 @@ _CLAIMED_BYTES = 1 << 20
 """Smaller outputs gain nothing from claims: L3 delivers their lines soon enough."""
 _STREAMED_BYTES = 1 << 20
 _SET_BYTES = 1024
+_MASKED_BITS = 256
+"""Of vectors from here on, moves may leave lanes out: AVX2 and AVX-512."""
 
 
 class CpuTactics(Tactics):
     """Claims of output lines, streamed weights, and results spread over the sets of a cache."""
 
+    @override
+    def masked_lanes(self, target: Target) -> int:
+        cpu = CpuTarget.of(target)
+        return cpu.lanes() if cpu.vector_bits >= _MASKED_BITS else 0
+
+    @override
     def claim_tile(
         self, buffer: Buffer, start: Mapping[Axis, Expr], sizes: Mapping[Axis, int]
     ) -> Stmt | None:
@@ -59,6 +70,7 @@ class CpuTactics(Tactics):
         claims = nest(each, Claim(buffer, tuple(at)))
         return claims if large is True else If(large, claims)
 
+    @override
     def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool | Expr:
         """Whether packed weights come from memory, more slowly than they are used.
 
@@ -73,6 +85,7 @@ class CpuTactics(Tactics):
         several = [_at_least(a.extent, int(nest.tiles[a][-1][0]) + 1) for a in others]
         return _all(large, _any(*several))
 
+    @override
     def spread(self, shape: tuple[Extent, ...], dtype: str) -> tuple[Extent, ...]:
         """A longer last dimension where the points of a tile fall into few cache sets.
 
