@@ -90,6 +90,15 @@ def test_the_places_of_a_point_are_those_of_a_static_module():
         assert [(r.at, r.nbytes) for r in mine] == [(r.at, r.nbytes) for r in theirs]
 
 
+def test_operations_and_bytes_of_a_point():
+    symbolic = compiled(rows.plan(), TARGETS[1])
+    static = compiled(rows.plan(9, 31), TARGETS[1])
+    there = symbolic.image_at({"past": 9, "seq": 31})
+    for one, other in zip(there.steps, static.image.steps, strict=True):
+        assert (one.operations, one.nbytes) == (other.operations, other.nbytes)
+    assert len(symbolic.profile(repeat=1, at={"past": 9, "seq": 31})) == len(there.steps)
+
+
 def test_files_and_kept_kernels(tmp_path):
     target = TARGETS[0]
     first = compiled(rows.plan(), target, tmp_path / "cache")

@@ -182,7 +182,7 @@ def _steps(
                 tuple(refs),
                 call.name,
                 call.desc,
-                call.dag.real_flops,
+                call.dag.run_flops,
                 sum(sizes),
                 fixed,
                 tasks.get(call.dag.workload_key),
