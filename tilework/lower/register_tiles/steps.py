@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from tilework.index.extents import Extent, known, smaller
+from tilework.index.extents import Extent
 from tilework.lower.common import Point, bound, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.expansion import expansion_of_one, tile_vectors
 from tilework.lower.ir import For, Stmt, seq
@@ -18,7 +18,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
     """Spans of the register tile on the spatial axes of blocks with bounds."""
     block = loops.block
     tile = {a: loops.points(a) for a in block.spatial}
-    full = {a: known(smaller(a.extent, tile[a])) for a in block.spatial}
+    full = {a: min(tile[a], a.most) for a in block.spatial}
     found = block.bounds
     if not found:
         return {}
