@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from tilework.index.extents import Extent
 from tilework.index.form import Atom, Form, constant
-from tilework.index.symbols import certain, divisor
+from tilework.index.symbols import Undecided, certain, divisor, exact_quotient
 
 Range = tuple[Extent, Extent]
 """Least and greatest value."""
@@ -21,9 +21,10 @@ def range_of(form: Form[Atom], of: Callable[[Atom], Range | None]) -> Range | No
         own = of(atom)
         if own is None:
             return None
-        if not certain(lambda c=c: c > 0 or c <= 0):
+        try:
+            least, greatest = own if c > 0 else own[::-1]
+        except Undecided:
             return None
-        least, greatest = own if c > 0 else own[::-1]
         low, high = low + c * least, high + c * greatest
     return low, high
 
@@ -37,20 +38,28 @@ def multiple_of(form: Form[Atom], of: Callable[[Atom], int]) -> int:
 
 
 def cut(
-    form: Form[Atom], unit: int, of: Callable[[Atom], Range | None]
+    form: Form[Atom], unit: Extent, of: Callable[[Atom], Range | None]
 ) -> tuple[Form[Atom], Form[Atom]] | None:
     """A form as a multiple of ``unit`` and a rest of ``0 <= rest < unit``; None if it is none.
 
     ``4*i + j`` with ``j < 4`` is ``4*i`` and ``j``. Only rests that grow with their atoms count.
     """
-    rest = form.only(lambda a: form.coefficients[a] % unit != 0) + constant(form.const % unit)
+    rest = form.only(lambda a: _rest(form.coefficients[a], unit) != 0)
+    rest = rest + constant(_rest(form.const, unit))
     found = range_of(rest, of)
     if found is None or not certain(lambda: found[1] < unit):
         return None
     if not certain(lambda: all(c >= 0 for c in rest.coefficients.values())):
         return None
-    whole = form.only(lambda a: form.coefficients[a] % unit == 0)
+    whole = form.only(lambda a: _rest(form.coefficients[a], unit) == 0)
     return whole + constant(form.const - rest.const), rest
+
+
+def _rest(n: Extent, unit: Extent) -> Extent:
+    """What a division by ``unit`` leaves of a number; all of it where that is open."""
+    if isinstance(unit, int):
+        return n % unit
+    return 0 if exact_quotient(n, unit) is not None else n
 
 
 class _Whole(Protocol):
@@ -71,7 +80,7 @@ def solved(rest: Value, step: int) -> tuple[Value | None, Value | None]:
     return None, rest // -step + 1
 
 
-def quotient(form: Form[Atom], by: int) -> Form[Atom]:
+def quotient(form: Form[Atom], by: Extent) -> Form[Atom]:
     """A multiple of ``by``, divided."""
     return Form({a: c // by for a, c in form.coefficients.items()}, form.const // by)
 

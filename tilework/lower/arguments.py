@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilework.errors import ScheduleError
+from tilework.index.extents import known_shape
 from tilework.lower.ir import Buffer
 from tilework.space.nest import BlockNest, exact
 from tilework.space.packing import Packed, Packing
@@ -53,9 +54,8 @@ def weights(sketch: Sketch, packed: Mapping[Operation, Packed]) -> dict[int, Pac
         packing = packed[t.op].packing if t.op in packed else None
         change = sketch.transforms.get(t.name)
         if change is not None:
-            packing = packing or Packing(
-                t.shape, tuple((s,) for s in t.shape), tuple(range(t.ndim))
-            )
+            shape = known_shape(t.shape)
+            packing = packing or Packing(shape, tuple((s,) for s in shape), tuple(range(t.ndim)))
             packing = replace(packing, shape=change.source, transform=change)
         if packing is not None:
             out[i] = packing

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tilework.index import bounds
 from tilework.index.extents import Extent
-from tilework.index.form import Form, constant
-from tilework.index.symbols import Symbolic, certain, exact_quotient
+from tilework.index.form import Form
+from tilework.index.symbols import Symbolic, certain
 from tilework.lower.context import LoweringContext
 from tilework.lower.expansion import expansion_of_one
 from tilework.lower.ir import Buffer, For, Load, Stmt
@@ -133,34 +133,20 @@ def divide(op: str, a: Expr, b: Expr) -> Expr:
     form = linear(a)
     if form is None or not isinstance(b, Const) or not certain(lambda: b.whole > 0):
         return binary(op, a, b)
-    here = {v: v for v in form.coefficients}
-    if isinstance(b.value, Symbolic):
-        found = _divided(op, form, b.value)
-        return binary(op, a, b) if found is None else found
-    d = int(b.value)
+    d, here = b.whole, {v: v for v in form.coefficients}
     if d == 1:
         return a if op == "//" else ZERO
     parts = bounds.cut(form, d, axis_range)
     if parts is not None:
         return placed(bounds.quotient(parts[0], d) if op == "//" else parts[1], here)
+    if isinstance(d, Symbolic):
+        return binary(op, a, b)
     unit = bounds.common_unit(form, d)
     parts = bounds.cut(form, unit, axis_range) if unit > 1 else None
     if parts is None or not parts[1].coefficients:
         return binary(op, a, b)
     first = binary(op, placed(parts[0], here), const(d))
     return first if op == "//" else binary("+", first, placed(parts[1], here))
-
-
-def _divided(op: str, form: Form[Axis], d: Symbolic) -> Expr | None:
-    """``(d*i + j) // d`` or ``% d`` for ``0 <= j < d``; None where that is not what a form is."""
-    here = {v: v for v in form.coefficients}
-    quotients = {a: exact_quotient(c, d) for a, c in form.coefficients.items()}
-    whole = Form({a: q for a, q in quotients.items() if q is not None}, 0)
-    rest = form.only(lambda a: a not in whole.coefficients) + constant(form.const)
-    found = bounds.range_of(rest, axis_range)
-    if found is None or not certain(lambda: found[0] >= 0 and found[1] < d):
-        return None
-    return placed(whole, here) if op == "//" else placed(rest, here)
 
 
 def load(buffer: Buffer, indices: Sequence[Expr]) -> Load:

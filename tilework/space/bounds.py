@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tilework.dtypes import finite_range, is_float
+from tilework.index.extents import known
 from tilework.index.form import constant
+from tilework.index.symbols import Symbolic, is_static
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Bound
 from tilework.te import expr as x
@@ -59,17 +61,16 @@ def _bound(block: Block, node: x.Expr, skips: bool) -> Bound | None:
     form = a - b if node.op in (">", ">=") else b - a
     if node.op in ("<", ">"):
         form = form + constant(-1)
-    ends = [*form.coefficients.values(), form.const, *(a.extent for a in form.coefficients)]
-    numbers = [n for n in ends if isinstance(n, int)]
-    if len(numbers) < len(ends):
+    ends = (*form.coefficients.values(), form.const, *(a.extent for a in form.coefficients))
+    if not is_static(ends):
         return None
     spatial = [x for x in form.coefficients if x in block.spatial]
     taps = [x for x in form.coefficients if x in block.reduce]
     if len(spatial) != 1 or len(taps) > 1 or spatial[0] is block.spatial[-1]:
         return None
     (axis,), tap = spatial, taps[0] if taps else None
-    step = form.step(tap) if tap is not None else 0
-    return Bound(node, axis, form.step(axis), tap, step, form.const, skips)
+    step = known(form.step(tap)) if tap is not None else 0
+    return Bound(node, axis, known(form.step(axis)), tap, step, known(form.const), skips)
 
 
 def start(block: Block) -> float:
@@ -114,6 +115,8 @@ def _neutral(kind: str, e: x.Expr, guard: x.IfThenElse) -> bool:
     if kind == "prod":
         return e.value == 1
     low, high = finite_range(e.dtype)  # padding with these has always counted as nothing
+    if isinstance(e.value, Symbolic):
+        return False
     return bool(e.value <= low if kind == "max" else e.value >= high)
 
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from tilework.index.symbols import is_static
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots
 from tilework.space.instructions import Instruction
@@ -62,7 +61,7 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
         for axis, step in form.coefficients.items():
             elsewhere = sum(n is axis for n in x.walk(data)) > 1
             whole = axis in axes and weight.tensor.shape[axes.index(axis)] == axis.extent
-            groups = axis.kind == "reduce" and is_static([axis.extent])
+            groups = axis.kind == "reduce" and not axis.open
             groups = groups and axis.points % instruction.terms == 0
             if groups and step == 1 and whole:
                 return None if elsewhere else axis

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import round_tf32
+from tilework.index.extents import known_shape
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
 from tilework.space.winograd import WeightTransform
@@ -99,7 +100,7 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
             loops.append((dots.axis, block.reduce_levels))  # what one dot product takes: innermost
         tiles: list[tuple[int, ...]] = []
         slots: list[tuple[Axis | None, int]] = []
-        for axis, size in zip(axes, op.shape, strict=True):
+        for axis, size in zip(axes, known_shape(op.shape), strict=True):
             if isinstance(axis, Axis):
                 cut = [int(t[0]) for t in nest.tiles[axis]]
                 if dots is not None and axis is dots.axis:
@@ -111,7 +112,7 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
                 slots.append((None, 0))
         order = tuple(slots.index(loop) for loop in loops)
         rest = tuple(i for i in range(len(slots)) if i not in order)
-        packing = Packing(op.shape, tuple(tiles), (*rest, *order))
+        packing = Packing(known_shape(op.shape), tuple(tiles), (*rest, *order))
         out[op] = Packed(packing, tuple(loops))
     return out
 

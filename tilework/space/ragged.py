@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import is_float
+from tilework.index.extents import known
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Ragged
 from tilework.te.expr import Axis, Binary, Const, Expr, Read, Reduce, children, walk
@@ -39,7 +40,7 @@ def _whole_steps(block: Block, ends: Mapping[Axis, Expr]) -> dict[Axis, int]:
     def visit(e: Expr) -> None:
         match e:
             case Binary(op="//", a=Axis() as axis, b=Const() as size):
-                out[axis] = math.gcd(out.get(axis, 0), int(size.value))
+                out[axis] = math.gcd(out.get(axis, 0), known(size.whole))
             case Axis():
                 out[e] = 1
             case _:

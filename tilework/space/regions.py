@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
-from tilework.index.extents import Extent, typical
+from tilework.index.extents import Extent
 from tilework.index.form import Form
 from tilework.space.blocks import Attached, Block
 from tilework.space.nest import BlockNest
@@ -53,7 +53,7 @@ def attached_extents(nest: BlockNest, attached: Attached) -> list[Ints]:
         attached,
         nest.span,
         lambda axis: np.full(count, nest.extent(axis), np.int64),
-        lambda size, width: np.minimum(width, typical(size)),
+        lambda axis, width: np.minimum(width, nest.extent(axis)),
         np.ones(count, np.int64),
     )
 
@@ -63,7 +63,7 @@ def region(
     attached: Attached,
     span: Callable[[Axis, int], N],
     whole: Callable[[Axis], N],
-    cut: Callable[[Extent, N], N],
+    cut: Callable[[Axis, N], N],
     one: N,
 ) -> list[N]:
     """Extents of an attached producer's region per visit, by dimension.
@@ -72,7 +72,7 @@ def region(
         block, attached: the nest's block, and one of its producers.
         span: points of an axis that the loops from a level inwards cover.
         whole: all points of an axis.
-        cut: the smaller one of a dimension of the producer and a number of points.
+        cut: the smaller one of an axis of the producer and a number of points.
         one: 1, in the numbers that are asked for.
     """
     reader = attached.reader
@@ -88,8 +88,8 @@ def region(
             spans[a] = whole(a)
     forms = _read_at(block, attached)
     return [
-        cut(size, form.width(spans, one))
-        for form, size in zip(forms, attached.op.shape, strict=True)
+        cut(axis, form.width(spans, one))
+        for form, axis in zip(forms, attached.op.axes, strict=True)
     ]
 
 

@@ -20,7 +20,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilework.index.extents import most
 from tilework.index.symbols import is_static
 from tilework.space.plan import Root, StagePlan
 from tilework.space.siblings import PARTIAL
@@ -92,7 +91,7 @@ def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
     if not is_static(a.extent for a in op.reduce_axes):
         return False  # what is cut has to divide
     points = math.prod(a.points for a in op.reduce_axes)
-    spatial = math.prod(most(a.extent) for a in op.axes)
+    spatial = math.prod(a.most for a in op.axes)
     tiled = facts.needs_multi_level_tiling(op)
     few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
     return points >= _MIN_REDUCE and not (tiled and (spatial > points or not few))
@@ -100,7 +99,7 @@ def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
 
 def _in_parts(state: State, op: Compute) -> bool:
     """Whether a long reduction has work for several cores, and too few points for them."""
-    spatial = math.prod(most(a.extent) for a in op.axes)
+    spatial = math.prod(a.most for a in op.axes)
     points = math.prod(a.points for a in op.reduce_axes)
     few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
     return few and spatial * points >= _PARALLEL_POINTS

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilework.dtypes import integer_range, is_float
-from tilework.index.extents import Extent, Typical, known, typical
+from tilework.index.extents import Extent, Typical, known, most, typical
+from tilework.index.symbols import Symbolic
 from tilework.te.arithmetic import Expr, ExprLike, wrap
 
 REDUCTIONS = ("sum", "prod", "max", "min")
@@ -29,6 +30,16 @@ class Axis(Expr):
     def points(self) -> int:
         """The extent as a number; see `tilework.index.extents.known`."""
         return known(self.extent)
+
+    @property
+    def open(self) -> bool:
+        """Whether a run decides the extent."""
+        return isinstance(self.extent, Symbolic)
+
+    @property
+    def most(self) -> int:
+        """The greatest number that the extent may be."""
+        return most(self.extent)
 
     @property
     def typical(self) -> Typical:

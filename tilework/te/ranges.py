@@ -14,7 +14,7 @@ from tilework.te.expr import Axis, Binary, Const, Expr, IfThenElse, Select
 
 
 def axis_range(axis: Axis) -> Range:
-    """The values of a variable; where it has none at all, nothing that is said of them is wrong."""
+    """The values of a variable; of one that has none, nothing that is said is wrong."""
     last = axis.extent - 1
     return 0, last if isinstance(last, Symbolic) else max(last, 0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilework.index.symbols import is_static
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.expansion import tile_vectors
 from tilework.space.nest import BlockNest, Ints
@@ -21,14 +20,14 @@ def canonical(nest: BlockNest, target: CpuTarget) -> dict[str, Ints]:
     block = nest.block
     parallel = np.zeros(nest.count, np.int64)
     for i, (axis, level) in enumerate(block.parallel_loops if target.num_cores > 1 else ()):
-        several = (nest.tiles[axis][level] > 1) | (not is_static([axis.extent]))
+        several = (nest.tiles[axis][level] > 1) | (axis.open)
         counts = (nest.parallel > i) & several
         parallel = np.where(counts, i + 1, parallel)
     sizes = []
     for axis in block.spatial:
         tile = nest.tiles[axis][-1]
         rest = axis.typical - (-(-axis.typical // tile) - 1) * tile
-        if not is_static([axis.extent]):
+        if axis.open:
             rest = np.ones_like(tile)
         sizes.append(np.minimum(tile, rest))  # a shorter last tile leaves more room
     unroll = np.where(nest.unroll >= 2 * tile_vectors(sizes), nest.unroll, 0)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 from tilework.dtypes import dtype_bytes
-from tilework.index.extents import most
-from tilework.index.symbols import is_static
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Open
@@ -92,8 +90,8 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
             limit = _vector_limit(block, target)
             inner = (
                 vector_tiles(axis.typical, lanes, limit)
-                if is_static([axis.extent])
-                else whole_vectors(most(axis.extent), lanes, limit)
+                if not axis.open
+                else whole_vectors(axis.most, lanes, limit)
             )
         else:
             inner = _inner_tiles(block, axis) if tiled else (1,)
@@ -101,8 +99,8 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
     levels = block.reduce_levels - 1
     taps = {b.tap for b in block.bounds}
     for axis in block.reduce if levels > 0 else ():
-        if not is_static([axis.extent]):
-            table = open_reduce_table(axis.typical, most(axis.extent), levels)
+        if axis.open:
+            table = open_reduce_table(axis.typical, axis.most, levels)
             out.append(Open(axis.name, table, "tile", axis))
             continue
         table = reduce_table(axis.typical, levels)

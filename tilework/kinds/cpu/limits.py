@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.index.extents import most
-from tilework.index.symbols import is_static
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS, vector_lanes
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.space.nest import BlockNest
@@ -26,8 +24,8 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         covered = np.multiply.reduce(extents[1:], axis=0)
         if len(extents) > 1:
             ok &= np.minimum.reduce(extents[1:], axis=0) >= 1
-        if not is_static([axis.extent]):  # whatever a run says, the last tile is shorter
-            ok &= covered < 2 * max(most(axis.extent), target.lanes())
+        if axis.open:  # whatever a run says, the last tile is shorter
+            ok &= covered < 2 * max(axis.most, target.lanes())
         elif axis.kind == "reduce":
             ok &= axis.points % np.maximum(covered, 1) == 0
             if block.dots is not None and axis is block.dots.axis:
@@ -94,7 +92,7 @@ def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         if axis.typical > 1 or extents[level].max() > 1:  # tiles may be larger than a small axis
             inside = np.multiply.reduce(extents[level + 1 :], axis=0)
             over = np.multiply.reduce(extents, axis=0) - axis.typical
-            if not is_static([axis.extent]):
+            if axis.open:
                 over = inside
             fused = (nest.parallel > outer + i) & (extents[level] > 1)
             first = np.where(fused, np.minimum(first, i % outer), first)

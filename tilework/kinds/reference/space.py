@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.index.extents import most
-from tilework.index.symbols import is_static
 from tilework.kinds.reference.target import ReferenceTarget
 from tilework.lower.interpret import LANES
 from tilework.space.blocks import Block
@@ -78,8 +76,8 @@ class ReferenceSpace:
             levels = block.reduce_levels - 1
             table = (
                 reduce_table(axis.typical, levels)
-                if is_static([axis.extent])
-                else open_reduce_table(axis.typical, most(axis.extent), levels)
+                if not axis.open
+                else open_reduce_table(axis.typical, axis.most, levels)
             )
             out.append(Open(axis.name, table, "tile", axis))
         for attached in block.attached_reductions:
@@ -107,8 +105,8 @@ class ReferenceSpace:
             for extent in extents[1:]:
                 ok &= extent >= 1
                 covered = covered * extent
-            if not is_static([axis.extent]):  # whatever a run says, the last tile is shorter
-                ok &= covered < 2 * max(most(axis.extent), LANES)
+            if axis.open:  # whatever a run says, the last tile is shorter
+                ok &= covered < 2 * max(axis.most, LANES)
             elif axis.kind == "reduce":
                 ok &= axis.points % np.maximum(covered, 1) == 0
             else:
@@ -127,7 +125,7 @@ class ReferenceSpace:
         """Fusing a loop of one iteration into the parallel loop changes nothing."""
         parallel = np.zeros(nest.count, np.int64)
         for i, axis in enumerate(nest.block.parallel_axes):
-            several = (nest.tiles[axis][0] > 1) | (not is_static([axis.extent]))
+            several = (nest.tiles[axis][0] > 1) | (axis.open)
             counts = (nest.parallel > i) & several
             parallel = np.where(counts, i + 1, parallel)
         return {"parallel": parallel}
@@ -139,9 +137,9 @@ class ReferenceSpace:
 
 def _sizes(axis: Axis, vector: bool) -> tuple[int, ...]:
     """Innermost tile sizes of an axis."""
-    if not is_static([axis.extent]):
-        vectors = whole_vectors(most(axis.extent), LANES, _VECTORS)
-        return vectors if vector else tuple(range(1, min(_LARGEST_TILE, most(axis.extent)) + 1))
+    if axis.open:
+        vectors = whole_vectors(axis.most, LANES, _VECTORS)
+        return vectors if vector else tuple(range(1, min(_LARGEST_TILE, axis.most) + 1))
     if vector:
         return vector_tiles(axis.typical, LANES, _VECTORS)
     return tuple(d for d in divisors(axis.typical) if d <= _LARGEST_TILE)

@@ -76,7 +76,12 @@ class AttachedBuffer:
             for a in (*nest_.block.spatial, *nest_.block.reduce)
         }
         self.extents: list[Extent] = region(
-            nest_.block, attached, loops.span, lambda a: a.extent, smaller, 1
+            nest_.block,
+            attached,
+            loops.span,
+            lambda axis: axis.extent,
+            lambda axis, width: smaller(axis.extent, width),
+            1,
         )
         self.source = attached_read(nest_.block, attached)
         self.buffer = ctx.temporary(
@@ -158,7 +163,7 @@ class AttachedBuffer:
         points: list[Expr] = []
         for axis, extent, start in zip(op.axes[:-1], self.extents, self.start, strict=False):
             var = loop_var(f"{axis.name}.p", extent)
-            moved = self.attached.reader is not None and is_static([axis.extent])
+            moved = self.attached.reader is not None and not axis.open
             if moved or _within(start, axis.extent - extent):
                 loop_list.append((var, extent, "serial"))
                 points.append(var_or_zero(var))

@@ -116,7 +116,7 @@ def _inside(extent: int, tile: int, bounds: Sequence[Bound]) -> tuple[int, int]:
     count = ceil_div(extent, tile)
     low, high = 0, count
     for b in bounds:
-        taps = b.tap.extent - 1 if b.tap is not None else 0
+        taps = b.tap.points - 1 if b.tap is not None else 0
         first, stop = solved(min(0, b.step * taps) + b.const, b.slope)
         if first is not None:
             low = max(low, ceil_div(first, tile))
@@ -157,7 +157,7 @@ def fewer(
             shares[axis] = share
     if shares:
         axis = min(shares, key=lambda a: shares[a])
-        whole = Span(0, ceil_div(axis.extent, tile[axis]), tile[axis], shares[axis], "points")
+        whole = Span(0, ceil_div(axis.points, tile[axis]), tile[axis], shares[axis], "points")
         out[axis] = [*(s for s in out[axis] if s.kind == "inside"), whole]
     for axis in fixed:
         bodies = 1
@@ -165,7 +165,7 @@ def fewer(
             own = [b for b in bounds if b.axis is a]
             bodies *= sum(len(segments(s, own, tile[a])[1]) for s in found)
         if bodies > MOST_BODIES:
-            out[axis] = checked(out[axis], axis.extent, tile[axis])
+            out[axis] = checked(out[axis], axis.points, tile[axis])
     return out
 
 
@@ -188,7 +188,7 @@ def segments(
     assert axis is not None
     out: list[tuple[int, int]] = []
     before: list[bool] = []
-    for tap in range(axis.extent):
+    for tap in range(axis.points):
         used = [
             all(holds(b, span, tile, j, tap) for b in bounds if b.skips) for j in range(span.size)
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilework.index.extents import Extent, known, most, size, smaller
-from tilework.index.symbols import certain, is_static
+from tilework.index.symbols import certain
 from tilework.lower.common import LoopSpec, bound, const, loop_var, var_or_zero, weighted_sum
 from tilework.space.blocks import Block
 from tilework.space.bounds import serial_taps, start
@@ -53,7 +53,10 @@ class Loops:
 
     def stride(self, axis: Axis, level: int) -> int:
         """Points of the axis that one step of its loop at ``level`` advances."""
-        return known(size(self.tile[axis][level + 1 :]))
+        out = 1
+        for extent in self.tile[axis][level + 1 :]:
+            out *= known(extent)
+        return out
 
     def span(self, axis: Axis, level: int) -> Extent:
         """Points of the axis that its loops from ``level`` inwards cover, capped where they do."""
@@ -75,7 +78,7 @@ class Loops:
         Where a run decides how many points there are, the last visit may have fewer.
         """
         points, dots = self.tile[axis][-1], self.dots
-        if not is_static([axis.extent]) and len(self.tile[axis]) > 1:
+        if axis.open and len(self.tile[axis]) > 1:
             left = binary("-", const(axis.extent), self.offset(axis, 0, len(self.tile[axis]) - 1))
             return bound(binary("min", left, const(points)))
         return points // dots.count if dots is not None and axis is dots.axis else points
@@ -87,8 +90,11 @@ class Loops:
     def revisits(self) -> list[Axis]:
         """Reduce axes whose outer loops visit a register tile more than once, or may do so."""
         block = self.block
-        outer = {a: self.tile[a][0] for a in block.reduce if block.reduce_levels > 1}
-        return [a for a, trips in outer.items() if not certain(lambda trips=trips: trips <= 1)]
+
+        def once(axis: Axis) -> bool:
+            return certain(lambda: self.tile[axis][0] <= 1)
+
+        return [a for a in block.reduce if block.reduce_levels > 1 and not once(a)]
 
     def loop(self, axis: Axis, level: int) -> LoopSpec:
         """The serial loop at ``level``, clipped where the tiles overhang the axis."""

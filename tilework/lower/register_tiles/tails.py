@@ -26,8 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tilework.index.extents import ceil_div, most
-from tilework.index.symbols import certain, is_static
+from tilework.index.extents import ceil_div
+from tilework.index.symbols import certain
 from tilework.lower.common import const, loop_var
 from tilework.lower.ir import For, If, Let, Stmt, seq
 from tilework.lower.register_tiles.borders import MOST_BODIES, Span, tile_spans
@@ -90,17 +90,17 @@ class Tail:
         """The code of ``1 <= rest < tile`` points."""
         tile, lanes = self.tile, self.lanes
 
-        def of(size: int, **more: Expr) -> Stmt:
-            return inner(replace(Span(0, 1, size, 1.0), **more))
+        def of(size: int, off: Expr | None = None, active: Expr | None = None) -> Stmt:
+            return inner(Span(0, 1, size, 1.0, off=off, active=active))
 
         match self.how:
             case "masked":
                 return of(tile, active=rest)
             case "vectors":
                 sizes = [*range(lanes, tile, lanes), tile]
-                return _chosen(rest, [(n, lambda n=n: of(n, active=rest)) for n in sizes])
+                return _chosen(rest, sizes, lambda n: of(n, active=rest))
             case "switch":
-                return _chosen(rest, [(n, lambda n=n: of(n)) for n in range(1, tile)])
+                return _chosen(rest, range(1, tile), of)
             case "points":
                 off = loop_var(f"{self.axis.name}.off", tile)
                 return For(off, rest, "serial", of(1, off=off))
@@ -114,13 +114,13 @@ class Tail:
         return seq(*parts)
 
 
-def _chosen(rest: Expr, ends: Sequence[tuple[int, Callable[[], Stmt]]]) -> Stmt:
-    """The code of the first of rising ends that a rest does not pass, found by halving."""
-    if len(ends) == 1:
-        return ends[0][1]()
-    middle = len(ends) // 2
-    few, many = _chosen(rest, ends[:middle]), _chosen(rest, ends[middle:])
-    return If(compare("<=", rest, const(ends[middle - 1][0])), few, many)
+def _chosen(rest: Expr, sizes: Sequence[int], of: Callable[[int], Stmt]) -> Stmt:
+    """The code of the first of rising sizes that a rest does not pass, found by halving."""
+    if len(sizes) == 1:
+        return of(sizes[0])
+    middle = len(sizes) // 2
+    few, many = _chosen(rest, sizes[:middle], of), _chosen(rest, sizes[middle:], of)
+    return If(compare("<=", rest, const(sizes[middle - 1])), few, many)
 
 
 def served_by(
@@ -154,7 +154,7 @@ def _tails(
 ) -> dict[Axis, Tail]:
     out: dict[Axis, Tail] = {}
     for axis in axes:
-        if is_static([axis.extent]):
+        if not axis.open:
             continue
         size = tile[axis]
         if axis is not axes[-1]:
@@ -163,7 +163,7 @@ def _tails(
             out[axis] = Tail(axis, size, "vectors" if 1 < lanes < size else "masked", lanes)
         else:
             out[axis] = Tail(axis, size, "halves")
-    by_rarity = sorted(out, key=lambda a: most(a.extent) / tile[a], reverse=True)
+    by_rarity = sorted(out, key=lambda a: a.most / tile[a], reverse=True)
     while others * math.prod(t.bodies for t in out.values()) > MOST_BODIES:
         ways = ((how, a) for how in _CHEAPER for a in by_rarity)
         found = next((a for how, a in ways if out[a].how == how and out[a].bodies > 2), None)

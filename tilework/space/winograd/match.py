@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilework.index.extents import known
 from tilework.index.symbols import is_static
 from tilework.space.winograd.matrices import MOST_TRANSFORMED
 from tilework.te.affine import linear
@@ -49,7 +50,7 @@ class Conv:
     @property
     def taps(self) -> int:
         """Extent of the transformed windows: the same for all."""
-        return next(w.tap.extent for w in self.windows if w.transformed and w.tap is not None)
+        return next(w.tap.points for w in self.windows if w.transformed and w.tap is not None)
 
     def saving(self, tile: int) -> float:
         """Multiplications of the form with this tile, relative to the direct form."""
@@ -123,8 +124,8 @@ def _windows(op: Compute, data: Read) -> tuple[Window, ...] | None:
             return None
         y = spatial[0] if spatial else None
         r = taps[0] if taps else None
-        stride = form.step(y) if y is not None else 1
-        step = form.step(r) if r is not None else 1
+        stride = known(form.step(y)) if y is not None else 1
+        step = known(form.step(r)) if r is not None else 1
         out.append(Window(y, r, stride, step))
     moved = [w.output for w in out if w.output is not None]
     summed = [w.tap for w in out if w.tap is not None]
@@ -133,10 +134,10 @@ def _windows(op: Compute, data: Read) -> tuple[Window, ...] | None:
     if out[-1].output is not None or any(w.output is None for w in out[:-1]):
         return None
     fit = [
-        (i, w.tap.extent)
+        (i, w.tap.points)
         for i, w in enumerate(out[:-1])
-        if w.tap is not None and w.tap.extent in MOST_TRANSFORMED and (w.stride, w.step) == (1, 1)
-        and w.output is not None and w.output.extent > 1
+        if w.tap is not None and w.tap.points in MOST_TRANSFORMED and (w.stride, w.step) == (1, 1)
+        and w.output is not None and w.output.points > 1
     ]  # fmt: skip
     if not fit:
         return None

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tilework.index.extents import known_shape
 from tilework.space.straightline import Matrix
 from tilework.space.winograd.match import Conv, match
 from tilework.space.winograd.matrices import TILES, data_matrix, result_matrix
@@ -97,7 +98,8 @@ def _weight_transform(conv: Conv, m: int) -> WeightTransform:
     taps = [w for w in conv.windows if w.tap is not None]
     window = tuple(where[w.tap] for w in taps if w.transformed and w.tap is not None)
     kept = tuple(where[a] for a in _summed(conv))
-    return WeightTransform(m, conv.weight.shape, window, (*kept, where[conv.op.axes[-1]]))
+    shape = known_shape(conv.weight.shape)
+    return WeightTransform(m, shape, window, (*kept, where[conv.op.axes[-1]]))
 
 
 def _summed(conv: Conv) -> list[x.Axis]:
@@ -119,11 +121,11 @@ def _names(conv: Conv) -> list[str]:
 def _data_pack(conv: Conv, m: int) -> Tensor:
     """The data of each tile at each point."""
     count = sum(w.transformed for w in conv.windows)
-    sizes = list(conv.data.shape)
+    sizes = list(known_shape(conv.data.shape))
     cut: list[int] = list(sizes)
     for d, w in enumerate(conv.windows):
         if w.transformed and w.output is not None:
-            cut[d] = -(-w.output.extent // m)
+            cut[d] = -(-w.output.points // m)
             sizes[d] = max(sizes[d], cut[d] * m + conv.taps - 1)
     data = _extended(conv.data, tuple(sizes))
     points, sums = _POINTS[:count], _SUMS[:count]
