@@ -119,7 +119,7 @@ def test_a_full_memory_keeps_each_tasks_best_and_latest():
     sketch = FakeSketch("small", 0)
     rows = sketch.sample(np.random.default_rng(0), 10)
     model.update([observation(FakeTask("small"), sketch, rows)])
-    packs = training_set(model._tasks, 60).packs
+    packs = training_set(model._memory.tasks, 60).packs
     assert len(packs.sizes) == 60
     assert packs.labels.max() == 1.0
     assert model.num_observations > 100
