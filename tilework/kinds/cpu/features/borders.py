@@ -44,6 +44,18 @@ def checked_share(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> Floats | 
     return 1.0 - inside
 
 
+def code_versions(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> Floats:
+    """How many versions of a nest's register tile stand in its code; arguments as above."""
+    out = np.ones(nest.count)
+    for axis, border in block_facts(nest.block).borders.items():
+        size = np.minimum(nest.tiles[axis][-1], axis.typical)
+        if border.bounds:
+            out = out * _versions_of(nest, border, size, expanded)["bodies"]
+        else:
+            out = out * (1.0 + (axis.typical % size > 0))
+    return out
+
+
 def _checked(
     nest: BlockNest, facts: BlockFacts, expanded: Mapping[Axis, Floats]
 ) -> dict[Axis, Floats]:
