@@ -18,7 +18,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
     """Spans of the register tile on the spatial axes of blocks with bounds."""
     block = loops.block
     tile = {a: loops.points(a) for a in block.spatial}
-    full = {a: min(a.extent, n) if isinstance(a.extent, int) else n for a, n in tile.items()}
+    full = {a: min(tile[a], a.most) for a in block.spatial}
     found = block.bounds
     if not found:
         return {}
