@@ -9,6 +9,7 @@ from tilework import Target, extract_tasks, zoo
 from tilework import compile as compile_network
 from tilework.compiler.assemble import _assemble
 from tilework.compiler.kernels import Kernels
+from tilework.compiler.memory import Memory
 from tilework.deferred import Helpers
 from tilework.graph import Builder, plan
 from tilework.kinds.cpu.build import build
