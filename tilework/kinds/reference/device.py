@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
+from tilework.index.extents import known_shape
 from tilework.kinds.reference.clock import STEP_S, seconds
 from tilework.kinds.reference.target import ReferenceTarget
 from tilework.lower.interpret import Meter, interpret
@@ -115,7 +116,7 @@ class LoadedProgram:
         arrays = [b.array for b in arguments]
         expected = (*program.inputs, *program.outputs)
         for array, buffer in zip(arrays, expected, strict=True):
-            check_ready(f"argument {buffer.name}", array, buffer.shape, buffer.dtype)
+            check_ready(f"argument {buffer.name}", array, known_shape(buffer.shape), buffer.dtype)
         first = len(program.inputs)
 
         def run() -> float:
