@@ -13,6 +13,7 @@ from tilework.lower.ir import Buffer
 from tilework.space.nest import BlockNest, exact
 from tilework.space.packing import Packed, Packing
 from tilework.space.sketch import Sketch
+from tilework.te.expr import Expr
 from tilework.te.tensor import Operation
 
 
@@ -31,7 +32,7 @@ def nests_of(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
 def arguments(
     sketch: Sketch,
     packed: Mapping[Operation, Packed],
-    streamed: set[Operation],
+    streamed: Mapping[Operation, bool | Expr],
     apart: Mapping[int, tuple[int, ...]],
 ) -> dict[Operation, Buffer]:
     """Buffers of the inputs and outputs."""
@@ -39,7 +40,8 @@ def arguments(
     out: dict[Operation, Buffer] = {}
     for i, t in enumerate(dag.inputs):
         shape = packed[t.op].packing.packed_shape if t.op in packed else t.shape
-        out[t.op] = Buffer(t.name, shape, t.dtype, "input", t.op in streamed, apart.get(i))
+        ahead = streamed.get(t.op, False)
+        out[t.op] = Buffer(t.name, shape, t.dtype, "input", ahead, apart.get(i))
     for i, t in enumerate(dag.outputs, len(dag.inputs)):
         out[t.op] = Buffer(t.name, t.shape, t.dtype, "output", False, apart.get(i))
     return out

@@ -49,7 +49,7 @@ class Buffer:
         scope: see `SCOPES`; ``global`` buffers hold results from one region to the next,
             ``block`` buffers exist once a block of threads, ``thread`` buffers once a thread.
         streamed: whether it is read in order and comes from memory, so that it pays to ask for
-            its elements ahead of time.
+            its elements ahead of time; a predicate of symbols where a run decides.
         apart: elements between neighbours in each dimension of an argument that lies inside a
             larger array, or of a ``block`` buffer that is padded or transposed; None for a dense
             array.
@@ -59,7 +59,7 @@ class Buffer:
     shape: tuple[Extent, ...]
     dtype: str
     scope: str
-    streamed: bool = False
+    streamed: bool | Expr = False
     apart: tuple[Extent, ...] | None = None
 
     @property

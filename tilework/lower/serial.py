@@ -94,7 +94,14 @@ class _Writer:
             **self._symbols(program),
             "axes": [[a.name, extent_document(a.extent), a.kind] for a in self._axes],
             "buffers": [
-                [b.name, _extents(b.shape), b.dtype, b.scope, b.streamed, _extents(b.apart)]
+                [
+                    b.name,
+                    _extents(b.shape),
+                    b.dtype,
+                    b.scope,
+                    b.streamed is True,
+                    _extents(b.apart),
+                ]
                 for b in self._buffers
             ],
             **dict(zip(("inputs", "outputs", "temporaries"), io, strict=True)),

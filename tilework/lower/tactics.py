@@ -38,8 +38,11 @@ class Tactics:
         """
         return None
 
-    def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool:
-        """Whether it pays to ask for the elements of a nest's packed weight ahead of time."""
+    def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool | Expr:
+        """Whether it pays to ask for the elements of a nest's packed weight ahead of time.
+
+        A predicate of symbols where a run decides.
+        """
         return False
 
     def spread(self, shape: tuple[Extent, ...], dtype: str) -> tuple[Extent, ...]:

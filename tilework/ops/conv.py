@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework import te
+from tilework.index.extents import Extent
 from tilework.ops.pad import pad
 from tilework.ops.storage import computed
 
@@ -19,19 +20,19 @@ _LETTERS = ("d", "h", "w")
 
 
 def output_size(
-    size: int, kernel: int, before: int, after: int, stride: int, dilation: int
-) -> int:
+    size: Extent, kernel: Extent, before: int, after: int, stride: int, dilation: int
+) -> Extent:
     """Number of output positions of a sliding window along one dimension (can be <= 0)."""
     return (size + before + after - dilation * (kernel - 1) - 1) // stride + 1
 
 
 def output_sizes(
-    size: Sequence[int],
-    kernel: Sequence[int],
+    size: Sequence[Extent],
+    kernel: Sequence[Extent],
     strides: Sequence[int],
     pads: Sequence[int],
     dilation: Sequence[int],
-) -> tuple[int, ...]:
+) -> tuple[Extent, ...]:
     """`output_size` along every spatial axis; ``pads`` are all firsts, then all lasts."""
     ends = zip(pads[: len(size)], pads[len(size) :], strict=True)
     return tuple(
@@ -225,7 +226,7 @@ def _spatial_rank(
     return rank
 
 
-def _taps(kernel: Sequence[int]) -> tuple[te.Axis, ...]:
+def _taps(kernel: Sequence[Extent]) -> tuple[te.Axis, ...]:
     names = _TAPS[-len(kernel) :]
     return tuple(te.reduce_axis(k, name) for k, name in zip(kernel, names, strict=True))
 

@@ -81,13 +81,16 @@ class Module:
         """
         return self._contexts.sites.named(at).image
 
-    def require(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        """Refuse shapes of the inputs that the module was not compiled for.
+    def require(self, inputs: Mapping[str, Any]) -> None:
+        """Refuse inputs of shapes that the module was not compiled for.
+
+        Args:
+            inputs: arrays by name.
 
         Raises:
             ShapeError: the message names the symbol, its value and its range.
         """
-        self._contexts.sites.require([tuple(shapes[v.name]) for v in self.image.inputs])
+        self._contexts.sites.of([inputs[v.name] for v in self.image.inputs])
 
     @property
     def inputs(self) -> dict[str, Value]:

@@ -19,6 +19,7 @@ from tilework.graph.operators.base import (
     shaped,
 )
 from tilework.graph.operators.layouts import as_declared, channels_last
+from tilework.index.extents import known_shape
 
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 GROUPED = tuple(f"grouped_{op}" for op in CONVOLUTIONS)
@@ -95,7 +96,7 @@ def _conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
         if ci != c // groups:
             whose = f"each of {groups} groups" if groups > 1 else "the data"
             raise ValueError(f"{whose} has {c // groups} channels but the weights expect {ci}")
-        return as_declared((n, *window(tuple(size), kernel, attrs), co), attrs)
+        return as_declared((n, *window(tuple(size), known_shape(kernel), attrs), co), attrs)
 
     return rule
 
@@ -112,7 +113,7 @@ def _grouped_conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
                 f"the data has {groups} groups of {c} channels but the weights expect "
                 f"{weight_groups} of {ci}"
             )
-        return (n, *window(tuple(size), kernel, attrs), groups, co)
+        return (n, *window(tuple(size), known_shape(kernel), attrs), groups, co)
 
     return rule
 
@@ -126,8 +127,9 @@ def _pool(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
         dilation = attrs.get("dilation", (1,) * rank)
         for d, kernel in enumerate(attrs["kernel"]):
             reach = dilation[d] * (kernel - 1) + 1
+            before, after = attrs["pads"][d], attrs["pads"][d + rank]
             last = (out[d] - 1) * attrs["strides"][d]
-            if attrs["pads"][d] >= reach or last >= size[d] + attrs["pads"][d]:
+            if before >= reach or (after >= reach and last >= size[d] + before):
                 raise ValueError("the padding is as large as the window")
         return as_declared((n, *out, c), attrs)
 

@@ -4,6 +4,7 @@
     recognize           layer norm, softmax, gelu, swish written out -> one operator each
     fold_constants      operators of constants -> constants
     simplify_algebra    operators that change nothing, or only continue others -> none
+    simplify_positions  what is done to numbers in a row -> numbers in a row
     merge_equal         what is computed twice -> once
     fold_pads           padding -> the following convolution or pooling
     find_shuffles       channel shuffles, written as reshapes and a transpose -> one operator
@@ -50,6 +51,7 @@ from tilework.graph.passes.pull_factors import pull_factors
 from tilework.graph.passes.recognize import recognize
 from tilework.graph.passes.simplify_algebra import simplify_algebra
 from tilework.graph.passes.simplify_inference import simplify_inference
+from tilework.graph.passes.simplify_positions import simplify_positions
 from tilework.graph.passes.sink_reshapes import sink_reshapes
 from tilework.graph.passes.sink_transposes import sink_transposes
 from tilework.graph.passes.slice_weights import slice_weights
@@ -65,6 +67,7 @@ PASSES: tuple[Pass, ...] = (
     recognize,
     fold_constants,
     simplify_algebra,
+    simplify_positions,
     merge_equal,
     fold_pads,
     merge_views,
@@ -153,6 +156,6 @@ __all__ = [
     "PASSES", "Pass", "convert_layout", "find_shuffles", "fold_constants", "fold_pads",
     "fold_scale_back", "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal",
     "merge_parallel", "merge_views", "optimize", "pull_factors", "recognize", "simplify_algebra",
-    "simplify_inference", "sink_reshapes", "sink_transposes", "slice_weights", "split_blocks",
-    "split_groups", "split_joins", "split_phases",
+    "simplify_inference", "simplify_positions", "sink_reshapes", "sink_transposes",
+    "slice_weights", "split_blocks", "split_groups", "split_joins", "split_phases",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import CONVOLUTIONS
 from tilework.graph.passes._scales import constant_operand
+from tilework.index.extents import known
 
 _NARROW = 32
 """A branch of fewer output channels leaves registers of its kernel unused."""
@@ -91,7 +92,7 @@ def _contains(values: Sequence[str], run: Sequence[str]) -> bool:
 
 
 def _branch(net: Network, node: Node) -> _Branch:
-    channels = net.types[node.name].shape[-1]
+    channels = known(net.types[node.name].shape[-1])
     nodes = [node]
     while True:
         readers = net.consumers.get(nodes[-1].name, ())

@@ -1,34 +1,46 @@
 """What Tilework does about the caches of CPUs in every program: `tilework.lower.tactics`.
 
-Where a run brings extents, only what holds for all of them decides: a claim, or a prefetch, that
-pays for the largest ones alone costs more at the small ones.
+Where a run brings extents it decides: a claim, or a prefetch, that pays for the largest ones costs
+a quarter of the time at the smallest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 from tilework.dtypes import dtype_bytes
 from tilework.index.extents import Extent, nbytes
 from tilework.index.symbols import range_of
 from tilework.kinds.cpu.caches import LINE_BYTES
-from tilework.lower.common import loop_var, nest, var_or_zero, weighted_sum
-from tilework.lower.ir import Buffer, Claim, Stmt
+from tilework.kinds.cpu.target import CpuTarget
+from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.ir import Buffer, Claim, If, Stmt
 from tilework.lower.tactics import Tactics
+from tilework.overriding import override
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packed
-from tilework.te.expr import Axis, Expr, binary
+from tilework.target import Target
+from tilework.te.expr import Axis, Expr, Logic, binary, compare
 from tilework.te.tensor import Operation
 
 _CLAIMED_BYTES = 1 << 20
 """Smaller outputs gain nothing from claims: L3 delivers their lines soon enough."""
 _STREAMED_BYTES = 1 << 20
 _SET_BYTES = 1024
+_MASKED_BITS = 256
+"""Of vectors from here on, moves may leave lanes out: AVX2 and AVX-512."""
 
 
 class CpuTactics(Tactics):
     """Claims of output lines, streamed weights, and results spread over the sets of a cache."""
 
+    @override
+    def masked_lanes(self, target: Target) -> int:
+        cpu = CpuTarget.of(target)
+        return cpu.lanes() if cpu.vector_bits >= _MASKED_BITS else 0
+
+    @override
     def claim_tile(
         self, buffer: Buffer, start: Mapping[Axis, Expr], sizes: Mapping[Axis, int]
     ) -> Stmt | None:
@@ -44,7 +56,8 @@ class CpuTactics(Tactics):
                 out[tile] = acc[..]                 acc[..] += ...
                                                     out[tile] = acc[..]
         """
-        if buffer.scope != "output" or _least(nbytes(buffer.shape, buffer.dtype)) < _CLAIMED_BYTES:
+        large = _at_least(nbytes(buffer.shape, buffer.dtype), _CLAIMED_BYTES)
+        if buffer.scope != "output" or large is False:
             return None
         *outer, last = start
         line = LINE_BYTES // dtype_bytes(buffer.dtype)
@@ -54,9 +67,11 @@ class CpuTactics(Tactics):
         at.append(binary("+", start[last], weighted_sum([(var_or_zero(lines), line)])))
         each: list[tuple[Axis, Extent | Expr, str]]
         each = [(v, v.extent, "unroll") for v in (*loops.values(), lines)]
-        return nest(each, Claim(buffer, tuple(at)))
+        claims = nest(each, Claim(buffer, tuple(at)))
+        return claims if large is True else If(large, claims)
 
-    def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool:
+    @override
+    def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool | Expr:
         """Whether packed weights come from memory, more slowly than they are used.
 
         Weights of a megabyte come from memory in every run, for other layers' weights pass
@@ -64,12 +79,13 @@ class CpuTactics(Tactics):
         tiles, the processor itself does not fetch them far enough ahead. Weights that are read
         only once keep memory busy as it is; asking for them then only costs.
         """
-        if _least(nbytes(packed.packing.packed_shape, weight.dtype)) < _STREAMED_BYTES:
-            return False
+        large = _at_least(nbytes(packed.packing.packed_shape, weight.dtype), _STREAMED_BYTES)
         used = {axis for axis, _ in packed.loops}
         others = [a for a in nest.block.spatial if a not in used]
-        return any(_least(a.extent) > int(nest.tiles[a][-1][0]) for a in others)
+        several = [_at_least(a.extent, int(nest.tiles[a][-1][0]) + 1) for a in others]
+        return _all(large, _any(*several))
 
+    @override
     def spread(self, shape: tuple[Extent, ...], dtype: str) -> tuple[Extent, ...]:
         """A longer last dimension where the points of a tile fall into few cache sets.
 
@@ -84,8 +100,27 @@ class CpuTactics(Tactics):
         return shape
 
 
-def _least(extent: Extent) -> int:
-    return range_of(extent)[0]
+def _at_least(extent: Extent, least: int) -> bool | Expr:
+    """Whether an extent is so large: known now, or in a run."""
+    low, high = range_of(extent)
+    if low >= least or high < least:
+        return low >= least
+    return compare(">=", const(extent), const(least))
+
+
+def _all(*conditions: bool | Expr) -> bool | Expr:
+    return _joined("and", False, conditions)
+
+
+def _any(*conditions: bool | Expr) -> bool | Expr:
+    return _joined("or", True, conditions)
+
+
+def _joined(op: str, decides: bool, conditions: tuple[bool | Expr, ...]) -> bool | Expr:
+    if decides in conditions:
+        return decides
+    open_ = [c for c in conditions if isinstance(c, Expr)]
+    return reduce(lambda a, b: Logic("bool", op, a, b), open_) if open_ else not decides
 
 
 TACTICS = CpuTactics()

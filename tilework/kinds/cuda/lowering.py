@@ -51,7 +51,7 @@ class CudaLowering(Lowering):
         packed: dict[Operation, Packed] = {}
         for block in sketch.blocks:
             packed |= mma_packings(block) if form_of(block) == "mma" else {}
-        ctx = LoweringContext(arguments(sketch, packed, set(), apart or {}), packed)
+        ctx = LoweringContext(arguments(sketch, packed, {}, apart or {}), packed)
         for op in (b.result for b in sketch.blocks):
             if op not in ctx.buffers:
                 ctx.buffers[op] = ctx.temporary(op.name, known_shape(op.shape), op.dtype, "global")

@@ -19,7 +19,7 @@ from tilework.space.levels import Levels, Role
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packed, packings
 from tilework.space.sketch import Sketch
-from tilework.te.expr import Axis
+from tilework.te.expr import Axis, Expr
 from tilework.te.tensor import Operation
 
 Form = Literal["transform", "reduction", "elementwise"]
@@ -54,11 +54,12 @@ def lower(
     for nest in nests:
         _check_levels(nest.block)
     packed: dict[Operation, Packed] = {}
-    streamed: set[Operation] = set()
+    streamed: dict[Operation, bool | Expr] = {}
     for nest in nests:
         own = packings(sketch.blocks, nest)
         packed |= own
-        streamed |= {op for op, p in own.items() if tactics.streamed(nest, op, p)}
+        found = {op: tactics.streamed(nest, op, p) for op, p in own.items()}
+        streamed |= {op: when for op, when in found.items() if when is not False}
     buffers = arguments(sketch, packed, streamed, apart or {})
     ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked_lanes(sketch.target))
     scattered = scattered_ops(sketch.blocks)

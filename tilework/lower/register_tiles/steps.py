@@ -18,7 +18,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
     """Spans of the register tile on the spatial axes of blocks with bounds."""
     block = loops.block
     tile = {a: loops.points(a) for a in block.spatial}
-    full = {a: min(tile[a], a.most) for a in block.spatial}
+    full = {a: min(n, a.most) for a, n in tile.items()}
     found = block.bounds
     if not found:
         return {}

@@ -26,6 +26,8 @@ from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.convert.windows import convolution
 from tilework.graph.onnx.values import Value, room, value
+from tilework.graph.operators import Shape
+from tilework.index.extents import known, known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -65,12 +67,10 @@ def _shifted(c: OnnxContext, name: str, zero: str, column: bool) -> str:
 def _per_row(c: OnnxContext, value: str) -> str:
     """One number for each row of a matrix as a column; a single number as it is."""
     shape = c.b.shape(value)
-    return reshaped(c, value, (*shape, 1)) if len(shape) == 1 and shape[0] > 1 else value
+    return reshaped(c, value, (*shape, 1)) if len(shape) == 1 and shape[0] != 1 else value
 
 
-def _spread(
-    of: tuple[int, ...], shape: tuple[int, ...], a: dict[str, Any]
-) -> tuple[tuple[int, ...], int, int]:
+def _spread(of: Shape, shape: Shape, a: dict[str, Any]) -> tuple[Shape, int, int]:
     """How a scale of shape ``of`` is spread over ``shape``.
 
     Returns:
@@ -86,14 +86,14 @@ def _spread(
     others = [d for d in range(len(shape)) if d != axis]
     if not block and of == shape[axis : axis + 1]:
         return tuple(n if d == axis else 1 for d, n in enumerate(shape)), 0, 1
-    times = min(block, shape[axis])
+    times = min(block, known(shape[axis]))
     in_blocks = block > 0 and len(of) == len(shape) and of[axis] == -(-shape[axis] // block)
     if in_blocks and all(of[d] == shape[d] for d in others):
         return of, axis, times
     raise Unsupported(f"a scale of shape {list(of)} does not fit {list(shape)} along axis {axis}")
 
 
-def _over(given: Value, shape: tuple[int, ...], a: dict[str, Any]) -> Value:
+def _over(given: Value, shape: Shape, a: dict[str, Any]) -> Value:
     """A scale or zero point that broadcasts to ``shape``."""
     own, axis, times = _spread(given.shape, shape, a)
     if times == 1:
@@ -148,7 +148,11 @@ def _dequantized(
     room(c, x.size)
 
     def over(array: NDArray[Any]) -> NDArray[np.float32]:
-        wide = np.repeat(array.astype(np.float32).reshape(own), times, axis) if x.shape else array
+        wide = (
+            np.repeat(array.astype(np.float32).reshape(known_shape(own)), times, axis)
+            if x.shape
+            else array
+        )
         part = wide.take(range(x.shape[axis]), axis) if times > 1 else wide
         return part.astype(np.float32).reshape(part.shape if x.shape else ())
 

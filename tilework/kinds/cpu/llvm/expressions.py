@@ -204,8 +204,8 @@ class Expressions:
         out: Ssa | None = None
         for i in range(lane.active):
             self.bindings.loops[var] = lane.offset + i
-            counts = self.memory.counts(lane, i)
-            part = self.value(e) if counts is None else self._guarded(counts, e)
+            some = lane.some
+            part = self.value(e) if some is None else self._guarded(self.memory.counts(some, i), e)
             into = Ssa("poison" if out is None else out.ssa, lane.width, part.dtype)
             text = f"insertelement {into.type} {into.ssa}, {part.type} {part.ssa}, i32 {i}"
             out = Ssa(self.fn.emit(text), lane.width, part.dtype)

@@ -15,11 +15,13 @@ class Mask:
         value: a predicate for each lane, or an integer whose sign is one.
         count: how many points of the whole vector loop count.
         depth: loops around what ``count`` is computed from.
+        offset: of the first lane in that loop.
     """
 
     value: Ssa
     count: str
     depth: int
+    offset: int
 
 
 Active = int | Mask
@@ -52,11 +54,14 @@ class LaneDependent(Exception):
 
 
 def whole_vectors(extent: int, lanes: int) -> list[tuple[int, int]]:
-    """Cut a vector loop, of whose points a run says how many count, into (offset, width)."""
+    """Cut a vector loop, of whose points a run says how many count, into (offset, width).
+
+    Vectors have two lanes at least: a single element has no mask.
+    """
     out = []
     for offset in range(0, extent, lanes):
         width = lanes
-        while width // 2 >= extent - offset:
+        while width > 2 and width // 2 >= extent - offset:
             width //= 2
         out.append((offset, width))
     return out

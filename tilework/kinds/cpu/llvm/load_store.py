@@ -14,8 +14,8 @@ from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Terms
 from tilework.kinds.cpu.llvm.lanes import Active, Lane, Mask
-from tilework.kinds.cpu.llvm.masks import first_lanes, masked_load, masked_store, plain_type
-from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, vector_type
+from tilework.kinds.cpu.llvm.masks import first_lanes, masked_load, masked_store, moves, plain_type
+from tilework.kinds.cpu.llvm.ssa import BYTES, LLVM_TYPE, Ssa, vector_type
 from tilework.lower.ir import Buffer, Load
 from tilework.te.expr import Axis, Expr
 
@@ -140,8 +140,8 @@ class LoadStore:
     def load_at(self, buffer: Buffer, pointer: str, width: int, active: Active) -> Ssa:
         """A load of ``width`` elements, of which the first ``active`` count."""
         pointer = self.guarded_pointer(buffer, pointer)
-        if buffer.streamed and width * BYTES[buffer.dtype] == LINE_BYTES:
-            self._prefetch(pointer)
+        if buffer.streamed is not False and width * BYTES[buffer.dtype] == LINE_BYTES:
+            self._prefetch(pointer, buffer.streamed)
         kind = vector_type(buffer.dtype, width)
         if active != width:
             ssa = self._masked_load(buffer.dtype, pointer, width, active)
@@ -154,10 +154,27 @@ class LoadStore:
 
     def _masked_load(self, dtype: str, pointer: str, width: int, active: Active) -> str:
         plain = plain_type(dtype)
-        lanes = self.lanes(width, active)
-        ssa = self.fn.emit(masked_load(self.declarations, plain, width, lanes, pointer))
         as_plain, kind = vector_type(plain, width), vector_type(dtype, width)
+        if isinstance(active, Mask) and not moves(dtype, self.declarations.features):
+            ssa = self._loaded_lanes(plain, pointer, width, active)
+        else:
+            lanes = self.lanes(width, active)
+            ssa = self.fn.emit(masked_load(self.declarations, plain, width, lanes, pointer))
         return ssa if as_plain == kind else self.fn.emit(f"bitcast {as_plain} {ssa} to {kind}")
+
+    def _loaded_lanes(self, dtype: str, pointer: str, width: int, some: Mask) -> str:
+        """Neighbours one by one, without a branch."""
+        ssa, kind, one = "poison", vector_type(dtype, width), LLVM_TYPE[dtype]
+        for i in range(width):
+            at = self._place_of(some, i, pointer, i * BYTES[dtype])
+            element = self.fn.emit(f"load {one}, ptr {at}, align {BYTES[dtype]}")
+            ssa = self.fn.emit(f"insertelement {kind} {ssa}, {one} {element}, i32 {i}")
+        return ssa
+
+    def _place_of(self, some: Mask, i: int, pointer: str, offset: int) -> str:
+        """Where a lane's element is: of one that does not count, nowhere."""
+        at = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}") if offset else pointer
+        return self.fn.emit(f"select i1 {self.counts(some, i)}, ptr {at}, ptr {self._nowhere()}")
 
     def lanes(self, width: int, active: Active) -> str:
         """A predicate for each lane: whether it counts."""
@@ -172,12 +189,10 @@ class LoadStore:
             found = self._predicates[active] = self.fn.emit(text)
         return found
 
-    def counts(self, lane: Lane, i: int) -> str | None:
-        """Whether one lane counts, as a predicate; None if it does whatever a run says."""
-        if lane.some is None:
-            return None
-        text = f"icmp sgt i64 {lane.some.count}, {lane.offset + i}"
-        return self.fn.hoist(lane.some.depth, text, text)
+    def counts(self, some: Mask, i: int) -> str:
+        """Whether one lane counts, as a predicate."""
+        text = f"icmp sgt i64 {some.count}, {some.offset + i}"
+        return self.fn.hoist(some.depth, text, text)
 
     def guarded_pointer(self, buffer: Buffer, pointer: str) -> str:
         """The pointer, or one that may be read where a guard does not hold: the buffer's start."""
@@ -188,10 +203,18 @@ class LoadStore:
             pointer = self.fn.emit(f"select i1 {guard}, ptr {pointer}, ptr {base}")
         return pointer
 
-    def _prefetch(self, pointer: str) -> None:
-        """Ask L2 for the line that a stream of loads reaches some hundred cycles later."""
+    def _prefetch(self, pointer: str, when: bool | Expr) -> None:
+        """Ask L2 for the line that a stream of loads reaches some hundred cycles later.
+
+        Where a run says that it does not pay, the line that is loaded now: no branch, no traffic.
+        """
         self.declarations.declare(_PREFETCH)
-        ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {_PREFETCH_BYTES}")
+        distance = str(_PREFETCH_BYTES)
+        if isinstance(when, Expr):
+            cond, depth = self.addresses.integers.int_value(when)
+            text = f"select i1 {cond}, i64 {_PREFETCH_BYTES}, i64 0"
+            distance = self.fn.hoist(depth, text, text)
+        ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {distance}")
         self.fn.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
 
     # -- stores -----------------------------------------------------------------------------
@@ -249,9 +272,8 @@ class LoadStore:
         for i in range(lane.active):
             one = self.fn.emit(f"extractelement {v.type} {v.ssa}, i32 {i}")
             p = self.addresses.pointer(buffer, terms, const + i * step)
-            counts = self.counts(lane, i)
-            if counts is not None:
-                p = self.fn.emit(f"select i1 {counts}, ptr {p}, ptr {self._nowhere()}")
+            if lane.some is not None:
+                p = self._place_of(lane.some, i, p, 0)
             self._store_at(buffer, p, Ssa(one, 1, v.dtype))
 
     def _nowhere(self) -> str:
@@ -274,6 +296,12 @@ class LoadStore:
         kind = vector_type(plain, v.width)
         if kind != v.type:
             v = Ssa(self.fn.emit(f"bitcast {v.type} {v.ssa} to {kind}"), v.width, plain)
+        if isinstance(active, Mask) and not moves(plain, self.declarations.features):
+            for i in range(v.width):
+                one = self.fn.emit(f"extractelement {v.type} {v.ssa}, i32 {i}")
+                at = self._place_of(active, i, pointer, i * BYTES[plain])
+                self._store_at(buffer, at, Ssa(one, 1, plain))
+            return
         lanes = self.lanes(v.width, active)
         self.fn.line(masked_store(self.declarations, plain, v, lanes, pointer))
 

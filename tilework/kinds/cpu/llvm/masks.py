@@ -74,7 +74,7 @@ def some_lanes(
     if vector_bits < 512:
         text = f"sext {value.type} {value.ssa} to {kind}"
         value = Ssa(put(depth, text, text), width, f"int{bits}")
-    return Mask(value, count, depth)
+    return Mask(value, count, depth, offset)
 
 
 def masked_load(
@@ -103,6 +103,13 @@ def first_lanes(width: int, active: int) -> str:
     """The first lanes as a constant."""
     lanes = ", ".join("i1 true" if i < active else "i1 false" for i in range(width))
     return f"<{lanes}>"
+
+
+def moves(dtype: str, features: frozenset[str]) -> bool:
+    """Whether a CPU loads and stores elements of a type under a mask."""
+    if BYTES[dtype] < 4:
+        return {"avx512bw", "avx512vl"} <= features
+    return not features.isdisjoint({"avx2", "avx512f"})
 
 
 def plain_type(dtype: str) -> str:

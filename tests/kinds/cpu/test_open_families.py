@@ -1,0 +1,73 @@
+"""Kernels of computations whose extents a run decides, at many points, against NumPy."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.hosts import on_x86, x86
+from tests.kinds.cpu.guards import run_at
+from tests.lower.check import any_rows, assert_close, random_inputs, reference
+from tests.lower.open_families import FAMILIES
+from tilework.index.symbols import Symbol
+from tilework.kinds.cpu.build import BUILDER
+from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.model.drafted import draft_schedule
+from tilework.search.seeding import generator
+from tilework.space import SearchSpace
+from tilework.target import Target
+from tilework.task import SearchTask
+from tilework.te import ComputeDAG
+from tilework.te.points import at_point
+
+CPUS = on_x86("znver4", "haswell", "x86-64")
+POINTS = 10
+
+
+def points_of(dag: ComputeDAG, rng: np.random.Generator) -> list[dict[Symbol, int]]:
+    """Both ends, and any others: around tiles, vectors, and halves of them."""
+    symbols = dag.symbols
+    near = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33]
+    out = [{s: s.low for s in symbols}, {s: s.high for s in symbols}]
+    while len(out) < POINTS:
+        out.append({
+            s: int(np.clip(rng.choice(near), s.low, s.high))
+            if rng.random() < 0.6 else int(rng.integers(s.low, s.high + 1))
+            for s in symbols
+        })  # fmt: skip
+    return out
+
+
+def check(task: SearchTask, sketch_id: int, row, points) -> None:
+    dag = task.compute_dag
+    rng = np.random.default_rng(1)
+    loaded = load_kernel(BUILDER.build(task, sketch_id, row))
+    threads = (1,) if task.target.num_cores == 1 else (1, 2)
+    for at in points:
+        static = at_point(dag, at)
+        inputs = random_inputs(static, rng)
+        want = reference(static, inputs)
+        for n, at_end in itertools.product(threads, (True, False)):
+            got = run_at(loaded, at, inputs, n, at_end)
+            where = {s.name: v for s, v in at.items()}
+            what = f"{dag}sketch {sketch_id} row {[int(x) for x in row]} at {where}, {n} threads"
+            assert_close(got, want, what, 1e-4)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("make", FAMILIES, ids=lambda f: f.__name__)
+def test_a_kernel_is_right_at_every_point(make, cpu):
+    dag = make()
+    rng = generator(make.__name__, cpu)
+    points = points_of(dag, rng)
+    for cores in (1, 2):
+        task = SearchTask(dag, Target(x86(cpu, cores)))
+        choice = draft_schedule(task)
+        check(task, choice.sketch_id, choice.row, points)
+        sketches = SearchSpace.of(task).sketches
+        sketch = sketches[int(rng.integers(len(sketches)))]
+        rows = sketch.sample(rng, 1) if cores == 1 else any_rows(sketch, rng, 1)
+        for row in rows:
+            check(task, sketch.id, row, points)
