@@ -205,7 +205,8 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, Given]:
         parts = [n.strip() for n in extents.split(",")]
         if re.fullmatch(r"[\d ,x]+", extents):
             parts = [n.strip() for n in extents.replace("x", ",").split(",")]
-        if not name or not all(parts):
+        known = ".." in extents or all(n.isdecimal() or re.search(r"[^\W\d]", n) for n in parts)
+        if not name or not known:
             raise NetworkError(
                 f"--shape {text}: write NAME=1,3,224,224, or SYMBOL=4, or SYMBOL=1..512:16,64"
             )
