@@ -6,11 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
-<<<<<<< HEAD
 from tilework.index.extents import shape_at
-=======
-from tilework.index.extents import known_shape
->>>>>>> shapes
 from tilework.kinds.reference.clock import STEP_S, seconds
 from tilework.kinds.reference.target import ReferenceTarget
 from tilework.lower.interpret import Meter, interpret
@@ -127,15 +123,9 @@ class LoadedProgram:
         numbers = [int(array) for array in arrays[last:]]
         at = dict(zip(program.symbols, numbers, strict=True))
         expected = (*program.inputs, *program.outputs)
-<<<<<<< HEAD
         for array, buffer in zip(arrays[:last], expected, strict=True):
             shape = shape_at(buffer.shape, at)
             check_ready(f"argument {buffer.name}", array, shape, buffer.dtype)
-=======
-        for array, buffer in zip(arrays, expected, strict=True):
-            check_ready(f"argument {buffer.name}", array, known_shape(buffer.shape), buffer.dtype)
-        first = len(program.inputs)
->>>>>>> shapes
 
         def run() -> float:
             meter = Meter()
