@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tasks import goals, starts
 from tasks.patience import Result, SearchClock, Tell, patiently
 from tasks.report import Progress
+from tilework.errors import NetworkError
 from tilework.target.identity import identity_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,20 @@ class SearchPlan:
     reproduce: str = ""
     model: str = starts.CHAMPION
     packages: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuses tasks that no measurement can be of.
+
+        Raises:
+            NetworkError: a run decides extents of a task.
+        """
+        symbols = sorted({s.name for task in self.tasks for s in task.compute_dag.symbols})
+        if symbols:
+            shapes = " ".join(f"--shape {name}=NUMBER" for name in symbols)
+            raise NetworkError(
+                f"what is measured has extents of numbers, and {', '.join(symbols)} is a range: "
+                f"tune with {shapes}; compile and sessions take ranges"
+            )
 
 
 class TuningRun:

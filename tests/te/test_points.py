@@ -10,6 +10,7 @@ from tilework.errors import UnknownExtent
 from tilework.index.symbols import symbol, symbols_of
 from tilework.te.evaluate import evaluate
 from tilework.te.points import at_point
+from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
 
 
 def softmax_of_scores(batch, seq):
@@ -45,6 +46,17 @@ def test_keys_tell_ranges_and_names_apart():
 
     assert key("seq", 512) == key("seq", 512)
     assert len({key("seq", 512), key("seq", 256), key("length", 512)}) == 3
+
+
+def test_documents_of_families():
+    dag = softmax_of_scores(symbol("batch", 1, 4), symbol("seq", 1, 512, (16, 128)))
+    text = dag_to_json(dag)
+    again = dag_from_json(text)
+    assert again.workload_key == dag.workload_key and again.symbols == dag.symbols
+    assert dag_to_json(again) == text
+    for odd in ('["seq",0,512,[16,128]]', '["seq",9,5,[16,128]]', '["length",1,512,[16,128]]'):
+        with pytest.raises(DagFormatError):
+            dag_from_json(text.replace('["seq",1,512,[16,128]]', odd))
 
 
 def test_no_number_no_values():

@@ -34,6 +34,7 @@ def choose_schedule(
     the target itself, the best ones of other targets and of alike workloads are mapped into its
     space (`tilework.travel`), and one is taken if it wins against the draft's choice
     (`tilework.compiler.transfer`). The same task and records give the same choice, in any process.
+    Tasks whose extents a run decides have no records: the draft chooses for all of their points.
 
     Args:
         direct: leave out rewritten DAGs (Winograd).
@@ -49,7 +50,7 @@ def choose_schedule(
         return kept.choice("draft", task, [direct], lambda: drafted(task, direct=direct))
 
     def find() -> Choice | None:
-        if history is None:
+        if history is None or task.compute_dag.symbols:
             return drafts()
         record = best_record(task, history, device, direct=direct)
         if record is not None:

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -54,8 +54,16 @@ from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError, UnknownExtent
 from tilework.graph.operators import ValueType, infer, of_empty
 from tilework.graph.undecided import told
-from tilework.index.extents import Extent, known_shape
-from tilework.index.symbols import Symbol, Symbolic, Undecided, range_of, symbols_of
+from tilework.index.extents import Extent, known_shape, shape_at
+from tilework.index.symbols import (
+    Point,
+    Symbol,
+    Symbolic,
+    Undecided,
+    range_of,
+    symbols_of,
+    value_at,
+)
 
 _WRITER = "tilework.graph.onnx.export"
 
@@ -105,6 +113,17 @@ class Network:
         """What a run brings: the symbols of the inputs' extents, by name."""
         return symbols_of(n for kind in self.inputs.values() for n in kind.shape)
 
+    def at(self, point: Point) -> Network:
+        """The static network that this one is where its symbols have these values."""
+        nodes = [
+            replace(n, attrs={k: _at(v, point) for k, v in n.attrs.items()}) for n in self.nodes
+        ]
+        inputs = {
+            name: replace(kind, shape=shape_at(kind.shape, point))
+            for name, kind in self.inputs.items()
+        }
+        return replace(self, inputs=inputs, nodes=tuple(nodes))
+
     @cached_property
     def consumers(self) -> dict[str, tuple[Node, ...]]:
         """Nodes that read each value, in execution order (missing: nobody)."""
@@ -141,6 +160,13 @@ class Network:
             shape = list(self.types[n.name].shape)
             lines.append(f"  {n.name} = {n.op}({', '.join(n.inputs)}{attrs})  # {shape}")
         return "\n".join([*lines, f"  return {', '.join(self.outputs)}"])
+
+
+def _at(value: Any, point: Point) -> Any:
+    """An attribute where symbols have values."""
+    if isinstance(value, tuple | list):
+        return type(value)(_at(v, point) for v in value)
+    return value_at(value, point) if isinstance(value, Symbolic) else value
 
 
 def has_symbols(attrs: Mapping[str, Any]) -> bool:

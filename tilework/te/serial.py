@@ -9,6 +9,9 @@ their operation's list, spatial axes first. Loading checks everything and execut
              {"compute": "B", "axes": [["i", 4]], "reduce": [["k", 8]], "attrs": {},
               "body": ["reduce", "sum", ["read", 0, ["axis", 0], ["axis", 1]]]}],
      "tensors": [0, 1]}
+
+Extents that a run decides stand as `tilework.index.documents` writes them, their symbols in a
+table ``symbols``; a literal of one is ``["extent", dtype, extent]``.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilework.errors import TileworkError
+from tilework.index.documents import extent_document, extent_of, table_document, table_of
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbol, Symbolic, range_of
 from tilework.te import expr as x
 from tilework.te.dag import ComputeDAG
 from tilework.te.documents import MAX_DEPTH, Forms, Reader, line
@@ -43,6 +49,7 @@ def dag_to_json(dag: ComputeDAG) -> str:
     position = {op: i for i, op in enumerate(ops)}
     document = {
         "format": FORMAT,
+        **({"symbols": table_document(dag.symbols)} if dag.symbols else {}),
         "ops": [_op_document(op, position) for op in ops],
         "tensors": [position[t.op] for t in dag.tensors],
     }
@@ -57,6 +64,9 @@ def dag_from_json(text: str) -> ComputeDAG:
             the message says where.
     """
     document, reader = _Loader.parsed(text), _Loader()
+    reader.where = "symbols"
+    reader.symbols = reader.wrapped(lambda: table_of(document.get("symbols", [])))
+    reader.where = "ops"
     for entry in reader.items(document.get("ops")):
         reader.ops.append(reader.operation(entry))
     reader.where = "tensors"
@@ -73,12 +83,13 @@ def dag_from_json(text: str) -> ComputeDAG:
 
 def _op_document(op: Operation, position: dict[Operation, int]) -> dict[str, Any]:
     if isinstance(op, Placeholder):
-        return {"placeholder": op.name, "shape": list(op.shape), "dtype": op.dtype}
+        shape = list(map(extent_document, op.shape))
+        return {"placeholder": op.name, "shape": shape, "dtype": op.dtype}
     axes = {a: i for i, a in enumerate((*op.axes, *op.reduce_axes))}
     return {
         "compute": op.name,
-        "axes": [[a.name, a.extent] for a in op.axes],
-        "reduce": [[a.name, a.extent] for a in op.reduce_axes],
+        "axes": [[a.name, extent_document(a.extent)] for a in op.axes],
+        "reduce": [[a.name, extent_document(a.extent)] for a in op.reduce_axes],
         "attrs": {str(k): _plain(v, op.name) for k, v in op.attrs.items()},
         "body": _expr(op.body, axes, position),
     }
@@ -98,6 +109,8 @@ def _plain(value: Any, where: str) -> Any:
 def _expr(e: x.Expr, axes: dict[x.Axis, int], ops: dict[Operation, int]) -> list[Any]:
     if isinstance(e, x.Axis):
         return ["axis", axes[e]]
+    if isinstance(e, x.Const) and isinstance(e.value, Symbolic):
+        return ["extent", e.dtype, extent_document(e.value)]
     parts = [_expr(p, axes, ops) for p in x.children(e)]
     if isinstance(e, x.Read):
         return ["read", ops[e.tensor.op], *parts]
@@ -123,14 +136,20 @@ class _Loader(Reader):
         self.where = "ops"
         self.ops: list[Operation] = []
         self.axes: tuple[x.Axis, ...] = ()
+        self.symbols: dict[str, Symbol] = {}
 
     def index(self, value: Any, items: Sequence[Any]) -> int:
         """A position among the items."""
         return self.whole(value, below=len(items), what=f"not a position below {len(items)}")
 
-    def extent(self, value: Any) -> int:
+    def extent(self, value: Any) -> Extent:
         """How far an axis goes."""
-        return self.whole(value, 1, 2**31, "not an extent")
+        if isinstance(value, int):
+            return self.whole(value, 1, 2**31, "not an extent")
+        extent = self.wrapped(lambda: extent_of(value, self.symbols))
+        low, high = range_of(extent)
+        self.require(low >= 1 and high < 2**31, f"an extent goes from {low} to {high}")
+        return extent
 
     def operation(self, entry: Any) -> Operation:
         """The next operation."""
@@ -163,6 +182,9 @@ class _Loader(Reader):
         match e:
             case ["axis", number, *_]:
                 return self.axes[self.index(number, self.axes)]
+            case ["extent", dtype, extent]:
+                literal = self.wrapped(lambda: extent_of(extent, self.symbols))
+                return self.wrapped(lambda: x.wrap(literal, self.dtype(dtype)))
             case ["read", number, *rest]:
                 op = self.ops[self.index(number, self.ops)]
                 indices = [self.expr(p, depth + 1) for p in rest]

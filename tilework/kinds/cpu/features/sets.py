@@ -33,7 +33,7 @@ def crowded(access: Access, nest: BlockNest, ways: int) -> Floats:
     for dim in access.dims:
         points = np.ones(nest.count)
         for axis, c in (dim or {}).items():
-            points = points + c * (nest.tiles[axis][-1] - 1)
+            points = points + c * np.maximum(nest.tiles[axis][-1] - 1, 0)  # a sum may be empty
         reach.append(points)
     strides = [access.element_bytes * n for n in row_major(access.shape)]
     columns = np.array(reach).astype(np.int64)
