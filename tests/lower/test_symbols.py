@@ -23,7 +23,7 @@ def axis(name: str, extent) -> Axis:
 
 
 def doubled(rest: Expr | None = None) -> Program:
-    """``B[i, c] = 2 A[i, c]`` in vectors of 8 points along the first axis, the last one in part."""
+    """``B[i, c] = 2 A[i, c]`` in vectors of 8 points of the first axis, the last one in part."""
     a, b = (Buffer(n, (SEQ, 3), "float32", s) for n, s in (("A", "input"), ("B", "output")))
     tile, lane, column, left = axis("i", (SEQ + 7) // 8), axis("v", 8), axis("c", 3), axis("r", 8)
     at = (binary("+", binary("*", tile, 8), lane), column)
