@@ -70,16 +70,21 @@ def _check_parts(module: PartedModule, net: Parts, precision: Precision) -> Chec
 def _evaluate(network: Network, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Run the network's plan call by call with the NumPy reference of tensor expressions."""
     from tilework.graph import plan
+    from tilework.index.extents import shape_at
     from tilework.te import evaluate
+    from tilework.te.points import at_point
 
     planned = plan(network)
     values = {**planned.constants, **inputs}
+    at = {symbol: symbol.typical for symbol in network.symbols}
 
     def value(name: str) -> np.ndarray:
         if name in planned.views:
-            return values[planned.views[name]].reshape(planned.values[name].shape)
+            shape = shape_at(planned.values[name].shape, at)
+            return values[planned.views[name]].reshape(shape)
         return values[name]
 
     for call in planned.calls:
-        (values[call.output],) = evaluate(call.dag, [value(name) for name in call.inputs])
+        dag = at_point(call.dag, at) if at else call.dag
+        (values[call.output],) = evaluate(dag, [value(name) for name in call.inputs])
     return [value(name) for name in planned.outputs]

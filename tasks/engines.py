@@ -10,6 +10,7 @@ import numpy as np
 
 from tasks.report import Timing
 from tilework.errors import NetworkError
+from tilework.index.extents import typical
 
 if TYPE_CHECKING:
     from tasks.peers import Engine
@@ -33,7 +34,7 @@ def random_inputs(net: Network | Parts, seed: int = 0) -> dict[str, np.ndarray]:
     out = {}
     for name, value in net.inputs.items():
         dtype = value.dtype
-        shape = [n for n in value.shape or () if n is not None]
+        shape = [typical(n) for n in value.shape or () if n is not None]
         if value.shape is None or len(shape) < len(value.shape) or "(" in dtype:
             raise NetworkError(
                 f"{net.name}: no random values can be made for input {name} {dtype}"

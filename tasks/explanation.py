@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -267,7 +268,8 @@ def roofline(task: SearchTask) -> Roofline | None:
 
 def _argument_bytes(task: SearchTask) -> int:
     from tilework.dtypes import dtype_bytes
+    from tilework.index.extents import typicals
 
     dag = task.compute_dag
     tensors = (*dag.inputs, *dag.outputs)
-    return sum(int(np.prod(t.shape)) * dtype_bytes(t.dtype) for t in tensors)
+    return sum(math.prod(typicals(t.shape)) * dtype_bytes(t.dtype) for t in tensors)

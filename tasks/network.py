@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from tilework.stages import stage
 if TYPE_CHECKING:
     from tilework.dtypes import Precision
     from tilework.graph import Network, Parts
+    from tilework.graph.onnx.ranges import Given
     from tilework.target import Target
     from tilework.task import SearchTask
 
@@ -26,7 +28,8 @@ class NetworkSpec:
         network: a built-in network's name, or an ONNX file.
         batch, layout: of a built-in network.
         precision: of weights and of values between kernels.
-        shapes: texts such as ``"input=1,3,224,224"`` or ``"batch=4"`` for an ONNX file.
+        shapes: texts such as ``"input=1,3,224,224"``, ``"batch=4"`` or ``"seq=1..512"`` for an
+            ONNX file; see `parse_shapes`.
         sparse: give it block-sparse weights.
         strict: refuse an ONNX file of which another engine would have to run a part.
     """
@@ -128,7 +131,8 @@ def load_network(
     Args:
         network: a name or a path.
         batch, layout: of a built-in network.
-        shapes: texts such as ``"input=1,3,224,224"`` or ``"batch=4"`` for an ONNX file.
+        shapes: texts such as ``"input=1,3,224,224"``, ``"batch=4"`` or ``"seq=1..512"`` for an
+            ONNX file; see `parse_shapes`.
         sparse: give it block-sparse weights.
         strict: refuse an ONNX file of which another engine would have to run a part.
 
@@ -186,21 +190,31 @@ def write_onnx(net: Network | Parts, path: str) -> None:
         raise NetworkError(f"cannot write the ONNX file '{path}': {e.strerror or e}") from e
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Shapes by name from texts such as ``"input=1,3,224,224"``.
+def parse_shapes(texts: Sequence[str]) -> dict[str, Given]:
+    """Shapes and symbols by name from texts.
+
+    ``"input=1,3,224,224"`` is a shape, ``"batch=4"`` a symbol's extent, ``"seq=1..512:16,64"`` its
+    range and typical values, and ``"input=batch,seq"`` a shape of symbols that have a range.
 
     Raises:
         NetworkError: a text has another form, or a name comes twice.
     """
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, Given] = {}
     for text in texts:
         name, _, extents = text.rpartition("=")
-        numbers = extents.replace("x", ",").split(",")
-        if not name or not all(n.strip().isdecimal() for n in numbers):
-            raise NetworkError(f"--shape {text}: write NAME=1,3,224,224, or SYMBOL=4")
+        parts = [n.strip() for n in extents.split(",")]
+        if re.fullmatch(r"[\d ,x]+", extents):
+            parts = [n.strip() for n in extents.replace("x", ",").split(",")]
+        known = ".." in extents or all(n.isdecimal() or re.search(r"[^\W\d]", n) for n in parts)
+        if not name or not known:
+            raise NetworkError(
+                f"--shape {text}: write NAME=1,3,224,224, or SYMBOL=4, or SYMBOL=1..512:16,64"
+            )
         if name in shapes:
             raise NetworkError(f"--shape {text}: '{name}' is given twice")
-        shapes[name] = tuple(int(n) for n in numbers)
+        plain = tuple(int(n) if n.isdecimal() else n for n in parts)
+        single = len(plain) == 1 and isinstance(plain[0], str)
+        shapes[name] = extents.strip() if ".." in extents or single else plain
     return shapes
 
 

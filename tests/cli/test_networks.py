@@ -84,7 +84,14 @@ def test_extract_follows_the_batch(cli):
 
 @pytest.mark.parametrize(
     ("option", "shape"),
-    [("x=4,8", "[4, 8]"), ("batch=3", "[3, 8]"), ("x=2x8", "[2, 8]"), (None, "[1, 8]")],
+    [
+        ("x=4,8", "[4, 8]"),
+        ("batch=3", "[3, 8]"),
+        ("x=2x8", "[2, 8]"),
+        (None, "[1, 8]"),
+        ("batch=1..64:1,16", "[batch, 8]"),
+        ("batch=2..2", "[2, 8]"),
+    ],
 )
 def test_extract_binds_symbolic_extents(cli, symbolic_file, option, shape):
     options = ["--shape", option] if option else []
@@ -100,6 +107,9 @@ def test_extract_binds_symbolic_extents(cli, symbolic_file, option, shape):
         ("y=1,8", "no input 'y'"),
         ("x=1,9", "has extent 8 in dimension 1"),
         ("batch=1,2", "takes one positive number"),
+        ("batch=9..1", "symbol batch: there is no number in 9..1"),
+        ("batch=1..9:", "the range '1..9:' of the symbol 'batch' makes no sense"),
+        ("x=n,8", "'n', given for 'x', is no arithmetic of symbols with ranges"),
     ],
 )
 def test_shapes_that_make_no_sense(cli, symbolic_file, option, told):

@@ -38,13 +38,8 @@ def run_at(p: Plan, at: Mapping[Symbol, int], *inputs: np.ndarray) -> list[np.nd
 
 
 def keys_at(p: Plan, at: Mapping[Symbol, int]) -> list[str]:
-    """The workload keys of a plan's calls at a point, in no order."""
-    return sorted(at_point(c.dag, at).workload_key for c in p.calls)
-
-
-def described(p: Plan) -> list[str]:
-    """Its calls, in no order."""
-    return sorted(c.name for c in p.calls)
+    """The workload keys of a plan's calls at a point."""
+    return [at_point(c.dag, at).workload_key for c in p.calls]
 
 
 def feeds_at(net: Network, at: Mapping[Symbol, int], high: int = 40) -> list[np.ndarray]:
@@ -69,7 +64,7 @@ def reference(path: Path, net: Network, feeds: list[np.ndarray]) -> list[np.ndar
     return session.run(None, dict(zip(net.inputs, feeds, strict=True)))
 
 
-def check(path: Path, ranges: Ranges, points: list[dict[str, int]], **more: object) -> Plan:
+def check(path: Path, ranges: Ranges, points: list[dict[str, int]], high: int = 40) -> Plan:
     """Check the plan of a file with symbols at some points against ONNX Runtime.
 
     Returns:
@@ -79,7 +74,7 @@ def check(path: Path, ranges: Ranges, points: list[dict[str, int]], **more: obje
     p = plan(net)
     for values in points:
         at = point_of(net, values)
-        feeds = feeds_at(net, at, **more)  # type: ignore[arg-type]
+        feeds = feeds_at(net, at, high)
         for got, want in zip(run_at(p, at, *feeds), reference(path, net, feeds), strict=True):
             assert got.shape == want.shape, (values, got.shape, want.shape)
             if want.dtype.kind == "f":

@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 
 from tests.lower.check import any_rows, assert_close, random_inputs
-from tests.lower.open_families import FAMILIES
+from tests.lower.open_families import FAMILIES, PAST, S, matmul, probabilities_times_values
 from tilework import te
+from tilework.errors import UnknownExtent
 from tilework.index.symbols import Symbol
+from tilework.lower.inplace import overwritable
 from tilework.lower.interpret import interpret
 from tilework.lower.protocol import lowering_of
 from tilework.lower.serial import program_from_json, program_to_json
+from tilework.lower.text import program_text
 from tilework.space import SearchSpace, Sketch
 from tilework.target import Target
 from tilework.task import SearchTask
-from tilework.te.points import at_point
+from tilework.te.points import at_point, seen_at
 
 TARGETS = ("reference -num-cores=2", "llvm -num-cores=2 -mcpu=skylake-avx512")
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
@@ -28,7 +31,7 @@ def any_value(symbol: Symbol, rng: np.random.Generator) -> int:
     return int(min(max(rng.choice(found), symbol.low), symbol.high))
 
 
-def check_points(sketch: Sketch, row, dag: te.ComputeDAG, rng: np.random.Generator, n: int) -> None:
+def check_points(sketch: Sketch, row, dag: te.ComputeDAG, rng, n: int) -> None:
     """A row's program against the computation at some points."""
     lowered = lowering_of(sketch.target).lower(sketch, row)
     program = program_from_json(program_to_json(lowered.program))
@@ -58,3 +61,42 @@ def test_one_program_is_right_at_every_point(family, target):
         assert len(rows)
         for row in rows:
             check_points(sketch, row, dag, rng, 2)
+
+
+def test_a_row_means_the_same_wherever_a_search_looked():
+    """Typical values choose rows; they change neither the sketches nor what a row is."""
+    dag = probabilities_times_values()
+    elsewhere = seen_at(dag, {s: s.low for s in dag.symbols})
+    one, other = (SearchSpace.of(SearchTask(d, Target(TARGETS[1]))) for d in (dag, elsewhere))
+    assert [s.name for s in one.sketches] == [s.name for s in other.sketches]
+    rng = np.random.default_rng(3)
+    for sketch, twin in zip(one.sketches, other.sketches, strict=True):
+        for row in sketch.sample(rng, 3):
+            assert twin.valid(row[None])[0]
+            texts = [program_text(lowering_of(s.target).lower(s, row).program)
+                     for s in (sketch, twin)]  # fmt: skip
+            assert texts[0] == texts[1]
+
+
+def test_terms_that_data_decide_are_of_an_axis_that_is_known():
+    counts, x = te.placeholder((9,), "counts", "int32"), te.placeholder((9, PAST, 20), "x")
+    e = te.reduce_axis(PAST, "e")
+    y = te.compute((9, 20), lambda i, j: te.sum(x[i, e, j], e, limits={e: counts[i]}), "y")
+    (sketch,) = SearchSpace.of(
+        SearchTask(te.ComputeDAG([counts, x, y]), Target(TARGETS[0]))
+    ).sketches
+    row = sketch.sample(np.random.default_rng(0), 1)[0]
+    with pytest.raises(UnknownExtent, match="bind past to a number"):
+        lowering_of(sketch.target).lower(sketch, row)
+
+
+def test_an_output_may_take_the_place_of_what_is_read_with_it():
+    x, w, old = (
+        te.placeholder(s, n) for s, n in [((S, 6), "x"), ((6, 24), "w"), ((S, 24), "old")]
+    )
+    y = matmul(x, w, "y")
+    out = te.compute((S, 24), lambda i, j: y[i, j] + old[i, j], "out")
+    task = SearchTask(te.ComputeDAG([x, w, old, out]), Target(TARGETS[1]))
+    for sketch in SearchSpace.of(task).sketches:
+        row = sketch.sample(np.random.default_rng(0), 1)[0]
+        assert overwritable(lowering_of(task.target).lower(sketch, row).program) == {2}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tilework
+from tests.compiler import symbolic_plan as rows
 from tests.hosts import x86
 from tests.runtime.files import rewrite
 from tilework import Target, load_module
@@ -180,10 +181,24 @@ def test_format_names(saved):
 
 
 def test_a_file_of_each_version_that_is_read():
-    """Dense and ReLU for the interpreter, as the version of that ABI wrote it."""
+    """For the interpreter, as the versions of these ABIs wrote them: a dense layer, and `rows`."""
     rng = np.random.default_rng(0)
     w = rng.integers(-3, 4, (4, 6)).astype(np.float32)
     x = np.arange(-6, 6, dtype=np.float32).reshape(2, 6)
     module = load_module(MODULES / "abi4.tw")
     assert np.array_equal(module.run(x)[0], np.maximum(x @ w.T, 0))
     assert not module.symbols
+    symbolic = load_module(MODULES / "abi5.tw")
+    assert [s.name for s in symbolic.symbols] == ["past", "seq"]
+    for past, seq in ((1, 1), (13, 17), (40, 67)):
+        given = rows.inputs(past, seq)
+        for got, wanted in zip(symbolic.run(*given), rows.expected(*given), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_symbols_in_a_file_of_abi_4(tmp_path):
+    path = tmp_path / "odd.tw"
+    path.write_bytes((MODULES / "abi5.tw").read_bytes())
+    rewrite(path, lambda m: m.update(abi_version=4))
+    with pytest.raises(ModuleError, match=r"is damaged: symbols beside ABI version 4"):
+        load_module(path)

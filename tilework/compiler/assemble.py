@@ -173,7 +173,8 @@ def _steps(
             for i, (v, a) in enumerate(zip(values, tensors, strict=True))
         ]
         sizes = [a.nbytes for a in tensors]
-        fixed = (known(n) for r, n in zip(refs, sizes, strict=True) if r.space == "constant")
+        placed = zip(refs, sizes, strict=True)
+        fixed = sum(known(n) for r, n in placed if r.space == "constant")
         refs += [memory.symbol(a.name) for a in kernel.args if a.role == "symbol"]
         steps.append(
             Step(
@@ -183,7 +184,7 @@ def _steps(
                 call.desc,
                 call.dag.real_flops,
                 sum(sizes),
-                sum(fixed),
+                fixed,
                 tasks.get(call.dag.workload_key),
             )
         )

@@ -28,7 +28,7 @@ then those at the ends):
     reduce_sum reduce_max ... (x; axes, keepdims)        argmax argmin (x; axis, keepdims, last)
     normalize(x; axes, epsilon, center)                  group_norm(x; groups, epsilon, layout)
     less equal logical_and ... (a, b)                    where(condition, a, b)   cast(x; to)
-    arange(; size, start, step, dtype)                   (the families in
+    arange(; shape, axis, start, step, dtype)            (the families in
                                                          `tilework.graph.operators` name the rest)
     einsum(a, b; equation): sums of products, such as "bij,bjk->bik", also of one operand
     sparse_dense sparse_conv (x, data, indices, indptr; ..): see `tilework.graph.operators.sparse`
@@ -51,10 +51,10 @@ from typing import Any
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
-from tilework.errors import NetworkError
+from tilework.errors import NetworkError, UnknownExtent
 from tilework.graph.operators import ValueType, infer, of_empty
 from tilework.graph.undecided import told
-from tilework.index.extents import Extent, shape_at
+from tilework.index.extents import Extent, known_shape
 from tilework.index.symbols import Symbol, Symbolic, Undecided, range_of, symbols_of
 
 _WRITER = "tilework.graph.onnx.export"
@@ -235,7 +235,7 @@ class Builder:
         node = Node(op, inputs, self._unique(name or op), attrs)
         kind = node_type(node, self.types)
         if 0 in kind.shape:
-            shape = shape_at(kind.shape, {})
+            shape = known_shape(kind.shape)
             return self.constant(np.empty(shape, numpy_dtype(kind.dtype)), node.name)
         if any(0 in self.types[v].shape for v in inputs):
             return self._without_empty(node, kind)
@@ -315,7 +315,7 @@ def rewrite(net: Network, rule: Rule) -> Network:
         inputs = tuple([new[v] for v in node.inputs])
         try:
             new[node.name] = rule(b, node, inputs)
-        except Undecided:
+        except (Undecided, UnknownExtent):
             new[node.name] = b.keep(node, inputs)
     found = b.finish([new[v] for v in net.outputs])
     same = (

@@ -13,7 +13,7 @@ from tilework.graph.declare import Declared, declare_nodes
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
-from tilework.graph.operators.base import ValueType
+from tilework.graph.operators.base import Shape, ValueType
 from tilework.graph.passes import optimize
 from tilework.graph.precision import NARROW, Precision, rounds_factors, stored_types
 from tilework.locks import Lock
@@ -201,5 +201,5 @@ def _describe(group: tuple[Node, ...], types: dict[str, ValueType]) -> str:
     return " ".join(parts)
 
 
-def _extents(numbers: tuple[int, ...]) -> str:
+def _extents(numbers: Shape) -> str:
     return str(numbers[0]) if len(set(numbers)) == 1 else "x".join(map(str, numbers))

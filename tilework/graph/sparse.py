@@ -17,6 +17,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import CONVOLUTIONS, SPARSE
 from tilework.graph.passes import optimize
+from tilework.index.extents import known, known_shape
 from tilework.ops.bsr import Bsr, from_bsr, prune, to_bsr, zero_share
 from tilework.ops.sparse import MAX_BLOCK_ROWS
 
@@ -157,7 +158,7 @@ def _densified(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     x, *parts = inputs
     shape, units = b.shape(x), node.attrs["units"]
     channel = 1 if node.op == "sparse_dense" else node.attrs["axis"] % len(shape)
-    weight = from_bsr(Bsr(*(b.constants[p] for p in parts)), units, shape[channel])
+    weight = from_bsr(Bsr(*(b.constants[p] for p in parts)), units, known(shape[channel]))
     if node.op == "sparse_dense":
         return b.op("dense", x, b.constant(weight, f"{node.name}_weight"), name=node.name)
     rank = len(shape) - 2
@@ -185,8 +186,8 @@ def sparse_layers(net: Network) -> list[SparseLayer]:
         if node.op not in SPARSE:
             continue
         shape = net.types[node.inputs[0]].shape
-        columns = shape[node.attrs.get("axis", 1)]
-        stored, width, rows = net.types[node.inputs[1]].shape
+        columns = known(shape[node.attrs.get("axis", 1)])
+        stored, width, rows = known_shape(net.types[node.inputs[1]].shape)
         units = node.attrs["units"]
         total = -(-units // rows) * (columns // width)
         out.append(SparseLayer(node.name, node.op, units, columns, (rows, width), stored / total))

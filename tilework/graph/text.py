@@ -1,6 +1,6 @@
 """Readable text of what becomes of a network on the way to a task, for `tilework explain`.
 
-    resnet-18: 72 nodes, 31 passes
+    resnet-18: 72 nodes, 32 passes
       simplify_inference      72 -> 91    -19 batch_norm, +19 add, +19 multiply,
                                           new constants
       fold_scale_back         91 -> 82    -9 multiply, new constants

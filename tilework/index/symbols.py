@@ -30,7 +30,18 @@ Whole = Union[int, "Symbolic"]
 
 
 class Undecided(TypeError):
-    """A comparison that holds at some points of the ranges, and at others does not."""
+    """A comparison that holds at some points of the ranges, and at others does not.
+
+    Attributes:
+        sides: what is compared; None if that is no comparison of two extents.
+        what: ``==``, ``<`` and so on.
+    """
+
+    def __init__(
+        self, text: str, sides: tuple[Whole, Whole] | None = None, what: str = ""
+    ) -> None:
+        super().__init__(text)
+        self.sides, self.what = sides, what
 
 
 @dataclass(frozen=True)
@@ -120,12 +131,7 @@ class Symbolic:
     @cached_property
     def range(self) -> tuple[int, int]:
         """A least and a greatest value: none lies outside, and not each end has to be reached."""
-        low, high = _interval(self.terms)
-        without = _without_floors(self.terms)
-        if without is not None:
-            other = _interval(without)
-            low, high = max(low, other[0]), min(high, other[1])
-        return low, high
+        return _bounds(self.terms)
 
     def value(self, at: Point) -> int:
         """The number at a point.
@@ -266,7 +272,7 @@ def same(a: Whole, b: Whole) -> bool:
     low, high = range_of(a - b)
     if low > 0 or high < 0:
         return False
-    raise Undecided(f"{a} == {b}, where {_ranges(a, b)}")
+    raise Undecided(f"{a} == {b}, where {_ranges(a, b)}", (a, b), "==")
 
 
 def decided(a: Whole, b: Whole, holds: Callable[[int], bool], what: str) -> bool:
@@ -278,7 +284,7 @@ def decided(a: Whole, b: Whole, holds: Callable[[int], bool], what: str) -> bool
     ends = {holds(end) for end in range_of(a - b)}
     if len(ends) == 1:
         return ends.pop()
-    raise Undecided(f"{a} {what} {b}, where {_ranges(a, b)}")
+    raise Undecided(f"{a} {what} {b}, where {_ranges(a, b)}", (a, b), what)
 
 
 def certain(question: Callable[[], bool]) -> bool:
@@ -375,24 +381,41 @@ def _floor(a: Symbolic, by: int) -> Whole:
     return Symbolic.of(whole) + Symbolic.of({(Floor(inner, by),): 1})
 
 
-def _without_floors(terms: Terms) -> Terms | None:
-    """Terms of the same range or a wider one, whose floors are ``(whole - rest) / by``.
+def _bounds(terms: Terms) -> tuple[int, int]:
+    """A least and a greatest value: by the ranges of atoms, and of what floors are made of."""
+    low, high = _interval(terms)
+    scale, without = _without_floors(terms)
+    if without is not None:
+        inner = _bounds(without)
+        low, high = max(low, -(-inner[0] // scale)), min(high, inner[1] // scale)
+    return low, high
 
-    Only floors whose coefficients ``by`` divides; None where there is none.
+
+def _without_floors(terms: Terms) -> tuple[int, Terms | None]:
+    """A multiple of the terms, as often as is told, whose floors are ``(whole - rest) / by``.
+
+    It has the same range or a wider one, since rests may be anything; None without floors. Of
+    several floors in one product the first is replaced.
     """
+    places = {m: next((i for i, a in enumerate(m) if isinstance(a, Floor)), None) for m in terms}
+    scale = 1
+    for m, i in places.items():
+        atom = m[i] if i is not None else None
+        if isinstance(atom, Floor):
+            scale = math.lcm(scale, atom.by // math.gcd(atom.by, terms[m]))
     out: Whole = 0
     changed = False
-    for monomial, c in terms.items():
-        at = next((i for i, a in enumerate(monomial) if isinstance(a, Floor)), None)
-        floor = monomial[at] if at is not None else None
-        if at is None or not isinstance(floor, Floor) or c % floor.by:
-            out = out + Symbolic.of({monomial: c})
+    for m, c in terms.items():
+        i = places[m]
+        atom = m[i] if i is not None else None
+        if i is None or not isinstance(atom, Floor):
+            out = out + Symbolic.of({m: c * scale})
             continue
         changed = True
-        rest = symbol(f"rest of {floor}", 0, floor.by - 1)
-        others = Symbolic.of({(*monomial[:at], *monomial[at + 1 :]): c // floor.by})
-        out = out + (floor.whole - rest) * others
-    return _terms(out) if changed else None
+        rest = symbol(f"rest of {atom}", 0, atom.by - 1)
+        others = Symbolic.of({(*m[:i], *m[i + 1 :]): c * scale // atom.by})
+        out = out + (atom.whole - rest) * others
+    return scale, _terms(out) if changed else None
 
 
 def _interval(terms: Terms) -> tuple[int, int]:

@@ -131,10 +131,10 @@ def ragged_steps(
         if not rest:
             return step(at, ZERO)
         axis, after = rest[0], rest[1:]
-        whole = loop_var(f"{axis.name}.r", axis.extent)
+        whole = loop_var(f"{axis.name}.r", axis.points)
         if after or copies == 1:
             return For(whole, ends[axis], "serial", build(after, {**at, axis: whole}))
-        turns = loop_var(f"{axis.name}.0", max(axis.extent // copies, 1))
+        turns = loop_var(f"{axis.name}.0", max(axis.points // copies, 1))
         copy = loop_var(f"{axis.name}.u", copies)
         term = weighted_sum([(turns, copies), (copy, 1)])
         full = binary("//", ends[axis], const(copies))

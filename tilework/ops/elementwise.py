@@ -89,10 +89,13 @@ def broadcast_extent(column: Sequence[Extent]) -> Extent | None:
     Raises:
         Undecided: at some points they do, and at others they do not.
     """
-    extents = list(dict.fromkeys(e for e in column if e != 1))
-    if all(same(e, extents[0]) for e in extents[1:]):
-        return extents[0] if extents else 1
-    return None
+    first: Extent = 1
+    for extent in column:
+        if first == 1:
+            first = extent
+        elif extent != 1 and extent != first and not same(extent, first):
+            return None
+    return first
 
 
 def broadcast_shape(*shapes: Sequence[Extent]) -> tuple[Extent, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.dtypes import is_integer
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, known
 from tilework.ops.elementwise import axis_names, broadcast_index
 from tilework.ops.indices import index, matches
 from tilework.ops.scalars import literal
@@ -35,13 +35,14 @@ def strided_slice(
     return te.compute(size, body, name="T_slice", axis_names=axis_names(x.ndim))
 
 
-def arange(size: Extent, start: Extent, step: int, dtype: str) -> te.Tensor:
-    """``start, start + step, ...``: ``size`` numbers."""
+def arange(shape: Sequence[Extent], axis: int, start: Extent, step: int, dtype: str) -> te.Tensor:
+    """``start, start + step, ...`` along ``axis``; with a step of 0 the same number everywhere."""
 
-    def body(i: te.Expr) -> te.Expr:
-        return te.cast(dtype, _step(i, start, step) if step else literal(start, "int32"))
+    def body(*ax: te.Expr) -> te.Expr:
+        whole = _step(ax[axis], start, step) if step else literal(start, "int32")
+        return te.cast(dtype, whole)
 
-    return te.compute([size], body, name="T_arange", axis_names=axis_names(1))
+    return te.compute(shape, body, name="T_arange", axis_names=axis_names(len(shape)))
 
 
 def expand(x: te.Tensor, shape: Sequence[Extent]) -> te.Tensor:
@@ -90,7 +91,7 @@ def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
     ``batch_dims``, which both share; the result has the dimensions of ``indices`` without it, then
     those of ``x`` that the positions leave open.
     """
-    depth = indices.shape[-1]
+    depth = known(indices.shape[-1])
     outer = indices.ndim - 1
     shape = (*indices.shape[:-1], *x.shape[batch_dims + depth :])
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tilework import te
 from tilework.ops.elementwise import axis_names
 from tilework.ops.reductions import arg_extremum, each, log_sum_exp, reduced_index, total
+from tilework.ops.scalars import share
 from tilework.ops.storage import computed
 
 
@@ -25,7 +26,7 @@ def normalize(
         epsilon: what is added to the variance.
         center: whether the mean is subtracted.
     """
-    part = 1.0 / math.prod(x.shape[d] for d in axes)
+    part = share(math.prod(x.shape[d] for d in axes), computed(x[(0,) * x.ndim]).dtype)
     mean: te.Tensor | None = None
     if center:
         mean = each(total(x, "sum", axes, True, name="norm_sum"), lambda v: v * part, "norm_mean")
@@ -55,7 +56,7 @@ def group_norm(x: te.Tensor, groups: int, epsilon: float) -> te.Tensor:
     _, *size, c = x.shape
     if c % groups:
         raise ValueError(f"group_norm: {groups} groups do not divide {c} channels")
-    part = 1.0 / (math.prod(size) * (c // groups))
+    part = share(math.prod(size) * (c // groups), computed(x[(0,) * x.ndim]).dtype)
     spatial = range(1, x.ndim - 1)
 
     def at_channel(at: Sequence[te.Expr]) -> tuple[te.Expr, te.Expr]:

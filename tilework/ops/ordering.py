@@ -6,6 +6,7 @@ import math
 
 from tilework import te
 from tilework.dtypes import is_float
+from tilework.index.symbols import range_of
 from tilework.ops.elementwise import axis_names
 from tilework.ops.storage import computed
 
@@ -30,7 +31,8 @@ def cumulative(
         raise ValueError(f"unknown kind '{kind}'; known: {', '.join(_KINDS)}")
     extent = x.shape[axis]
     names = axis_names(x.ndim)
-    block = extent if extent <= _WHOLE else math.isqrt(extent - 1) + 1
+    most = range_of(extent)[1]
+    block = extent if most <= _WHOLE else math.isqrt(most - 1) + 1
     blocks = -(-extent // block)
     neutral = te.const(1 if kind == "prod" else 0, computed(x[(0,) * x.ndim]).dtype)
     reduce = te.prod if kind == "prod" else te.sum
@@ -52,7 +54,7 @@ def cumulative(
 
         return te.compute(x.shape, whole, name=f"T_cum{kind}", axis_names=names)
 
-    ragged = blocks * block > extent
+    ragged = blocks * block != extent
     outer, inner = x.shape[:axis], x.shape[axis + 1 :]
 
     def guarded(ax: tuple[te.Expr, ...], b: te.Expr, k: te.Expr) -> te.Expr:

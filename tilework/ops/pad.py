@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework import te
+from tilework.index.extents import Extent
 
 
 def pad(
     data: te.Tensor,
-    before: Sequence[int],
-    after: Sequence[int],
+    before: Sequence[Extent],
+    after: Sequence[Extent],
     value: float = 0.0,
     name: str = "T_pad",
     prefix: str = "ax",
@@ -26,9 +27,9 @@ def pad(
         inside: list[te.Expr] = []
         where: list[te.Expr] = []
         for i, n, b, a in zip(idx, data.shape, before, after, strict=True):
-            if b:
+            if b != 0:
                 inside.append(i >= b)
-            if a:
+            if a != 0:
                 inside.append(i < n + b)
             where.append(i - b)
         element = data[tuple(where)]
@@ -44,7 +45,7 @@ PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 
 def pad_with_self(
-    data: te.Tensor, before: Sequence[int], after: Sequence[int], mode: str
+    data: te.Tensor, before: Sequence[Extent], after: Sequence[Extent], mode: str
 ) -> te.Tensor:
     """Surround ``data`` with copies of its own elements.
 
@@ -66,23 +67,23 @@ def pad_with_self(
     return te.compute(shape, body, name=f"T_pad_{mode}", axis_names=names)
 
 
-def _inside(i: te.Expr, extent: int, before: int, after: int, mode: str) -> te.Expr:
+def _inside(i: te.Expr, extent: Extent, before: Extent, after: Extent, mode: str) -> te.Expr:
     """The element of a dimension that stands for position ``i - before``."""
-    if not before and not after:
+    if before == 0 and after == 0:
         return i
-    at = i - before if before else i
+    at = i - before if before != 0 else i
     if extent == 1:
         return te.const(0, "int32")
     if mode == "wrap":
         return at % extent
     if mode == "edge":
-        if before:
+        if before != 0:
             at = te.maximum(at, 0)
-        return te.minimum(at, extent - 1) if after else at
+        return te.minimum(at, extent - 1) if after != 0 else at
     period = 2 * (extent - 1)
-    if max(before, after) < extent:  # one reflection: |at|, and then from the other end
-        if before:
+    if before < extent and after < extent:  # one reflection: |at|, and then from the other end
+        if before != 0:
             at = te.maximum(at, -at)
-        return te.minimum(at, period - at) if after else at
+        return te.minimum(at, period - at) if after != 0 else at
     folded = at % period
     return te.minimum(folded, period - folded)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.dtypes import finite_range
+from tilework.index.extents import Extent, known_shape
 from tilework.ops.conv import output_sizes
 from tilework.ops.elementwise import axis_names
 from tilework.ops.pad import pad
@@ -191,7 +192,8 @@ def adaptive_pool(data: te.Tensor, size: Sequence[int], kind: str) -> te.Tensor:
 
     Window i of m along an axis of n elements goes from ``i*n // m`` to ``((i+1)*n - 1) // m``.
     """
-    n, *extents, c = data.shape
+    n, c = data.shape[0], data.shape[-1]
+    extents = known_shape(data.shape[1:-1])  # whose remainders say how long the windows are
     kernel = [
         max(-(-(i + 1) * e // m) - i * e // m for i in range(m))
         for e, m in zip(extents, size, strict=True)
@@ -244,7 +246,7 @@ def global_avg_pool(data: te.Tensor) -> te.Tensor:
     total = te.compute(shape, summed, name="adaptive_pool_sum", axis_names=names)
     exact = te.const(True, "bool")
 
-    def extent_of(axis: te.Expr, extent: int) -> te.Expr:
+    def extent_of(axis: te.Expr, extent: Extent) -> te.Expr:
         end = (axis + 1) * extent
         return te.cast(total.dtype, te.select(exact, end, end + 1) - axis * extent)
 
@@ -257,7 +259,7 @@ def global_avg_pool(data: te.Tensor) -> te.Tensor:
     return te.compute(shape, mean, name="adaptive_pool_avg", axis_names=names)
 
 
-def _taps(kernel: Sequence[int]) -> tuple[te.Axis, ...]:
+def _taps(kernel: Sequence[Extent]) -> tuple[te.Axis, ...]:
     return tuple(te.reduce_axis(k, f"rv{d}") for d, k in enumerate(kernel))
 
 

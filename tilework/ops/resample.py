@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilework import te
+from tilework.index.extents import known
 from tilework.ops.elementwise import axis_names
 from tilework.ops.indices import index
 from tilework.ops.storage import computed
@@ -24,7 +25,7 @@ def resample(
         unrolled: write the sum out instead of declaring a reduction. That is for two taps or so:
             the stage may then be computed within its reader.
     """
-    extent, taps = positions.shape
+    extent, taps = positions.shape[0], known(positions.shape[1])
     shape = (*x.shape[:axis], extent, *x.shape[axis + 1 :])
     names = axis_names(x.ndim)
 

@@ -16,6 +16,13 @@ def literal(extent: Extent, dtype: str) -> te.Expr:
     return whole if dtype == "int32" else te.cast(dtype, whole)
 
 
+def share(extent: Extent, dtype: str) -> te.Expr:
+    """One part of so many, as a factor."""
+    if not isinstance(extent, Symbolic):
+        return te.const(1.0 / extent, dtype)
+    return te.const(1.0, dtype) / literal(extent, dtype)
+
+
 def neg(x: te.Expr) -> te.Expr:
     """``-x``; of a float, its sign changed."""
     return x * -1.0 if is_float(x.dtype) else te.const(0, x.dtype) - x

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilework import te
+from tilework.index.extents import Extent
 from tilework.ops.elementwise import axis_names
 from tilework.ops.indices import index, matches
 from tilework.te.expr import reduce_identity
@@ -57,7 +58,7 @@ def scatter_rows(
     x: te.Tensor,
     indices: te.Tensor,
     updates: te.Tensor,
-    extents: Sequence[int],
+    extents: Sequence[Extent],
     reduction: str = "none",
 ) -> te.Tensor:
     """``out = x``, then the row at position ``indices[p]`` is written by row p of ``updates``.
@@ -109,7 +110,7 @@ _At = tuple[te.Expr, ...]
 
 def _scattered(
     x: te.Tensor,
-    count: int,
+    count: Extent,
     writes: Callable[[te.Expr, _At], te.Expr],
     update: Callable[[te.Expr, _At], te.Expr],
     guard: Callable[[_At], te.Expr | None],

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilework import te
+from tilework.index.extents import Extent, known, known_shape
 
 MAX_BLOCK_ROWS = 64
 """More rows in a block than that would not fit the registers of a vector of outputs."""
@@ -91,17 +92,18 @@ class _Products:
     """The parts of a sparse product, for an output row ``j``."""
 
     def __init__(
-        self, data: te.Tensor, indices: te.Tensor, indptr: te.Tensor, columns: int, units: int
+        self, data: te.Tensor, indices: te.Tensor, indptr: te.Tensor, channels: Extent, units: int
     ) -> None:
-        check_bsr(data.shape, indices.shape, indptr.shape, columns, units)
+        columns, starts = known(channels), known_shape(indptr.shape)
+        check_bsr(known_shape(data.shape), known_shape(indices.shape), starts, columns, units)
         self.data, self.indices, self.indptr = data, indices, indptr
-        stored, self.width, self.rows = data.shape
+        stored, self.width, self.rows = known_shape(data.shape)
         self.axes = (
             te.reduce_axis(columns // self.width, "e"),
             te.reduce_axis(self.width, "c"),
         )
         self.attrs: dict[str, Any] = {
-            "terms": {"e": stored / (indptr.shape[0] - 1)},
+            "terms": {"e": stored / (starts[0] - 1)},
             "bsr": {"data": data.name, "indices": indices.name, "indptr": indptr.name},
         }
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilework import te
+from tilework.index.extents import known_shape
 from tilework.ops.pad import pad
 from tilework.ops.storage import computed
 
@@ -53,14 +54,15 @@ def phase_conv(
     """
     rank = len(strides)
     taps = [te.reduce_axis(n, _TAPS[d - rank]) for d, n in enumerate(weight.shape[:rank])]
+    lengths, reaches = known_shape(data.shape[1 : 1 + rank]), known_shape(weight.shape[:rank])
     before, after, start = [0] * data.ndim, [0] * data.ndim, []
-    for d, (s, first, n, tap) in enumerate(zip(strides, lead, size, taps, strict=True)):
-        reach = tap.extent - 1
+    for d, (s, first, n) in enumerate(zip(strides, lead, size, strict=True)):
+        reach = reaches[d] - 1
         offset = first // s - reach
         before[1 + d] = max(0, -offset)
         start.append(max(0, offset))
         last = n - 1 + start[d] + (s - 1 + first % s) // s + reach
-        after[1 + d] = max(0, last + 1 - before[1 + d] - data.shape[1 + d])
+        after[1 + d] = max(0, last + 1 - before[1 + d] - lengths[d])
     padded = pad(data, before, after, name="pad_temp", prefix="i")
     tail = data.shape[1 + rank :]
     rc = None if kind == "depthwise" else te.reduce_axis(tail[-1], "rc")
@@ -114,7 +116,7 @@ def phase_weights(
 ) -> te.Tensor:
     """Filters [K..., CO of one group, CI] of a transposed convolution in the form by phases."""
     rank = len(strides)
-    *kernel, co, ci = weight.shape
+    *kernel, co, ci = known_shape(weight.shape)
     taps = [phase_taps(k, s, d) for k, s, d in zip(kernel, strides, dilation, strict=True)]
     inputs = ci // groups
 

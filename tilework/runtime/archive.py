@@ -115,6 +115,8 @@ def read_image(path: Path, public_key: Key | None = None) -> Image:
                 raise ModuleError(f"{path} is damaged: {name} has a wrong checksum; {_AGAIN}")
         image = replace(image, code=code, constants=block)
         try:
+            if image.symbols and manifest["abi_version"] < ABI_VERSION:
+                raise ModuleError(f"symbols beside ABI version {manifest['abi_version']}")
             check_references(image)
             executor.check_threads(image, image.num_threads)
             executor.check_code(image)

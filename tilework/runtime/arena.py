@@ -63,17 +63,16 @@ class Arena:
         Returns:
             The aligned offset of each value, and the size of the arena, in bytes.
         """
-        order = sorted(self._in_time, key=sizes.__getitem__, reverse=True)
-        offsets = [-1] * len(order)
-        ends = [0] * len(order)
-        for i in order:
-            size = -(-sizes[i] // ALIGN) * ALIGN
-            at = 0
-            for begin, end in sorted([(offsets[j], ends[j]) for j in self._beside[i]]):
-                if begin >= 0:  # it has a place
-                    if at + size <= begin:
-                        break
-                    if end > at:
-                        at = end
-            offsets[i], ends[i] = at, at + size
-        return offsets, max(ends, default=0)
+        spans: list[tuple[int, int]] = [()] * len(sizes)  # type: ignore[list-item]
+        beside = self._beside
+        for i in sorted(self._in_time, key=sizes.__getitem__, reverse=True):
+            end = size = aligned(sizes[i])
+            taken = [span for j in beside[i] if (span := spans[j])]
+            taken.sort()
+            for begin, stop in taken:
+                if end <= begin:
+                    break
+                if stop + size > end:
+                    end = stop + size
+            spans[i] = end - size, end
+        return [at for at, _ in spans], max([end for _, end in spans], default=0)

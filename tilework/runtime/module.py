@@ -81,13 +81,16 @@ class Module:
         """
         return self._contexts.sites.named(at).image
 
-    def require(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        """Refuse shapes of the inputs that the module was not compiled for.
+    def require(self, inputs: Mapping[str, Any]) -> None:
+        """Refuse inputs of shapes that the module was not compiled for.
+
+        Args:
+            inputs: arrays by name.
 
         Raises:
             ShapeError: the message names the symbol, its value and its range.
         """
-        self._contexts.sites.require([tuple(shapes[v.name]) for v in self.image.inputs])
+        self._contexts.sites.of([inputs[v.name] for v in self.image.inputs])
 
     @property
     def inputs(self) -> dict[str, Value]:
@@ -339,7 +342,8 @@ class Module:
         if at is not None or not self.symbols:
             return self._contexts.sites.named(at)
         if not all(n in inputs for n in names):
-            symbols = ", ".join(f"'{s.name}': {s.typical}" for s in self.symbols)
+            point = self._contexts.sites.named(None).point
+            symbols = ", ".join(f"'{s.name}': {n}" for s, n in point.items())
             raise ModuleError(
                 f"module {self.name}: shapes are symbolic: bind all inputs, or say what symbols "
                 f"are, such as at={{{symbols}}}"

@@ -132,14 +132,6 @@ class Sites:
         point = self._solver.named(values or {})
         return self._plan.at(point) if self._only is None else self._only
 
-    def require(self, shapes: Sequence[tuple[int, ...]]) -> None:
-        """Refuse shapes that the module was not compiled for.
-
-        Raises:
-            ShapeError: see above.
-        """
-        self._solver.point(shapes)
-
 
 class _Plan:
     """What of an image follows from symbols, ready to be evaluated."""

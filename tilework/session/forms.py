@@ -1,6 +1,6 @@
-"""The compiled forms of one model: one for each combination of shapes it is run with.
+"""The compiled forms of one model: one for all shapes within ranges, and one for each other shape.
 
-A compiled network is static. A form follows from the model's content, the shapes of the inputs,
+A form follows from the model's content, the shapes of the inputs or the ranges of their symbols,
 the values of inputs that decide shapes, the target, the precision, the records, and from what
 Tilework itself is; all of it is in the key under which the form is kept. In memory the last few
 forms stay, on disk what the cache has room for.
@@ -11,14 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
+from tilework.errors import ShapeError, TileworkError
+from tilework.index.symbols import Undecided
 from tilework.revision import code_version
 from tilework.runtime.module import Module
 from tilework.runtime.other import engine
@@ -37,6 +39,8 @@ KEPT = 8
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[int, ...]]
+Ranges = Mapping[str, str | tuple[int, ...]]
+"""By symbol: a range, or a number, alone in a tuple."""
 Compiled = Module | PartedModule
 
 log = logging.getLogger(__name__)
@@ -52,6 +56,7 @@ class How:
         threads: of a run; None: the target's cores.
         records: measured schedules.
         strict: refuse what cannot be compiled, instead of leaving it to ONNX Runtime.
+        ranges: of symbols, as `tilework.graph.onnx.ranges` has them: shapes within share a form.
     """
 
     target: str
@@ -59,6 +64,7 @@ class How:
     threads: int | None
     records: RecordSource
     strict: bool = False
+    ranges: Ranges = field(default_factory=dict)
 
 
 class Forms:
@@ -73,7 +79,39 @@ class Forms:
         self._source, self._facts, self._how, self._cache = source, facts, how, cache
         self._modules: BoundedCache[object, Compiled] = BoundedCache(KEPT)
         self._valued: tuple[str, ...] = ()
-        self._told = False
+        self._told: set[str] = set()
+        self._whole: Module | None = None
+        self._tried = not how.ranges
+
+    def whole(self) -> Module | None:
+        """The form for all shapes within the ranges; None if there are none, or it cannot be.
+
+        A warning says once why it cannot be.
+        """
+        if not self._tried:
+            self._tried = True
+            key = ("ranges", tuple(sorted(self._how.ranges.items())))
+            try:
+                needed = self._form(key, self._how.ranges, {})
+                found = self._modules.get(key)
+                if needed:
+                    self._warn("each shape gets a form of its own", _decide(needed))
+                elif isinstance(found, Module):
+                    self._whole = found
+            except (TileworkError, Undecided) as e:
+                self._warn("each shape gets a form of its own", str(e))
+        return self._whole
+
+    def within(self, arrays: Mapping[str, Array]) -> Module | None:
+        """The form for all shapes, if these inputs have such; a warning says once that not."""
+        whole = self.whole()
+        if whole is not None:
+            try:
+                whole.require(arrays)
+            except ShapeError as e:
+                self._warn("another form is made", str(e))
+                return None
+        return whole
 
     def get(self, shapes: Shapes, arrays: Mapping[str, Array] | None = None) -> Compiled | None:
         """The form for some shapes.
@@ -111,7 +149,7 @@ class Forms:
                 self._cache.put_note(self._base("valued"), list(self._valued))
 
     def _form(
-        self, key: object, shapes: Shapes, values: Mapping[str, Array]
+        self, key: object, shapes: Shapes | Ranges, values: Mapping[str, Array]
     ) -> tuple[str, ...] | None:
         """Put a form into memory; returns the inputs whose values are needed, if there are any."""
         text = self._base(
@@ -136,11 +174,17 @@ class Forms:
     def _tell(self, module: PartedModule) -> None:
         """Say once what is left to the other engine; refuse now if it is not there."""
         engine(module.image.left.operators)
-        if not self._told:
-            self._told = True
-            log.warning("%s: %s", module.name, module.left)
+        self._warn("", f"{module.name}: {module.left}")
 
-    def _compiled_once(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Compiled:
+    def _warn(self, what: str, why: str) -> None:
+        """Say something, once of its kind."""
+        if what not in self._told:
+            self._told.add(what)
+            log.warning("%s", f"{why}: {what}" if what else why)
+
+    def _compiled_once(
+        self, form: str, shapes: Shapes | Ranges, values: Mapping[str, Array]
+    ) -> Compiled:
         """The form compiled, by one process if several ask for it at once."""
         if self._cache is None:
             return self._compiled(form, shapes, values)
@@ -181,7 +225,9 @@ class Forms:
         self._cache.put_note(form, {**note, "folders": source.folders()})
         return module
 
-    def _compiled(self, form: str, shapes: Shapes, values: Mapping[str, Array]) -> Compiled:
+    def _compiled(
+        self, form: str, shapes: Shapes | Ranges, values: Mapping[str, Array]
+    ) -> Compiled:
         from tilework.compiler import compile
 
         source = self._how.records
@@ -210,7 +256,7 @@ class Forms:
             self._cache.put_note(form, note)
         return module
 
-    def _network(self, shapes: Shapes, values: Mapping[str, Array]) -> Network | Parts:
+    def _network(self, shapes: Shapes | Ranges, values: Mapping[str, Array]) -> Network | Parts:
         from tilework.graph import from_onnx
         from tilework.graph.onnx.cut import cut
 
@@ -219,3 +265,7 @@ class Forms:
         if self._how.strict:
             return from_onnx(given, shapes, arrays)
         return cut(given, shapes, arrays, ask=True)
+
+
+def _decide(names: Sequence[str]) -> str:
+    return f"values of {', '.join(names)} decide shapes"

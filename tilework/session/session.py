@@ -62,6 +62,9 @@ class Session:
             (`tilework.kept.default_folder`); False: nowhere, kernels neither.
         strict: refuse a model of which some operators cannot be compiled. Else ONNX Runtime runs
             these, if it is installed, and a warning says once which.
+        shapes: ranges of symbolic extents, such as ``{"seq": "1..512:16,128"}`` with typical
+            values behind the range: the model is compiled once for all shapes within. For a shape
+            outside another form is made, and a warning says so once.
 
     Raises:
         NetworkError: the model is missing, corrupt, or uses something unsupported.
@@ -82,6 +85,7 @@ class Session:
         precision: Precision = "f32",
         cache: ModuleCache | str | os.PathLike[str] | bool | None = None,
         strict: bool = False,
+        shapes: Mapping[str, str] | None = None,
     ) -> None:
         self._options = SessionOptions() if sess_options is None else sess_options
         threads = threads_of(self._options)
@@ -89,15 +93,22 @@ class Session:
         source = Source(_source(model))
         kept = _cache(cache)
         cores = "" if threads is None else f" -num-cores={threads}"
+        overridden = getattr(self._options, "free_dimensions", {})
         text = str(Target(f"llvm -mcpu=native{cores}") if target is None else Target(str(target)))
         how = How(
-            text, precision, threads if target is not None else None, RecordSource(store), strict
+            text,
+            precision,
+            threads if target is not None else None,
+            RecordSource(store),
+            strict,
+            {**{n: (extent,) for n, extent in overridden.items()}, **shapes} if shapes else {},
         )
         self._facts = facts_of(source, kept)
         self._forms = Forms(source, self._facts, how, kept)
         self._feeds = Feeds(self._facts)
-        fixed = self._feeds.fixed_shapes(getattr(self._options, "free_dimensions", {}))
-        self._module = None if fixed is None else self._forms.get(fixed)
+        fixed = self._feeds.fixed_shapes(overridden)
+        self._fixed = None if fixed is None else self._forms.get(fixed)
+        self._whole = self._forms.whole() if fixed is None else None
 
     # --- what ONNX Runtime's sessions say ------------------------------------------------------
 
@@ -107,8 +118,8 @@ class Session:
 
     def get_outputs(self) -> list[NodeArg]:
         """What `run` returns, in order."""
-        if self._module is not None:
-            found: Sequence[Any] = self._module.outputs
+        if self._fixed is not None:
+            found: Sequence[Any] = self._fixed.outputs
             return [
                 NodeArg(o.name, list(v.shape or ()), type_text(v.dtype))
                 for o, v in zip(self._facts.outputs, found, strict=True)
@@ -166,7 +177,7 @@ class Session:
         """
         places = self._feeds.places(output_names)
         arrays = self._feeds.arrays(input_feed)
-        module = self._module or self._for(arrays)
+        module = self._for(arrays)
         outputs = module.run({name: arrays[name] for name in module.inputs})
         return outputs if places is None else [outputs[i] for i in places]
 
@@ -201,26 +212,30 @@ class Session:
 
     @property
     def module(self) -> Compiled:
-        """The compiled network.
+        """The compiled network; of symbolic shapes with ranges, the one for all within.
 
         Raises:
             ModuleError: there is none yet: shapes are symbolic, or values of inputs decide some.
         """
-        if self._module is None:
+        found = self._fixed or self._whole
+        if found is None:
             raise ModuleError(
                 "the session has no compiled network of its own: shapes are symbolic, or follow "
                 "from the values of inputs; session.module_for(feeds) has the one for some feeds"
             )
-        return self._module
+        return found
 
     def module_for(self, input_feed: Mapping[str, Any]) -> Compiled:
         """The compiled network that runs these inputs."""
-        return self._module or self._for(self._feeds.arrays(input_feed))
+        return self._for(self._feeds.arrays(input_feed))
 
     # --- inside --------------------------------------------------------------------------------
 
     def _for(self, arrays: Mapping[str, Any]) -> Compiled:
-        found = self._forms.get(self._feeds.shapes(arrays), arrays)
+        if self._fixed is not None:
+            return self._fixed
+        within = None if self._whole is None else self._forms.within(arrays)
+        found = within or self._forms.get(self._feeds.shapes(arrays), arrays)
         assert found is not None  # the values were given
         return found
 

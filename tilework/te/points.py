@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tilework.dtypes import is_float
 from tilework.index.extents import Extent
 from tilework.index.symbols import Point, Symbolic, substituted, value_at
 from tilework.te import expr as x
@@ -38,6 +39,8 @@ def _exchanged(dag: ComputeDAG, new: Callable[[Extent], Extent]) -> ComputeDAG:
                 return axis(node)
             case x.Const(value=Symbolic() as extent):
                 return x.Const(node.dtype, new(extent))
+            case x.Cast() | x.Binary(op="/"):
+                return _literal(node, kids)
             case x.Read():
                 return x.Read(node.dtype, tensor(node.tensor), kids)
             case x.Reduce():
@@ -62,3 +65,18 @@ def _exchanged(dag: ComputeDAG, new: Callable[[Extent], Extent]) -> ComputeDAG:
         return made[op]
 
     return ComputeDAG([tensor(t) for t in dag.tensors])
+
+
+def _literal(node: x.Expr, kids: tuple[x.Expr, ...]) -> x.Expr | None:
+    """An extent as a float, or a part of it, as a declaration of known extents writes it."""
+    values = [kid.value for kid in kids if isinstance(kid, x.Const)]
+    if len(values) < len(kids) or not is_float(node.dtype):
+        return None
+    if any(isinstance(v, Symbolic) for v in values) or not _brought(node):
+        return None
+    first, *by = (float(v) for v in values if not isinstance(v, Symbolic))
+    return x.Const(node.dtype, first / by[0] if by else first)
+
+
+def _brought(node: x.Expr) -> bool:
+    return any(isinstance(n, x.Const) and isinstance(n.value, Symbolic) for n in x.walk(node))

@@ -13,6 +13,7 @@ from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.aten.dtypes import array_of, dtype_name
 from tilework.graph.ir import Builder
+from tilework.index.extents import known_shape
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +46,7 @@ class AtenContext:
     def shape(self, x: Any) -> tuple[int, ...]:
         """Extents of a value, a tensor or a number."""
         if isinstance(x, Value):
-            return self.b.shape(x)
+            return known_shape(self.b.shape(x))
         return tuple(getattr(x, "shape", ()))
 
     def rank(self, x: Any) -> int:
@@ -147,7 +148,7 @@ class AtenContext:
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """``x`` with other extents, of which one may be -1."""
-        old = self.b.shape(x)
+        old = self.shape(x)
         known = math.prod(n for n in shape if n != -1)
         if not known and -1 in shape:
             raise Unsupported(f"its result of shape {list(shape)} is empty")
@@ -171,7 +172,7 @@ class AtenContext:
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         """``x`` repeated to ``shape``; a -1 keeps an extent."""
-        own = self.b.shape(x)
+        own = self.shape(x)
         own = (1,) * (len(shape) - len(own)) + own
         new = tuple(o if n == -1 else int(n) for o, n in zip(own, shape, strict=True))
         x = self.reshape(x, own)
@@ -189,7 +190,7 @@ class AtenContext:
 
     def along(self, x: Value, axis: int, begin: int, size: int, stride: int = 1) -> Value:
         """``size`` entries of one dimension."""
-        shape = self.b.shape(x)
+        shape = self.shape(x)
         first, step = [0] * len(shape), [1] * len(shape)
         first[axis], step[axis] = begin, stride
         return self.slice(x, first, (*shape[:axis], size, *shape[axis + 1 :]), step)

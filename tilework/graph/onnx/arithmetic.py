@@ -16,7 +16,7 @@ import numpy as np
 from tilework.dtypes import is_float, is_integer
 from tilework.graph.onnx.context import attributes
 from tilework.graph.onnx.convert.elementwise import element_type
-from tilework.graph.onnx.numbers import Item, Known, NotKnown, Numbers, known, numbers
+from tilework.graph.onnx.numbers import Item, Known, NotKnown, Numbers, numbers, tensor_of
 from tilework.graph.onnx.shares import Share, share_of
 from tilework.index.extents import Extent
 from tilework.index.symbols import range_of, same
@@ -107,7 +107,7 @@ def _moved(
     alone.input.extend(names)  # a value may be read twice
     found = folding.fold(alone, arrays, opset)
     return [
-        None if at is None else known([table[i] for i in at.reshape(-1)], at.shape, dtype)
+        None if at is None else tensor_of([table[i] for i in at.reshape(-1)], at.shape, dtype)
         for at in found
     ]
 
@@ -163,7 +163,7 @@ def _rest(a: Item, b: Item) -> Item:
     x, y = _extents(a, b)
     if y == 0 or (range_of(x)[0] < 0 or range_of(y)[0] < 0):
         raise NotKnown("a negative number")
-    return x % y
+    return x - x // y * y
 
 
 def _extreme(op: str) -> Callable[..., Item]:
@@ -214,20 +214,20 @@ def _each(f: Callable[..., Item], xs: Sequence[Numbers], dtype: str) -> Known:
     places = np.broadcast_arrays(*(np.arange(len(x.items)).reshape(x.shape) for x in xs))
     columns = zip(*(p.reshape(-1).tolist() for p in places), strict=True)
     items = [f(*(x.items[i] for x, i in zip(xs, at, strict=True))) for at in columns]
-    return known(items, places[0].shape, dtype)
+    return tensor_of(items, places[0].shape, dtype)
 
 
 def _cast(x: Numbers, to: str) -> Known:
     if is_float(to):
-        return known([_or_not(share_of(i)) for i in x.items], x.shape, to)
+        return tensor_of([_or_not(share_of(i)) for i in x.items], x.shape, to)
     if to == "bool":
-        return known([int(bool(_extents(i, 0)[0])) for i in x.items], x.shape, to)
+        return tensor_of([int(bool(_extents(i, 0)[0])) for i in x.items], x.shape, to)
     if not is_integer(to):
         raise NotKnown(to)
     items = [i.floor if isinstance(i, Share) else i for i in x.items]
     if any(range_of(i)[0] < 0 for i in items) and is_float(x.dtype):
         raise NotKnown("a negative number")  # which loses its fraction towards zero
-    return known(items, x.shape, to)
+    return tensor_of(items, x.shape, to)
 
 
 _FOLDS: Mapping[str, Callable[[Extent, Extent], Extent]] = {
@@ -242,4 +242,4 @@ def _reduced(op: str, a: Mapping[str, Any], given: Sequence[Known]) -> Known:
     if op not in _FOLDS or len(x.shape) != 1 or x.extents is None:
         raise NotKnown(op)
     total = reduce(_FOLDS[op], x.extents)
-    return known([total], (1,) if a.get("keepdims", 1) else (), x.dtype)
+    return tensor_of([total], (1,) if a.get("keepdims", 1) else (), x.dtype)

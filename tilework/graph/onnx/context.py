@@ -15,8 +15,8 @@ from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.shares import Share
 from tilework.graph.onnx.tensors import read_sparse, read_tensor
 from tilework.graph.operators.base import ANY
-from tilework.index.extents import Extent
-from tilework.index.symbols import Symbolic
+from tilework.index.extents import Extent, known_shape
+from tilework.index.symbols import Undecided
 
 if TYPE_CHECKING:
     import onnx
@@ -44,6 +44,18 @@ class ValuesNeeded(NetworkError):
     def __init__(self, message: str, inputs: Sequence[str]) -> None:
         super().__init__(message)
         self.inputs = tuple(inputs)
+
+
+class RangesNeeded(NetworkError):
+    """What some nodes become differs from run to run.
+
+    Attributes:
+        comparisons: what decides it.
+    """
+
+    def __init__(self, message: str, comparisons: Sequence[Undecided]) -> None:
+        super().__init__(message)
+        self.comparisons = tuple(comparisons)
 
 
 class OnnxContext:
@@ -98,7 +110,7 @@ class OnnxContext:
     def extents(self, name: str, what: str) -> list[Extent]:
         """A list of integers that are constants, or follow from extents."""
         found = self.numbers[name].extents if name in self.numbers else None
-        return self.ints(name, what) if found is None else found
+        return [*self.ints(name, what)] if found is None else found
 
     def known(self, name: str) -> Known | None:
         """What is known of an ONNX name at import; None if a run computes it."""
@@ -124,10 +136,24 @@ class OnnxContext:
             return self.numbers[name].shape
         return self.constants[name].shape
 
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """The same as numbers, where nothing else will do.
+
+        Raises:
+            UnknownExtent: a run brings some.
+        """
+        return known_shape(self.shape(name))
+
     def extents_of(self, name: str) -> tuple[Extent, ...]:
         """The extents that an ONNX name has, or holds."""
         held = self.numbers[name].extents if name in self.numbers else None
         return (*self.shape(name), *(held or ()))
+
+    def dtype(self, name: str) -> str:
+        """Element type of an ONNX name."""
+        if name in self.values:
+            return self.b.types[self.values[name]].dtype
+        return self.constants[name].dtype.name
 
     def op(self, op: str, *inputs: str, name: str | None = None, **attrs: Any) -> str:
         """Append a node to the network; inputs that do not fit are a problem of this node."""
@@ -148,7 +174,8 @@ def written(b: Builder, x: Numbers, name: str) -> str:
     parts = []
     for item in x.items:
         whole = item.whole if isinstance(item, Share) else item
-        one = b.op("arange", name=name, size=1, start=whole, step=0, dtype=x.dtype)
+        attrs = {"shape": (1,), "axis": 0, "start": whole, "step": 0, "dtype": x.dtype}
+        one = b.op("arange", name=name, **attrs)
         if isinstance(item, Share) and item.by != 1:
             by = np.asarray(item.by).astype(x.dtype)
             one = b.op("divide", one, b.constant(by, "scalar"), name=name)
@@ -168,20 +195,6 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
     result = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     return {k: v.decode() if isinstance(v, bytes) else v for k, v in result.items()}
-
-
-def numbered(extent: Extent, what: str) -> int:
-    """An extent that has to be a number.
-
-    Raises:
-        Unsupported: a run brings it.
-    """
-    if isinstance(extent, Symbolic):
-        raise Unsupported(
-            f"{what} must be a number, and depends on {extent}; give one, such as "
-            f"--shape {extent.symbols[0].name}=64"
-        )
-    return extent
 
 
 def optional(node: onnx.NodeProto, i: int) -> str:

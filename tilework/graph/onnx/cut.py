@@ -194,7 +194,9 @@ class _Cutting:
         rest = {n: s for n, s in shapes.items() if n not in names}
         define_inputs(self.walk, [i for i in inputs if i.name not in names], rest, values)
         for i in others:
-            self.walk.types[i.name] = bound_type(i.type, shapes.get(i.name))
+            given = shapes.get(i.name)
+            shape = None if given is None else [int(n) for n in given]
+            self.walk.types[i.name] = bound_type(i.type, shape)
         return tuple(i.name for i in inputs if i.name not in values)
 
     def _visited(self, forced: set[str]) -> tuple[_Nodes, set[str]]:

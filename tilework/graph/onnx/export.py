@@ -11,6 +11,7 @@ from tilework.graph.ir import Network
 from tilework.graph.onnx.write import WRITERS, Writer
 from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.sparse import densify
+from tilework.index.extents import known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -46,10 +47,11 @@ def to_model(net: Network) -> onnx.ModelProto:
         inputs = [writer.names[v] for v in node.inputs]
         WRITERS[node.op](writer, node, inputs, writer.names[node.name])
     ins = [
-        helper.make_tensor_value_info(n, _kind(t.dtype), t.shape) for n, t in net.inputs.items()
+        helper.make_tensor_value_info(n, _kind(t.dtype), known_shape(t.shape))
+        for n, t in net.inputs.items()
     ]
     outs = [
-        helper.make_tensor_value_info(writer.names[new], _kind(t.dtype), t.shape)
+        helper.make_tensor_value_info(writer.names[new], _kind(t.dtype), known_shape(t.shape))
         for new, t in ((v, inner.types[v]) for v in inner.outputs)
     ]
     graph = helper.make_graph(writer.nodes, net.name, ins, outs, writer.initializers)

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from tilework.errors import NetworkError
+from tilework.graph.onnx.context import RangesNeeded
 from tilework.graph.onnx.ranges import Given, Shapes, extent_of, symbols_given
 from tilework.graph.onnx.symbols import evaluated, unbound
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.base import ANY, ValueType
+from tilework.graph.undecided import told
 from tilework.index.extents import Extent
-from tilework.index.symbols import Symbolic, range_of, symbols_of
+from tilework.index.symbols import Symbolic, Undecided, range_of, symbols_of
 
 ELEMENT_TYPES = ANY
 """What an input may consist of."""
@@ -99,8 +101,12 @@ def _check_shape(name: str, shape: Sequence[Extent]) -> None:
                 f"of {names} at 1, and compile the network without elements there by itself, "
                 f"with --shape {symbols_of([n])[0].name}=0"
             )
-    if range_of(math.prod(shape))[1] > MAX_ELEMENTS:
-        raise NetworkError(f"input '{name}' of shape {list(shape)} is too large")
+    large = f"input '{name}' of shape {list(shape)} is too large"
+    try:
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise NetworkError(large)
+    except Undecided as e:
+        raise RangesNeeded(f"{large} at some points: {told(e)}", [e]) from e
 
 
 def element_type(value: Any) -> str:
@@ -189,7 +195,7 @@ def _given_symbols(
             raise NetworkError(_no_input(name, declared, ()))
     for name, shape in shapes.items():
         if name not in declared:
-            if name in ranges and name in named | known:
+            if isinstance(shape, str) and name in named | known:
                 if name in known:
                     bind(name, ranges[name])
                 continue
@@ -259,3 +265,9 @@ def _check_value(declared: Any, array: np.ndarray, dtype: str) -> None:
             f"the value given for input '{declared.name}' is {array.dtype}{list(array.shape)}, "
             f"which its declaration ({dtype}) does not allow"
         )
+
+
+def symbols_declared(inputs: Sequence[Any]) -> list[str]:
+    """The symbols of a model's inputs, in the order in which they come."""
+    dims = (d for i in inputs if i.type.HasField("tensor_type") for d in _dims(i) or [])
+    return list(dict.fromkeys(d.dim_param for d in dims if d.dim_param))

@@ -20,6 +20,7 @@ from tilework.graph.onnx.scopes import Computed
 from tilework.graph.onnx.types import array_type, static_type, type_proto
 from tilework.graph.onnx.walk import Walk
 from tilework.graph.operators.base import ANY
+from tilework.index.extents import known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -111,9 +112,9 @@ class Leaving(Walk):
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         """The extents of a value; None if they are not known."""
         if name in self.values or name in self.constants:
-            return self.shape(name)
+            return self.sizes(name)
         static = static_type(self.types[name]) if name in self.types else None
-        return None if static is None else static.shape
+        return None if static is None else known_shape(static.shape)
 
     def _fits(self, name: str) -> bool:
         """Whether a result, if it is a constant, is one that the other engine knows as well."""

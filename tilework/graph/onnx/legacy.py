@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilework.graph.onnx.context import OnnxContext, Unsupported, attributes
+from tilework.graph.operators import Shape
+from tilework.index.extents import known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -42,14 +44,14 @@ def modern(c: OnnxContext, node: onnx.NodeProto) -> onnx.NodeProto:
     return new
 
 
-def _align(c: OnnxContext, node: onnx.NodeProto, shape: tuple[int, ...]) -> None:
+def _align(c: OnnxContext, node: onnx.NodeProto, shape: Shape) -> None:
     """Have ``node`` read its second operand in another shape."""
     old = node.input[1]
     if c.shape(old) == shape:
         return
     name = f"{old}.{'x'.join(map(str, shape))}"
     if old in c.constants:
-        c.constants[name] = c.constants[old].reshape(shape)
+        c.constants[name] = c.constants[old].reshape(known_shape(shape))
     elif name not in c.values:
         c.values[name] = c.op("reshape", c.value(old), shape=shape)
     node.input[1] = name

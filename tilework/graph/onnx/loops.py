@@ -12,6 +12,7 @@ from tilework.graph.onnx.context import Unsupported, attributes, optional
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.scopes import Meaning, Scopes
 from tilework.graph.onnx.sequences import entry, joined
+from tilework.index.extents import known
 
 if TYPE_CHECKING:
     import onnx
@@ -87,7 +88,7 @@ def _scan(c: Scopes, node: onnx.NodeProto) -> None:
         normal(d, c.rank(name))
         for d, name in zip(a.get("scan_input_axes", [0] * count), read, strict=True)
     ]
-    extents = {c.shape(name)[d] for d, name in zip(axes, read, strict=True)}
+    extents = {known(c.shape(name)[d]) for d, name in zip(axes, read, strict=True)}
     if len(extents) != 1:
         raise Unsupported(f"it goes through tensors of different lengths: {sorted(extents)}")
     (trips,) = extents

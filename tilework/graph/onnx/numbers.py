@@ -48,7 +48,7 @@ class Numbers:
         return found if len(found) == len(self.items) else None
 
 
-def known(items: Sequence[Item], shape: Sequence[int], dtype: str) -> Known:
+def tensor_of(items: Sequence[Item], shape: Sequence[int], dtype: str) -> Known:
     """A tensor of these numbers: an array, if a run brings none of them."""
     plain = [i.number if isinstance(i, Share) else i for i in items]
     if any(isinstance(i, Symbolic | Share) for i in plain):
@@ -58,7 +58,7 @@ def known(items: Sequence[Item], shape: Sequence[int], dtype: str) -> Known:
 
 def shape_of(extents: Sequence[Extent]) -> Known:
     """A shape as a tensor."""
-    return known(extents, (len(extents),), "int64")
+    return tensor_of(extents, (len(extents),), "int64")
 
 
 def numbers(x: Known) -> Numbers:

@@ -16,7 +16,7 @@ from tilework.graph.ir import Builder
 from tilework.graph.onnx.context import OnnxContext, Unsupported, written
 from tilework.graph.onnx.numbers import Numbers
 from tilework.graph.onnx.places import Places
-from tilework.index.extents import Extent, shape_at
+from tilework.index.extents import Extent, known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -95,14 +95,14 @@ class Scopes(OnnxContext):
             if meaning.value in self.b.constants:
                 self.constants[name] = self.b.constants[meaning.value]
             elif 0 in kind.shape:  # there is only one such tensor
-                self.constants[name] = np.empty(shape_at(kind.shape, {}), numpy_dtype(kind.dtype))
+                self.constants[name] = np.empty(known_shape(kind.shape), numpy_dtype(kind.dtype))
             elif meaning.sources:
                 self._sources[name] = meaning.sources
 
     def defined(self, name: str) -> bool:
         """Whether a name means anything."""
-        places = (self.values, self.constants, self.numbers, self.lists)
-        return any(name in place for place in places)
+        known = name in self.values or name in self.constants
+        return known or name in self.numbers or name in self.lists
 
     def meaning(self, name: str) -> Meaning:
         """What a name means, so that another name can mean the same.

@@ -11,6 +11,7 @@ from tilework.graph.onnx.branches import Visitor, visit_nested
 from tilework.graph.onnx.context import Unsupported, attributes, optional
 from tilework.graph.onnx.convert.slices import along, normal
 from tilework.graph.onnx.scopes import Computed, Listed, Meaning, Scopes
+from tilework.index.extents import known
 
 if TYPE_CHECKING:
     import onnx
@@ -115,7 +116,7 @@ def _concat(c: Scopes, node: onnx.NodeProto) -> None:
 def _split(c: Scopes, node: onnx.NodeProto) -> None:
     a, x, label = attributes(node), node.input[0], node.output[0]
     axis = normal(a.get("axis", 0), c.rank(x))
-    extent = c.shape(x)[axis]
+    extent = known(c.shape(x)[axis])
     if not optional(node, 1):
         if a.get("keepdims", 1):
             found = [part(c, x, axis, i, 1, label) for i in range(extent)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.operators import ValueType
+from tilework.index.extents import known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -114,4 +115,4 @@ def _type_proto(t: ValueType | None) -> onnx.TypeProto:
     if t is None:
         return onnx.TypeProto()
     kind = helper.np_dtype_to_tensor_dtype(numpy_dtype(t.dtype))
-    return helper.make_tensor_type_proto(kind, t.shape)
+    return helper.make_tensor_type_proto(kind, known_shape(t.shape))

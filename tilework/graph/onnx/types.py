@@ -10,6 +10,7 @@ import numpy as np
 from tilework.dtypes import numpy_dtype
 from tilework.graph.operators import ValueType
 from tilework.graph.operators.base import ANY
+from tilework.index.extents import known_shape
 from tilework.runtime.parts_image import PartValue
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def type_proto(kind: ValueType) -> onnx.TypeProto:
     from onnx import helper
 
     number = helper.np_dtype_to_tensor_dtype(numpy_dtype(kind.dtype))
-    return helper.make_tensor_type_proto(number, kind.shape)
+    return helper.make_tensor_type_proto(number, known_shape(kind.shape))
 
 
 def array_type(array: np.ndarray) -> onnx.TypeProto:

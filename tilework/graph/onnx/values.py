@@ -15,7 +15,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.onnx.context import OnnxContext, Unsupported
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, known_shape
 
 Operand = Union["Value", float, np.ndarray]
 """A number or an array becomes a constant of the other operand's element type."""
@@ -32,6 +32,11 @@ class Value:
     def shape(self) -> tuple[Extent, ...]:
         """Its extents."""
         return self.c.b.shape(self.name)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The same as numbers, where nothing else will do."""
+        return known_shape(self.shape)
 
     @property
     def dtype(self) -> str:

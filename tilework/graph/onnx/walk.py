@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilework.errors import NetworkError
+from tilework.errors import NetworkError, UnknownExtent
 from tilework.graph import failures
 from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder
 from tilework.graph.onnx import branches, loops, sequences
 from tilework.graph.onnx.arithmetic import KNOWN, computed
 from tilework.graph.onnx.calls import STANDARD, Calls
-from tilework.graph.onnx.context import ConstantNeeded, Result, Unsupported
+from tilework.graph.onnx.context import ConstantNeeded, RangesNeeded, Result, Unsupported
 from tilework.graph.onnx.convert import converter
 from tilework.graph.onnx.fold import FOLDABLE, Folding, NotFolded
 from tilework.graph.onnx.legacy import modern
@@ -44,6 +44,9 @@ class Walk(Scopes):
         opset: version of the standard operators.
         places: of the model's weight files, if it has a file.
         functions: the model's own, by domain, name and overload.
+
+    Attributes:
+        undecided: what decides what nodes become, and differs from run to run.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Walk(Scopes):
         super().__init__(b, opset, places)
         self._calls = Calls(functions)
         self._problems = Problems()
+        self.undecided: list[Undecided] = []
         self._folding = Folding(self.budget)
         self._upcoming: set[str] = set()
         self._lacks: dict[tuple[str, str, str], list[onnx.NodeProto]] = {}
@@ -70,7 +74,12 @@ class Walk(Scopes):
         self._upcoming = {o for n in nodes for o in n.output}
         for node in nodes:
             self.node(node)
-        self._problems.check()
+        try:
+            self._problems.check()
+        except NetworkError as e:
+            if not self.undecided:
+                raise
+            raise RangesNeeded(str(e), self.undecided) from e
 
     def output(self, name: str) -> str:
         """The network's value of an output of the model."""
@@ -100,6 +109,7 @@ class Walk(Scopes):
         except ConstantNeeded as e:
             self._value_needed(e, node)
         except Unsupported as e:
+            self.undecided += _undecided(e)
             self._problem(node, str(e))
         except NetworkError:
             raise
@@ -108,7 +118,10 @@ class Walk(Scopes):
         except RecursionError:
             self._problem(node, "its graphs are nested too deeply")
         except Undecided as e:
+            self.undecided.append(e)
             self._problem(node, told(e))
+        except UnknownExtent as e:
+            self._problem(node, str(e))
         except Exception as e:  # whatever a converter makes of a malformed node
             self._problem(node, self._malformed(node, e))
 
@@ -203,14 +216,10 @@ class Walk(Scopes):
     def _result(self, node: onnx.NodeProto) -> Result | None:
         """What the node computes; None if others were visited in its place."""
         convert = converter(node.domain, node.op_type)
-        if node.domain in STANDARD and node.op_type in KNOWN:
-            inputs = [self.known(i) if i else None for i in node.input]
-            given = [x for x, i in zip(inputs, node.input, strict=True) if i]
-            if any(isinstance(x, Numbers) for x in given) and all(x is not None for x in given):
-                try:
-                    return list(computed(node, inputs, self._folding, self.opset))
-                except (NotKnown, NotFolded):  # a run computes it
-                    pass
+        if any(i in self.numbers for i in node.input):
+            found = self._computed(node)
+            if found is not None:
+                return found
         if self._foldable(node):
             try:
                 return list(self._folding.fold(node, self.constants, self.opset))
@@ -225,6 +234,17 @@ class Walk(Scopes):
                 return None
             raise Unsupported("only supported where all inputs are constants")
         return convert(self, node)
+
+    def _computed(self, node: onnx.NodeProto) -> Result | None:
+        """What a node makes of numbers that follow from extents; None where a run computes it."""
+        inputs = [self.known(i) if i else None for i in node.input]
+        lacking = any(x is None and i for x, i in zip(inputs, node.input, strict=True))
+        if lacking or node.domain not in STANDARD or node.op_type not in KNOWN:
+            return None
+        try:
+            return list(computed(node, inputs, self._folding, self.opset))
+        except (NotKnown, NotFolded):
+            return None
 
     def _foldable(self, node: onnx.NodeProto) -> bool:
         """Whether a node is of constants, and the evaluator means what we do by its operator."""
@@ -260,6 +280,14 @@ class Walk(Scopes):
         found = inputs if inputs and small else None
         self._problems.note_value(operator_name(node), _where(node), str(e), found)
         self.unknown.update(o for o in node.output if o)
+
+
+def _undecided(e: BaseException) -> list[Undecided]:
+    """The comparison that an error comes of, if one is its cause."""
+    cause: BaseException | None = e
+    while cause is not None and not isinstance(cause, Undecided):
+        cause = cause.__cause__
+    return [] if cause is None else [cause]
 
 
 def _where(node: onnx.NodeProto) -> str:

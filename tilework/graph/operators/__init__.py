@@ -17,6 +17,7 @@ from tilework.graph.operators import (
     indexing,
     matrices,
     normal,
+    quantized,
     reductions,
     sparse,
     transposed,
@@ -43,7 +44,7 @@ MAX_RANK = 32
 
 _FAMILIES = (
     windows, matrices, sparse, normal, elementwise, reductions, views, indexing, blocks,
-    transposed,
+    transposed, quantized,
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}
@@ -59,13 +60,15 @@ def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
         raise ValueError(f"unknown operator '{op}'")
     result = OPERATORS[op].infer(types, attrs)
     shape = tuple(n if isinstance(n, Symbolic) else int(n) for n in result.shape)
-    least = min((range_of(n)[0] for n in shape), default=1)
-    if least < 1 and (least < 0 or not _may_be_empty(op, types) or not is_static(shape)):
+    static = is_static(shape)
+    lows = shape if static else tuple(range_of(n)[0] for n in shape)
+    least = min(lows, default=1)
+    if least < 1 and (least < 0 or not static or not _may_be_empty(op, types)):
         raise ValueError(f"the result would have shape {list(shape)}{_ranges(shape)}")
     if len(shape) > MAX_RANK:
         raise ValueError(f"the result would have {len(shape)} dimensions; {MAX_RANK} are the most")
-    if range_of(math.prod(shape))[1] > MAX_ELEMENTS:
-        raise ValueError(f"the result of shape {list(shape)} is too large{_ranges(shape)}")
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise ValueError(f"the result of shape {list(shape)} is too large")
     return ValueType(shape, result.dtype)
 
 

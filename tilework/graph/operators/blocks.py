@@ -18,12 +18,13 @@ from tilework.graph.operators.base import (
     shaped,
 )
 from tilework.graph.operators.layouts import as_declared, channels_last
+from tilework.index.extents import Extent
 
 MODES = ("DCR", "CRD")
 """Order of the dimensions that make up the channels: depth, column, row of the block."""
 
 
-def _images(shapes: Sequence[Shape], attrs: Attrs) -> tuple[int, int, int, int]:
+def _images(shapes: Sequence[Shape], attrs: Attrs) -> tuple[Extent, Extent, Extent, Extent]:
     if len(shapes[0]) != 4:
         raise ValueError(f"expected images of 4 dimensions, got {list(shapes[0])}")
     if attrs["block"] < 1 or attrs["mode"] not in MODES:
@@ -35,7 +36,7 @@ def _images(shapes: Sequence[Shape], attrs: Attrs) -> tuple[int, int, int, int]:
 def _depth_to_space(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     n, h, w, c = _images(shapes, attrs)
     b = attrs["block"]
-    if c % (b * b):
+    if c % (b * b) != 0:
         raise ValueError(f"{c} channels cannot be divided in blocks of {b}x{b}")
     return as_declared((n, h * b, w * b, c // (b * b)), attrs)
 
@@ -43,7 +44,7 @@ def _depth_to_space(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 def _space_to_depth(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     n, h, w, c = _images(shapes, attrs)
     b = attrs["block"]
-    if h % b or w % b:
+    if h % b != 0 or w % b != 0:
         raise ValueError(f"images of {h}x{w} cannot be divided in blocks of {b}x{b}")
     return as_declared((n, h // b, w // b, c * b * b), attrs)
 
@@ -60,7 +61,7 @@ def _multiplied(name: str) -> Operator:
 
 def _shuffle(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     extent = shapes[0][normal_axis(attrs["axis"], len(shapes[0]))]
-    if extent % attrs["groups"]:
+    if extent % attrs["groups"] != 0:
         raise ValueError(f"extent {extent} cannot be divided in {attrs['groups']} groups")
     return shapes[0]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.operators.base import Attrs, ValueType
+from tilework.index.extents import known_shape
 
 MAY_BE_EMPTY = ("expand", "slice", "tile", "top_k")
 """Operators whose results may have no elements though all inputs have some."""
@@ -78,7 +79,7 @@ def of_empty(
     if op in _WRITING and 0 not in types[0].shape:
         return (0,)
     if op == "pad":
-        return np.full(result.shape, attrs["value"], numpy_dtype(result.dtype))
+        return np.full(known_shape(result.shape), attrs["value"], numpy_dtype(result.dtype))
     if op not in _FILLED:
         raise ValueError("an input has no elements, and the result would have some")
-    return np.full(result.shape, _FILLED[op](result), numpy_dtype(result.dtype))
+    return np.full(known_shape(result.shape), _FILLED[op](result), numpy_dtype(result.dtype))

@@ -41,14 +41,17 @@ def _indices(kind: ValueType, what: str = "the indices") -> ValueType:
 def _arange(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     if types:
         raise ValueError("it takes no inputs")
-    dtype, start = attrs["dtype"], attrs["start"]
+    shape, dtype, start = tuple(attrs["shape"]), attrs["dtype"], attrs["start"]
     if dtype not in NUMBERS:
         raise ValueError(f"there are no numbers of {dtype}")
-    for end in (start, start + (attrs["size"] - 1) * attrs["step"]):
+    if attrs["step"] and not 0 <= attrs["axis"] < len(shape):
+        raise ValueError(f"there is no dimension {attrs['axis']} in {list(shape)}")
+    count = shape[attrs["axis"]] if attrs["step"] else 1
+    for end in (start, start + (count - 1) * attrs["step"]):
         low, high = range_of(end)
         if low < -(2**31) or high >= 2**31:
             raise ValueError(f"its numbers from {start} on leave the range of int32")
-    return ValueType((attrs["size"],), dtype)
+    return ValueType(shape, dtype)
 
 
 def _slice(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -217,7 +220,7 @@ def _declare_slice(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
 
 
 def _declare_arange(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.arange(a["size"], a["start"], a["step"], a["dtype"])
+    return ops.arange(a["shape"], a["axis"], a["start"], a["step"], a["dtype"])
 
 
 def _declare_expand(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
@@ -291,7 +294,7 @@ OPERATORS = (
     Operator(
         "expand", shaped(_expand), _declare_expand, Pattern.BROADCAST, permute=moved_lists("shape")
     ),
-    Operator("arange", _arange, _declare_arange, Pattern.INJECTIVE),
+    Operator("arange", _arange, _declare_arange, Pattern.ELEMENTWISE),  # it reads nothing
     Operator("trilu", shaped(_trilu), _declare_trilu, Pattern.INJECTIVE),
     # one index per place keeps the rank, and so may follow a layout; others never do
     Operator("take", _take, _declare_take, Pattern.INJECTIVE, moved_axes("axis"), 1),

@@ -19,15 +19,17 @@ from tilework.graph.operators.base import (
     moved_axes,
     normal_axis,
 )
+from tilework.index.extents import Extent, known, known_shape
 from tilework.ops.sparse import check_bsr, sparse_conv, sparse_dense
 
 SPARSE = ("sparse_dense", "sparse_conv")
 
 
-def _checked(types: Sequence[ValueType], attrs: Attrs, columns: int) -> str:
+def _checked(types: Sequence[ValueType], attrs: Attrs, columns: Extent) -> str:
     """The element type, if the arrays of the weight fit the data's channels."""
     x, data, indices, indptr = types
-    check_bsr(data.shape, indices.shape, indptr.shape, columns, attrs["units"])
+    shapes = [known_shape(t.shape) for t in (data, indices, indptr)]
+    check_bsr(shapes[0], shapes[1], shapes[2], known(columns), attrs["units"])
     if x.dtype != "float32" or data.dtype != "float32":
         raise ValueError(f"it is defined for float32, not {x.dtype} and {data.dtype}")
     if indices.dtype != "int32" or indptr.dtype != "int32":

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from tilework import ops, te
 from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, Shape, shaped
 from tilework.graph.operators.layouts import as_declared, channels_last
+from tilework.index.extents import known_shape
 from tilework.ops.transposed import phase_taps
 
 TRANSPOSED = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
@@ -71,7 +72,7 @@ def _phase_weights(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     groups, kind = attrs["groups"], attrs["kind"]
     taps = [
         phase_taps(k, s, d)
-        for k, s, d in zip(kernel, attrs["strides"], attrs["dilation"], strict=True)
+        for k, s, d in zip(known_shape(kernel), attrs["strides"], attrs["dilation"], strict=True)
     ]
     tail = {"plain": (co,), "grouped": (groups, co), "depthwise": (ci,)}[kind]
     inner = () if kind == "depthwise" else (ci // groups,)

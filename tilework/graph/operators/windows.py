@@ -17,8 +17,10 @@ from tilework.graph.operators.base import (
     ValueType,
     common_dtype,
     shaped,
+    summed,
 )
 from tilework.graph.operators.layouts import as_declared, channels_last
+from tilework.index.extents import known_shape
 
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 GROUPED = tuple(f"grouped_{op}" for op in CONVOLUTIONS)
@@ -95,7 +97,7 @@ def _conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
         if ci != c // groups:
             whose = f"each of {groups} groups" if groups > 1 else "the data"
             raise ValueError(f"{whose} has {c // groups} channels but the weights expect {ci}")
-        return as_declared((n, *window(tuple(size), kernel, attrs), co), attrs)
+        return as_declared((n, *window(tuple(size), known_shape(kernel), attrs), co), attrs)
 
     return rule
 
@@ -112,7 +114,7 @@ def _grouped_conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
                 f"the data has {groups} groups of {c} channels but the weights expect "
                 f"{weight_groups} of {ci}"
             )
-        return (n, *window(tuple(size), kernel, attrs), groups, co)
+        return (n, *window(tuple(size), known_shape(kernel), attrs), groups, co)
 
     return rule
 
@@ -126,8 +128,9 @@ def _pool(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
         dilation = attrs.get("dilation", (1,) * rank)
         for d, kernel in enumerate(attrs["kernel"]):
             reach = dilation[d] * (kernel - 1) + 1
+            before, after = attrs["pads"][d], attrs["pads"][d + rank]
             last = (out[d] - 1) * attrs["strides"][d]
-            if attrs["pads"][d] >= reach or last >= size[d] + attrs["pads"][d]:
+            if before >= reach or (after >= reach and last >= size[d] + before):
                 raise ValueError("the padding is as large as the window")
         return as_declared((n, *out, c), attrs)
 
@@ -173,15 +176,19 @@ def _global_pool(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 
 def _declare_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     window = (a["strides"], a["pads"], a["dilation"])
+    sums, fill = a.get("sums", ""), a.get("fill", 0.0)
     if a.get("groups", 1) > 1:  # one channel each: the others became grouped convolutions
-        return ops.depthwise_conv(t[0], t[1], *window, layout_free=free)
+        return ops.depthwise_conv(t[0], t[1], *window, layout_free=free, sums=sums, fill=fill)
     last = a["layout"] == "NHWC"
-    return ops.conv(t[0], t[1], *window, channels_last=last, layout_free=free)
+    return ops.conv(
+        t[0], t[1], *window, channels_last=last, layout_free=free, sums=sums, fill=fill
+    )
 
 
 def _declare_grouped(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     window = (a["strides"], a["pads"], a["dilation"])
-    return ops.grouped_conv(t[0], t[1], *window, layout_free=free)
+    sums, fill = a.get("sums", ""), a.get("fill", 0.0)
+    return ops.grouped_conv(t[0], t[1], *window, layout_free=free, sums=sums, fill=fill)
 
 
 def _declare_max_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
@@ -235,9 +242,15 @@ def _anchor(
 _SUMMED = (*FLOATS, "int32")  # int32 is what quantised numbers are summed in
 
 
+def _products(
+    name: str, rule: Callable[[Sequence[Shape], Attrs], Shape], declare: Declare
+) -> Operator:
+    return Operator(name, summed(rule, _SUMMED), declare, Pattern.ANCHOR)
+
+
 OPERATORS = (
-    *(_anchor(op, _conv(spatial_rank(op)), _declare_conv, _SUMMED) for op in CONVOLUTIONS),
-    *(_anchor(op, _grouped_conv(spatial_rank(op)), _declare_grouped, _SUMMED) for op in GROUPED),
+    *(_products(op, _conv(spatial_rank(op)), _declare_conv) for op in CONVOLUTIONS),
+    *(_products(op, _grouped_conv(spatial_rank(op)), _declare_grouped) for op in GROUPED),
     *(
         Operator(op, shaped(_pool(spatial_rank(op)), NUMBERS), _declare_max_pool, Pattern.ANCHOR)
         for op in MAX_POOLS

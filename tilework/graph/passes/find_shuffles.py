@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.index.extents import known
 
 
 def find_shuffles(net: Network) -> Network:
@@ -50,4 +51,4 @@ def _shuffle(net: Network, last: Node) -> tuple[str, int, int] | None:
         return None
     axis = moved[0]
     whole = (*apart[:axis], apart[axis] * apart[axis + 1], *apart[axis + 2 :])
-    return (x, axis, apart[axis]) if whole == shape else None
+    return (x, axis, known(apart[axis])) if whole == shape else None

@@ -10,6 +10,7 @@ import numpy as np
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import CONVOLUTIONS
 from tilework.graph.passes._scales import constant_operand
+from tilework.index.extents import known
 
 _NARROW = 32
 """A branch of fewer output channels leaves registers of its kernel unused."""
@@ -64,6 +65,8 @@ def _groups(net: Network) -> list[list[_Branch]]:
         plain = node.attrs.get("groups", 1) == 1 and node.attrs.get("layout", "NHWC") == "NHWC"
         if node.op not in (*CONVOLUTIONS, "dense") or weight is None or not plain:
             continue
+        if "sums" in node.attrs:  # of bytes: what rounds the sums must stay behind them
+            continue
         if node.inputs[0] in net.constants:
             continue
         branch = _branch(net, node)
@@ -91,7 +94,7 @@ def _contains(values: Sequence[str], run: Sequence[str]) -> bool:
 
 
 def _branch(net: Network, node: Node) -> _Branch:
-    channels = net.types[node.name].shape[-1]
+    channels = known(net.types[node.name].shape[-1])
     nodes = [node]
     while True:
         readers = net.consumers.get(nodes[-1].name, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.operators import Shape
 
 
 def merge_views(net: Network) -> Network:
@@ -39,6 +40,6 @@ def merge_views(net: Network) -> Network:
     return rewrite(net, rule)
 
 
-def _keeps_order(shape: tuple[int, ...], perm: tuple[int, ...]) -> bool:
+def _keeps_order(shape: Shape, perm: tuple[int, ...]) -> bool:
     moved = [p for p in perm if shape[p] != 1]
     return moved == sorted(moved)

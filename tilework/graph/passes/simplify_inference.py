@@ -8,6 +8,7 @@ from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import BINARY, COMMUTATIVE
+from tilework.index.extents import known_shape
 
 _LIMITS = {"maximum": "at_least", "minimum": "at_most"}
 
@@ -93,5 +94,5 @@ def _full_rank(b: Builder, value: str, rank: int) -> str:
         return value
     full = (1,) * (rank - len(shape)) + shape
     if value in b.constants:
-        return b.constant(b.constants[value].reshape(full), value)
+        return b.constant(b.constants[value].reshape(known_shape(full)), value)
     return b.op("reshape", value, shape=full)

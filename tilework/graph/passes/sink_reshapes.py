@@ -5,6 +5,8 @@ from __future__ import annotations
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import OPERATORS, Pattern, Shape
 from tilework.graph.passes._built import Built, alone
+from tilework.index.extents import known_shape
+from tilework.index.symbols import is_static
 
 
 def sink_reshapes(net: Network) -> Network:
@@ -77,8 +79,8 @@ def _view(b: Builder, built: Built, value: str, shape: Shape | None) -> str:
     assert shape is not None
     if b.shape(value) == shape:
         return value
-    if value in b.constants:
-        return b.constant(b.constants[value].reshape(shape), value)
+    if value in b.constants and is_static(shape):
+        return b.constant(b.constants[value].reshape(known_shape(shape)), value)
     view = built.node(b, value, "reshape")
     source = view.inputs[0] if view is not None else value
     return source if b.shape(source) == shape else b.op("reshape", source, shape=shape)

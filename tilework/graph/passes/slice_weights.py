@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import OPERATORS, Pattern, Shape
 from tilework.graph.passes._built import Built
-from tilework.index.extents import Extent
-from tilework.index.symbols import exact_quotient, is_static
+from tilework.index.extents import Extent, known, known_shape
+from tilework.index.symbols import exact_quotient
 
 _PLAIN = tuple(n for n, o in OPERATORS.items() if o.pattern <= Pattern.BROADCAST)
 _FARTHEST = 32  # nodes between a dense layer and a slice: each part builds them again
@@ -79,7 +79,7 @@ def _part(
         if size[0] != shape[0]:
             return None
         weight = b.constants[node.inputs[1]][begin[1] : begin[1] + size[1]]
-        return b.op("dense", node.inputs[0], b.constant(weight, node.inputs[1]))
+        return b.op("dense", node.inputs[0], b.constant(weight, node.inputs[1]), **node.attrs)
     if node.op == "transpose":
         perm = node.attrs["perm"]
         order = [perm.index(d) for d in range(len(perm))]
@@ -119,7 +119,7 @@ def before_reshape(
             else:
                 c, j = c * new[j], j + 1
         span = _run(new[first_j:j], begin[first_j:j], size[first_j:j])
-        box = _box(old[first_i:i], *span) if span is not None else None
+        box = _box_of(old[first_i:i], *span) if span is not None else None
         if box is None:
             return None
         starts[first_i:i], counts[first_i:i] = box
@@ -130,7 +130,9 @@ def _shorter(a: Extent, b: Extent) -> bool:
     """Which of two products of extents, all of the same elements, needs another factor."""
     if isinstance(a, int) and isinstance(b, int):
         return a < b
-    return exact_quotient(b, a) is not None or a < b
+    if exact_quotient(b, a) is not None:
+        return True
+    return exact_quotient(a, b) is None and a < b
 
 
 def _run(
@@ -146,16 +148,18 @@ def _run(
     return first, count
 
 
-def _box(
+def _box_of(
     shape: Sequence[Extent], first: Extent, count: Extent
-) -> tuple[list[Extent], list[Extent]] | None:
+) -> tuple[Sequence[Extent], Sequence[Extent]] | None:
     """The box of ``shape`` that holds so many elements from ``first`` on, or None."""
     if first == 0 and count == math.prod(shape):
-        return [0] * len(shape), list(shape)
-    if not is_static((*shape, first, count)):
-        return None
-    starts: list[Extent] = [0] * len(shape)
-    counts = list(shape)
+        return [0] * len(shape), shape
+    return _box(known_shape(shape), known(first), known(count))
+
+
+def _box(shape: Sequence[int], first: int, count: int) -> tuple[list[int], list[int]] | None:
+    """The same of numbers."""
+    starts, counts = [0] * len(shape), list(shape)
     rest = math.prod(shape)
     for d, extent in enumerate(shape):
         rest //= extent

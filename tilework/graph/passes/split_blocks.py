@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.index.extents import Extent
 
 
 def split_blocks(net: Network) -> Network:
@@ -74,8 +75,8 @@ def _shuffled(b: Builder, node: Node, x: str) -> str:
 
 
 def _multiplied(b: Builder, node: Node, x: str) -> str:
-    apart: list[int] = []
-    filled: list[int] = []
+    apart: list[Extent] = []
+    filled: list[Extent] = []
     for n, r in zip(b.shape(x), node.attrs["factors"], strict=True):
         if r == 1:
             apart.append(n)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import BINARY, CONVOLUTIONS, UNARY
+from tilework.index.extents import Extent, known_shape
 
 _FOLLOWS = (*BINARY, *UNARY, "relu", "clip")
 
@@ -36,7 +37,7 @@ def split_groups(net: Network) -> Network:
         if node.name in groups:
             g = groups[node.name]
             x, w = (_split(b, v, g) for v in inputs)
-            attrs = {k: node.attrs[k] for k in ("strides", "pads", "dilation")}
+            attrs = {k: v for k, v in node.attrs.items() if k not in ("groups", "layout")}
             y = b.op(f"grouped_{node.op}", x, w, name=f"{node.name}_grouped", **attrs)
             return merged(b, y, node.name)
         known = [v for v in inputs if v in split]
@@ -72,10 +73,10 @@ def _constant_others(b: Builder, inputs: tuple[str, ...], known: str) -> bool:
     return True
 
 
-def _split(b: Builder, value: str, groups: int) -> str:
+def _split(b: Builder, value: str, groups: Extent) -> str:
     """``value`` with its last dimension split in groups; one element is for all of them."""
     *outer, c = b.shape(value)
-    shape = (*outer, groups, c // groups) if c > 1 or groups == 1 else (*outer, 1, 1)
+    shape = (*outer, groups, c // groups) if c != 1 or groups == 1 else (*outer, 1, 1)
     if value in b.constants:
-        return b.constant(b.constants[value].reshape(shape), value)
+        return b.constant(b.constants[value].reshape(known_shape(shape)), value)
     return b.op("reshape", value, name=f"{value}_split", shape=shape)

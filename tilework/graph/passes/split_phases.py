@@ -6,6 +6,7 @@ import numpy as np
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators.transposed import TRANSPOSED
+from tilework.index.extents import known_shape
 from tilework.ops.transposed import phase_weights_of
 
 
@@ -44,7 +45,7 @@ def _stride_one(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     if min(*before, *after) < 0:
         return None
     groups = a.get("groups", 1)
-    *kernel, co, ci = b.shape(w)
+    *kernel, co, ci = known_shape(b.shape(w))
     turned = b.constants[w][(slice(None, None, -1),) * rank]
     apart = turned.reshape(*kernel, co, groups, ci // groups)
     order = (*range(rank), rank + 2, rank + 1, rank)

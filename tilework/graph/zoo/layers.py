@@ -11,6 +11,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
 from tilework.graph.operators import weights_order
 from tilework.graph.zoo.parameters import Parameters
+from tilework.index.extents import known, known_shape
 
 
 class Layers:
@@ -40,11 +41,11 @@ class Layers:
 
     def channels(self, x: str) -> int:
         """Number of channels of ``x``."""
-        return self.b.shape(x)[self.channel_axis(x)]
+        return known(self.b.shape(x)[self.channel_axis(x)])
 
     def size(self, x: str) -> tuple[int, ...]:
         """Extents of the spatial axes of ``x``."""
-        shape = self.b.shape(x)
+        shape = known_shape(self.b.shape(x))
         return shape[1:-1] if self.layout == "NHWC" else shape[2:]
 
     def conv(
@@ -154,7 +155,7 @@ class Layers:
 
     def dense(self, x: str, out: int, name: str, gain: float) -> str:
         """A dense layer with bias; ``gain`` as in `conv`."""
-        fan_in = self.b.shape(x)[1]
+        fan_in = known(self.b.shape(x)[1])
         w = self.parameters.normal((out, fan_in), math.sqrt(gain / fan_in))
         bias = self.parameters.normal((out,), 0.1).reshape(1, out)
         y = self.b.op("dense", x, self.b.constant(w, f"{name}_weight"), name=name)

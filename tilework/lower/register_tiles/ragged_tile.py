@@ -31,7 +31,7 @@ def ragged_tile(tile: RegisterTile, names: Names, accumulators: int) -> Stmt:
         return placed
 
     def end(axis: Axis, limit: Expr) -> Expr:
-        return binary("max", ZERO, binary("min", const(axis.extent), at({})(limit)))
+        return binary("max", ZERO, binary("min", const(axis.points), at({})(limit)))
 
     def added(point: Point, copy: int) -> Stmt:
         """Another accumulator joins the first."""

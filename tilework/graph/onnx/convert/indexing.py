@@ -15,7 +15,6 @@ from tilework.graph.onnx.context import (
     Result,
     Unsupported,
     attributes,
-    numbered,
     optional,
 )
 from tilework.graph.onnx.convert.slices import normal, sliced
@@ -23,7 +22,7 @@ from tilework.graph.onnx.indices import indices_in_range
 from tilework.graph.onnx.numbers import NotKnown, numbers
 from tilework.graph.onnx.shares import Share
 from tilework.graph.onnx.values import constant, room, value
-from tilework.index.extents import Extent, shape_at
+from tilework.index.extents import Extent, known, known_shape
 from tilework.index.symbols import Symbolic, is_static, range_of
 
 if TYPE_CHECKING:
@@ -62,8 +61,8 @@ def _gather(c: OnnxContext, node: onnx.NodeProto) -> str:
         extent = c.b.shape(x)[axis]
         if isinstance(extent, Symbolic):
             return _taken_of(c, x, c.constants[indices], axis, node.output[0])
-        known = indices_in_range(c.constants[indices], extent)
-        return taken(c, x, known, axis, node.output[0])
+        places = indices_in_range(c.constants[indices], extent)
+        return taken(c, x, places, axis, node.output[0])
     return c.op("take", x, c.value(indices), name=node.output[0], axis=axis)
 
 
@@ -102,9 +101,9 @@ def _checked(c: OnnxContext, indices: str, extents: Sequence[Extent]) -> str:
     Args:
         extents: of the dimension; or of several, which the entries of the last dimension mean.
     """
-    known = c.constants.get(indices)
-    if known is not None:
-        columns = known.reshape(-1, len(extents))
+    given = c.constants.get(indices)
+    if given is not None:
+        columns = given.reshape(-1, len(extents))
         for d, n in enumerate(extents):
             indices_in_range(columns[:, d], range_of(n)[0])
     return c.value(indices)
@@ -113,7 +112,7 @@ def _checked(c: OnnxContext, indices: str, extents: Sequence[Extent]) -> str:
 def _gather_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
     batch = attributes(node).get("batch_dims", 0)
     x = c.value(node.input[0])
-    depth = (c.shape(node.input[1]) or (0,))[-1]
+    depth = known((c.shape(node.input[1]) or (0,))[-1])
     indices = _checked(c, node.input[1], c.b.shape(x)[batch : batch + depth])
     return c.op("gather_nd", x, indices, name=node.output[0], batch_dims=batch)
 
@@ -135,7 +134,7 @@ def _scatter_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
     reduction = attributes(node).get("reduction", "none")
     x = c.value(data)
     shape, where = c.b.shape(x), c.shape(indices)
-    depth = where[-1]
+    depth = known(where[-1])
     if not 0 < depth <= len(shape) or c.shape(updates) != (*where[:-1], *shape[depth:]):
         raise Unsupported(
             f"updates of shape {list(c.shape(updates))} at positions {list(where)} do not fit "
@@ -147,7 +146,8 @@ def _scatter_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = c.op("reshape", x, shape=(rows, width))
     new = c.op("reshape", c.value(updates), shape=(count, width))
     if indices in c.constants and reduction == "none" and is_static(outer):
-        table = c.b.constant(_writers(c.constants[indices].reshape(count, depth), outer), "rows")
+        positions = c.constants[indices].reshape(-1, depth)
+        table = c.b.constant(_writers(positions, outer), "rows")
         y = c.op("replace_rows", x, table, new)
     else:
         at = c.op("reshape", _checked(c, indices, outer), shape=(count, depth))
@@ -157,7 +157,7 @@ def _scatter_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 def _writers(positions: np.ndarray, shape: Sequence[Extent]) -> np.ndarray:
     """The last of ``positions`` that means each row, or -1."""
-    extents = shape_at(shape, {})
+    extents = known_shape(shape)
     columns = [indices_in_range(positions[:, d], n) for d, n in enumerate(extents)]
     table = np.full(math.prod(extents), -1, np.int32)
     table[np.ravel_multi_index(tuple(columns), tuple(extents))] = np.arange(len(positions))
@@ -181,8 +181,8 @@ def _tensor_scatter(c: OnnxContext, node: onnx.NodeProto) -> str:
         raise Unsupported(f"new entries {list(update.shape)} do not fit {list(cache.shape)}")
     if mode not in ("linear", "circular"):
         raise Unsupported(f"unknown mode '{mode}'")
-    extent = numbered(extent, "the extent of the cache")
-    batch = numbered(cache.shape[0], "its batch")
+    extent = known(extent)
+    batch = known(cache.shape[0])
     room(c, batch + extent)
     first = constant(c, np.zeros(batch, np.int64))
     if optional(node, 2):
@@ -196,7 +196,7 @@ def _tensor_scatter(c: OnnxContext, node: onnx.NodeProto) -> str:
     )
     if mode == "circular":
         entry = entry.op("floor_mod", extent)
-    new = (entry >= 0) & (entry < update.shape[axis])
+    new = (entry >= 0) & (entry < known(update.shape[axis]))
     at = entry.op("expand", shape=cache.shape)
     return update.op("take_along", at, axis=axis).where(new, cache).name
 
@@ -252,12 +252,12 @@ def _eye_like(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     from onnx import helper
 
     a = attributes(node)
-    shape = [numbered(n, "its shape") for n in c.shape(node.input[0])]
+    shape = c.sizes(node.input[0])
     if len(shape) != 2:
         raise Unsupported(f"its input has {len(shape)} dimensions instead of 2")
     dtype = c.b.types[c.value(node.input[0])].dtype
     kind = helper.tensor_dtype_to_np_dtype(a["dtype"]) if "dtype" in a else np.dtype(dtype)
-    return np.eye(*shape, k=a.get("k", 0)).astype(kind)
+    return np.eye(shape[0], shape[1], k=a.get("k", 0)).astype(kind)
 
 
 def _range(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -273,13 +273,12 @@ def _range(c: OnnxContext, node: onnx.NodeProto) -> str:
         )
     except NotKnown as e:
         raise Unsupported("its numbers are not whole") from e
-    step = numbered(step, "its step")
+    step = known(step)
     if step == 0:
         raise Unsupported("its step is 0")
     size = -(-(limit - start) // step) if step > 0 else -(-(start - limit) // -step)
-    return c.op(
-        "arange", name=node.output[0], size=size, start=start, step=step, dtype=parts[0].dtype
-    )
+    attrs = {"shape": (size,), "axis": 0, "start": start, "step": step}
+    return c.op("arange", name=node.output[0], dtype=parts[0].dtype, **attrs)
 
 
 def _filled(c: OnnxContext, node: onnx.NodeProto) -> str:

@@ -20,7 +20,7 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.values import Value, value
 from tilework.graph.operators import broadcast
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, known
 
 if TYPE_CHECKING:
     import onnx
@@ -186,7 +186,7 @@ def _det(c: OnnxContext, node: onnx.NodeProto) -> str:
     rest = computing.reshape(-1, *x.shape[-2:])
     count = rest.shape[0]
     product: Value | None = None
-    for n in range(x.shape[-1], 0, -1):
+    for n in range(known(x.shape[-1]), 0, -1):
         column = rest.part(2, 0, 1)
         place = column.op("abs").op("argmax", axis=1, keepdims=True)  # [count, 1, 1]
         row = rest.op("take_along", place.op("expand", shape=(count, 1, n)), axis=1)

@@ -16,6 +16,8 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.numbers import Numbers
+from tilework.index.extents import Extent, known, known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -66,7 +68,9 @@ def _trained_batch_norm(
     centred = c.op("subtract", x, mean)
     var = c.op("reduce_mean", c.op("multiply", centred, centred), axes=axes, keepdims=True)
     gamma, beta, *running = (_channels(c, s, rank) for s in stats)
-    outputs: list[str | np.ndarray | None] = [_scaled(c, node, centred, var, gamma, beta, epsilon)]
+    outputs: list[str | np.ndarray | Numbers | None] = [
+        _scaled(c, node, centred, var, gamma, beta, epsilon)
+    ]
     for old, new in zip(running, (mean, var), strict=True):
         kept = c.op("multiply", old, like(c, momentum, old))
         added = c.op("multiply", new, like(c, 1.0 - momentum, new))
@@ -79,7 +83,7 @@ def _channels(c: OnnxContext, value: str, rank: int) -> str:
     """A vector of channels at the place of the second of ``rank`` dimensions."""
     shape = (1, math.prod(c.b.shape(value)), *(1 for _ in range(rank - 2)))
     if value in c.b.constants:
-        return c.b.constant(c.b.constants[value].reshape(shape), value)
+        return c.b.constant(c.b.constants[value].reshape(known_shape(shape)), value)
     return c.op("reshape", value, shape=shape)
 
 
@@ -109,7 +113,7 @@ def _layer_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     y = c.op("multiply", y, c.value(node.input[1]), name=node.output[0])
     if optional(node, 2):
         y = c.op("add", y, c.value(node.input[2]), name=node.output[0])
-    outputs: list[str | np.ndarray | None] = [y]
+    outputs: list[str | np.ndarray | Numbers | None] = [y]
     if len(node.output) > 1:
         mean = c.op("reduce_mean", x, axes=axes, keepdims=True)
         difference = c.op("subtract", x, mean)
@@ -167,9 +171,9 @@ def _group_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("add", c.op("multiply", y, scale), bias, name=node.output[0])
 
 
-def _each_channel(c: OnnxContext, value: str, groups: int, shape: Sequence[int]) -> str:
+def _each_channel(c: OnnxContext, value: str, groups: int, shape: Sequence[Extent]) -> str:
     """Parameters of groups (operator set 18) or channels (later), one for each channel."""
-    channels = shape[1]
+    channels = known(shape[1])
     if c.b.shape(value) == (groups,) and groups != channels:
         width = channels // groups
         if value in c.b.constants:

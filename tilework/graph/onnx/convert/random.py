@@ -82,7 +82,7 @@ def _like(draw: Callable[..., NDArray[Any]]) -> Converter:
         own = c.constants[name].dtype.name if name in c.constants else value(c, name).dtype
         if "dtype" not in a and own not in FLOATS:
             raise Unsupported(f"random numbers of {own}; set its attribute 'dtype'")
-        return draw(c, a, c.shape(name), _float(a["dtype"]) if "dtype" in a else own)
+        return draw(c, a, c.sizes(name), _float(a["dtype"]) if "dtype" in a else own)
 
     return convert
 
@@ -98,7 +98,7 @@ def _bernoulli(c: OnnxContext, node: onnx.NodeProto) -> str:
     """1 with the probability that the input says, else 0."""
     a = attributes(node)
     x = value(c, node.input[0])
-    drawn = _drawn(c, a, x.shape, uniform)
+    drawn = _drawn(c, a, x.sizes, uniform)
     wide = x.cast("float64")  # a probability of 1 is above every number that is drawn
     return (
         (wide > wide.constant(drawn))
@@ -111,9 +111,9 @@ def _multinomial(c: OnnxContext, node: onnx.NodeProto) -> str:
     """Classes by their logarithmic probabilities: how many partial sums a number has passed."""
     a = attributes(node)
     x = value(c, node.input[0])
-    if len(x.shape) != 2:
-        raise Unsupported(f"an input of shape {list(x.shape)} instead of [N, classes]")
-    (n, classes), samples = x.shape, int(a.get("sample_size", 1))
+    if len(x.sizes) != 2:
+        raise Unsupported(f"an input of shape {list(x.sizes)} instead of [N, classes]")
+    (n, classes), samples = x.sizes, int(a.get("sample_size", 1))
     drawn = _drawn(c, a, (n, samples, 1), uniform)
     shares = computed(x).cast("float64").op("softmax", axis=1)
     sums = shares.op("cumulative", axis=1, kind="sum", exclusive=False, reverse=False)

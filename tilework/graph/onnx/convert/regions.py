@@ -23,9 +23,9 @@ def _roi_align(c: OnnxContext, node: onnx.NodeProto) -> str:
     """
     a = attributes(node)
     x = value(c, node.input[0])
-    if len(x.shape) != 4 or c.rank(node.input[1]) != 2 or c.shape(node.input[1])[1] != 4:
+    if len(x.sizes) != 4 or c.rank(node.input[1]) != 2 or c.shape(node.input[1])[1] != 4:
         raise Unsupported("it needs feature maps [N, C, H, W] and regions [R, 4]")
-    n, channels, *size = x.shape
+    n, channels, *size = x.sizes
     rois = computed(value(c, node.input[1]))
     bins = (int(a.get("output_height", 1)), int(a.get("output_width", 1)))
     mode, ratio = a.get("mode", "avg"), int(a.get("sampling_ratio", 0))
@@ -36,7 +36,7 @@ def _roi_align(c: OnnxContext, node: onnx.NodeProto) -> str:
     if min(bins) < 1 or ratio < 0:
         raise Unsupported("its output and its sampling ratio must be positive")
     half = shift == "half_pixel"
-    count = rois.shape[0]
+    count = rois.sizes[0]
     scaled = rois * float(a.get("spatial_scale", 1.0)) - (0.5 if half else 0.0)
     known: np.ndarray | None = None
     if not ratio:
@@ -85,7 +85,7 @@ def _roi_align(c: OnnxContext, node: onnx.NodeProto) -> str:
         y = y.op("reduce_sum", axes=(2,), keepdims=False)
     else:
         if not sampled.all():
-            held = np.broadcast_to(sampled, at.shape).reshape(*flat[:2], -1, 1)
+            held = np.broadcast_to(sampled, at.sizes).reshape(*flat[:2], -1, 1)
             y = y.where(constant(c, held), -math.inf)
         y = y.op("reduce_max", axes=(2,), keepdims=False)
         if not sampled.any((3, 4)).all():
@@ -121,14 +121,14 @@ def _max_roi_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = value(c, node.input[0])
     bins = tuple(a["pooled_shape"])
-    if len(x.shape) != 4 or len(bins) != 2 or min(bins) < 1:
+    if len(x.sizes) != 4 or len(bins) != 2 or min(bins) < 1:
         raise Unsupported("it needs feature maps [N, C, H, W] and a pooled_shape of two numbers")
     if c.rank(node.input[1]) != 2 or c.shape(node.input[1])[1] != 5:
         raise Unsupported("it needs regions [R, 5]")
-    n, channels, height, width = x.shape
+    n, channels, height, width = x.sizes
     room(c, height + width)
     rois = computed(value(c, node.input[1]))
-    count = rois.shape[0]
+    count = rois.sizes[0]
     batch = rois.part(1, 0, 1).reshape(count).clamped(0, n - 1).cast("int32")
     corners = rois.part(1, 1, 4) * float(a.get("spatial_scale", 1.0))
     away = (corners.op("abs") + 0.5).op("floor")  # half numbers are rounded away from zero

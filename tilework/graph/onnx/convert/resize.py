@@ -11,9 +11,12 @@ import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS, numpy_dtype
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
+from tilework.graph.onnx.convert.growing import grown, scaled
 from tilework.graph.onnx.convert.indexing import taken
 from tilework.graph.onnx.convert.slices import normal
-from tilework.graph.operators import MAX_ELEMENTS
+from tilework.graph.operators import MAX_ELEMENTS, Shape
+from tilework.index.extents import Extent, known, known_shape
+from tilework.index.symbols import Symbolic, exact_quotient, is_static, range_of
 from tilework.ops.sampling import Sampling, Table, table
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ class _Axis:
     """What happens to one dimension: its new extent, the scale, the part that is stretched."""
 
     dim: int
-    extent: int
+    extent: Extent
     scale: float
     roi: tuple[float, float] = (0.0, 1.0)
 
@@ -41,7 +44,7 @@ def _resize(c: OnnxContext, node: onnx.NodeProto) -> str:
         sampling = _sampling(a, coordinates="asymmetric", nearest="simple")
         return resized(c, x, axes, sampling, node.output[0])
     dims = [normal(d, len(shape)) for d in a.get("axes", range(len(shape)))]
-    sizes = c.ints(node.input[3], "its sizes") if optional(node, 3) else []
+    sizes = c.extents(node.input[3], "its sizes") if optional(node, 3) else []
     scales = _floats(c, node.input[2], "its scales") if optional(node, 2) else []
     if bool(sizes) == bool(scales):
         raise Unsupported("it needs either sizes or scales")
@@ -86,29 +89,40 @@ def _floats(c: OnnxContext, name: str, what: str) -> list[float]:
     return [float(v) for v in c.array(name, what).reshape(-1)]
 
 
-def _scaled(shape: Sequence[int], dims: Sequence[int], scales: Sequence[float]) -> list[_Axis]:
+def _scaled(shape: Shape, dims: Sequence[int], scales: Sequence[float]) -> list[_Axis]:
     if len(scales) != len(dims):
         raise Unsupported(f"{len(scales)} scales for {len(dims)} dimensions")
     if not all(s > 0 and math.isfinite(s) for s in scales):
         raise Unsupported(f"its scales {list(scales)} make no sense")
-    return [
-        _Axis(d, math.floor(np.float32(shape[d]) * np.float32(s)), s)
-        for d, s in zip(dims, scales, strict=True)
-    ]
+    return [_Axis(d, _times(shape[d], s), s) for d, s in zip(dims, scales, strict=True)]
 
 
-def _sized(
-    shape: Sequence[int], dims: Sequence[int], sizes: Sequence[int], policy: str
-) -> list[_Axis]:
+def _times(extent: Extent, scale: float) -> Extent:
+    if isinstance(extent, Symbolic):
+        return scaled(extent, scale)
+    return math.floor(np.float32(extent) * np.float32(scale))
+
+
+def _sized(shape: Shape, dims: Sequence[int], sizes: Sequence[Extent], policy: str) -> list[_Axis]:
     if len(sizes) != len(dims):
         raise Unsupported(f"{len(sizes)} sizes for {len(dims)} dimensions")
-    ratios = [n / shape[d] for d, n in zip(dims, sizes, strict=True)]
+    ratios = [_ratio(n, shape[d]) for d, n in zip(dims, sizes, strict=True)]
     if policy == "stretch":
         return [_Axis(d, n, r) for d, n, r in zip(dims, sizes, ratios, strict=True)]
     if policy not in ("not_larger", "not_smaller"):
         raise Unsupported(f"unknown keep_aspect_ratio_policy '{policy}'")
     scale = min(ratios) if policy == "not_larger" else max(ratios)
-    return [_Axis(d, math.floor(scale * shape[d] + 0.5), scale) for d in dims]
+    return [_Axis(d, math.floor(scale * known(shape[d]) + 0.5), scale) for d in dims]
+
+
+def _ratio(size: Extent, extent: Extent) -> float:
+    """How many times a dimension becomes longer."""
+    if isinstance(size, int) and isinstance(extent, int):
+        return size / extent
+    whole = exact_quotient(size, extent)
+    if not isinstance(whole, int):
+        raise Unsupported(f"a size of {size} is no multiple of the extent {extent}")
+    return float(whole)
 
 
 def _cropped(axes: Sequence[_Axis], roi: Sequence[float]) -> list[_Axis]:
@@ -139,16 +153,23 @@ def resized(
     shape = c.b.shape(x)
     extents = {d: n for d, n in enumerate(shape)} | {a.dim: a.extent for a in axes}
     if 0 in extents.values():
-        return c.b.constant(np.empty(tuple(extents.values()), numpy_dtype(c.b.types[x].dtype)))
+        empty = known_shape(extents.values())
+        return c.b.constant(np.empty(empty, numpy_dtype(c.b.types[x].dtype)))
     if 0 in shape:
         raise Unsupported("its input has no elements, and the result would have some")
-    if math.prod(extents.values()) > MAX_ELEMENTS:
+    if range_of(math.prod(extents.values()))[1] > MAX_ELEMENTS:
         raise Unsupported(f"its result of shape {list(extents.values())} is too large")
+    growing = [a for a in axes if not is_static((a.extent, shape[a.dim]))]
+    for a in growing:
+        if outside is not None:
+            raise Unsupported(f"a region of a dimension {shape[a.dim]} that a run brings")
+        if a.extent != shape[a.dim]:
+            x = grown(c, x, a.dim, a.extent, a.scale, sampling, name)
     try:
-        tables = {a: table(sampling, shape[a.dim], a.extent, a.scale, a.roi) for a in axes}
+        tables = {a: _table(sampling, shape, a) for a in axes if a not in growing}
     except ValueError as e:
         raise Unsupported(str(e)) from e
-    for axis in sorted(axes, key=lambda a: a.extent / shape[a.dim]):
+    for axis in sorted(tables, key=lambda a: known(a.extent) / known(shape[a.dim])):
         x = _along(c, x, axis.dim, tables[axis], name)
     if outside is None or all(t.inside.all() for t in tables.values()):
         return x
@@ -164,9 +185,14 @@ def resized(
     return c.op("add", x, rest, name=name)
 
 
+def _table(sampling: Sampling, shape: Shape, axis: _Axis) -> Table:
+    size = known(shape[axis.dim])
+    return table(sampling, size, known(axis.extent), axis.scale, axis.roi)
+
+
 def _along(c: OnnxContext, x: str, axis: int, t: Table, name: str) -> str:
     """Sample one dimension."""
-    size = c.b.shape(x)[axis]
+    size = known(c.b.shape(x)[axis])
     used = np.flatnonzero((t.weights != 0).any(0))
     positions, weights = t.positions[:, used], t.weights[:, used]
     extent = len(positions)

@@ -60,7 +60,7 @@ def computed(x: Value) -> Value:
 
 def rows_of_channels(x: Value, groups: int = 1) -> Value:
     """Feature maps [N, C, ...] as rows [N * places * groups, C / groups]."""
-    n, channels = x.shape[:2]
+    n, channels = x.sizes[:2]
     flat = x.reshape(n, channels, -1).transpose(0, 2, 1)
     return flat.reshape(-1, channels // groups)
 
@@ -78,7 +78,7 @@ def sampled(rows: Value, size: Sequence[int], places: Sequence[Value], rules: Ru
     Returns:
         [N, P, G, C / G].
     """
-    n, p, groups = places[0].shape
+    n, p, groups = places[0].sizes
     rank, offsets = len(size), _OFFSETS[rules.mode]
     at: Value | None = None  # row of each tap, without the batch and the group
     weight: Value | None = None
@@ -159,10 +159,10 @@ def _grid_sample(c: OnnxContext, node: onnx.NodeProto) -> str:
         _MODES.get(mode, mode), a.get("padding_mode", "zeros"), bool(a.get("align_corners", 0))
     )
     x, grid = value(c, node.input[0]), computed(value(c, node.input[1]))
-    n, channels, *size = x.shape
-    rank, out = len(size), grid.shape[1:-1]
-    if not size or grid.shape != (n, *out, rank) or len(out) != rank:
-        raise Unsupported(f"a grid {list(grid.shape)} does not fit {list(x.shape)}")
+    n, channels, *size = x.sizes
+    rank, out = len(size), grid.sizes[1:-1]
+    if not size or grid.sizes != (n, *out, rank) or len(out) != rank:
+        raise Unsupported(f"a grid {list(grid.sizes)} does not fit {list(x.sizes)}")
     if rules.mode != "nearest" and x.dtype not in FLOATS:
         raise Unsupported(f"values of {x.dtype} cannot be interpolated")
     places = []
@@ -177,9 +177,9 @@ def _grid_sample(c: OnnxContext, node: onnx.NodeProto) -> str:
 def _deform_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x, w, offset = (value(c, i) for i in node.input[:3])
-    n, channels, *size = x.shape
-    many, per_group, *kernel = w.shape
-    rank, out = len(size), offset.shape[2:]
+    n, channels, *size = x.sizes
+    many, per_group, *kernel = w.sizes
+    rank, out = len(size), offset.sizes[2:]
     groups, parts = int(a.get("group", 1)), int(a.get("offset_group", 1))
     strides = a.get("strides", (1,) * rank)
     pads = a.get("pads", (0,) * (2 * rank))
@@ -190,13 +190,13 @@ def _deform_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     if not fits or tuple(a.get("kernel_shape", kernel)) != tuple(kernel):
         raise Unsupported(f"kernel, strides, dilations and pads do not fit {rank} spatial axes")
     if channels != per_group * groups or many % groups or channels % parts:
-        raise Unsupported(f"weights {list(w.shape)} in {groups} groups do not fit {list(x.shape)}")
+        raise Unsupported(f"weights {list(w.sizes)} in {groups} groups do not fit {list(x.sizes)}")
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     around = zip(size, pads[:rank], pads[rank:], reach, strides, strict=True)
     if tuple(out) != tuple((e + b + f - r) // s + 1 for e, b, f, r, s in around):
-        raise Unsupported(f"offsets of shape {list(offset.shape)} do not fit {list(x.shape)}")
-    if offset.shape[:2] != (n, parts * taps * rank):
-        raise Unsupported(f"offsets of shape {list(offset.shape)} do not fit {list(w.shape)}")
+        raise Unsupported(f"offsets of shape {list(offset.sizes)} do not fit {list(x.sizes)}")
+    if offset.sizes[:2] != (n, parts * taps * rank):
+        raise Unsupported(f"offsets of shape {list(offset.sizes)} do not fit {list(w.sizes)}")
     # [n, place and tap, part] of each dimension
     moved = computed(offset).reshape(n, parts, taps, rank, -1).transpose(3, 0, 4, 2, 1)
     room(c, 2 * math.prod(out) * taps)
@@ -212,9 +212,9 @@ def _deform_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     y = y.reshape(n, -1, taps, parts, channels // parts)
     if optional(node, 4):
         mask = computed(value(c, node.input[4]))
-        if mask.shape != (n, parts * taps, *out):
-            raise Unsupported(f"a mask {list(mask.shape)} does not fit {list(offset.shape)}")
-        y = y * mask.reshape(n, parts, taps, -1).transpose(0, 3, 2, 1).reshape(*y.shape[:4], 1)
+        if mask.sizes != (n, parts * taps, *out):
+            raise Unsupported(f"a mask {list(mask.sizes)} does not fit {list(offset.sizes)}")
+        y = y * mask.reshape(n, parts, taps, -1).transpose(0, 3, 2, 1).reshape(*y.sizes[:4], 1)
     y = _products(y.cast(x.dtype).reshape(-1, taps, channels), w, groups)
     y = y.reshape(n, -1, many).transpose(0, 2, 1).reshape(n, many, *out)
     if optional(node, 3):
@@ -224,8 +224,8 @@ def _deform_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 def _products(columns: Value, w: Value, groups: int) -> Value:
     """Columns [P, taps, C] times weights [O, C / groups, taps...]: [P, O]."""
-    p, taps, channels = columns.shape
-    many = w.shape[0]
+    p, taps, channels = columns.sizes
+    many = w.sizes[0]
     if groups == 1:
         weights = w.reshape(many, channels, taps).transpose(0, 2, 1).reshape(many, -1)
         return columns.reshape(p, -1).op("dense", weights)

@@ -15,12 +15,11 @@ from tilework.graph.onnx.context import (
     Result,
     Unsupported,
     attributes,
-    numbered,
     optional,
 )
-from tilework.graph.onnx.numbers import Known, known
+from tilework.graph.onnx.numbers import Known, tensor_of
 from tilework.graph.operators import broadcast
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, known
 
 if TYPE_CHECKING:
     import onnx
@@ -216,14 +215,14 @@ def _center_crop_pad(c: OnnxContext, node: onnx.NodeProto) -> str:
         raise Unsupported(f"{len(wanted)} extents for {len(axes)} axes")
     before, after = [0] * len(shape), [0] * len(shape)
     for d, n in zip(axes, wanted, strict=True):
-        more = n - numbered(shape[d], "the extent that is cropped")
+        more = n - known(shape[d])
         before[d] = more // 2 if more > 0 else -(-more // 2)
         after[d] = more - before[d]
     return _padded(c, x, before, after, node.output[0])
 
 
 def _size(c: OnnxContext, node: onnx.NodeProto) -> Known:
-    return known([math.prod(c.shape(node.input[0]))], (), "int64")
+    return tensor_of([math.prod(c.shape(node.input[0]))], (), "int64")
 
 
 def _depth_to_space(c: OnnxContext, node: onnx.NodeProto) -> str:

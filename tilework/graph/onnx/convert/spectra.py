@@ -47,7 +47,7 @@ def _table(n: int, parts: int, length: int, inverse: bool, onesided: bool) -> ND
 
 def _cut(x: Value, n: int) -> Value:
     """The first n entries of the second dimension, with zeros if there are not so many."""
-    have = x.shape[1]
+    have = x.sizes[1]
     if have >= n:
         return x.part(1, 0, n)
     return x.op("pad", before=(0, 0, 0), after=(0, n - have, 0), value=0.0)
@@ -68,10 +68,10 @@ def transformed(x: Value, length: int, inverse: bool = False, onesided: bool = F
     Raises:
         Unsupported: the length has no divisors, and is too large for a table.
     """
-    rows, _, parts = x.shape
+    rows, _, parts = x.sizes
     frequencies = length // 2 + 1
     x = _cut(x, frequencies if inverse and onesided else length)
-    n = x.shape[1]
+    n = x.sizes[1]
     out, size = (length, 1) if inverse and onesided else (frequencies if onesided else length, 2)
     if n * parts * out * size <= _DIRECT:
         table = _table(n, parts, length, inverse, onesided)
@@ -83,7 +83,7 @@ def transformed(x: Value, length: int, inverse: bool = False, onesided: bool = F
 
 def _mirrored(x: Value, length: int) -> Value:
     """All frequencies of a real signal, of which x has those that are not negative."""
-    count = length - x.shape[1]
+    count = length - x.sizes[1]
     if not count:
         return x
     back = x.part(1, count, count, -1) * np.array([1.0, -1.0])
@@ -96,7 +96,7 @@ def _split(x: Value, length: int, inverse: bool) -> Value:
     Of ``length = a b`` first b transforms of every b-th number, then the result times the roots
     of unity, then a transforms of b numbers.
     """
-    rows, _, parts = x.shape
+    rows, _, parts = x.sizes
     a = next(d for d in range(math.isqrt(length), 0, -1) if length % d == 0)
     if a == 1 or 4 * length * length <= _DIRECT // 16:
         if 2 * length * parts * length > _LARGEST:
@@ -110,7 +110,7 @@ def _split(x: Value, length: int, inverse: bool) -> Value:
     y = columns.op("dense", _table(a, parts, a, inverse, False)).reshape(rows, b, a, 2)
     angle = (2 if inverse else -2) * np.pi * (np.outer(range(b), range(a)) % length) / length
     cos, sin = np.cos(angle)[..., None], np.sin(angle)[..., None]
-    swapped = y.op("slice", begin=(0, 0, 0, 1), size=y.shape, stride=(1, 1, 1, -1))
+    swapped = y.op("slice", begin=(0, 0, 0, 1), size=y.sizes, stride=(1, 1, 1, -1))
     y = y * np.repeat(cos, 2, -1) + swapped * np.concatenate([-sin, sin], -1)
     z = _split(y.transpose(0, 2, 1, 3).reshape(rows * a, b, 2), b, inverse)
     return z.reshape(rows, a, b, 2).transpose(0, 2, 1, 3).reshape(rows, length, 2)
@@ -119,9 +119,9 @@ def _split(x: Value, length: int, inverse: bool) -> Value:
 def _dft(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     x = value(c, node.input[0])
-    rank = len(x.shape)
-    if rank < 2 or x.shape[-1] not in (1, 2):
-        raise Unsupported(f"the last dimension of {list(x.shape)} must be 1, or 2 if complex")
+    rank = len(x.sizes)
+    if rank < 2 or x.sizes[-1] not in (1, 2):
+        raise Unsupported(f"the last dimension of {list(x.sizes)} must be 1, or 2 if complex")
     axis = int(a.get("axis", 1))
     if c.opset >= 20:
         axis = c.ints(node.input[2], "the axis")[0] if optional(node, 2) else -2
@@ -129,9 +129,9 @@ def _dft(c: OnnxContext, node: onnx.NodeProto) -> str:
     if axis == rank - 1:
         raise Unsupported("the axis is that of real and imaginary parts")
     inverse, onesided = bool(a.get("inverse", 0)), bool(a.get("onesided", 0))
-    if onesided and x.shape[-1] != 1 + inverse:
+    if onesided and x.sizes[-1] != 1 + inverse:
         raise Unsupported("with onesided=1 the signal must be real, and its spectrum complex")
-    n = x.shape[axis]
+    n = x.sizes[axis]
     length = 2 * (n - 1) if inverse and onesided else n
     if optional(node, 1):
         (length,) = c.ints(node.input[1], "the length")
@@ -139,20 +139,20 @@ def _dft(c: OnnxContext, node: onnx.NodeProto) -> str:
         raise Unsupported(f"a transform of {length} numbers")
     order = (*(d for d in range(rank) if d not in (axis, rank - 1)), axis, rank - 1)
     rows = computed(x).transpose(*order)
-    y = transformed(rows.reshape(-1, n, x.shape[-1]), length, inverse, onesided)
-    y = y.reshape(*rows.shape[:-2], *y.shape[1:])
+    y = transformed(rows.reshape(-1, n, x.sizes[-1]), length, inverse, onesided)
+    y = y.reshape(*rows.sizes[:-2], *y.sizes[1:])
     return y.transpose(*(order.index(d) for d in range(rank))).cast(x.dtype).name
 
 
 def _stft(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = value(c, node.input[0])
-    if len(x.shape) != 3 or x.shape[2] not in (1, 2):
-        raise Unsupported(f"a signal of shape {list(x.shape)} instead of [N, length, 1 or 2]")
-    batch, n, parts = x.shape
+    if len(x.sizes) != 3 or x.sizes[2] not in (1, 2):
+        raise Unsupported(f"a signal of shape {list(x.sizes)} instead of [N, length, 1 or 2]")
+    batch, n, parts = x.sizes
     (step,) = c.ints(node.input[1], "the step")
     length = n
     if optional(node, 2):
-        length = math.prod(c.shape(node.input[2]))
+        length = math.prod(c.sizes(node.input[2]))
     elif optional(node, 3):
         (length,) = c.ints(node.input[3], "the length of a frame")
     onesided = bool(attributes(node).get("onesided", 1))
@@ -168,7 +168,7 @@ def _stft(c: OnnxContext, node: onnx.NodeProto) -> str:
     if optional(node, 2):
         taken = taken * value(c, node.input[2]).cast(rows.dtype).reshape(length, 1)
     y = transformed(taken.reshape(-1, length, parts), length, onesided=onesided)
-    return y.reshape(batch, frames, *y.shape[1:]).cast(x.dtype).name
+    return y.reshape(batch, frames, *y.sizes[1:]).cast(x.dtype).name
 
 
 def _mel_weights(c: OnnxContext, node: onnx.NodeProto) -> Result:

@@ -14,11 +14,10 @@ from tilework.graph.onnx.context import (
     Result,
     Unsupported,
     attributes,
-    numbered,
     optional,
 )
 from tilework.graph.onnx.numbers import Known, shape_of
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, known
 from tilework.index.symbols import exact_quotient, symbols_of
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def _dropout(c: OnnxContext, node: onnx.NodeProto) -> Result:
     mask = len(node.output) > 1 and node.output[1]
     if not mask:
         return [c.value(node.input[0]), None]
-    shape = [numbered(n, "the shape of its mask") for n in c.shape(node.input[0])]
+    shape = [known(n) for n in c.shape(node.input[0])]
     return [c.value(node.input[0]), np.ones(shape, bool)]
 
 

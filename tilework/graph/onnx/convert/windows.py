@@ -19,6 +19,7 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.values import room, value
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.windows import ceil_pads
+from tilework.index.extents import Extent, known, known_shape
 from tilework.index.strides import row_major
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _window(
-    a: dict[str, Any], size: Sequence[int], kernel: Sequence[int]
+    a: dict[str, Any], size: Sequence[Extent], kernel: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Strides, pads and dilation of a sliding window, with automatic padding made explicit."""
     rank = len(size)
@@ -42,9 +43,10 @@ def _window(
         pads = [0] * (2 * rank)
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
         for d in range(rank):
-            out = -(-size[d] // strides[d])
+            length = known(size[d])
+            out = -(-length // strides[d])
             reach = dilation[d] * (kernel[d] - 1) + 1
-            total = max((out - 1) * strides[d] + reach - size[d], 0)
+            total = max((out - 1) * strides[d] + reach - length, 0)
             small, large = total // 2, total - total // 2
             pads[d], pads[d + rank] = (small, large) if mode == "SAME_UPPER" else (large, small)
     elif mode != "NOTSET":
@@ -77,7 +79,7 @@ def convolution(
     if tuple(a.get("kernel_shape", w[2:])) != tuple(w[2:]):
         raise Unsupported(f"kernel_shape contradicts the weights {list(w)}")
     groups = int(a.get("group", 1))
-    strides, pads, dilation = _window(a, x[2:], w[2:])
+    strides, pads, dilation = _window(a, x[2:], known_shape(w[2:]))
     y = c.op(
         f"conv{rank}d",
         data,
@@ -96,7 +98,7 @@ def convolution(
 
 def _conv_transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
-    x, w = c.shape(node.input[0]), c.shape(node.input[1])
+    x, w = c.shape(node.input[0]), c.sizes(node.input[1])
     rank = _spatial_rank(x)
     if len(w) != len(x):
         raise Unsupported(f"the weights {list(w)} do not fit {rank} spatial axes")
@@ -107,13 +109,13 @@ def _conv_transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
     mode = a.get("auto_pad", "NOTSET")
     shape = a.get("output_shape")
     if mode in ("SAME_UPPER", "SAME_LOWER") and shape is None:
-        shape = [n * s for n, s in zip(x[2:], strides, strict=True)]
+        shape = [n * s for n, s in zip(known_shape(x[2:]), strides, strict=True)]
     elif mode == "VALID":
         pads = [0] * (2 * rank)
     elif mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
         raise Unsupported(f"unknown auto_pad '{mode}'")
     for d, n in enumerate(shape[-rank:] if shape is not None else ()):
-        whole = strides[d] * (x[2 + d] - 1) + more[d] + (w[2 + d] - 1) * dilation[d] + 1
+        whole = strides[d] * (known(x[2 + d]) - 1) + more[d] + (w[2 + d] - 1) * dilation[d] + 1
         total = max(whole - n, 0)
         if "output_shape" in a:  # SAME only takes away, as in the standard's inference of shapes
             more[d] += max(n - whole, 0)
@@ -139,7 +141,7 @@ def _conv_transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("add", y, _channels(c, bias, rank), name=f"{node.output[0]}_biased")
 
 
-def _spatial_rank(shape: Sequence[int]) -> int:
+def _spatial_rank(shape: Sequence[Extent]) -> int:
     """Number of spatial axes of feature maps [N, C, ...]."""
     if not 3 <= len(shape) <= 5:
         raise Unsupported(f"only one to three spatial axes are supported, not {list(shape)}")
@@ -151,7 +153,7 @@ def _channels(c: OnnxContext, name: str, rank: int) -> str:
     shape = (1, math.prod(c.shape(name)), *(1 for _ in range(rank)))
     if name in c.constants:
         c.value(name)  # checks the dtype
-        return c.b.constant(c.constants[name].reshape(shape), name)
+        return c.b.constant(c.constants[name].reshape(known_shape(shape)), name)
     return c.op("reshape", c.value(name), shape=shape)
 
 
@@ -164,7 +166,7 @@ def _pool(op: str) -> Converter:
         strides, pads, dilation = _window(a, shape[2:], kernel)
         whole = pads
         if a.get("ceil_mode", 0):
-            whole = ceil_pads(shape[2:], kernel, strides, pads, dilation)
+            whole = ceil_pads(known_shape(shape[2:]), kernel, strides, pads, dilation)
         common = {"kernel": kernel, "strides": strides, "pads": whole, "layout": "NCHW"}
         x, name = c.value(node.input[0]), node.output[0]
         if op == "lp_pool":
@@ -197,7 +199,7 @@ def _global_lp_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
         return c.op(f"reduce_l{p}", x, name=name, axes=axes, keepdims=True)
     ones = (1,) * rank
     attrs = {"strides": ones, "pads": (0,) * (2 * rank), "dilation": ones, "layout": "NCHW"}
-    return c.op(f"lp_pool{rank}d", x, name=name, kernel=shape[2:], p=p, **attrs)
+    return c.op(f"lp_pool{rank}d", x, name=name, kernel=known_shape(shape[2:]), p=p, **attrs)
 
 
 def _global_pool(op: str) -> Converter:
@@ -209,7 +211,7 @@ def _global_pool(op: str) -> Converter:
             return c.op(op, x, name=name, layout="NCHW")
         ones = (1,) * rank
         attrs = {"strides": ones, "pads": (0,) * (2 * rank), "dilation": ones, "layout": "NCHW"}
-        return c.op(f"max_pool{rank}d", x, name=name, kernel=shape[2:], **attrs)
+        return c.op(f"max_pool{rank}d", x, name=name, kernel=known_shape(shape[2:]), **attrs)
 
     return convert
 
@@ -223,9 +225,9 @@ def _max_unpool(c: OnnxContext, node: onnx.NodeProto) -> str:
     strides, pads = a.get("strides", (1,) * rank), a.get("pads", (0,) * (2 * rank))
     if not len(kernel) == len(strides) == rank or len(pads) != 2 * rank:
         raise Unsupported(f"kernel, strides and pads do not fit {rank} spatial axes")
-    around = zip(x.shape[2:], kernel, strides, pads[:rank], pads[rank:], strict=True)
+    around = zip(x.sizes[2:], kernel, strides, pads[:rank], pads[rank:], strict=True)
     size = [(n - 1) * s + k - first - last for n, k, s, first, last in around]
-    shape = (*x.shape[:2], *size)
+    shape = (*x.sizes[:2], *size)
     if optional(node, 2):
         shape = tuple(c.ints(node.input[2], "its output_shape"))
     if len(shape) != rank + 2 or min(shape) < 1 or math.prod(shape) > MAX_ELEMENTS:
@@ -233,7 +235,7 @@ def _max_unpool(c: OnnxContext, node: onnx.NodeProto) -> str:
     if _tiled(c, places.name, kernel, strides, shape):
         factors = (1, 1, *kernel)
         x, places = x.op("repeat", factors=factors), places.op("repeat", factors=factors)
-        rest = tuple(n - m for n, m in zip(shape, x.shape, strict=True))
+        rest = tuple(n - m for n, m in zip(shape, x.sizes, strict=True))
         if any(rest):
             pads = {"before": (0,) * len(shape), "after": rest}
             x, places = x.op("pad", **pads, value=0.0), places.op("pad", **pads, value=-1)

@@ -10,6 +10,7 @@ from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
+from tilework.index.extents import known_shape
 
 
 def _ints(w: Writer, name: str, values: Sequence[int] | int) -> str:
@@ -60,7 +61,7 @@ def _scatter_elements(w: Writer, node: Node, inputs: Sequence[str], out: str) ->
 
 def _scatter_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     x, indices, updates = inputs
-    shape = w.net.types[node.name].shape
+    shape = known_shape(w.net.types[node.name].shape)
     apart = _reshaped(w, x, (*node.attrs["extents"], shape[1]), f"{out}_apart")
     w.add("ScatterND", [apart, indices, updates], f"{out}_written", **_reduction(node))
     _reshaped(w, f"{out}_written", shape, out)
@@ -127,10 +128,10 @@ def _space_to_depth(w: Writer, node: Node, inputs: Sequence[str], out: str) -> N
     if node.attrs["mode"] == "DCR":
         w.add("SpaceToDepth", inputs, out, blocksize=b)
         return
-    n, c, h, width = w.net.types[node.inputs[0]].shape
+    n, c, h, width = known_shape(w.net.types[node.inputs[0]].shape)
     apart = _reshaped(w, inputs[0], (n, c, h // b, b, width // b, b), f"{out}_apart")
     w.add("Transpose", [apart], f"{out}_moved", perm=(0, 1, 3, 5, 2, 4))
-    _reshaped(w, f"{out}_moved", w.net.types[node.name].shape, out)
+    _reshaped(w, f"{out}_moved", known_shape(w.net.types[node.name].shape), out)
 
 
 def _depth_to_space(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -138,7 +139,8 @@ def _depth_to_space(w: Writer, node: Node, inputs: Sequence[str], out: str) -> N
 
 
 def _shuffle(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    shape, axis, groups = w.net.types[node.name].shape, node.attrs["axis"], node.attrs["groups"]
+    shape = known_shape(w.net.types[node.name].shape)
+    axis, groups = node.attrs["axis"], node.attrs["groups"]
     split = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
     apart = _reshaped(w, inputs[0], split, f"{out}_apart")
     perm = (*range(axis), axis + 1, axis, *range(axis + 2, len(split)))
@@ -151,11 +153,11 @@ def _tile(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
 
 
 def _repeat(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    shape = w.net.types[node.inputs[0]].shape
+    shape = known_shape(w.net.types[node.inputs[0]].shape)
     single = _reshaped(w, inputs[0], [e for n in shape for e in (n, 1)], f"{out}_single")
     full = [e for pair in zip(shape, node.attrs["factors"], strict=True) for e in pair]
     w.add("Expand", [single, _ints(w, f"{out}_full_shape", full)], f"{out}_full")
-    _reshaped(w, f"{out}_full", w.net.types[node.name].shape, out)
+    _reshaped(w, f"{out}_full", known_shape(w.net.types[node.name].shape), out)
 
 
 WRITERS: dict[str, Write] = {

@@ -12,6 +12,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer, simple
 from tilework.graph.operators.reductions import axes_of
+from tilework.index.extents import known_shape
 
 
 def _batch_norm(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -25,7 +26,7 @@ def _normalize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     shape = w.net.types[node.name].shape
     axes = axes_of(node.attrs, len(shape))
     if node.attrs["center"] and axes == tuple(range(axes[0], len(shape))):
-        scale = w.constant(f"{out}_scale", np.ones(shape[axes[0] :], _dtype(w, node)))
+        scale = w.constant(f"{out}_scale", np.ones(known_shape(shape[axes[0] :]), _dtype(w, node)))
         epsilon = node.attrs["epsilon"]
         w.add("LayerNormalization", [*inputs, scale], out, axis=axes[0], epsilon=epsilon)
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.activations import SELU
 from tilework.graph.onnx.convert.slices import along
+from tilework.index.extents import known
 
 if TYPE_CHECKING:
     import onnx
@@ -78,7 +79,7 @@ def _bias_split_gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
     """The left half of the sum times GELU of its right half."""
     x = c.op("add", *(c.value(i) for i in node.input))
     axis = len(c.b.shape(x)) - 1
-    width, odd = divmod(c.b.shape(x)[axis], 2)
+    width, odd = divmod(known(c.b.shape(x)[axis]), 2)
     if odd:
         raise Unsupported(f"{2 * width + 1} channels do not make two halves")
     left, right = (along(c, x, axis, i * width, width, f"{node.output[0]}_{i}") for i in range(2))

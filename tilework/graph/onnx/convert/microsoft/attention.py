@@ -22,6 +22,7 @@ from tilework.graph.onnx.convert.matrices import product
 from tilework.graph.onnx.convert.microsoft.masks import later, padding
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.slices import along
+from tilework.index.extents import Extent, known
 
 if TYPE_CHECKING:
     import onnx
@@ -73,7 +74,8 @@ def _attention(c: OnnxContext, node: onnx.NodeProto) -> Result:
     starts = (0, widths[0], widths[0] + widths[1])
     parts = [along(c, y, 2, at, n, f"{name}_part") for at, n in zip(starts, widths, strict=True)]
     q, k, v = (in_heads(c, part, heads) for part in parts)
-    past, before = optional(node, 4), 0
+    past = optional(node, 4)
+    before: Extent = 0
     if past and 0 not in c.shape(past):
         before, p = c.shape(past)[3], c.value(past)
         k, v = (
@@ -105,7 +107,7 @@ def _multi_head(c: OnnxContext, node: onnx.NodeProto) -> Result:
     pair(node, 6, "past_key and past_value")
     heads = int(a["num_heads"])
     q, k, v = _operands(c, node, heads)
-    before = 0
+    before: Extent = 0
     if optional(node, 6) and 0 not in c.shape(node.input[6]):
         before = c.shape(node.input[6])[2]
         k, v = (
@@ -128,7 +130,8 @@ def _operands(c: OnnxContext, node: onnx.NodeProto, heads: int) -> tuple[str, st
     else:
         parts = [c.value(i) for i in (query, key, value)]
     if bias:
-        at, b = 0, c.value(bias)
+        at: Extent = 0
+        b = c.value(bias)
         for i, part in enumerate(parts):
             width = c.b.shape(part)[-1]
             own = along(c, b, 0, at, width, f"{node.output[0]}_bias")
@@ -154,7 +157,7 @@ def _unpacked(c: OnnxContext, name: str, heads: int, count: int) -> list[str]:
 def in_heads(c: OnnxContext, x: str, heads: int) -> str:
     """[B, S, N * H] as [B, N, S, H]."""
     b, s, width = c.b.shape(x)
-    if width % heads:
+    if width % heads != 0:
         raise Unsupported(f"{width} elements do not make {heads} heads")
     split = c.op("reshape", x, shape=(b, s, heads, width // heads))
     return c.op("transpose", split, perm=(0, 2, 1, 3))
@@ -165,7 +168,7 @@ def _mixed(
     node: onnx.NodeProto,
     a: dict[str, Any],
     operands: Sequence[str],
-    past: int,
+    past: Extent,
     mask: int,
     bias: int,
 ) -> tuple[str, str]:
@@ -178,14 +181,14 @@ def _mixed(
     q, k, v = operands
     name, (batch, _, queries, _), keys = node.output[0], c.b.shape(q), c.b.shape(k)[2]
     scores = c.op("einsum", q, k, equation="bhsd,bhtd->bhst", name=f"{name}_scores")
-    factor = float(a.get("scale", 0.0)) or 1.0 / math.sqrt(c.b.shape(q)[3])
+    factor = float(a.get("scale", 0.0)) or 1.0 / math.sqrt(known(c.b.shape(q)[3]))
     scores = c.op("multiply", scores, like(c, factor, scores))
     hidden: str | None = None
     if optional(node, mask):
         filler = float(a.get("mask_filter_value", -10000.0))
         shape = (batch, queries, keys)
         hidden = padding(c, node.input[mask], shape, past, filler, scores)
-    causal = bool(a.get("unidirectional", 0)) and queries > 1
+    causal = bool(a.get("unidirectional", 0)) and queries != 1
     added = [
         *([c.value(node.input[bias])] if optional(node, bias) else []),
         *([hidden] if hidden is not None else []),

@@ -16,6 +16,7 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.convert.microsoft.norms import normalized, scaled
 from tilework.graph.onnx.convert.slices import along
+from tilework.index.extents import Extent, known
 
 if TYPE_CHECKING:
     import onnx
@@ -44,10 +45,10 @@ def _embed(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [scaled(c, y, gamma, beta, name), _lengths(c, mask, shape[0]), x]
 
 
-def _lengths(c: OnnxContext, mask: str, batch: int) -> str | np.ndarray:
+def _lengths(c: OnnxContext, mask: str, batch: Extent) -> str | np.ndarray:
     """How many ones each row of the mask has; 0 without one."""
     if not mask:
-        return np.zeros(batch, np.int32)
+        return np.zeros(known(batch), np.int32)
     m = c.value(mask)
     one = c.b.constant(np.ones((), c.b.types[m].dtype), "one")
     ones = c.op("cast", c.op("equal", m, one), to="int32")

@@ -25,6 +25,7 @@ from tilework.graph.onnx.convert.microsoft.masks import positions
 from tilework.graph.onnx.convert.microsoft.rotary import rotated, taken_angles
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.slices import along
+from tilework.index.extents import known
 
 if TYPE_CHECKING:
     import onnx
@@ -59,7 +60,7 @@ def _group_query(c: OnnxContext, node: onnx.NodeProto) -> Result:
     _check(node, a)
     heads, groups = int(a["num_heads"]), int(a["kv_num_heads"])
     q, k, v = _split(c, node, heads, groups)
-    lengths = _lengths(c, node, c.b.shape(q)[1])
+    lengths = _lengths(c, node, known(c.b.shape(q)[1]))
     if a.get("do_rotary", 0):
         flag = bool(a.get("rotary_interleaved", 0))
         angles = _angles(c, node, lengths, interleaved=flag)
@@ -120,11 +121,11 @@ def _split(c: OnnxContext, node: onnx.NodeProto, heads: int, groups: int) -> tup
 
 def _lengths(c: OnnxContext, node: onnx.NodeProto, new: int) -> _Lengths:
     past = optional(node, 3)
-    cached = c.shape(past)[2] if past else 0
-    known = c.array(node.input[6], "total_sequence_length")
-    if known.size != 1:
+    cached = known(c.shape(past)[2]) if past else 0
+    given = c.array(node.input[6], "total_sequence_length")
+    if given.size != 1:
         raise Unsupported("total_sequence_length is not a single number")
-    total = int(known.item())
+    total = int(given.item())
     if total < new or (total > new and not cached):
         raise Unsupported(
             f"total_sequence_length is {total}, but there are {new} new tokens and {cached} in "
@@ -209,7 +210,7 @@ def _mixed(
     (b, s, n, h), (_, m, t, _) = c.b.shape(q), c.b.shape(k)
     q = c.op("reshape", q, shape=(b, s, m, n // m, h))
     scores = c.op("einsum", q, k, equation="bsmgd,bmtd->bmgst", name=f"{name}_scores")
-    factor = float(a.get("scale", 0.0)) or 1.0 / math.sqrt(h)
+    factor = float(a.get("scale", 0.0)) or 1.0 / math.sqrt(known(h))
     scores = c.op("multiply", scores, like(c, factor, scores))
     cap = float(a.get("softcap", 0.0))
     if cap > 0.0:
@@ -220,7 +221,7 @@ def _mixed(
         own, each = c.b.shape(bias)[:2]
         heads = (1, 1) if each == 1 else (m, n // m)
         scores = c.op("add", scores, c.op("reshape", bias, shape=(own, *heads, s, t)))
-    scores = c.op("where", _seen(c, a, lengths, t), scores, like(c, -np.inf, scores))
+    scores = c.op("where", _seen(c, a, lengths, known(t)), scores, like(c, -np.inf, scores))
     shares = _softmax(c, node, a, scores)
     mixed = c.op("einsum", shares, v, equation="bmgst,bmtd->bsmgd")
     return c.op("reshape", mixed, name=name, shape=(b, s, n * h))

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes
+from tilework.graph.onnx.convert.microsoft.masks import positions
 from tilework.graph.onnx.convert.slices import along, sliced
+from tilework.graph.operators import Shape
+from tilework.index.extents import Extent
 
 if TYPE_CHECKING:
     import onnx
@@ -49,7 +52,7 @@ def taken_angles(
     c: OnnxContext,
     caches: tuple[str, str],
     places: str,
-    shape: tuple[int, ...],
+    shape: Shape,
     *,
     interleaved: bool,
 ) -> tuple[str, str]:
@@ -86,9 +89,11 @@ def taken_angles(
     )
 
 
-def from_first(c: OnnxContext, first: str, count: int) -> str:
+def from_first(c: OnnxContext, first: str, count: Extent) -> str:
     """The positions [1, count] that follow each other from the value ``first`` on."""
-    steps = c.b.constant(np.arange(count, dtype=c.b.types[first].dtype)[None], "steps")
+    steps = positions(c, count, 1)
+    if c.b.types[first].dtype != "int32":
+        steps = c.op("cast", steps, to=c.b.types[first].dtype)
     one = c.op("reshape", first, shape=(1, 1))
     return c.op("add", one, steps)
 

@@ -1,0 +1,428 @@
+"""Operators on symbolic extents, and shape arithmetic as exporters write it, at points.
+
+Each graph has an input ``x`` [n, m, 6] and one output, whose shape is left to whoever reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.graph.onnx_models import save
+from tests.graph.run_symbolic import check
+from tests.graph.symbolic_models import Maker
+from tilework.errors import NetworkError
+from tilework.graph import from_onnx
+
+RANGES = {"n": "1..9:4", "m": "2..70:8,16"}
+POINTS = [{"n": 1, "m": 2}, {"n": 2, "m": 7}, {"n": 9, "m": 70}, {"n": 4, "m": 16}]
+FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+Graph = Callable[[Maker], str]
+
+
+def file_of(graph: Graph, folder: Path, shape: tuple[str | int, ...] = ("n", "m", 6)) -> Path:
+    g = Maker(3)
+    result = graph(g)
+    g.node("Identity", result, output="y")
+    kind = onnx.ValueInfoProto(name="y")
+    infos = [helper.make_tensor_value_info("x", FLOAT, list(shape))]
+    made = helper.make_graph(g.nodes, "one", infos, [kind], g.weights)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    inferred = onnx.shape_inference.infer_shapes(model)
+    model.graph.output[0].CopyFrom(inferred.graph.output[0])
+    return save(model, folder / "one.onnx")
+
+
+def _flat_by_product(g: Maker) -> str:
+    count = g.node("Mul", g.dim("x", 0), g.dim("x", 1))
+    return g.node("Reshape", "x", g.node("Concat", count, g.ints(6), axis=0))
+
+
+def _flat_by_rest(g: Maker) -> str:
+    return g.node("Reshape", "x", g.node("Concat", g.ints(-1), g.dim("x", 1), axis=0))
+
+
+def _zeros_keep(g: Maker) -> str:
+    return g.node("Reshape", "x", g.ints(0, 0, 2, -1))
+
+
+def _reversed_shape(g: Maker) -> str:
+    shape = g.node("Slice", g.node("Shape", "x"), g.ints(-1), g.ints(-9), g.ints(0), g.ints(-1))
+    return g.node("Reshape", "x", shape)
+
+
+def _squeezed(g: Maker) -> str:
+    wide = g.node("Unsqueeze", "x", g.ints(0, 3))
+    return g.node("Squeeze", g.node("Neg", wide), g.ints(0, -2))
+
+
+def _halves(g: Maker) -> str:
+    half = g.node("Div", g.scalar_dim("x", 1), g.whole(2))
+    end = g.node("Unsqueeze", half, g.ints(0))
+    return g.node("Slice", "x", g.ints(0), end, g.ints(1))
+
+
+def _rests(g: Maker) -> str:
+    rest = g.node("Mod", g.dim("x", 1), g.ints(3))
+    whole = g.node("Sub", g.dim("x", 1), rest)
+    return g.node("Slice", "x", g.ints(0), g.node("Add", whole, rest), g.ints(1))
+
+
+def _scaled(g: Maker) -> str:
+    size = g.node("Cast", g.dim("x", 1), to=FLOAT)
+    size = g.node("Floor", g.node("Mul", size, g.weight(np.array([1.5], np.float32))))
+    size = g.node("Cast", size, to=INT)
+    shape = g.node("Concat", g.ints(1), size, axis=0)
+    return g.node("Expand", g.number(2.5), shape)
+
+
+def _ceiled(g: Maker) -> str:
+    size = g.node("Cast", g.dim("x", 1), to=FLOAT)
+    size = g.node("Ceil", g.node("Div", size, g.weight(np.array([3], np.float32))))
+    shape = g.node("Concat", g.node("Cast", size, to=INT), g.ints(2), axis=0)
+    return g.node("ConstantOfShape", shape, value=helper.make_tensor("v", FLOAT, [1], [0.5]))
+
+
+def _expanded(g: Maker) -> str:
+    shape = g.node("Concat", g.ints(1), g.dim("x", 0), g.ints(-1), axis=0)
+    ones = g.node(
+        "ConstantOfShape", g.node("Shape", shape), value=helper.make_tensor("v", INT, [1], [1])
+    )
+    unknown = g.node("Equal", shape, g.node("Mul", ones, g.whole(-1)))
+    return g.node(
+        "Expand", g.weight(np.arange(5.0, dtype=np.float32)), g.node("Where", unknown, ones, shape)
+    )
+
+
+def _tiled(g: Maker) -> str:
+    row = g.weight(np.arange(12, dtype=np.float32).reshape(1, 2, 6))
+    times = g.node("Concat", g.dim("x", 0), g.ints(3), g.ints(1), axis=0)
+    return g.node("Tile", row, times)
+
+
+def _shape_scattered(g: Maker) -> str:
+    shape = g.node("ScatterND", g.node("Shape", "x"), g.weight(np.array([[2]])), g.ints(1))
+    part = g.node("Slice", "x", g.ints(0), g.ints(1), g.ints(2))
+    return g.node("Add", part, g.node("ConstantOfShape", shape))
+
+
+def _counted(g: Maker) -> str:
+    places = g.node(
+        "Range", g.whole(1), g.node("Add", g.scalar_dim("x", 1), g.whole(1)), g.whole(2)
+    )
+    return g.node("Cast", places, to=FLOAT)
+
+
+def _down(g: Maker) -> str:
+    start = g.node("Sub", g.scalar_dim("x", 1), g.whole(1))
+    return g.node("Range", start, g.whole(-1), g.whole(-1))
+
+
+def _causal(g: Maker) -> str:
+    length = g.scalar_dim("x", 1)
+    at = g.node("Range", g.whole(0), length, g.whole(1))
+    later = g.node(
+        "Greater", g.node("Unsqueeze", at, g.ints(0)), g.node("Unsqueeze", at, g.ints(1))
+    )
+    return g.node("Where", later, g.number(-1e9), g.number(0.0))
+
+
+def _triangle(g: Maker) -> str:
+    shape = g.node("Concat", g.dim("x", 1), g.dim("x", 1), axis=0)
+    return g.node("Trilu", g.node("Expand", g.number(1.0), shape), g.whole(1), upper=0)
+
+
+def _extent_as_number(g: Maker) -> str:
+    total = g.node("ReduceSum", "x", g.ints(1), keepdims=0)
+    return g.node("Div", total, g.node("Cast", g.scalar_dim("x", 1), to=FLOAT))
+
+
+def _root_of_an_extent(g: Maker) -> str:
+    return g.node("Div", "x", g.node("Sqrt", g.node("Cast", g.scalar_dim("x", 1), to=FLOAT)))
+
+
+def _size_of_all(g: Maker) -> str:
+    return g.node("Mul", "x", g.node("Cast", g.node("Size", "x"), to=FLOAT))
+
+
+def _product_of_a_shape(g: Maker) -> str:
+    return g.node("Reshape", "x", g.node("ReduceProd", g.node("Shape", "x"), keepdims=1))
+
+
+def _split_by_extents(g: Maker) -> str:
+    first = g.node("Div", g.dim("x", 1), g.ints(2))
+    sizes = g.node("Concat", first, g.node("Sub", g.dim("x", 1), first), axis=0)
+    g.nodes.append(helper.make_node("Split", ["x", sizes], ["front", "back"], axis=1))
+    return g.node("Concat", "back", "front", axis=1)
+
+
+def _last(g: Maker) -> str:
+    return g.node("Gather", "x", g.whole(-1), axis=1)
+
+
+def _backwards(g: Maker) -> str:
+    least = g.ints(-(2**63) + 1)
+    return g.node("Slice", "x", g.ints(-1), least, g.ints(1), g.ints(-1))
+
+
+def _every_third(g: Maker) -> str:
+    return g.node("Slice", "x", g.ints(1), g.ints(2**63 - 1), g.ints(1), g.ints(3))
+
+
+def _padded(g: Maker) -> str:
+    return g.node("Pad", "x", g.ints(0, 2, 1, 0, 1, 0), g.number(3.0))
+
+
+def _padded_by_an_extent(g: Maker) -> str:
+    zeros = g.ints(0, 0, 0)
+    pads = g.node("Concat", zeros, g.ints(0), g.dim("x", 0), g.ints(0), axis=0)
+    return g.node("Pad", "x", pads)
+
+
+def _edges(g: Maker) -> str:
+    return g.node("Pad", "x", g.ints(0, 1, 0, 0, 1, 0), mode="edge")
+
+
+def _mean(g: Maker) -> str:
+    return g.node("ReduceMean", "x", g.ints(1), keepdims=1)
+
+
+def _normal_along(g: Maker) -> str:
+    return g.node("LpNormalization", "x", axis=1)
+
+
+def _softmax_along(g: Maker) -> str:
+    return g.node("Softmax", "x", axis=1)
+
+
+def _log_softmax_along(g: Maker) -> str:
+    return g.node("LogSoftmax", "x", axis=1)
+
+
+def _mean_variance(g: Maker) -> str:
+    return g.node("MeanVarianceNormalization", "x", axes=[1, 2])
+
+
+def _position(g: Maker) -> str:
+    return g.node("ArgMax", "x", axis=1, keepdims=0)
+
+
+def _last_position(g: Maker) -> str:
+    return g.node("ArgMin", "x", axis=1, select_last_index=1)
+
+
+def _summed_up(g: Maker) -> str:
+    return g.node("CumSum", "x", g.whole(1))
+
+
+def _largest(g: Maker) -> str:
+    g.nodes.append(helper.make_node("TopK", ["x", g.ints(2)], ["values", "places"], axis=1))
+    return g.node("Add", "values", g.node("Cast", "places", to=FLOAT))
+
+
+def _similar(g: Maker) -> str:
+    return g.node("MatMul", "x", g.node("Transpose", "x", perm=[0, 2, 1]))
+
+
+def _einsum(g: Maker) -> str:
+    return g.node("Einsum", "x", "x", equation="nmd,nkd->nmk")
+
+
+def _joined(g: Maker) -> str:
+    return g.node("Concat", "x", g.node("Neg", "x"), "x", axis=1)
+
+
+def _doubled(g: Maker) -> str:
+    """Sums of a row and of all rows, at distances."""
+    y = g.node(
+        "Reshape",
+        g.node("Concat", "x", "x", axis=1),
+        g.node("Concat", g.dim("x", 0), g.ints(2), g.dim("x", 1), g.ints(6), axis=0),
+    )
+    return g.node("ReduceMax", y, g.ints(1), keepdims=0)
+
+
+def _by_places(g: Maker) -> str:
+    """Rows at the places of a grid, as masks of keys are read."""
+    rows, columns = (g.scalar_dim("x", d) for d in (0, 1))
+    places = [g.node("Range", g.whole(0), end, g.whole(1)) for end in (rows, columns)]
+    at = [
+        g.node("Unsqueeze", p, g.ints(*d)) for p, d in zip(places, ((1, 2), (0, 1)), strict=True)
+    ]
+    shape = g.node("Concat", g.dim("x", 0), g.ints(1), g.dim("x", 1), axis=0)
+    grid = [g.node("Unsqueeze", g.node("Expand", p, shape), g.ints(-1)) for p in at]
+    flat = g.node("ReduceSum", "x", g.ints(2), keepdims=0)
+    return g.node("GatherND", flat, g.node("Concat", *grid, axis=-1))
+
+
+def _shifted_places(g: Maker) -> str:
+    places = g.node("Range", g.whole(0), g.scalar_dim("x", 1), g.whole(1))
+    places = g.node("Add", places, g.scalar_dim("x", 0))
+    return g.node("Cast", g.node("Sub", places, g.whole(3)), to=FLOAT)
+
+
+def _dropped(g: Maker) -> str:
+    return g.node("Flatten", "x", axis=2)
+
+
+GRAPHS: dict[str, Graph] = {
+    name[1:].replace("_", " "): graph
+    for name, graph in list(globals().items())
+    if name.startswith("_") and callable(graph) and not name.startswith("__")
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_at_points(name: str, tmp_path: Path) -> None:
+    path = file_of(GRAPHS[name], tmp_path)
+    p = check(path, RANGES, POINTS)
+    assert [str(n) for n in p.values[p.inputs[0]].shape] == ["n", "m", "6"]
+
+
+IMAGES = ("n", 3, "m", 6)
+
+
+def _resized(mode: str, coordinates: str, *scales: float, nearest: str = "floor") -> Graph:
+    def graph(g: Maker) -> str:
+        given = g.weight(np.array(scales, np.float32))
+        attrs = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
+        return g.node("Resize", "x", "", given, mode=mode, **attrs)
+
+    return graph
+
+
+def _to_twice(g: Maker) -> str:
+    size = g.node("Mul", g.dim("x", 2), g.ints(2))
+    sizes = g.node("Concat", g.dim("x", 0), g.ints(3), size, g.ints(9), axis=0)
+    return g.node("Resize", "x", "", "", sizes, mode="linear")
+
+
+def _convolved(g: Maker) -> str:
+    y = g.relu(g.batch_norm(g.conv("x", 3, 8, 3, 2), 8))
+    y = g.node("MaxPool", y, kernel_shape=[2, 1], strides=[1, 1])
+    z = g.conv(y, 8, 8, 3)
+    y = g.relu(g.node("Add", y, z))
+    y = g.node("AveragePool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
+    return g.node("Mul", y, g.node("GlobalAveragePool", y))
+
+
+IMAGE_GRAPHS = {
+    "nearest twice": _resized("nearest", "asymmetric", 1, 1, 2, 2),
+    "nearest thrice": _resized("nearest", "half_pixel", 1, 1, 3, 1, nearest="round_prefer_floor"),
+    "nearest half more": _resized("nearest", "asymmetric", 1, 1, 1.5, 1),
+    "nearest half": _resized("nearest", "asymmetric", 1, 1, 0.5, 1),
+    "linear twice": _resized("linear", "half_pixel", 1, 1, 2, 2),
+    "linear half more": _resized("linear", "half_pixel", 1, 1, 1.5, 2),
+    "linear half": _resized("linear", "asymmetric", 1, 1, 0.5, 1),
+    "cubic twice": _resized("cubic", "half_pixel", 1, 1, 2, 1),
+    "to twice": _to_twice,
+    "convolved": _convolved,
+}
+
+
+@pytest.mark.parametrize("name", IMAGE_GRAPHS)
+def test_images_at_points(name: str, tmp_path: Path) -> None:
+    ranges = {"n": "1..3", "m": "4..70:8,16"}
+    points = [{"n": n, "m": m} for n, m in ((1, 4), (2, 5), (1, 31), (3, 70))]
+    check(file_of(IMAGE_GRAPHS[name], tmp_path, IMAGES), ranges, points)
+
+
+def test_resizing_that_hangs_on_the_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match="'align_corners' of a dimension m"):
+        graph = _resized("linear", "align_corners", 1, 1, 2, 1)
+        from_onnx(file_of(graph, tmp_path, IMAGES), {"n": "1..3", "m": "4..70"})
+    with pytest.raises(NetworkError, match="not known exactly"):
+        graph = _resized("linear", "half_pixel", 1, 1, 0.7, 1)
+        from_onnx(file_of(graph, tmp_path, IMAGES), {"n": "1..3", "m": "4..70"})
+
+
+def _refused(graph: Graph, folder: Path, ranges: dict[str, str] | None = None) -> str:
+    with pytest.raises(NetworkError) as told:
+        from_onnx(file_of(graph, folder), RANGES if ranges is None else ranges)
+    return str(told.value)
+
+
+def test_grids_of_all_places_are_no_gathers(tmp_path: Path) -> None:
+    p = check(file_of(_by_places, tmp_path), RANGES, POINTS)
+    assert [c.name for c in p.calls] == ["reduce_sum"]
+    p = check(file_of(_shifted_places, tmp_path), RANGES, POINTS)
+    assert [c.name for c in p.calls] == ["arange"]
+
+
+def test_what_differs_from_run_to_run_is_told(tmp_path: Path) -> None:
+    def table(g: Maker) -> str:
+        end = g.dim("x", 1)
+        return g.node("Add", "x", g.node("Slice", g.table(64, 6), g.ints(0), end, g.ints(0)))
+
+    told = _refused(table, tmp_path)
+    assert "Slice" in told and "m <= 64, where m is 2 to 70" in told and "--shape" in told
+    from_onnx(file_of(table, tmp_path), {**RANGES, "m": "2..64"})
+
+    def twice(g: Maker) -> str:
+        return g.node("Add", "x", g.table(8, 6))
+
+    told = _refused(twice, tmp_path)
+    assert "Add" in told and "8 == m, where m is 2 to 70" in told
+
+    def halves(g: Maker) -> str:
+        return g.node("Reshape", "x", g.ints(0, 2, -1, 6))
+
+    assert "cannot reshape" in _refused(halves, tmp_path)
+
+    def places(g: Maker) -> str:
+        return g.node("Gather", "x", g.ints(0, 5), axis=1)
+
+    assert "indices from 0 to 5 for a dimension of m, which may be 2" in _refused(places, tmp_path)
+
+    def taken(g: Maker) -> str:
+        return g.node("TopK", "x", g.ints(3), axis=1, output="values")
+
+    def values(g: Maker) -> str:
+        g.nodes.append(helper.make_node("TopK", ["x", g.ints(3)], ["values", "at"], axis=1))
+        return "values"
+
+    assert "TopK" in _refused(values, tmp_path)
+
+
+def test_what_data_decide_is_refused_with_its_node(tmp_path: Path) -> None:
+    def places(g: Maker) -> str:
+        return g.node("NonZero", "x")
+
+    told = _refused(places, tmp_path)
+    assert "NonZero: the shape of its result depends on data (node '/NonZero_0')" in told
+
+
+def test_ranges_that_make_no_sense_are_told(tmp_path: Path) -> None:
+    path = file_of(_mean, tmp_path)
+    for ranges, words in (
+        ({"n": "9..1"}, "symbol n: there is no number in 9..1"),
+        ({"n": "1..9:10"}, "symbol n: its typical value 10 is not in 1..9"),
+        ({"n": "one to nine"}, "is no arithmetic of symbols"),
+        ({"n": "1..9", "m": "0..9"}, "which may be 0; begin the range of m at 1"),
+        ({"n": "1..9", "m": "2..900000000"}, "too large"),
+        ({"n": "1..9", "k": "2..9"}, "the network has no input 'k'"),
+        ({"x": ("n", "k", 6), "n": "1..9"}, "'k', given for 'x', is no arithmetic"),
+        ({"x": ("n", "m", 7), "n": "1..9", "m": "1..9"}, "has extent 6 in dimension 2, not 7"),
+        ({"x": (3, "m", 6), "n": "1..9", "m": "1..9"}, "'n' cannot be both"),
+    ):
+        with pytest.raises(NetworkError) as told:
+            from_onnx(path, ranges)
+        assert words in str(told.value), (ranges, str(told.value))
+
+
+def test_shapes_may_name_symbols_that_the_file_does_not(tmp_path: Path) -> None:
+    path = file_of(_mean, tmp_path, ("", "", 6))
+    net = from_onnx(path, {"x": ("batch", "2*half", 6), "batch": "1..4", "half": "1..8"})
+    assert [str(n) for n in net.inputs["x"].shape] == ["batch", "2*half", "6"]
+
+
+def test_numbers_make_a_static_network(tmp_path: Path) -> None:
+    path = file_of(_mean, tmp_path)
+    assert from_onnx(path, {"n": (2,), "m": (5,)}).inputs["x"].shape == (2, 5, 6)
+    assert from_onnx(path, {"n": "2..2", "m": (5,)}).inputs["x"].shape == (2, 5, 6)

@@ -1,0 +1,65 @@
+"""Ranges for symbols of which nothing is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import helper
+
+from tests.graph import onnx_models, symbolic_models
+from tests.graph.onnx_models import save
+from tests.graph.symbolic_models import Maker
+from tilework.errors import NetworkError
+from tilework.graph import from_onnx
+from tilework.graph.onnx.usual import usual_ranges
+
+
+def file_of(model: onnx.ModelProto, folder: Path) -> Path:
+    return save(model, folder / "model.onnx")
+
+
+def test_a_table_of_positions_ends_the_length(tmp_path: Path) -> None:
+    path = file_of(symbolic_models.encoder(), tmp_path)
+    assert usual_ranges(path) == {"batch": "1..16:1", "seq": "1..64:16"}
+    assert from_onnx(path, usual_ranges(path)).symbols
+
+
+def test_nothing_ends_a_length_that_is_computed_with(tmp_path: Path) -> None:
+    path = file_of(symbolic_models.decoder(), tmp_path)
+    assert usual_ranges(path) == {"batch": "1..16:1", "seq": "1..1024:16,128,384"}
+
+
+def test_what_the_file_says_as_a_sum_follows(tmp_path: Path) -> None:
+    found = usual_ranges(file_of(symbolic_models.decoder(past=True), tmp_path))
+    assert list(found) == ["batch", "seq", "past"]
+
+
+def test_a_mask_of_another_name_is_what_it_masks(tmp_path: Path) -> None:
+    model = symbolic_models.decoder(past=True)
+    (mask,) = (i for i in model.graph.input if i.name == "mask")
+    mask.type.tensor_type.shape.dim[1].dim_param = "kept"
+    path = file_of(model, tmp_path)
+    found = usual_ranges(path)
+    assert found["kept"] == "past + seq"
+    net = from_onnx(path, found)
+    assert [s.name for s in net.symbols] == ["batch", "past", "seq"]
+
+
+def test_images(tmp_path: Path) -> None:
+    model = onnx_models.resnet(18, image=64, width=8, batch="N")
+    shape = model.graph.input[0].type.tensor_type.shape
+    shape.dim[2].dim_param, shape.dim[3].dim_param = "height", "width"
+    found = usual_ranges(file_of(model, tmp_path))
+    assert found["height"] == found["width"] == "32..1024:224,512"
+
+
+def test_no_range_is_narrow_enough(tmp_path: Path) -> None:
+    g = Maker()
+    g.node("Add", "x", g.table(8, 6), output="y")
+    infos = [helper.make_tensor_value_info(n, 1, ["n", 6]) for n in ("x", "y")]
+    graph = helper.make_graph(g.nodes, "one", infos[:1], infos[1:], g.weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(NetworkError, match="8 == n, where n is 1 to 1024"):
+        usual_ranges(file_of(model, tmp_path))

@@ -1,0 +1,177 @@
+"""Sessions whose shapes have ranges: one form for all within, right at every shape."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tilework.errors import ModuleError
+from tilework.session import Session, SessionOptions
+
+ort.set_default_logger_severity(4)
+RANGES = {"batch": "1..4:1,2", "seq": "1..50:16,32"}
+SHAPES = [(1, 1), (4, 50), (2, 16), (1, 7), (3, 31), (2, 17), (1, 50), (4, 1), (3, 13), (1, 33)]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWORK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILEWORK_NO_PACKAGES", "1")
+
+
+def attention(width=24, heads=2):
+    """One layer that looks at its rows, with a mask: what encoders are made of."""
+    rng = np.random.default_rng(0)
+    each = width // heads
+    constants = {
+        **{
+            f"w{n}": rng.standard_normal((width, width)).astype(np.float32) / 5
+            for n in ("q", "k", "v", "o")
+        },
+        "one": np.ones(width, np.float32),
+        "zero": np.zeros(width, np.float32),
+        "cut": np.array([0, 0, heads, each], np.int64),
+        "joined": np.array([0, 0, width], np.int64),
+        "axes": np.array([1, 2], np.int64),
+        "large": np.float32(-1e4),
+    }
+    nodes = []
+
+    def node(op, inputs, output, **attributes):
+        nodes.append(helper.make_node(op, inputs, [output], **attributes))
+        return output
+
+    for n, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        node("MatMul", ["x", f"w{n}"], f"{n}1")
+        node("Reshape", [f"{n}1", "cut"], f"{n}2")
+        node("Transpose", [f"{n}2"], n, perm=perm)
+    node("MatMul", ["q", "k"], "s")
+    node("Unsqueeze", ["mask", "axes"], "m1")
+    node("Mul", ["m1", "large"], "m2")
+    node("Add", ["s", "m2"], "s2")
+    node("Softmax", ["s2"], "p", axis=-1)
+    node("MatMul", ["p", "v"], "c1")
+    node("Transpose", ["c1"], "c2", perm=[0, 2, 1, 3])
+    node("Reshape", ["c2", "joined"], "c3")
+    node("MatMul", ["c3", "wo"], "o")
+    node("Add", ["o", "x"], "r")
+    node("LayerNormalization", ["r", "one", "zero"], "y", axis=-1)
+    shape = ["batch", "seq", width]
+    graph = helper.make_graph(
+        nodes,
+        "attention",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, shape),
+            helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["batch", "seq"]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def feeds(batch, seq, width=24):
+    rng = np.random.default_rng(seq)
+    mask = (rng.random((batch, seq)) < 0.2).astype(np.float32)
+    return {"x": rng.standard_normal((batch, seq, width)).astype(np.float32), "mask": mask}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return attention()
+
+
+@pytest.fixture(scope="module")
+def other(model):
+    return ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+
+
+@pytest.fixture(scope="module")
+def session(model, tmp_path_factory):
+    return Session(model, cache=tmp_path_factory.mktemp("cache"), shapes=RANGES)
+
+
+def close(session, other, given):
+    (got,), (wanted,) = session.run(None, given), other.run(None, given)
+    assert got.shape == wanted.shape
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch, seq", SHAPES)
+def test_every_shape_is_right(session, other, batch, seq):
+    close(session, other, feeds(batch, seq))
+
+
+def test_one_form_runs_all_shapes(model, other, caplog):
+    session = Session(model, shapes=RANGES)
+    with caplog.at_level(logging.WARNING):
+        for batch, seq in SHAPES:
+            close(session, other, feeds(batch, seq))
+    assert not caplog.records
+    assert {session.module_for(feeds(*s)) for s in SHAPES} == {session.module}
+    assert [s.name for s in session.module.symbols] == ["batch", "seq"]
+    assert session.get_outputs()[0].shape == ["batch", "seq", 24]
+
+
+def test_a_shape_outside_makes_another_form_and_says_so_once(model, other, caplog):
+    session = Session(model, shapes=RANGES)
+    with caplog.at_level(logging.WARNING):
+        for seq in (51, 52, 20):
+            close(session, other, feeds(1, seq))
+    (said,) = (r.getMessage() for r in caplog.records)
+    assert "seq is 51" in said and "outside of its range 1 to 50" in said
+    assert said.endswith("another form is made")
+    assert session.module_for(feeds(1, 20)) is session.module
+    assert session.module_for(feeds(1, 51)) is not session.module
+
+
+def test_the_form_is_kept(model, other, monkeypatch):
+    first = Session(model, shapes=RANGES).module
+
+    def compiled(*_, **__):
+        raise AssertionError("it is made again")
+
+    monkeypatch.setattr("tilework.compiler.compile", compiled)
+    again = Session(model, shapes=RANGES)
+    assert again.module.symbols == first.symbols
+    close(again, other, feeds(2, 9))
+
+
+def test_a_symbol_that_is_a_number_by_the_options(model, other):
+    options = SessionOptions()
+    options.add_free_dimension_override_by_name("batch", 2)
+    session = Session(model, options, shapes={"seq": "1..50:16,32"})
+    assert [s.name for s in session.module.symbols] == ["seq"]
+    close(session, other, feeds(2, 21))
+
+
+def test_what_cannot_be_one_form_gets_one_for_each_shape(caplog):
+    """The number of elements found follows from data; the rest of the model from its shape."""
+    nodes = [helper.make_node("NonZero", ["x"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "found",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, [1, "m"])],
+    )
+    found = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    found.ir_version = 8
+    with caplog.at_level(logging.WARNING):
+        session = Session(found.SerializeToString(), shapes={"n": "1..9"})
+        x = np.array([0, 1, 0, 2], np.float32)
+        assert np.array_equal(session.run(None, {"x": x})[0], [[1, 3]])
+    assert caplog.records[0].getMessage().endswith("each shape gets a form of its own")
+
+
+def test_a_model_without_ranges_has_a_form_for_each_shape(model):
+    session = Session(model)
+    with pytest.raises(ModuleError, match="no compiled network of its own"):
+        _ = session.module

@@ -1,0 +1,80 @@
+"""Resizing of a dimension that a run brings.
+
+Where an element comes from hangs on its own place and the scale alone, in the coordinates that
+most networks use. So the table of the longest dimension holds those of all others: they are its
+first rows. What these say beyond the end of a shorter dimension is brought to its end where it is
+read.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tilework.dtypes import NARROW_FLOATS
+from tilework.graph.onnx.context import OnnxContext, Unsupported
+from tilework.graph.onnx.shares import share_of
+from tilework.index.extents import Extent
+from tilework.index.symbols import range_of
+from tilework.ops.sampling import Sampling, table
+
+_BY_PLACE = ("asymmetric", "half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn")
+
+
+def scaled(extent: Extent, scale: float) -> Extent:
+    """The new extent of a dimension.
+
+    Raises:
+        Unsupported: it is none that follows exactly.
+    """
+    found = share_of(extent).times(share_of(float(np.float32(scale))))
+    if found is None:
+        raise Unsupported(f"{scale} times {extent} is not known exactly before a run")
+    return found.floor
+
+
+def grown(
+    c: OnnxContext, x: str, dim: int, extent: Extent, scale: float, sampling: Sampling, name: str
+) -> str:
+    """``x`` with another extent of one dimension.
+
+    Raises:
+        Unsupported: other coordinates, or weights that hang on where the dimension ends.
+    """
+    size = c.b.shape(x)[dim]
+    if sampling.coordinates not in _BY_PLACE or sampling.exclude_outside:
+        raise Unsupported(
+            f"'{sampling.coordinates}' of a dimension {size} that a run brings is not supported"
+        )
+    if sampling.coordinates == "pytorch_half_pixel" and range_of(extent)[0] < 2:
+        raise Unsupported(f"its result may have one element where {size} is the least")
+    try:
+        t = table(sampling, range_of(size)[1], range_of(extent)[1], scale)
+    except ValueError as e:
+        raise Unsupported(str(e)) from e
+    used = np.flatnonzero((t.weights != 0).any(0))
+    positions, weights = t.positions[:, used], t.weights[:, used]
+    if weights.shape[1] == 1 and (weights == 1).all():
+        places, whole = positions[:, 0], math.floor(scale)
+        if whole == scale and (places == np.arange(len(places)) // whole).all():
+            factors = [1] * len(c.b.shape(x))
+            factors[dim] = whole
+            return c.op("repeat", x, name=name, factors=tuple(factors))
+        at = _first(c, places, extent)
+        return c.op("take", x, at, name=name, axis=dim, negative=False)
+    dtype = c.b.types[x].dtype
+    if not dtype.startswith(("float", "bfloat")):
+        raise Unsupported(f"values of {dtype} cannot be interpolated")
+    kind = "float32" if dtype in NARROW_FLOATS else dtype
+    at, share = _first(c, positions, extent), _first(c, weights.astype(kind), extent)
+    op = "resample" if weights.shape[1] <= 2 else "resample_sum"
+    return c.op(op, x, at, share, name=name, axis=dim)
+
+
+def _first(c: OnnxContext, rows: np.ndarray, count: Extent) -> str:
+    """The first rows of a table."""
+    whole = c.b.constant(np.ascontiguousarray(rows), "table")
+    begin, stride = (0,) * rows.ndim, (1,) * rows.ndim
+    size = (count, *rows.shape[1:])
+    return c.op("slice", whole, begin=begin, size=size, stride=stride)

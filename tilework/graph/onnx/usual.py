@@ -1,0 +1,133 @@
+"""Ranges for symbols of which nothing is said: those that names suggest, as far as nodes allow.
+
+A table of 512 positions ends the range of the length that it is sliced by; a mask of ``total``
+keys beside ``past + seq`` of them says what ``total`` is. Where a node becomes something else at
+some points of a range, the range keeps those at which it is what it is at the least typical one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from tilework.graph.onnx.context import RangesNeeded
+from tilework.graph.onnx.importer import convert, opened, telling
+from tilework.graph.onnx.inputs import symbols_declared
+from tilework.graph.onnx.symbols import evaluated
+from tilework.index.extents import Extent
+from tilework.index.symbols import Symbol, Symbolic, Undecided, symbols_of, value_at
+from tilework.index.whole import COMPARE
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tilework.graph.onnx.files import ReadModel
+
+_USUAL: tuple[tuple[tuple[str, ...], tuple[int, int, tuple[int, ...]]], ...] = (
+    (("batch", "samples"), (1, 16, (1,))),
+    (("total", "past_and", "past_plus"), (1, 3072, (64, 512))),
+    (("past", "cache"), (1, 2048, (64, 512))),
+    (("height", "width", "image"), (32, 1024, (224, 512))),
+)
+_LENGTH = (1, 1024, (16, 128, 384))
+"""Of all others."""
+_TRIES = 24
+
+
+def usual_ranges(source: str | PathLike[str] | ReadModel | onnx.ModelProto) -> dict[str, str]:
+    """What to give for each symbol of a model's inputs, so that it becomes one network.
+
+    Returns:
+        Ranges, and arithmetic of other symbols, as `tilework.from_onnx` takes them, by symbol.
+
+    Raises:
+        NetworkError: the model cannot be read, or differs from run to run however narrow the
+            ranges are.
+    """
+    model, places, label = opened(source)
+    names = symbols_declared(model.graph.input)
+    ranges = {name: _usual(name) for name in names if not _follows(name, names)}
+    equal: dict[str, str] = {}
+    with telling(label):
+        for _ in range(_TRIES):
+            texts = {name: _text(one) for name, one in ranges.items()} | equal
+            try:
+                convert(model, places, texts, {})
+            except RangesNeeded as e:
+                if not any([_narrowed(ranges, equal, one) for one in e.comparisons]):
+                    raise
+            else:
+                return texts
+        convert(model, places, texts, {})
+    return texts
+
+
+def _usual(name: str) -> Symbol:
+    low, high, typicals = next(
+        (found for words, found in _USUAL if any(w in name.lower() for w in words)), _LENGTH
+    )
+    return Symbol(name, low, high, typicals)
+
+
+def _follows(name: str, names: Iterable[str]) -> bool:
+    """Whether a symbol is arithmetic of others."""
+    return evaluated(name, {n: 1 for n in names if n != name}) is not None
+
+
+def _text(one: Symbol) -> str:
+    return f"{one.low}..{one.high}:{','.join(map(str, one.typicals))}"
+
+
+def _narrowed(ranges: dict[str, Symbol], equal: dict[str, str], found: Undecided) -> bool:
+    """Narrow ranges for a comparison; whether that was possible."""
+    if found.sides is None or found.what not in COMPARE:
+        return False
+    a, b = found.sides
+    if found.what == "==":
+        return _bound(ranges, equal, a, b) or _bound(ranges, equal, b, a)
+    symbols = [ranges[s.name] for s in symbols_of((a, b)) if s.name in ranges]
+    given = {s.name: s for s in symbols_of((a, b))}
+    at = {s: ranges.get(n, s).typicals[0] for n, s in given.items()}
+    holds = COMPARE[found.what]
+
+    def same(name: str, number: int) -> bool:
+        there = {**at, given[name]: number}
+        return bool(holds(value_at(a, there), value_at(b, there))) == wanted
+
+    wanted = bool(holds(value_at(a, at), value_at(b, at)))
+    if len(given) == 1 and symbols:
+        (one,) = symbols
+        low = _last(one.typicals[0], one.low, lambda n: same(one.name, n))
+        high = _last(one.typicals[0], one.high, lambda n: same(one.name, n))
+    elif symbols:
+        one = max(symbols, key=lambda s: s.high / s.typicals[0])
+        low, high = one.low, max(one.typicals[0], one.high // 2)
+    if not symbols or (low, high) == (one.low, one.high):
+        return False
+    kept = tuple(n for n in one.typicals if low <= n <= high)
+    ranges[one.name] = replace(one, low=low, high=high, typicals=kept)
+    return True
+
+
+def _last(start: int, end: int, holds: Callable[[int], bool]) -> int:
+    """The number nearest to ``end`` up to which something holds from ``start`` on."""
+    if holds(end):
+        return end
+    while abs(end - start) > 1:
+        middle = (start + end) // 2
+        start, end = (middle, end) if holds(middle) else (start, middle)
+    return start
+
+
+def _bound(ranges: dict[str, Symbol], equal: dict[str, str], one: Extent, other: Extent) -> bool:
+    """Say that a symbol is what stands beside it."""
+    if not isinstance(one, Symbolic) or not isinstance(other, Symbolic):
+        return False
+    (symbol, *more) = one.symbols
+    if more or str(one) != symbol.name or symbol in other.symbols or symbol.name not in ranges:
+        return False
+    del ranges[symbol.name]
+    equal[symbol.name] = str(other)
+    return True
