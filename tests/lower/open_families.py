@@ -138,12 +138,12 @@ def joined() -> te.ComputeDAG:
 
 
 def conv() -> te.ComputeDAG:
-    x, w = tensor("x", B, H, W, 5), tensor("w", 3, 3, 5, 18)
-    p = pad(x, (0, 1, 1, 0), (0, 1, 1, 0))
-    r, s, c = te.reduce_axis(3, "r"), te.reduce_axis(3, "s"), te.reduce_axis(5, "c")
+    x, w = tensor("x", H, W, 3), tensor("w", 3, 3, 3, 18)
+    p = pad(x, (1, 1, 0), (1, 1, 0))
+    r, s, c = te.reduce_axis(3, "r"), te.reduce_axis(3, "s"), te.reduce_axis(3, "c")
     y = te.compute(
-        (B, H, W, 18),
-        lambda n, i, j, f: te.sum(p[n, i + r, j + s, c] * w[r, s, c, f], [r, s, c]), "y",
+        (H, W, 18),
+        lambda i, j, f: te.sum(p[i + r, j + s, c] * w[r, s, c, f], [r, s, c]), "y",
         attrs={"layout_free": ["w"]},
     )  # fmt: skip
     return te.ComputeDAG([x, w, relu(y)])

@@ -253,7 +253,7 @@ class Module:
                 step.desc,
                 time_ms=1e3 * s,
                 share=s / total,
-                gflops=step.flops / s * 1e-9,
+                gflops=step.operations / s * 1e-9,
                 gb_per_s=known(step.nbytes) / s * 1e-9,
                 roofline=roof.seconds(step, image) / s,
                 symbol=step.symbol,
