@@ -5,8 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
+from tilework.index.extents import shape_at
+from tilework.index.symbols import Point, value_at
 from tilework.measure.device import Buffer, Device, Loaded
 from tilework.measure.replies import RunReply
 from tilework.measure.settings import Settings
@@ -29,6 +34,7 @@ class Trial:
         target: whose number of cores is that of the timed calls' threads.
         reference: inputs, and the right outputs; None if the device computes nothing.
         settings: how to time.
+        at: values of the symbols of a kernel whose extents a run brings.
     """
 
     def __init__(
@@ -39,6 +45,7 @@ class Trial:
         target: Any,
         reference: Reference | None,
         settings: Settings,
+        at: Point = MappingProxyType({}),
     ) -> None:
         self._args = kernel.args
         self._loaded = loaded
@@ -50,6 +57,7 @@ class Trial:
         self._buffers: list[Buffer] = []
         self._outputs: list[Buffer] = []
         values = iter(reference.inputs if reference else ())
+        symbols = {symbol.name: number for symbol, number in at.items()}
         for arg in kernel.args:
             if arg.role == "input" and reference:
                 value = next(values)
@@ -57,11 +65,14 @@ class Trial:
                 buffer = device.allocate(value.shape, str(value.dtype))
                 buffer.write(value)
             else:
-                buffer = device.allocate(arg.shape, arg.dtype)
-            if arg.role != "input":
+                buffer = device.allocate(shape_at(arg.shape, at), arg.dtype)
+            if arg.role == "symbol":
+                buffer.write(np.array(symbols[arg.name]))
+            elif arg.role == "output":
                 self._outputs.append(buffer)
             self._buffers.append(buffer)
-        size = max(kernel.workspace_bytes(self._threads), 64)  # an address, even if unused
+        size = value_at(kernel.workspace_bytes(self._threads), at)
+        size = max(size, 64)  # an address, even if unused
         self._workspace = device.allocate((size,), "uint8")
 
     def verify(self) -> RunReply:

@@ -10,11 +10,19 @@ import pytest
 from tests.hosts import on_x86, x86
 from tests.kinds.cpu.guards import run_at
 from tests.lower.check import any_rows, assert_close, random_inputs, reference
-from tests.lower.open_families import FAMILIES
+from tests.lower.open_families import FAMILIES, dense_of_batches, softmax
+from tilework.errors import ModuleError
+from tilework.index.extents import shape_at
 from tilework.index.symbols import Symbol
 from tilework.kinds.cpu.build import BUILDER
+from tilework.kinds.cpu.device import DEVICE
 from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.measure.settings import Settings
+from tilework.measure.trial import Trial
+from tilework.measure.verify import make_reference
 from tilework.model.drafted import draft_schedule
+from tilework.record import Status
+from tilework.runtime.arrays import aligned_empty
 from tilework.search.seeding import generator
 from tilework.space import SearchSpace
 from tilework.target import Target
@@ -71,3 +79,31 @@ def test_a_kernel_is_right_at_every_point(make, cpu):
         rows = sketch.sample(rng, 1) if cores == 1 else any_rows(sketch, rng, 1)
         for row in rows:
             check(task, sketch.id, row, points)
+
+
+@pytest.mark.parametrize("make", [dense_of_batches, softmax], ids=lambda f: f.__name__)
+def test_a_device_verifies_and_times_a_kernel_at_points(make):
+    dag = make()
+    task = SearchTask(dag, Target("llvm -num-cores=2"))
+    choice = draft_schedule(task)
+    kernel = BUILDER.build(task, choice.sketch_id, choice.row)
+    for at in points_of(dag, generator(make.__name__))[:4]:
+        right = make_reference(at_point(dag, at), 0)
+        loaded = DEVICE.load(kernel)
+        trial = Trial(kernel, loaded, DEVICE, task.target, right, Settings(), at)
+        assert trial.verify().status == Status.ok
+        trial.bind()()
+
+
+def test_a_value_out_of_its_range_is_refused():
+    dag = softmax()
+    task = SearchTask(dag, Target("llvm -num-cores=1"))
+    choice = draft_schedule(task)
+    loaded = load_kernel(BUILDER.build(task, choice.sketch_id, choice.row))
+    at = {s: s.high + (s.name == "seq") for s in dag.symbols}
+    numbers = {s.name: n for s, n in at.items()}
+    arrays = [aligned_empty(shape_at(a.shape, at), a.dtype) for a in loaded.kernel.args]
+    for arg, array in zip(loaded.kernel.args, arrays, strict=True):
+        array[...] = numbers[arg.name] if arg.role == "symbol" else 0
+    with pytest.raises(ModuleError, match="argument seq: 68 is not within 1 to 67"):
+        loaded.bind(arrays, None, 1)

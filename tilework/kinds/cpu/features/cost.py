@@ -189,7 +189,8 @@ class BlockCost:
     def _visits(self) -> Floats:
         """Visits of each register tile."""
         points, inner = self._points
-        return np.broadcast_to(points / inner, self.nest.count)
+        some = np.maximum(inner, 1e-9)  # a short sum may have no whole vector, and no visit
+        return np.broadcast_to(points / some, self.nest.count)
 
     @cached_property
     def _unrolled(self) -> dict[Axis, Floats]:

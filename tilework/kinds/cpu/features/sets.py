@@ -33,7 +33,8 @@ def crowded(access: Access, nest: BlockNest, ways: int) -> Floats:
     for dim in access.dims:
         points = np.ones(nest.count)
         for axis, c in (dim or {}).items():
-            points = points + c * np.maximum(nest.tiles[axis][-1] - 1, 0)  # a sum may be empty
+            last = np.maximum(nest.tiles[axis][-1], 1) - 1  # a short sum may have no whole vector
+            points = points + c * last
         reach.append(points)
     strides = [access.element_bytes * n for n in row_major(access.shape)]
     columns = np.array(reach).astype(np.int64)

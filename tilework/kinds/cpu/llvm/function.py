@@ -30,6 +30,9 @@ class Function:
 
     ``depth`` counts the open loops. Values that depend on loop variables up to depth d can be
     emitted once in the head of the loop at depth d (``hoist``), and are forgotten when it closes.
+
+    Attributes:
+        branch_depth: of the innermost branch that is a home of its own; 0 outside of all.
     """
 
     def __init__(self, header: str) -> None:
@@ -37,6 +40,7 @@ class Function:
         self.blocks = [BasicBlock("entry")]
         self.homes: list[BasicBlock] = [self.blocks[0]]
         self.caches: list[dict[object, str]] = [{}]
+        self.branch_depth = 0
         self._next = 0
 
     @property
@@ -99,10 +103,10 @@ class Function:
     @contextmanager
     def home(self, block: BasicBlock) -> Iterator[None]:
         """A branch as the home of what it alone needs: elsewhere nothing is computed for it."""
-        home, cache = self.homes[-1], self.caches[-1]
-        self.homes[-1], self.caches[-1] = block, dict(cache)
+        home, cache, outer = self.homes[-1], self.caches[-1], self.branch_depth
+        self.homes[-1], self.caches[-1], self.branch_depth = block, dict(cache), self.depth
         yield
-        self.homes[-1], self.caches[-1] = home, cache
+        self.homes[-1], self.caches[-1], self.branch_depth = home, cache, outer
 
     def text(self) -> str:
         """The whole function."""

@@ -58,6 +58,7 @@ def some_lanes(
             elsewhere an integer for each lane is kept, whose sign moves under masks look at.
     """
     count, depth = integers.int_value(active)
+    depth = max(depth, integers.fn.branch_depth)  # outside, it would take a register from others
     put, bits = integers.fn.hoist, max(32, min(vector_bits // width, 64))
     one, kind = f"i{bits}", f"<{width} x i{bits}>"
     if bits < 64 and not count.startswith("%"):
