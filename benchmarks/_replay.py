@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from _dataset import DATASET, GRID, RANDOM
 from _pool import ListedSketch, ListedSpace
+from _recorded import Replay
 from ansor.features import features
 from ansor.model import WARM_UP, AnsorModel
 from ansor.search import AT_RANDOM, BATCH
@@ -30,7 +31,6 @@ from tilework.search import PolicyParams, Scope, SketchPolicy
 from tilework.search.corpus import lessons
 from tilework.search.known import observations
 from tilework.search.pool import Pool, concatenate
-from tilework.search.replay import Replay
 from tilework.search.seeding import generator
 from tilework.search.sources import Judge, MeasuredElsewhere
 from tilework.search.start import champion

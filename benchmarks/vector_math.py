@@ -1,15 +1,15 @@
-"""Math functions of generated code: cycles a vector, beside another checkout; every exponential.
+"""Math functions of generated code: cycles a vector, beside another checkout; every number.
 
     python benchmarks/vector_math.py [FUNCTION ...] [--against ../before] [--mcpu native,core-avx2]
-    python benchmarks/vector_math.py --all [--part 1/4]
+    python benchmarks/vector_math.py --all [exp tanh erf] [--part 1/4]
 
 A loop over 16 KB that lie in L1 computes a function of four vectors at a time, written by the same
 code that writes kernels. Cycles are those of a chain of dependent additions, timed beside it. Each
 checkout runs in a process of its own; they take turns, and the medians of 15 turns are printed.
 
-``--all`` asks for e^x of all 2^32 float32 numbers (or one part of them) and compares with that of
-float64: the largest error in units of the last place where the result is a normal number, and
-how many of the others are not what `docs/semantics.md` says.
+``--all`` asks for e^x, tanh or erf of all 2^32 float32 numbers (or one part of them) and compares
+with that of float64: the largest error in units of the last place where the result is a normal
+number, and how many of the others are not what `docs/semantics.md` says.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _FUNCTIONS = (
     "copy", "exp", "sigmoid", "silu", "tanh", "expm1", "erf", "gelu", "softplus", "mish", "elu",
     "log1p",
 )  # fmt: skip
+_KNOWN = ("exp", "tanh", "erf")
+"""What ``--all`` has another implementation of."""
 _TURNS = 15
 
 _CHILD = """
@@ -142,18 +144,25 @@ def timed(call):
     call()
     return time.perf_counter() - began
 
-def every(first, last):
+def every(name, exact, first, last):
     worst, at, wrong, kinds = 0.0, 0.0, 0, [0, 0, 0]
     for begin in range(first, last, 1 << 22):
         x = np.arange(begin, begin + (1 << 22), dtype=np.uint32).view(np.float32)
         y = np.empty_like(x)
-        exp(x.ctypes.data, y.ctypes.data, x.size // WIDTH, -1)
-        odd, under, over = np.isnan(x), x < np.float32(-87.33654), x >= np.float32(88.722839)
-        wrong += int((np.isnan(y) != odd).sum() + ((y == 0) != under).sum())
-        wrong += int((np.isposinf(y) != over).sum() + (np.signbit(y) & ~odd).sum())
-        kinds = [n + int(k.sum()) for n, k in zip(kinds, (under, over, odd))]
+        function_of(x.ctypes.data, y.ctypes.data, x.size // WIDTH, -1)
+        odd = np.isnan(x)
+        if name == "exp":
+            under, over = x < np.float32(-87.33654), x >= np.float32(88.722839)
+            wrong += int((np.signbit(y) & ~odd).sum())
+        else:
+            under, over = np.abs(x) < 1.2e-38, np.zeros_like(odd)
+            wrong += int((np.signbit(y) != np.signbit(x))[~odd].sum() + (np.abs(y) > 1).sum())
+            wrong += int((np.abs(y[under]) > 1.4e-38).sum())
+        wrong += int((np.isnan(y) != odd).sum() + (np.isposinf(y) != over).sum())
+        wrong += int(((y == 0) & (x != 0) if name != "exp" else (y == 0) != under).sum())
+        kinds = [n + int(k.sum()) for n, k in zip(kinds, (y == 0, over, odd))]
         usual = ~(odd | under | over)
-        want = np.exp(x[usual].astype(np.float64))
+        want = exact(x[usual].astype(np.float64))
         unit = np.spacing(want.astype(np.float32)).astype(np.float64)
         error = np.abs(y[usual] - want) / unit
         if error.size and error.max() > worst:
@@ -161,9 +170,14 @@ def every(first, last):
     return worst, at, wrong, *kinds
 
 if len(sys.argv) > 2:
-    exp = function("exp")
+    name = sys.argv[4]
+    function_of = function(name)
+    if name == "erf":
+        from scipy.special import erf as exact
+    else:
+        exact = getattr(np, name)
     with np.errstate(invalid="ignore"):
-        print(json.dumps(every(int(sys.argv[2]), int(sys.argv[3]))), flush=True)
+        print(json.dumps(every(name, exact, int(sys.argv[2]), int(sys.argv[3]))), flush=True)
     sys.exit()
 
 for line in sys.stdin:
@@ -182,9 +196,9 @@ for line in sys.stdin:
 class Checkout:
     """A process that runs the functions of one checkout on one CPU's instructions."""
 
-    def __init__(self, folder: Path, mcpu: str, *bits: int) -> None:
+    def __init__(self, folder: Path, mcpu: str, *numbers: int | str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, mcpu, *map(str, bits)],
+            [sys.executable, "-c", _CHILD, mcpu, *map(str, numbers)],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(folder)},
             stdin=subprocess.PIPE,
@@ -230,16 +244,16 @@ def compare(functions: list[str], mcpu: str, other: Path | None) -> None:
         child.close()
 
 
-def try_all(mcpu: str, part: str) -> None:
+def try_all(function: str, mcpu: str, part: str) -> None:
     """Prints a line about one part of all numbers."""
     number, parts = map(int, part.split("/"))
     size = (1 << 32) // parts
-    child = Checkout(_HERE, mcpu, (number - 1) * size, number * size)
+    child = Checkout(_HERE, mcpu, (number - 1) * size, number * size, function)
     worst, at, wrong, zeros, infinities, nans = child.answer()
     child.close()
     print(
-        f"{mcpu} {part}: {worst:.3f} ulp at {at:.9g}; {zeros} zeros, {infinities} infinities, "
-        f"{nans} NaN; {wrong} not what they should be",
+        f"{function} {mcpu} {part}: {worst:.3f} ulp at {at:.9g}; {zeros} zeros, "
+        f"{infinities} infinities, {nans} NaN; {wrong} not what they should be",
         flush=True,
     )
 
@@ -250,7 +264,7 @@ def _arguments() -> argparse.Namespace:
     add("functions", nargs="*", metavar="FUNCTION", default=_FUNCTIONS)
     add("--against", type=Path, help="folder of another checkout")
     add("--mcpu", default="native,core-avx2,x86-64", help="CPUs whose instructions are used")
-    add("--all", action="store_true", help="e^x of all float32 numbers instead")
+    add("--all", action="store_true", help="exp, tanh, erf of all float32 numbers instead")
     add("--part", default="1/1", help="with --all: the first of four parts is 1/4")
     return parser.parse_args()
 
@@ -260,7 +274,9 @@ def main() -> None:
     args = _arguments()
     for mcpu in args.mcpu.split(","):
         if args.all:
-            try_all(mcpu, args.part)
+            for function in args.functions:
+                if function in _KNOWN:
+                    try_all(function, mcpu, args.part)
             continue
         compare(list(args.functions), mcpu, args.against)
 

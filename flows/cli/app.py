@@ -25,18 +25,20 @@ from flows.cli import (
     upkeep,
     zoo,
 )
+from flows.interrupts import insistent
 from tilework.errors import TileworkError
 from tilework.systems import require_system
 
 
 class TileworkGroup(TyperGroup):
-    """Turns errors meant for users into one line and exit code 2."""
+    """Turns errors meant for users into one line and exit code 2; no Ctrl-C is lost."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a `TileworkError` is printed, not traced."""
         try:
             require_system()
-            return super().invoke(ctx)
+            with insistent():
+                return super().invoke(ctx)
         except TileworkError as error:
             typer.secho(f"error: {error}", fg="red", err=True)
             raise typer.Exit(2) from None

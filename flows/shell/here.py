@@ -11,6 +11,7 @@ from prefect.settings import (
     temporary_settings,
 )
 
+from flows.interrupts import usual
 from flows.shell.published import close_publishers
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def run_here(flow: Callable[[Settings], Result], settings: Settings) -> Result:
         if isinstance(handler, PrefectConsoleHandler):
             handler.setLevel(logging.CRITICAL)
     # a temporary server on a busy machine takes longer to start than Prefect expects
-    with temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 120}):
+    patience = {PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 120}
+    with temporary_settings(patience), usual():
         try:
             return flow(settings)
         finally:

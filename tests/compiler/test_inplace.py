@@ -7,8 +7,9 @@ import pytest
 
 from tilework import Target, extract_tasks, zoo
 from tilework import compile as compile_network
-from tilework.compiler.assemble import _assemble, _Memory
+from tilework.compiler.assemble import _assemble
 from tilework.compiler.kernels import Kernels
+from tilework.compiler.memory import Memory
 from tilework.deferred import Helpers
 from tilework.graph import Builder, plan
 from tilework.kinds.cpu.build import build
@@ -112,7 +113,7 @@ def test_a_network_computes_the_same_and_needs_less_memory(monkeypatch):
     shared = [s for s in module.image.steps if s.args[-1] in s.args[:-1]]
     assert len(shared) == 8  # the residual additions
     assert all("add" in s.name for s in shared)
-    apart = _Memory(plan(net))
+    apart = Memory(plan(net))
     assert module.image.arena_bytes <= apart.arena_bytes
     x = np.random.default_rng(0).standard_normal((1, 40, 40, 3), np.float32)
     first = module.run(x)[0]
@@ -178,7 +179,7 @@ def test_tenants_overlap_no_other_value_alive():
     net = zoo.get("resnet-50", image_shape=(64, 64, 3))
     planned = plan(net)
     everything = [frozenset(range(len(c.inputs))) for c in planned.calls]
-    memory = _Memory(planned, everything)  # as if every kernel allowed it
+    memory = Memory(planned, everything)  # as if every kernel allowed it
     root = memory._root
     uses = {}
     for i, call in enumerate(planned.calls):

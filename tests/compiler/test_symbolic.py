@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tilework import Target, load_module
 from tilework.compiler.assemble import _assemble
 from tilework.compiler.kernels import Kernels, kernel_files
 from tilework.deferred import Helpers
+from tilework.errors import NetworkError
 from tilework.runtime import Module
 
 TARGETS = ("llvm -mcpu=native -num-cores=2", "reference -num-cores=1")
@@ -88,6 +90,22 @@ def test_the_places_of_a_point_are_those_of_a_static_module():
         mine = [r for r in one.args if r.space == "arena"]
         theirs = [r for r in other.args if r.space == "arena"]
         assert [(r.at, r.nbytes) for r in mine] == [(r.at, r.nbytes) for r in theirs]
+
+
+def test_operations_and_bytes_of_a_point():
+    symbolic = compiled(rows.plan(), TARGETS[1])
+    static = compiled(rows.plan(9, 31), TARGETS[1])
+    there = symbolic.image_at({"past": 9, "seq": 31})
+    for one, other in zip(there.steps, static.image.steps, strict=True):
+        assert (one.operations, one.nbytes) == (other.operations, other.nbytes)
+    assert len(symbolic.profile(repeat=1, at={"past": 9, "seq": 31})) == len(there.steps)
+
+
+def test_a_symbol_that_no_input_tells_is_refused_before_anything_is_compiled():
+    plan = rows.plan()
+    values = {**plan.values, "past": rows.plan(7).values["past"]}
+    with pytest.raises(NetworkError, match="the shapes of its inputs do not say what past is"):
+        compiled(replace(plan, values=values), TARGETS[1])
 
 
 def test_files_and_kept_kernels(tmp_path):

@@ -10,10 +10,10 @@ from tilework.index.extents import Extent
 from tilework.index.symbols import symbol
 
 S = symbol("seq", 1, 67, (1, 16, 33))
-B = symbol("batch", 1, 5, (2,))
+B = symbol("batch", 1, 3, (2,))
 PAST = symbol("past", 1, 40, (20,))
-H = symbol("height", 1, 23, (14,))
-W = symbol("width", 1, 23, (14,))
+H = symbol("height", 1, 13, (9,))
+W = symbol("width", 1, 11, (9,))
 
 
 def tensor(name: str, *shape: Extent, dtype: str = "float32") -> te.Tensor:
@@ -45,8 +45,8 @@ def dense_of_batches() -> te.ComputeDAG:
 
 def dense_of_merged_rows() -> te.ComputeDAG:
     """Rows of a product of symbols, read and written as batches."""
-    x, w = tensor("x", B, S, 16), tensor("w", 16, 32)
-    flat = te.compute((B * S, 16), lambda i, k: x[i // S, i % S, k], "flat")
+    x, w = tensor("x", B, S, 6), tensor("w", 6, 32)
+    flat = te.compute((B * S, 6), lambda i, k: x[i // S, i % S, k], "flat")
     y = matmul(flat, w, "y")
     out = te.compute((B, S, 2, 16), lambda b, s, h, d: y[b * S + s, h * 16 + d], "out")
     return te.ComputeDAG([x, w, out])

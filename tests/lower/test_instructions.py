@@ -18,7 +18,7 @@ from tilework.target import Target
 from tilework.te.expr import Const
 
 BYTES = Instruction(
-    "vpdpbusd", "uint8", "int8", "int32", terms=4, needs="avx512vnni", widths=(4, 8, 16)
+    "of_a_test", "uint8", "int8", "int32", terms=4, needs="avx512vnni", widths=(4, 8, 16)
 )
 
 
@@ -46,7 +46,10 @@ def test_every_row_has_an_emitter():
 def test_the_first_row_that_a_target_has_is_offered():
     assert [i.name for i in instructions.instructions_of(())] == ["bfloat16_pairs"]
     both = instructions.instructions_of({"avx512bf16", "sse2"})
-    assert [i.name for i in both] == ["vdpbf16ps", "bfloat16_pairs"]
+    words = ["vpmaddwd", "vpmaddwd_bytes"]
+    assert [i.name for i in both] == ["vdpbf16ps", "bfloat16_pairs", *words]
+    vex = instructions.instructions_of({"avxvnni", "sse2"})
+    assert [i.name for i in vex] == ["bfloat16_pairs", "vpdpbusd_vex", *words]
 
 
 def test_factors_are_found_in_either_order_and_of_these_types_alone():

@@ -28,7 +28,7 @@ def any_value(symbol: Symbol, rng: np.random.Generator) -> int:
     return int(min(max(rng.choice(found), symbol.low), symbol.high))
 
 
-def check_points(sketch: Sketch, row, dag: te.ComputeDAG, rng: np.random.Generator, n: int) -> None:
+def check_points(sketch: Sketch, row, dag: te.ComputeDAG, rng, n: int) -> None:
     """A row's program against the computation at some points."""
     lowered = lowering_of(sketch.target).lower(sketch, row)
     program = program_from_json(program_to_json(lowered.program))

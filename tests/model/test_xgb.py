@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.search.fakes import DRAFT, FEATURES, FakeDraft, FakeSketch, FakeTask, observation
-from tilework.model import Batch, CostModelError, DraftModel, RandomModel, XGBModel, XGBParams
+from tilework.model import Batch, CostModelError, DraftModel, XGBModel, XGBParams
 from tilework.model.matrix import training_set
 from tilework.model.metrics import pairwise_accuracy, peak_score
 
@@ -119,13 +119,7 @@ def test_a_full_memory_keeps_each_tasks_best_and_latest():
     sketch = FakeSketch("small", 0)
     rows = sketch.sample(np.random.default_rng(0), 10)
     model.update([observation(FakeTask("small"), sketch, rows)])
-    packs = training_set(model._tasks, 60).packs
+    packs = training_set(model._memory.tasks, 60).packs
     assert len(packs.sizes) == 60
     assert packs.labels.max() == 1.0
     assert model.num_observations > 100
-
-
-def test_random_model_repeats_for_a_seed():
-    batch = _held_out(10).batch
-    assert np.array_equal(RandomModel(4).predict(batch), RandomModel(4).predict(batch))
-    assert not np.array_equal(RandomModel(4).predict(batch), RandomModel(5).predict(batch))

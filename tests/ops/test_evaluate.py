@@ -168,6 +168,7 @@ def test_math(name: str) -> None:
             "abs": abs,
             "round": round,
             "round_tf32": eleven_bits,
+            "rounded": float,
         }
         want = [by_hand.get(name, getattr(math, name, None))(float(v)) for v in a]
     assert got.dtype == np.float32

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilework import zoo
-from tilework.compiler.assemble import _Memory
+from tilework.compiler.memory import Memory
 from tilework.runtime.arena import Lifetime, place
 from tilework.runtime.arrays import ALIGN
 
@@ -47,7 +47,7 @@ def test_no_value_of_a_network_is_overwritten_before_its_last_use():
     from tilework.graph import plan
 
     planned = plan(zoo.get("resnet-50", image_shape=(64, 64, 3)))
-    memory = _Memory(planned)
+    memory = Memory(planned)
     for start, call in enumerate(planned.calls):
         root = planned.views.get(call.output, call.output)
         if root not in memory._arena:
@@ -66,7 +66,7 @@ def test_a_network_reuses_memory():
     from tilework.graph import plan
 
     planned = plan(zoo.get("resnet-50", image_shape=(64, 64, 3)))
-    memory = _Memory(planned)
+    memory = Memory(planned)
     assert memory.arena_bytes < 0.2 * sum(_bytes(planned, c.output) for c in planned.calls)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -265,3 +266,44 @@ def test_references_are_proved_where_a_module_runs(sums, tmp_path, change, told)
     module = load_module(tmp_path / "sums.tw")
     with pytest.raises(ModuleError, match=rf"past = 3, seq = 4.*{told}"):
         module.run(*symbolic.inputs(3, 4))
+
+
+def test_manifests_with_anything_changed_are_refused_or_have_sites(sums, tmp_path):
+    """Some value of a manifest is another one: that ends in an error of ours or in a module."""
+    rng = random.Random(0)
+    saved = tmp_path / "sums.tw"
+    odd = (-1, 0, 1, 7, 1 << 40, 1 << 62, 1 << 70, 0.5, None, True, "seq", "past", "", [], {})
+    odd += ([[1, "seq"]], [[-1, "past"]], [[1, "seq", "seq", "past"]], [[1, [[[1, "seq"]], 3]]])
+    refused = placed = 0
+    for _ in range(400):
+        sums.save(saved)
+
+        def change(manifest):
+            at = manifest["image"]
+            while True:
+                keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+                if not keys:
+                    return
+                key = rng.choice(keys)
+                if isinstance(at[key], dict | list) and at[key] and rng.random() < 0.9:
+                    at = at[key]
+                    continue
+                what = rng.random()
+                if what < 0.1 and isinstance(at, list):
+                    at.pop(key)
+                elif what < 0.2 and isinstance(at, list):
+                    at.insert(key, at[key])
+                else:
+                    at[key] = rng.choice(odd)
+                return
+
+        rewrite(saved, change)
+        try:
+            module = load_module(saved)
+            for past, seq in POINTS:
+                module._contexts.sites.named({"past": past, "seq": seq}).image  # noqa: B018
+            placed += 1
+        except ModuleError as e:
+            assert "\n" not in str(e)
+            refused += 1
+    assert refused > 100 and placed > 10

@@ -8,13 +8,25 @@ import pytest
 from tests.search.fakes import DRAFT, FakeMeasurer, FakeTask, space_of
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.records import to_records
-from tilework.model import Batch, RandomModel, XGBModel
+from tilework.model import Batch, DraftModel, XGBModel
 from tilework.record import MemoryHistory, Status
 from tilework.search import PolicyParams, Scope, SketchPolicy
 from tilework.search.known import observations
 
 TASK = FakeTask("conv")
 PARAMS = PolicyParams(population=384, generations=3)
+
+
+class Chance(DraftModel):
+    """Scores from 0 to 1 that know nothing."""
+
+    model_id, trained = "chance", True
+
+    def __init__(self):
+        self._rng = np.random.default_rng(0)
+
+    def predict(self, batch):
+        return self._rng.random(len(batch))
 
 
 def _policy(task=TASK, model=None, seed=0, params=PARAMS):
@@ -97,13 +109,13 @@ def test_records_keep_what_the_named_model_itself_predicted():
 
 
 def test_what_a_model_predicts_is_kept_without_limit():
-    class Hopeful(RandomModel):
+    class Hopeful(Chance):
         def predict(self, batch):
             return 7.0 + super().predict(batch)
 
     history, _, _ = _tuned(2)
     batch = _policy(model=Hopeful()).propose(history, 8)
-    assert all(7 <= c.predicted_score < 8 and c.model_id == "random-0" for c in batch)
+    assert all(7 <= c.predicted_score < 8 and c.model_id == "chance" for c in batch)
 
 
 def test_the_drafts_own_word_is_kept_where_it_chooses():
@@ -152,7 +164,7 @@ def test_a_learned_model_beats_a_random_one():
     history, _, _ = _tuned(4)
     learned = history.best(TASK.workload_key, str(TASK.target)).latency_s
     plain = replace(PARAMS, draft_weight=0.0, draft_share=0.0)
-    policy = _policy(model=RandomModel(), params=plain)
+    policy = _policy(model=Chance(), params=plain)
     log = MemoryHistory()
     for number in range(4):
         _round(TASK, log, policy.propose(log, 16), number)

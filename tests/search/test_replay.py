@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks._recorded import Course, Replay, replay_search
 from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
@@ -13,7 +14,6 @@ from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.records import to_records
 from tilework.model import DraftModel, XGBModel
 from tilework.model.draft import draft_of
-from tilework.model.plain import PlainModel
 from tilework.record import MemoryHistory, Status
 from tilework.search import (
     PolicyParams,
@@ -24,9 +24,7 @@ from tilework.search import (
     TuningSession,
 )
 from tilework.search.corpus import keep_workloads
-from tilework.search.options import PLAIN_POLICY
 from tilework.search.pool import PoolSpace
-from tilework.search.replay import Course, Replay, replay_search
 from tilework.search.tune import run_round
 from tilework.space import SearchSpace
 from tilework.target import Target
@@ -182,15 +180,14 @@ def test_what_no_program_is_near_to_is_rejected(replay):
         assert one.status == Status.rejected and one.latency_s is None
 
 
-@pytest.mark.parametrize("kind", ["tilework", "plain", "draft"])
+@pytest.mark.parametrize("kind", ["tilework", "draft"])
 def test_searches_repeat_and_end(replay, kind):
     (task,) = replay.tasks
 
     def search() -> Course:
-        models = {"tilework": XGBModel, "plain": PlainModel, "draft": DraftModel}
-        params = PLAIN_POLICY if kind == "plain" else PARAMS
+        models = {"tilework": XGBModel, "draft": DraftModel}
         policy = SketchPolicy(
-            Scope(task, params=params, own_space=replay.space_of(task)), models[kind]()
+            Scope(task, params=PARAMS, own_space=replay.space_of(task)), models[kind]()
         )
         return replay_search(replay, task, policy, trials=48, batch=16)
 

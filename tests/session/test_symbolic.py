@@ -148,7 +148,7 @@ def test_the_form_is_kept(model, other, monkeypatch):
 def test_a_symbol_that_is_a_number_by_the_options(model, other):
     options = SessionOptions()
     options.add_free_dimension_override_by_name("batch", 2)
-    session = Session(model, options, shapes={"seq": "1..50"})
+    session = Session(model, options, shapes={"seq": "1..50:16,32"})
     assert [s.name for s in session.module.symbols] == ["seq"]
     close(session, other, feeds(2, 21))
 

@@ -12,7 +12,7 @@ from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.program import generate_program
 from tilework.lower.register_tiles.program import lower
 from tilework.space import SearchSpace, Sketch
-from tilework.space.distinct import distinct
+from tilework.space.distinct import distinct, values
 from tilework.space.regions import attached_extents, scratch_bytes
 from tilework.target import Target
 
@@ -257,3 +257,11 @@ def test_distinct_rows_are_one_of_each(largest):
     one, which = found
     assert np.array_equal(columns[:, one][:, which], columns)
     assert len(one) == len(np.unique(columns, axis=1).T)
+
+
+@pytest.mark.parametrize("most", [1, 300, 1 << 20])
+def test_numbers_that_differ_are_those_of_unique(most: int):
+    numbers = np.random.default_rng(3).integers(0, most, 500)
+    for some in (numbers, numbers.astype(np.float64), numbers[:1], numbers[:0]):
+        for one, other in zip(values(some), np.unique(some, return_inverse=True), strict=True):
+            np.testing.assert_array_equal(one, other)

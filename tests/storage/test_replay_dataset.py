@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks._recorded import Replay, replay_search
 from storage import RecordStore
 from tests.codegen.table import differences
 from tests.hosts import x86_records
@@ -16,7 +17,6 @@ from tilework.model import XGBModel
 from tilework.model.metrics import pairwise_accuracy, peak_score
 from tilework.search import PolicyParams, Scope, SketchPolicy
 from tilework.search.known import read_known
-from tilework.search.replay import Replay, replay_search
 
 DATASET = Path(__file__).parent.parent / "data" / "replay"
 

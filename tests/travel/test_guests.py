@@ -21,8 +21,7 @@ from tilework.measure.candidates import Candidate
 from tilework.model.draft import draft_of
 from tilework.model.drafted import draft_schedule
 from tilework.record import MemoryHistory, Purpose, Record, Status
-from tilework.search import Scope, SketchPolicy
-from tilework.search.options import PLAIN_POLICY
+from tilework.search import PolicyParams, Scope, SketchPolicy
 from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity, identity_of
@@ -200,9 +199,8 @@ def test_a_first_batch_measures_guests():
     wanted = (guest.sketch_id, guest.row)
     assert wanted == (first[0].sketch_id, first[0].row)
     assert all(isinstance(c, Candidate) for c in first) and len(first) == 16
-    plain = SketchPolicy(Scope(task, params=replace(PLAIN_POLICY, population=64)))
-    plain = plain.propose(known, 16)
-    assert wanted not in [(c.sketch_id, c.row) for c in plain]
+    alone = SketchPolicy(Scope(task, params=PolicyParams(guests=0, population=64)))
+    assert wanted not in [(c.sketch_id, c.row) for c in alone.propose(known, 16)]
     own = record(task, by_draft(task)[100], "own", of=identity_of(HERE))
     known.append([own])
     assert not len(SketchPolicy(task).elsewhere.guests(history()))

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
 from tilework.compiler.kernels import Cache, Kernels, kernel_files
+from tilework.compiler.memory import Memory
 from tilework.compiler.rounding import LayerChoice, within_bound
-from tilework.compiler.slots import Slot, distances, without_copies
+from tilework.compiler.slots import distances, without_copies
 from tilework.deferred import Helpers
-from tilework.dtypes import dtype_bytes, numpy_dtype
-from tilework.index.extents import Extent, known, known_shape, nbytes
-from tilework.index.strides import reach as reach_of
+from tilework.errors import NetworkError, ShapeError
+from tilework.index.extents import Extent, known
 from tilework.index.symbols import symbols_of
-from tilework.lower.kernel import Kernel, KernelArg
+from tilework.lower.kernel import Kernel
 from tilework.lower.protocol import builder_of
 from tilework.model.drafted import Choice
 from tilework.progress import Progress
 from tilework.record import History
-from tilework.runtime.arena import Lifetime, aligned, place
-from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import (
     TRANSFERRED_FROM,
     TUNED_ON,
     Image,
-    Place,
-    Ref,
     Step,
     TaskReport,
     Value,
     with_shares,
 )
 from tilework.runtime.module import Module
+from tilework.runtime.solve import Solver
 from tilework.stages import stage
 from tilework.target import Target
 from tilework.target.identity import device_here
@@ -89,6 +83,7 @@ def _assemble(
 ) -> Image:
     from tilework.graph.extract import task_of
 
+    _require_told(plan)
     plan, slots = without_copies(plan)
     made: dict[_KernelKey, Kernel] = {}
     called: list[tuple[Kernel, dict[int, Strides]]] = []
@@ -112,7 +107,7 @@ def _assemble(
                 made[one] = kernels.kernel(task, layer.choice, apart, helpers)
             called.append((made[one], apart))
             progress.step()
-    memory = _Memory(plan, [kernel.overwritable for kernel, _ in called], slots)
+    memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
     with stage("pack"):
@@ -143,6 +138,21 @@ def _assemble(
     )
 
 
+def _require_told(plan: Plan) -> None:
+    """Refuse a network of which a run would not know the shapes.
+
+    Raises:
+        NetworkError: the message names the symbols.
+    """
+    values = [Value(n, plan.values[n].shape, plan.values[n].dtype, 0) for n in plan.inputs]
+    told = symbols_of(e for v in values for e in v.shape)
+    stray = {*symbols_of(e for v in plan.values.values() for e in v.shape)} - {*told}
+    try:
+        Solver(plan.name, values, (*told, *stray))
+    except ShapeError as e:
+        raise NetworkError(str(e)) from e
+
+
 def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]]:
     """The call's constants by the name of the task's input that they are."""
     out: dict[str, NDArray[Any]] = {}
@@ -156,7 +166,7 @@ def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]
 def _steps(
     plan: Plan,
     kernels: Sequence[tuple[Kernel, Mapping[int, Strides]]],
-    memory: _Memory,
+    memory: Memory,
     report: Sequence[TaskReport],
 ) -> list[Step]:
     """The calls of ``kernels``, one per call of the plan, with the places of their arguments.
@@ -182,168 +192,13 @@ def _steps(
                 tuple(refs),
                 call.name,
                 call.desc,
-                call.dag.real_flops,
+                call.dag.run_flops,
                 sum(sizes),
                 fixed,
                 tasks.get(call.dag.workload_key),
             )
         )
     return steps
-
-
-class _Memory:
-    """Where every value of a plan lives.
-
-    Values of which one takes the other's place share its memory: they are a single *tenant*, named
-    after the first, and alive from the first's beginning to the last's end. Where shapes are
-    symbolic they share it if their sizes are equal at every point, and the arena is laid out by
-    whoever knows the point.
-
-    Args:
-        overwritten: of each call, the positions of inputs that its output may overwrite; by
-            default none.
-        slots: values that lie inside others.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        overwritten: Sequence[frozenset[int]] = (),
-        slots: Mapping[str, Slot] | None = None,
-    ) -> None:
-        self._plan = plan
-        self._slots = slots or {}
-        self._overwritten = overwritten or [frozenset()] * len(plan.calls)
-        self._tenant: dict[str, str] = {}
-        self._io = {name: i for i, name in enumerate(plan.inputs)}
-        for name in plan.outputs:
-            self._io.setdefault(self._root(name), len(self._io))
-        self.inputs = tuple(self._value(n) for n in plan.inputs)
-        self.outputs = tuple(self._value(n) for n in plan.outputs)
-        self.symbols = symbols_of(e for v in self.inputs for e in v.shape)
-        lifetimes = self._share(self._lifetimes())
-        self.lifetimes = tuple(lifetimes.values()) if self.symbols else ()
-        self.places: dict[Place, int] = {}
-        offsets, self.arena_bytes = place([] if self.symbols else list(lifetimes.values()))
-        numbers = dict(zip(lifetimes, offsets or itertools.count(), strict=False))
-        self._arena = {name: numbers[tenant] for name, tenant in self._tenant.items()}
-        self._constants: dict[tuple[str, object], _Constant] = {}
-        self._constant_bytes = 0
-
-    def _root(self, name: str) -> str:
-        """The value in whose memory ``name`` lies."""
-        name = self._plan.views.get(name, name)
-        return self._slots[name].root if name in self._slots else name
-
-    def _value(self, name: str) -> Value:
-        kind = self._plan.values[name]
-        return Value(name, tuple(kind.shape), kind.dtype, self._io[self._root(name)])
-
-    def _lifetimes(self) -> dict[str, Lifetime]:
-        """Lifetime of each intermediate value, in calls."""
-        out: dict[str, Lifetime] = {}
-        for i, call in enumerate(self._plan.calls):
-            for name in map(self._root, call.inputs):
-                if name in out:
-                    out[name] = replace(out[name], last=i)
-            root = self._root(call.output)
-            if root in out:
-                out[root] = replace(out[root], last=i)
-            elif root not in self._io:
-                kind = self._plan.values[root]
-                size = nbytes(kind.shape, kind.dtype)
-                out[root] = Lifetime(size, i, i)
-        return out
-
-    def _share(self, lifetimes: dict[str, Lifetime]) -> dict[str, Lifetime]:
-        """Lifetimes of tenants: an output joins that of an input which dies where it is made."""
-        self._tenant = {name: name for name in lifetimes}
-        out = dict(lifetimes)
-        for i, call in enumerate(self._plan.calls):
-            new = self._root(call.output)
-            if new not in lifetimes or call.output in self._slots:
-                continue
-            for old in dict.fromkeys(map(self._root, call.inputs)):
-                places = {k for k, v in enumerate(call.inputs) if self._root(v) == old}
-                if (
-                    old in lifetimes
-                    and not any(call.inputs[k] in self._slots for k in places)
-                    and lifetimes[old].last == i
-                    and lifetimes[old].size == lifetimes[new].size
-                    and places <= self._overwritten[i]
-                ):
-                    tenant = self._tenant[new] = self._tenant[old]
-                    out[tenant] = replace(out[tenant], last=out.pop(new).last)
-                    break
-        return out
-
-    def ref(self, name: str, arg: KernelArg, apart: Sequence[Extent] | None = None) -> Ref:
-        """Where a kernel finds a value; a constant has a place, packed as the kernel wants it.
-
-        Args:
-            apart: the value's strides in elements, if it is not dense.
-        """
-        root, reach = self._root(name), arg.nbytes
-        if apart is not None and arg.nbytes:
-            reach = reach_of(arg.shape, apart, 1) * dtype_bytes(arg.dtype)
-        if root in self._plan.constants:
-            return Ref("constant", self._constant(name, root, arg), reach)
-        if arg.packing is not None:
-            raise RuntimeError(f"'{name}' is computed at run time, but {arg.name} wants it packed")
-        if root in self._io:
-            return Ref("io", self._io[root], reach)
-        inside = self._slots[name].offset * dtype_bytes(arg.dtype) if name in self._slots else 0
-        if self.symbols:
-            place = Place(self._arena[root], inside)
-            return Ref("place", self.places.setdefault(place, len(self.places)), reach)
-        return Ref("arena", self._arena[root] + known(inside), reach)
-
-    def symbol(self, name: str) -> Ref:
-        """Where a kernel finds the value of a symbol."""
-        return Ref("symbol", [s.name for s in self.symbols].index(name), 8)
-
-    def _constant(self, name: str, root: str, arg: KernelArg) -> int:
-        key = (root, arg.packing)
-        if key not in self._constants:
-            array = self._plan.constants[root]
-            if arg.packing is not None:
-                array = array.reshape(known_shape(self._plan.values[name].shape))
-            self._constants[key] = _Constant(self._constant_bytes, array, arg)
-            self._constant_bytes += aligned(self._constants[key].nbytes)
-        return self._constants[key].offset
-
-    def constant_block(self) -> NDArray[Any]:
-        """All constants in one aligned block of bytes, each packed where it stays."""
-        block = aligned_empty((self._constant_bytes,), "uint8")
-        for one in self._constants.values():
-            end = one.offset + one.nbytes
-            one.write(block[one.offset : end])
-            block[end : aligned(end)] = 0
-        return block
-
-
-class _Constant(NamedTuple):
-    """A constant, where it begins in the block, and the argument that it is."""
-
-    offset: int
-    array: NDArray[Any]
-    arg: KernelArg
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes as the kernel wants it."""
-        return self.array.nbytes if self.arg.packing is None else known(self.arg.nbytes)
-
-    def write(self, out: NDArray[np.uint8]) -> None:
-        """Write it, packed, to where its bytes belong."""
-        if not out.nbytes:
-            return
-        packing = self.arg.packing
-        if packing is None:
-            out.view(self.array.dtype).reshape(self.array.shape)[...] = self.array
-        else:
-            shape = known_shape(self.arg.shape)
-            packing.apply(self.array, out.view(numpy_dtype(self.arg.dtype)).reshape(shape))
 
 
 def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[TaskReport, ...]:

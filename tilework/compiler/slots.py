@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilework import te
 from tilework.compiler.copies import joined, sliced
 from tilework.dtypes import dtype_bytes
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, size
 from tilework.index.strides import row_major
 from tilework.index.symbols import range_of
 
@@ -65,7 +65,7 @@ def without_copies(plan: Plan) -> tuple[Plan, dict[str, Slot]]:
     instead: dict[str, list[Call]] = {}  # output of a call that is gone -> calls in its place
     for call in reversed(plan.calls):
         parts = joined(call.dag)
-        if parts is None or call.output in outside:
+        if parts is None or call.output in outside or _may_vanish(call, plan):
             continue
         whole = slots.get(call.output) or _whole(call.output, plan.values[call.output])
         instead[call.output] = []
@@ -80,7 +80,7 @@ def without_copies(plan: Plan) -> tuple[Plan, dict[str, Slot]]:
         box = sliced(call.dag) if call.output not in {*slots, *alone} else None
         source = call.inputs[0] if call.inputs else ""
         root = plan.views.get(source, source)
-        if box is None or root in outside:
+        if box is None or root in outside or _may_vanish(call, plan):
             continue
         if box.steps[-1:] > (1,):
             continue  # neighbours in vectors would not be neighbours in memory
@@ -108,6 +108,12 @@ def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple
             if not aligned or any(s != d for n, s, d in pairs if range_of(n)[1] > 1):
                 found[i] = strides
     return found
+
+
+def _may_vanish(call: Call, plan: Plan) -> bool:
+    """Whether a value of a call has elements at some points only: its reach is none where not."""
+    ends = (range_of(size(plan.values[v].shape)) for v in (*call.inputs, call.output))
+    return any(low == 0 < high for low, high in ends)
 
 
 def _whole(name: str, kind: ValueType) -> Slot:

@@ -59,7 +59,9 @@ def most(extent: Extent) -> int:
 
 
 def smaller(extent: Extent, other: Extent) -> Extent:
-    """The smaller one of two extents, the second one where that is open."""
+    """The smaller one of two extents; a number that no smaller one exceeds, where that is open."""
+    if isinstance(other, int):
+        return min(other, most(extent))
     return extent if certain(lambda: extent <= other) else other
 
 

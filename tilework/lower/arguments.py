@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilework.errors import ScheduleError
-from tilework.index.extents import known_shape
+from tilework.index.extents import Extent, known_shape
 from tilework.lower.ir import Buffer
 from tilework.space.nest import BlockNest, exact
 from tilework.space.packing import Packed, Packing
@@ -33,7 +33,7 @@ def arguments(
     sketch: Sketch,
     packed: Mapping[Operation, Packed],
     streamed: Mapping[Operation, bool | Expr],
-    apart: Mapping[int, tuple[int, ...]],
+    apart: Mapping[int, tuple[Extent, ...]],
 ) -> dict[Operation, Buffer]:
     """Buffers of the inputs and outputs."""
     dag = sketch.dag

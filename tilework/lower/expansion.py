@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.index.extents import Extent
+from tilework.space.distinct import values
 from tilework.space.tables import divisors
 from tilework.te.expr import Axis, Expr
 
@@ -113,9 +114,8 @@ def _largest_divisor(extent: Ints, most: Ints) -> Ints:
     if len(extent) == 1:
         table = _divisors(int(extent[0]))
         return table[table.searchsorted(most, side="right") - 1]
-    # numbers that are sorted several times faster than integers
-    found, which = np.unique(extent.astype(np.float64), return_inverse=True)
-    limits = np.minimum(found, most.max()).astype(np.int64)
+    found, which = values(extent)
+    limits = np.minimum(found, most.max())
     tables = [_up_to(int(n), int(limit)) for n, limit in zip(found, limits, strict=True)]
     starts = np.cumsum(limits + 1) - (limits + 1)
     return np.concatenate(tables)[starts[which] + np.minimum(extent, most)]

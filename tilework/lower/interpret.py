@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import converted, is_float, is_float_array, is_integer, numpy_dtype, wrapped
+from tilework.dtypes import converted, is_float, is_float_array, numpy_dtype
 from tilework.index.extents import Extent, shape_at
-from tilework.index.symbols import Point, Symbolic, value_at
-from tilework.index.whole import COMPARE, FOLD
+from tilework.index.symbols import Point, value_at
 from tilework.lower import ir
+from tilework.lower.interpret_values import chosen, literal, operator
 from tilework.te import expr as x
 from tilework.te.affine import linear
-from tilework.te.numeric import ARITHMETIC, MATH, WHOLE
+from tilework.te.numeric import MATH
 
 LANES = 8
 """Elements of a vector loop that count as one step."""
@@ -346,14 +346,14 @@ class Machine:
         env = self.env
         match e:
             case x.Const():
-                literal = _literal(e, self.at)
-                return lambda: literal
+                number = literal(e, self.at)
+                return lambda: number
             case x.Axis():
                 return lambda: env[e]
             case ir.Load():
                 return self._load(e)
             case x.Binary() | x.Compare() | x.Logic():
-                fn = _operator(e)
+                fn = operator(e)
                 a, b = self.value(e.a), self.value(e.b)
                 return lambda: fn(a(), b())
             case x.Not():
@@ -362,7 +362,7 @@ class Machine:
             case x.Select():
                 c, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
                 kind = numpy_dtype(e.dtype)
-                return lambda: _chosen(c(), a(), b(), kind)
+                return lambda: chosen(c(), a(), b(), kind)
             case x.IfThenElse():
                 return self._choose(e)
             case x.Cast():
@@ -399,39 +399,3 @@ class Machine:
             return np.array(out, numpy_dtype(e.dtype))
 
         return choose
-
-
-def _literal(e: x.Const, at: Point) -> Any:
-    """Index literals as Python integers, others as elements of their type."""
-    value = value_at(e.value, at) if isinstance(e.value, Symbolic) else e.value
-    if is_integer(e.dtype) and e.dtype not in ("int32", "int64"):
-        return numpy_dtype(e.dtype).type(wrapped(int(value), e.dtype))
-    if is_integer(e.dtype):
-        return value
-    return numpy_dtype(e.dtype).type(value)
-
-
-def _chosen(cond: Any, a: Any, b: Any, kind: np.dtype[Any]) -> Any:
-    if np.ndim(cond) == 0 and isinstance(a, int) and isinstance(b, int):
-        return a if cond else b  # an index stays a Python integer
-    return np.asarray(np.where(cond, a, b)).astype(kind)[()]
-
-
-def _operator(e: x.Binary | x.Compare | x.Logic) -> Callable[[Any, Any], Any]:
-    if isinstance(e, x.Compare):
-        return COMPARE[e.op]
-    if isinstance(e, x.Logic):
-        return np.logical_and if e.op == "and" else np.logical_or
-    return _whole(e.op, numpy_dtype(e.dtype)) if is_integer(e.dtype) else ARITHMETIC[e.op]
-
-
-def _whole(op: str, kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
-    """Integer arithmetic that wraps around; Python integers are indices and stay exact."""
-    exact, wraps = FOLD.get(op), WHOLE[op]
-
-    def apply(a: Any, b: Any) -> Any:
-        if exact is not None and isinstance(a, int) and isinstance(b, int):
-            return exact(a, b)
-        return np.asarray(wraps(np.asarray(a).astype(kind), np.asarray(b).astype(kind)))[()]
-
-    return apply

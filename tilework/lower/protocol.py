@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tilework import kinds
 from tilework.deferred import Helpers
+from tilework.index.extents import Extent
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
 from tilework.runtime.image import Step
@@ -31,7 +32,7 @@ class Lowering(Protocol):
         self,
         sketch: Sketch,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
     ) -> Lowered:
         """Lower one schedule.
 
@@ -68,7 +69,7 @@ class Builder(Protocol):
         task: Any,
         sketch_id: int,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
     ) -> Kernel:
         """Lower, generate and assemble one candidate; what it returns can be pickled.
 
@@ -81,7 +82,7 @@ class Builder(Protocol):
         task: Any,
         sketch_id: int,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
         *,
         helpers: Helpers,
     ) -> Kernel:

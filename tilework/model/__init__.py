@@ -1,4 +1,4 @@
-"""Cost models: the analytic draft, gradient-boosted trees, and a random baseline."""
+"""Cost models: the analytic draft, and gradient-boosted trees."""
 
 from tilework.model.base import (
     Batch,
@@ -6,7 +6,6 @@ from tilework.model.base import (
     CostModelError,
     DraftModel,
     Observation,
-    RandomModel,
 )
 from tilework.model.xgb import MANY, XGBModel, XGBParams
 
@@ -17,7 +16,6 @@ __all__ = [
     "CostModelError",
     "DraftModel",
     "Observation",
-    "RandomModel",
     "XGBModel",
     "XGBParams",
 ]

@@ -142,20 +142,3 @@ class DraftModel:
 
     def update(self, observations: Sequence[Observation]) -> None:
         """Nothing to learn."""
-
-
-class RandomModel:
-    """Uniform random scores: the baseline of experiments. Deterministic for a seed."""
-
-    trained = True
-
-    def __init__(self, seed: int = 0) -> None:
-        self.model_id = f"random-{seed}"
-        self._rng = np.random.default_rng(seed)
-
-    def predict(self, batch: Batch) -> Floats:
-        """One uniform number in [0, 1) per row."""
-        return self._rng.random(len(batch))
-
-    def update(self, observations: Sequence[Observation]) -> None:
-        """Nothing to learn."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -129,4 +129,34 @@ def members(matrix: Matrix, params: XGBParams, seed: int, starts: Sequence[Any])
             some, params, number, _MEMBER_TREES, start, _MEMBER_DEPTH, _MEMBER_ETA
         )
         found.append(booster)
+    return found
+
+
+def owned(
+    matrix: Matrix,
+    params: XGBParams,
+    seed: int,
+    before: Mapping[str, tuple[Any, int]],
+    others: Iterable[str],
+) -> dict[str, tuple[Any, int]]:
+    """By target, trees that learn from it alone, and how many observations they have seen.
+
+    Args:
+        matrix: what they learn from.
+        params: of the trees beside which they stand.
+        seed: of the draws.
+        before: those that were loaded; they go on.
+        others: further targets that the model knows: with one alone there are no such trees.
+    """
+    taught = {group.target for group in matrix.groups}
+    found = dict(before)
+    if params.objective == "throughput" or not params.own or len(taught | set(others)) < 2:
+        return found
+    for target in sorted(taught):
+        some = matrix.some(matrix.of_target(target))
+        start, seen = before.get(target, (None, 0))
+        count = int(np.isfinite(some.packs.latency_s).sum())
+        if count >= params.own_least:
+            rounds = params.own if start is None else params.onward // 2
+            found[target] = boosted(some, params, seed, rounds, start)[0], seen + count
     return found

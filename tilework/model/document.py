@@ -2,7 +2,7 @@
 
     {"format": "tilework-xgb-3", "model_id": ..., "kind": "llvm", "columns": [...],
      "targets": {target: observations}, "references": [[workload, target, device, s, s], ...],
-     "fitted": {"target | device": {parameter: factor}}, "ranking": {...}, "settings": {...},
+     "fitted": {}, "ranking": {...}, "settings": {...},
      "trees": XGBoost's JSON, "members": [XGBoost's JSON, ...],
      "own": {target: {"observations": n, "trees": XGBoost's JSON}}}
 
@@ -39,7 +39,6 @@ class Stored:
         targets: how many observations of each they have learnt from.
         references: of each group that was learnt from, the lowest drafted seconds, and what the
             trees predict where the best was measured.
-        fitted: numbers of the draft, by "target | device".
         ranking: see `XGBModel.ranking`.
         settings: of `XGBParams` those that predictions depend on.
         booster: the trees.
@@ -52,7 +51,6 @@ class Stored:
     columns: tuple[str, ...]
     targets: dict[str, int]
     references: dict[Group, tuple[float, float]]
-    fitted: dict[str, dict[str, float]]
     ranking: dict[str, dict[str, Any]]
     settings: dict[str, Any]
     booster: Any
@@ -79,7 +77,7 @@ class Document:
                 "columns": list(stored.columns),
                 "targets": stored.targets,
                 "references": references,
-                "fitted": stored.fitted,
+                "fitted": {},  # numbers of the draft, in older models
                 "ranking": stored.ranking,
                 "settings": stored.settings,
                 "trees": _plain(stored.booster),
@@ -143,10 +141,6 @@ def _parsed(facts: dict[str, Any], nthread: int) -> Stored:
         {
             Group(str(key), str(target), str(device)): (_positive(best), _positive(reference))
             for key, target, device, best, reference in facts["references"]
-        },
-        {
-            str(where): {str(name): _positive(factor) for name, factor in factors.items()}
-            for where, factors in facts["fitted"].items()
         },
         {str(key): dict(row) for key, row in facts["ranking"].items()},
         dict(settings),

@@ -27,6 +27,9 @@ class Draft(Protocol):
     def block_seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """The same of each of the S blocks, P x S: all together they are `seconds`."""
 
+    def lengths(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
+        """About how many instructions the code of P rows has; all 0 where that tells nothing."""
+
     def machine(self, target: Target) -> dict[str, float]:
         """What describes a target's machine to a learned model: positive numbers.
 

@@ -23,6 +23,9 @@ from tilework.task import SearchTask
 _SAMPLES = 1024
 _STARTS = 3
 _CLIMBS = 4
+ALIKE = 1.03
+"""Rows whose seconds are less apart are as fast as each other for all that the draft knows: then
+the one with the least code is taken, which is made sooner."""
 
 
 class Choice(NamedTuple):
@@ -56,6 +59,9 @@ class Seconds(Protocol):
 
     def seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """Predicted run time of P rows, in seconds."""
+
+    def lengths(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
+        """How much code P rows are, relative to each other."""
 
 
 class Drawn(Protocol):
@@ -122,8 +128,9 @@ def best_drafted(
 ) -> Choice | None:
     """The best of a random sample of all sketches by predicted time, improved step by step.
 
-    The few best are improved, each on its own: one alone may have no better neighbour. The same
-    workload and target give the same choice, in any process.
+    The few best are improved, each on its own: one alone may have no better neighbour. Of the
+    rows of its sketch that are as fast as the best (`ALIKE`), the one with the least code is
+    taken. The same workload and target give the same choice, in any process.
 
     Args:
         workload_key, target: what the random draws are named after.
@@ -134,12 +141,14 @@ def best_drafted(
         None if no row that was drawn is valid.
     """
     starts: list[tuple[float, int, Rows]] = []
+    seen: dict[int, list[_Seen]] = {}
     for position, sketch in enumerate(sketches):
         rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
         if len(rows):
             times = draft.seconds(sketch, rows)
             best = np.argsort(times, kind="stable")[:_STARTS]
             starts += [(float(times[i]), position, rows[i]) for i in best]
+            seen[position] = [_Seen(rows, times)]
     if not starts:
         return None
     starts.sort(key=lambda s: s[:2])
@@ -148,21 +157,29 @@ def best_drafted(
     for position in {at for _, at, _ in first}:
         mine = [i for i, (_, at, _) in enumerate(first) if at == position]
         some = [(first[i][0], first[i][2]) for i in mine]
-        ends.update(zip(mine, _climbed(sketches[position], some, draft), strict=True))
+        climbed = _climbed(sketches[position], some, draft, seen[position])
+        ends.update(zip(mine, climbed, strict=True))
     chosen = min(sorted(ends), key=lambda i: ends[i][0])
-    seconds, row = ends[chosen]
     position = first[chosen][1]
     sketch = sketches[position]
+    seconds, row = _shortest(sketch, ends[chosen], draft, seen[position])
     row = sketch.canonical(row.reshape(1, -1))[0]
     return Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
 
 
+class _Seen(NamedTuple):
+    """Rows of a sketch that were looked at, and their seconds."""
+
+    rows: Rows
+    seconds: NDArray[np.float64]
+
+
 def _climbed(
-    sketch: Drawn, starts: Sequence[tuple[float, Rows]], draft: Seconds
+    sketch: Drawn, starts: Sequence[tuple[float, Rows]], draft: Seconds, seen: list[_Seen]
 ) -> list[tuple[float, Rows]]:
     """What rows of so many seconds become by a few steps, each to its best neighbour.
 
-    A step of all of them is one question to the draft.
+    A step of all of them is one question to the draft; what it says is added to ``seen``.
     """
     found = list(starts)
     going = list(range(len(found)))
@@ -171,7 +188,9 @@ def _climbed(
         near = {i: rows for i, rows in zip(going, around, strict=True) if len(rows)}
         if not near:
             break
-        times = draft.seconds(sketch, np.concatenate(list(near.values())))
+        together = np.concatenate(list(near.values()))
+        times = draft.seconds(sketch, together)
+        seen.append(_Seen(together, times))
         ends = np.cumsum([len(rows) for rows in near.values()])
         going = []
         for (i, rows), mine in zip(near.items(), np.split(times, ends[:-1]), strict=True):
@@ -182,6 +201,18 @@ def _climbed(
         if not going:
             break
     return found
+
+
+def _shortest(
+    sketch: Drawn, best: tuple[float, Rows], draft: Seconds, seen: Sequence[_Seen]
+) -> tuple[float, Rows]:
+    """Of all rows about as fast as the best one, that with the least code; else the fastest."""
+    near = [s.seconds <= ALIKE * best[0] for s in seen]
+    rows = np.concatenate([best[1][None], *(s.rows[n] for s, n in zip(seen, near, strict=True))])
+    each = (s.seconds[n] for s, n in zip(seen, near, strict=True))
+    seconds = np.concatenate([[best[0]], *each])
+    taken = int(np.lexsort((seconds, draft.lengths(sketch, rows)))[0])
+    return float(seconds[taken]), rows[taken]
 
 
 def _generator(workload_key: str, target: str, sketch_id: int) -> np.random.Generator:

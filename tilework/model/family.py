@@ -67,6 +67,11 @@ class FamilyDraft:
         logs = [np.log(self.draft.seconds(view, rows)) for view in sketch.views]
         return np.asarray(np.exp(np.mean(logs, axis=0)))
 
+    def lengths(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
+        """How much code P rows are, in the mean of the typical points."""
+        each = [self.draft.lengths(view, rows) for view in sketch.views]
+        return np.asarray(np.mean(each, axis=0))
+
 
 def family_of(task: SearchTask) -> Sequence[FamilySketch]:
     """The sketches of a task that all of its typical points have."""

@@ -28,24 +28,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilework.model import objective
 from tilework.model.base import Batch, CostModelError, Floats, Observation
-from tilework.model.boosting import MANY, XGBParams, boosted, members
-from tilework.model.columns import behind, columns_of, names_of
+from tilework.model.boosting import MANY, XGBParams, boosted, members, owned
+from tilework.model.columns import behind
 from tilework.model.document import Document, Stored
 from tilework.model.matrix import Matrix, training_set
+from tilework.model.memory import Memory, group_of
 from tilework.model.objective import corrected
-from tilework.model.observed import Group, ObservedTask, Programs
+from tilework.model.observed import Group
 from tilework.model.ranking import RankingLog
-from tilework.target import Target
 
 __all__ = ["MANY", "XGBModel", "XGBParams"]
-
-Factors = dict[str, dict[str, float]]
-"""Fitted numbers of the draft: by "target | device", by parameter."""
-
 
 _HALF = 500.0
 """Observations of a target at which its own trees have half of the say that they can have."""
@@ -56,11 +51,8 @@ class XGBModel:
 
     def __init__(self, seed: int = 0, params: XGBParams | None = None) -> None:
         self.params = params or XGBParams()
-        self.fitted: Factors = {}
         self._seed = seed
-        self._tasks: dict[Group, ObservedTask] = {}
-        self._kind = ""
-        self._columns: tuple[str, ...] | None = None
+        self._memory = Memory(self.params.draft, self.params.machine)
         self._loaded: Stored | None = None  # what every refit starts from
         self._booster: Any = None
         self._own: dict[str, tuple[Any, int]] = {}  # by target: trees, observations
@@ -84,7 +76,7 @@ class XGBModel:
     @property
     def kind(self) -> str:
         """The kind of machine that it knows; empty before the first observation."""
-        return self._kind
+        return self._memory.kind
 
     @property
     def targets(self) -> dict[str, int]:
@@ -94,7 +86,7 @@ class XGBModel:
     @property
     def num_observations(self) -> int:
         """Distinct candidates seen so far."""
-        return sum(map(len, self._tasks.values()))
+        return len(self._memory)
 
     @property
     def ranking(self) -> dict[str, dict[str, Any]]:
@@ -134,19 +126,18 @@ class XGBModel:
         """The scores by each booster, B x P, each together with a target's own trees if given."""
         if len(batch) == 0:
             return np.zeros((len(boosters), 0))
-        group = Group(batch.workload_key, str(batch.sketch.target), batch.device)
         nothing = (
             float(batch.draft_s.min()) if batch.reference_s is None else batch.reference_s,
             np.nan,
         )
-        best_s, reference = self._references.get(group, nothing)
-        table = behind(self._table(batch), best_s)
+        best_s, reference = self._references.get(group_of(batch), nothing)
+        table = behind(self._memory.table(batch), best_s)
         count, blocks, width = table.shape
         rows = table.reshape(count * blocks, width)
         said = [b.inplace_predict(rows).reshape(count, blocks) for b in boosters]
         if self.params.objective == "throughput":
             return np.stack([one.sum(axis=1, dtype=np.float64) for one in said])
-        block_s = self._block_s(batch)
+        block_s = self._memory.block_s(batch)
         seconds = np.stack([corrected(block_s, one).sum(axis=1) for one in said])
         if own is not None:
             alone = own[0].inplace_predict(rows).reshape(count, blocks)
@@ -156,35 +147,6 @@ class XGBModel:
             reference = best_s if self.params.draft else float(np.exp(np.log(seconds[0]).mean()))
         scores: Floats = reference / seconds
         return scores
-
-    def _block_s(self, batch: Batch) -> Floats:
-        if self.params.draft:
-            return batch.block_s
-        return np.full(batch.features.shape[:2], 1.0 / batch.features.shape[1])
-
-    def _table(self, batch: Batch) -> NDArray[np.float32]:
-        """The columns of a batch, P x S x C.
-
-        Raises:
-            CostModelError: they are not those that the model was trained on.
-        """
-        target: Target = batch.sketch.target
-        machine = batch.draft.machine(target) if self.params.machine else {}
-        table = columns_of(batch, machine)
-        names = names_of(batch, machine)
-        if self._columns is None:
-            self._kind, self._columns = target.kind, names
-        elif self._kind != target.kind:
-            raise CostModelError(
-                f"the cost model knows machines of kind '{self._kind}', and '{target}' is of "
-                f"kind '{target.kind}': use a model that was trained for it"
-            )
-        elif self._columns != names:
-            raise CostModelError(
-                f"the cost model was trained on {len(self._columns)} feature columns that differ "
-                f"from the {len(names)} of this engine: train a new model from the records"
-            )
-        return table
 
     # --- learning ----------------------------------------------------------------------------
 
@@ -200,25 +162,7 @@ class XGBModel:
 
     def observe(self, observation: Observation) -> None:
         """Remember observations; `fit` learns from them."""
-        batch = observation.batch
-        if len(batch) == 0:
-            return
-        table = self._table(batch)
-        group = Group(batch.workload_key, str(batch.sketch.target), batch.device)
-        task = self._tasks.setdefault(group, ObservedTask())
-        order = observation.order
-        if order is None:
-            order = np.arange(len(task), len(task) + len(batch))
-        latency = np.asarray(observation.latency_s, np.float64)
-        rows = np.ascontiguousarray(batch.rows, dtype=np.int32).reshape(len(batch), -1)
-        found = Programs(
-            rows,
-            table,
-            self._block_s(batch),
-            np.where(np.isfinite(latency) & (latency > 0), latency, np.inf),
-            np.asarray(order, np.intp),
-        )
-        task.add(batch.sketch.id, found)
+        self._memory.add(observation)
 
     def sharing(self, keep: Callable[[Group], bool]) -> XGBModel:
         """An untrained model that remembers some groups of what this one does.
@@ -226,26 +170,28 @@ class XGBModel:
         For judging: what was computed of the observations is not computed again.
         """
         model = XGBModel(self._seed, self.params)
-        model._kind, model._columns, model._loaded = self._kind, self._columns, self._loaded
-        model._tasks = {group: task for group, task in self._tasks.items() if keep(group)}
         if self._loaded is not None:
             model._take(self._loaded)
+        model._memory = self._memory.of(keep)
         return model
 
     def fit(self) -> None:
         """Train from the loaded model (or nothing) on the remembered observations."""
-        matrix = training_set(self._tasks, self.params.max_records, draft=self.params.draft)
+        matrix = training_set(self._memory.tasks, self.params.max_records, draft=self.params.draft)
         if matrix is None:
             return
         packs = matrix.packs
         if int(np.isfinite(packs.latency_s).sum()) < self.params.min_records:
             return
-        start = None if self._loaded is None else self._loaded.booster
-        rounds = self.params.trees if start is None else self.params.onward
+        loaded = self._loaded
+        start = None if loaded is None else loaded.booster
+        rounds = self.params.trees if loaded is None else self.params.onward
         self._booster, margin = boosted(matrix, self.params, self._seed, rounds, start)
         self._matrix, self._members = matrix, None
-        self._own = self._owned(matrix)
-        known = {} if self._loaded is None else dict(self._loaded.references)
+        known = {} if loaded is None else dict(loaded.references)
+        self._targets = {} if loaded is None else dict(loaded.targets)
+        before = {} if loaded is None else loaded.own
+        self._own = owned(matrix, self.params, self._seed, before, self._targets)
         whole = np.add.reduceat(corrected(packs.block_s, margin), packs.starts)
         for target, (booster, count) in self._own.items():
             where = matrix.of_target(target)
@@ -263,31 +209,11 @@ class XGBModel:
             }
         )
         self._references = known
-        self._targets = {} if self._loaded is None else dict(self._loaded.targets)
         counts = np.bincount(packs.group, minlength=len(matrix.groups))
         for group, count in zip(matrix.groups, counts.tolist(), strict=True):
             self._targets[group.target] = self._targets.get(group.target, 0) + count
-        self._model_id = f"xgb-{len(packs.sizes)}-{self._digest(matrix)}"
-
-    def _owned(self, matrix: Matrix) -> dict[str, tuple[Any, int]]:
-        """By target the trees that learn from it alone; those that were loaded go on."""
-        before = {} if self._loaded is None else self._loaded.own
-        taught = {group.target for group in matrix.groups}
-        others = taught | set(() if self._loaded is None else self._loaded.targets)
-        found = dict(before)
-        if self.params.objective == "throughput" or not self.params.own:
-            return found
-        for target in sorted(taught) if len(others) > 1 else ():
-            some = matrix.some(matrix.of_target(target))
-            start, seen = before.get(target, (None, 0))
-            count = int(np.isfinite(some.packs.latency_s).sum())
-            if count >= self.params.own_least:
-                rounds = self.params.own if start is None else self.params.onward // 2
-                found[target] = (
-                    boosted(some, self.params, self._seed, rounds, start)[0],
-                    seen + count,
-                )
-        return found
+        digest = _digest(loaded, self._seed, self.params, matrix)
+        self._model_id = f"xgb-{len(packs.sizes)}-{digest}"
 
     def _sides(self) -> list[Any]:
         """The members: trained, or as they were loaded."""
@@ -297,13 +223,6 @@ class XGBModel:
             self._members = members(self._matrix, self.params, self._seed, starts)
         return self._members
 
-    def _digest(self, matrix: Matrix) -> str:
-        start = "" if self._loaded is None else self._loaded.model_id
-        digest = hashlib.sha256(f"{start}/{self._seed}/{self.params}".encode())
-        digest.update(np.ascontiguousarray(matrix.packs.latency_s).tobytes())
-        digest.update(matrix.columns.sum(axis=1, dtype=np.float64).tobytes())
-        return digest.hexdigest()[:8]
-
     # --- persistence -------------------------------------------------------------------------
 
     def to_json(self) -> str:
@@ -312,13 +231,13 @@ class XGBModel:
         Raises:
             CostModelError: nothing was trained yet.
         """
-        if self._booster is None or self._columns is None:
+        if self._booster is None or self._memory.columns is None:
             raise CostModelError("the cost model has not been trained: there is nothing to save")
         settings = {name: getattr(self.params, name) for name in ("objective", "draft", "machine")}
         members = self._sides() if self.params.members > 1 else []
         stored = Stored(
-            self._model_id, self._kind, self._columns, self._targets, self._references,
-            self.fitted, self.ranking, settings, self._booster, tuple(members), dict(self._own),
+            self._model_id, self.kind, self._memory.columns, self._targets, self._references,
+            self.ranking, settings, self._booster, tuple(members), dict(self._own),
         )  # fmt: skip
         return Document.write(stored)
 
@@ -329,18 +248,18 @@ class XGBModel:
         Raises:
             CostModelError: the text is no model of this format.
         """
-        model = cls(seed, params)
-        stored = Document.read(text, model.params.nthread)
-        model.params = replace(model.params, **stored.settings)
+        params = params or XGBParams()
+        stored = Document.read(text, params.nthread)
+        model = cls(seed, replace(params, **stored.settings))
         model._take(stored)
         return model
 
     def _take(self, stored: Stored) -> None:
         """Become the stored model."""
         self._loaded = stored
-        self._model_id, self._kind, self._columns = stored.model_id, stored.kind, stored.columns
+        self._model_id = stored.model_id
+        self._memory.kind, self._memory.columns = stored.kind, stored.columns
         self._targets, self._references = dict(stored.targets), dict(stored.references)
-        self.fitted = {name: dict(factors) for name, factors in stored.fitted.items()}
         self._ranking.restore(stored.ranking)
         self._booster, self._members = stored.booster, list(stored.members)
         self._own = dict(stored.own)
@@ -372,3 +291,12 @@ class XGBModel:
 def _say(count: int) -> float:
     """Share of a target's own trees in the logarithm of seconds, 0 to 0.5."""
     return 0.5 * count / (count + _HALF)
+
+
+def _digest(start: Stored | None, seed: int, params: XGBParams, matrix: Matrix) -> str:
+    """Of all that a fit follows from."""
+    name = "" if start is None else start.model_id
+    digest = hashlib.sha256(f"{name}/{seed}/{params}".encode())
+    digest.update(np.ascontiguousarray(matrix.packs.latency_s).tobytes())
+    digest.update(matrix.columns.sum(axis=1, dtype=np.float64).tobytes())
+    return digest.hexdigest()[:8]

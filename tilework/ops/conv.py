@@ -50,6 +50,8 @@ def conv(
     *,
     channels_last: bool = True,
     layout_free: bool = False,
+    sums: str = "",
+    fill: float = 0.0,
 ) -> te.Tensor:
     """Convolution over the spatial axes of ``data``, one to three of them.
 
@@ -62,6 +64,8 @@ def conv(
         channels_last: the layout; networks are converted to it, the other one is for tasks
             declared by hand.
         layout_free: the weights are constants, whose layout the schedule may change.
+        sums: the element type of factors and sums, where it is another: int32 for bytes.
+        fill: what is added around the data in place of zeros.
     """
     rank = _spatial_rank(data.ndim - 2, strides, pads, dilation)
     if channels_last:
@@ -71,19 +75,19 @@ def conv(
     if wci != ci:
         raise ValueError(f"conv{rank}d: data has {ci} channels but the weights expect {wci}")
     out = output_sizes(size, kernel, strides, pads, dilation)
-    padded = _padded(data, pads, rank, first=1 if channels_last else 2)
+    padded = _padded(data, pads, rank, 1 if channels_last else 2, fill)
     taps = _taps(kernel)
     rc = te.reduce_axis(ci, "rc")
 
     def last(*at: te.Expr) -> te.Expr:
         where = _window(at[1:-1], taps, strides, dilation)
-        element = computed(padded[(at[0], *where, rc)])
-        return te.sum(element * computed(weight[(*taps, rc, at[-1])]), axis=[*taps, rc])
+        element = computed(padded[(at[0], *where, rc)], sums)
+        return te.sum(element * computed(weight[(*taps, rc, at[-1])], sums), axis=[*taps, rc])
 
     def first(*at: te.Expr) -> te.Expr:
         where = _window(at[2:], taps, strides, dilation)
-        element = computed(padded[(at[0], rc, *where)])
-        return te.sum(element * computed(weight[(at[1], rc, *taps)]), axis=[rc, *taps])
+        element = computed(padded[(at[0], rc, *where)], sums)
+        return te.sum(element * computed(weight[(at[1], rc, *taps)], sums), axis=[rc, *taps])
 
     letters = "".join(_LETTERS[-rank:])
     return te.compute(
@@ -105,6 +109,8 @@ def depthwise_conv(
     dilation: Sequence[int],
     *,
     layout_free: bool = False,
+    sums: str = "",
+    fill: float = 0.0,
 ) -> te.Tensor:
     """A filter of its own for each channel: [N, ..., C] with [..., 1, C] -> [N, ..., C].
 
@@ -118,14 +124,15 @@ def depthwise_conv(
             f"{channels}], not [..., {one}, {co}]"
         )
     out = output_sizes(size, kernel, strides, pads, dilation)
-    padded = _padded(data, pads, rank, first=1)
+    padded = _padded(data, pads, rank, 1, fill)
     taps = _taps(kernel)
 
     def body(*at: te.Expr) -> te.Expr:
         where = _window(at[1:-1], taps, strides, dilation)
         zero = te.const(0, "int32")
         return te.sum(
-            computed(padded[(at[0], *where, at[-1])]) * computed(weight[(*taps, zero, at[-1])]),
+            computed(padded[(at[0], *where, at[-1])], sums)
+            * computed(weight[(*taps, zero, at[-1])], sums),
             axis=[*taps],
         )
 
@@ -146,6 +153,8 @@ def grouped_conv(
     dilation: Sequence[int],
     *,
     layout_free: bool = False,
+    sums: str = "",
+    fill: float = 0.0,
 ) -> te.Tensor:
     """Independent convolutions of groups of channels: [N, ..., G, CI] -> [N, ..., G, CO].
 
@@ -161,15 +170,15 @@ def grouped_conv(
             f"expect {wgroups} of {wci}"
         )
     out = output_sizes(size, kernel, strides, pads, dilation)
-    padded = _padded(data, pads, rank, first=1)
+    padded = _padded(data, pads, rank, 1, fill)
     taps = _taps(kernel)
     rc = te.reduce_axis(ci, "rc")
 
     def body(*at: te.Expr) -> te.Expr:
         where = _window(at[1:-2], taps, strides, dilation)
         return te.sum(
-            computed(padded[(at[0], *where, at[-2], rc)])
-            * computed(weight[(*taps, rc, at[-2], at[-1])]),
+            computed(padded[(at[0], *where, at[-2], rc)], sums)
+            * computed(weight[(*taps, rc, at[-2], at[-1])], sums),
             axis=[*taps, rc],
         )
 
@@ -238,8 +247,8 @@ def _window(
     return [i * s + r * d for i, r, s, d in zip(at, taps, strides, dilation, strict=True)]
 
 
-def _padded(data: te.Tensor, pads: Sequence[int], rank: int, first: int) -> te.Tensor:
-    """``data`` with zeros around its spatial axes, which start at dimension ``first``."""
+def _padded(data: te.Tensor, pads: Sequence[int], rank: int, first: int, fill: float) -> te.Tensor:
+    """``data`` with ``fill`` around its spatial axes, which start at dimension ``first``."""
     before, after = [0] * data.ndim, [0] * data.ndim
     before[first : first + rank], after[first : first + rank] = pads[:rank], pads[rank:]
-    return pad(data, before, after, name="pad_temp", prefix="i")
+    return pad(data, before, after, fill, name="pad_temp", prefix="i")

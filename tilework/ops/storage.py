@@ -8,8 +8,15 @@ from tilework.te.expr import Binary
 from tilework.te.tensor import Compute, Tensor, make_compute
 
 
-def computed(e: te.Expr) -> te.Expr:
-    """The value as operators compute with it: narrow floats become float32, others stay."""
+def computed(e: te.Expr, sums: str = "") -> te.Expr:
+    """The value as operators compute with it: narrow floats become float32, others stay.
+
+    Args:
+        e: the value.
+        sums: the element type that products are summed in, where it is another.
+    """
+    if sums:
+        return te.cast(sums, e)
     return te.cast("float32", e) if e.dtype in NARROW_FLOATS else e
 
 

@@ -63,10 +63,10 @@ class Arena:
         Returns:
             The aligned offset of each value, and the size of the arena, in bytes.
         """
-        spans: list[tuple[int, int]] = [()] * len(sizes)  # type: ignore[list-item]
-        beside = self._beside
+        spans: list[tuple[int, int] | None] = [None] * len(sizes)
+        beside, room = self._beside, [-(-size // ALIGN) * ALIGN for size in sizes]
         for i in sorted(self._in_time, key=sizes.__getitem__, reverse=True):
-            end = size = aligned(sizes[i])
+            end = size = room[i]
             taken = [span for j in beside[i] if (span := spans[j])]
             taken.sort()
             for begin, stop in taken:
@@ -75,4 +75,5 @@ class Arena:
                 if stop + size > end:
                     end = stop + size
             spans[i] = end - size, end
-        return [at for at, _ in spans], max([end for _, end in spans], default=0)
+        placed = [span for span in spans if span]
+        return [begin for begin, _ in placed], max([end for _, end in placed], default=0)

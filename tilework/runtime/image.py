@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 from numpy.typing import NDArray
 
 from tilework.index.extents import Extent, known, known_shape, nbytes
-from tilework.index.symbols import Symbol
+from tilework.index.symbols import Symbol, Symbolic
 from tilework.runtime.arena import Lifetime
 
 ABI_VERSION = 5
@@ -103,7 +103,6 @@ class Step:
 
     Attributes:
         flops: operations that the call makes: of sparse weights, what is stored.
-            Of symbolic shapes, those of typical ones.
         nbytes: bytes of its arguments, each counted once: the traffic if nothing is cached.
         constant_bytes: those of them that are constants.
         task: number of its task in `Image.report`; None if it was not worth tuning.
@@ -113,10 +112,19 @@ class Step:
     args: tuple[Ref, ...]
     name: str
     desc: str
-    flops: float
+    flops: float | Symbolic
     nbytes: Extent
     constant_bytes: int = 0
     task: int | None = None
+
+    @property
+    def operations(self) -> float:
+        """`flops` in numbers.
+
+        Raises:
+            UnknownExtent: a run decides them.
+        """
+        return float(known(self.flops)) if isinstance(self.flops, Symbolic) else self.flops
 
 
 TUNED_ON = "tuned on "

@@ -100,6 +100,8 @@ def _read(kind: Any, data: Any, where: str, symbols: Symbols) -> Any:
     origin, of = get_origin(kind), get_args(kind)
     if kind == _EXTENT and (type(data) is int or isinstance(data, list)):
         return extent_of(data, symbols)
+    if origin is types.UnionType and Symbolic in of and isinstance(data, list):
+        return extent_of(data, symbols)
     if origin is types.UnionType:
         return None if data is None and type(None) in of else _read(of[0], data, where, symbols)
     if origin is Literal:

@@ -253,7 +253,7 @@ class Module:
                 step.desc,
                 time_ms=1e3 * s,
                 share=s / total,
-                gflops=step.flops / s * 1e-9,
+                gflops=step.operations / s * 1e-9,
                 gb_per_s=known(step.nbytes) / s * 1e-9,
                 roofline=roof.seconds(step, image) / s,
                 symbol=step.symbol,
@@ -342,7 +342,8 @@ class Module:
         if at is not None or not self.symbols:
             return self._contexts.sites.named(at)
         if not all(n in inputs for n in names):
-            symbols = ", ".join(f"'{s.name}': {s.typical}" for s in self.symbols)
+            point = self._contexts.sites.named(None).point
+            symbols = ", ".join(f"'{s.name}': {n}" for s, n in point.items())
             raise ModuleError(
                 f"module {self.name}: shapes are symbolic: bind all inputs, or say what symbols "
                 f"are, such as at={{{symbols}}}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilework.errors import ModuleError
 from tilework.index.extents import known
-from tilework.index.symbols import is_static, symbols_of
+from tilework.index.symbols import symbols_of
 from tilework.runtime.arrays import ALIGN
 from tilework.runtime.image import Image, Ref, Value
 from tilework.runtime.solve import Solver
@@ -108,7 +108,8 @@ def _io_sizes(image: Image) -> list[int]:
 def _check_value(value: Value) -> None:
     few = len(value.shape) <= _MOST_DIMENSIONS
     static = [extent for extent in value.shape if isinstance(extent, int)]
-    small = not is_static(value.shape) or known(value.nbytes) < _MOST_BYTES
+    size = value.nbytes
+    small = not isinstance(size, int) or size < _MOST_BYTES
     _check(
         few and all(extent >= 0 for extent in static) and small,
         f"{value.name} of shape {list(value.shape)}",

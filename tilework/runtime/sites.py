@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilework.cache import BoundedCache
 from tilework.errors import ModuleError
 from tilework.index.extents import known, shape_at
-from tilework.index.symbols import Symbol, value_at
+from tilework.index.symbols import Symbol, Symbolic, value_at
 from tilework.runtime.arena import Arena
 from tilework.runtime.image import Ends, Image, Ref, Value
 from tilework.runtime.sizes import Sizes
@@ -72,7 +72,11 @@ class Site:
         steps = []
         for step in whole.steps:
             args = tuple(_ref(*next(refs), at) for _ in step.args)
-            steps.append(replace(step, args=args, nbytes=value_at(step.nbytes, at)))
+            flops = step.flops
+            if isinstance(flops, Symbolic):
+                flops = float(flops.value(at))
+            nbytes = value_at(step.nbytes, at)
+            steps.append(replace(step, args=args, flops=flops, nbytes=nbytes))
         return replace(
             whole, inputs=self.ends.inputs, outputs=self.ends.outputs, steps=tuple(steps),
             arena_bytes=self.arena_bytes, workspaces=self.workspaces, lifetimes=(), places=(),

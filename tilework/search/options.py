@@ -51,22 +51,6 @@ class PolicyParams:
     guests: int = 6
 
 
-PLAIN_POLICY = PolicyParams(
-    population=2048,
-    crossover=0.0,
-    immigrants=0.0,
-    near_share=0.0,
-    draft_share=0.0,
-    draft_weight=0.0,
-    diversity=0.0,
-    hopeless=float("inf"),
-    neighbours=0,
-    measured_share=0.2,
-    guests=0,
-)
-"""The plain Ansor policy, for comparisons; its model is `tilework.model.plain.PlainModel`."""
-
-
 @dataclass(frozen=True)
 class TuningOptions:
     """What a run may spend. The first budget that is used up ends it.

@@ -1,4 +1,7 @@
-"""Which of many rows of numbers differ, and which of these each row is."""
+"""Which of many rows of numbers differ, and which of these each row is.
+
+Numbers that are close together are counted instead of sorted.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 _LARGEST_CODE = 1 << 62
+_FEW_ENOUGH = 1 << 14
 
 
 def distinct(columns: NDArray[np.integer]) -> tuple[Ints, Ints] | None:
@@ -31,3 +35,14 @@ def distinct(columns: NDArray[np.integer]) -> tuple[Ints, Ints] | None:
     held[codes] = np.arange(count)
     some = held >= 0
     return held[some], (np.cumsum(some) - 1)[codes]
+
+
+def values(numbers: NDArray[np.integer | np.floating]) -> tuple[Ints, Ints]:
+    """Whole numbers from 0 on as those that differ, ascending, and which of them each one is."""
+    whole = numbers.astype(np.intp)
+    size = int(whole.max(initial=0)) + 1
+    if size > _FEW_ENOUGH:
+        return np.unique(whole, return_inverse=True)
+    held = np.zeros(size, bool)
+    held[whole] = True
+    return np.flatnonzero(held), (np.cumsum(held) - 1)[whole]

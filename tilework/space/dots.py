@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
+from tilework.dtypes import is_float
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots
 from tilework.space.instructions import Instruction
@@ -69,7 +70,9 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
 
 
 def _element(e: x.Expr) -> x.Read | None:
-    """The read of a factor: the factor itself, or the padded element it is."""
-    if isinstance(e, x.IfThenElse) and isinstance(e.b, x.Const) and e.b.value == 0:
+    """The read of a factor: the factor itself, or the element padded by 0, or by any integer."""
+    if isinstance(e, x.IfThenElse) and isinstance(e.b, x.Const):
+        if is_float(e.dtype) and e.b.value != 0:
+            return None
         e = e.a
     return e if isinstance(e, x.Read) else None

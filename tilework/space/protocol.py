@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +41,12 @@ class Space(Protocol):
 
     def decisions(self, block: Block, target: Any) -> list[Open]:
         """What a row decides about a block, in the order of its columns."""
+
+    def fits(self, block: Block, tiles: Sequence[Ints], target: Any) -> NDArray[np.bool_]:
+        """Which innermost tiles of the block's spatial axes any valid row has.
+
+        No row with others is drawn. ``tiles`` holds an array for each axis, in order.
+        """
 
     def valid(self, nest: BlockNest, target: Any) -> NDArray[np.bool_]:
         """Which rows are programs within the target's limits."""

@@ -9,7 +9,13 @@ After ``split_reduction`` (k = (ko * KR + kr) * L + ki)::
     C_rf[ko, i, ki] = sum over kr: A[i, (ko * KR + kr) * L + ki]   ko parallel, ki vectorised
     C[i]            = sum over ko, ki: C_rf[ko, i, ki]
 
-The first stage has the spatial axes that were missing; the second one is short. How many
+The first stage has the spatial axes that were missing; the second one is short. Where a run
+decides how many terms there are, whole groups of neighbours are summed first, and the second stage
+adds what is left behind them, of K = KR * L + rest::
+
+    C[i] = sum over ki: C_rf[i, ki] + (ki < rest ? A[i, KR * L + ki] : 0)
+
+How many
 neighbours ``L`` and how many parts ``ko`` there are is a choice among sketches: `add_rfactor`
 offers what is right most often, `other_cuts` further ones.
 """
@@ -28,7 +34,18 @@ from tilework.space.tables import divisors
 from tilework.target import Target
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis
-from tilework.te.expr import Axis, Expr, Read, Reduce, binary, reads, replace_axes
+from tilework.te.expr import (
+    Axis,
+    Const,
+    Expr,
+    IfThenElse,
+    Read,
+    Reduce,
+    binary,
+    compare,
+    reads,
+    replace_axes,
+)
 from tilework.te.rewrite import replaced
 from tilework.te.tensor import Compute, Tensor, make_compute
 
@@ -42,6 +59,7 @@ many hide the latency of additions."""
 _OTHER_PARTS = (2, 4, 16)
 """Parts a core in further sketches: threads that start late, or are slower, take fewer of them."""
 
+_COMBINE = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
 Cut = tuple[Axis, int]
 """A reduce axis and how many parts (outer cut) or neighbours (inner cut) become spatial."""
 
@@ -88,9 +106,9 @@ def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
     """Whether a reduction has many terms, and few points or operands that are used once."""
     if not op.reduce_axes or op in state.prepared or "const_axes" in op.attrs:
         return False
-    if not is_static(a.extent for a in op.reduce_axes):
-        return False  # what is cut has to divide
-    points = math.prod(a.points for a in op.reduce_axes)
+    if len(op.reduce_axes) > 1 and not is_static(a.extent for a in op.reduce_axes):
+        return False
+    points = math.prod(a.most for a in op.reduce_axes)
     spatial = math.prod(a.most for a in op.axes)
     tiled = facts.needs_multi_level_tiling(op)
     few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
@@ -99,6 +117,8 @@ def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
 
 def _in_parts(state: State, op: Compute) -> bool:
     """Whether a long reduction has work for several cores, and too few points for them."""
+    if any(a.open for a in op.reduce_axes):
+        return False  # parts have to be equal
     spatial = math.prod(a.most for a in op.axes)
     points = math.prod(a.points for a in op.reduce_axes)
     few = spatial <= _SPATIAL_PER_CORE * state.target.num_cores
@@ -173,11 +193,14 @@ def inner_cut(op: Compute, target: Target) -> Cut | None:
 def _neighbours(op: Compute, lanes: int, vectors: int) -> tuple[Axis | None, list[int]]:
     """The contiguous reduce axis, and how many neighbours along it can be held: whole registers.
 
-    Where no whole registers divide the axis: what divides it.
+    Where no whole registers divide the axis: what divides it. Of an axis whose extent a run
+    decides, few registers: the shorter is the rest.
     """
     axis = contiguous_axis(op)
     if axis is None:
         return None, []
+    if axis.open:
+        return axis, [lanes * n for n in (1, 2) if lanes > 1 and lanes * n <= axis.most]
     fit = [d for d in divisors(axis.points) if 4 <= d <= vectors * lanes]
     return axis, [d for d in fit if d % lanes == 0] or fit
 
@@ -198,6 +221,16 @@ def _parts(op: Compute, cores: int, inner: Cut | None) -> tuple[Axis, list[int]]
     return None
 
 
+def _with_rest(body: Reduce, value: Expr, cut: Cut, neighbour: Axis) -> Expr:
+    """A partial result and the term as far behind the whole groups, where there is one."""
+    axis, width = cut
+    whole = axis.extent // width * width
+    term = replace_axes(body.source, {axis: binary("+", neighbour, whole)})
+    there = compare("<", neighbour, axis.extent - whole)
+    neutral = Const(body.dtype, body.identity)
+    return binary(_COMBINE[body.kind], value, IfThenElse(body.dtype, there, term, neutral))
+
+
 def split_reduction(state: State, op: Compute, outer: Cut | None, inner: Cut | None) -> State:
     """The state on a DAG in which ``op`` sums the partial results of a new stage.
 
@@ -211,7 +244,7 @@ def split_reduction(state: State, op: Compute, outer: Cut | None, inner: Cut | N
     for axis in op.reduce_axes:
         parts = outer[1] if outer is not None and outer[0] is axis else 1
         width = inner[1] if inner is not None and inner[0] is axis else 1
-        left = axis.points // (parts * width)
+        left = axis.extent // (parts * width)
         middle = Axis("int32", f"{axis.name}r", left, "reduce")
         rest.append(middle)
         index: Expr = middle
@@ -235,7 +268,10 @@ def split_reduction(state: State, op: Compute, outer: Cut | None, inner: Cut | N
     n = len(first)
     at = (*sums[:n], *op.axes, *sums[n:])
     attrs = {k: v for k, v in op.attrs.items() if k != "layout_free"}
-    body = Reduce(op.dtype, op.body.kind, Read(op.dtype, Tensor(partial_op), at), tuple(sums))
+    value: Expr = Read(op.dtype, Tensor(partial_op), at)
+    if inner is not None and inner[0].open:
+        value = _with_rest(op.body, value, inner, sums[-1])
+    body = Reduce(op.dtype, op.body.kind, value, tuple(sums))
     final = make_compute(op.name, op.axes, body, attrs)
     dag, new = replaced(state.facts.dag, {op: final})
     cuts = [f"{a.name} {what} {n}" for what, c in (("in", outer), ("by", inner)) if c

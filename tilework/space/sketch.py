@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
 from tilework.space.describe import describe
+from tilework.space.draws import Draws
 from tilework.space.moves import Moves
 from tilework.space.nest import BlockNest, BlockRows, Face, typical
 from tilework.space.plan import StagePlan
@@ -160,25 +161,32 @@ class Sketch:
     def _drawn(self, rng: np.random.Generator, n: int) -> Rows:
         """Rows of random choices, valid or not."""
         columns = np.empty((self.num_decisions, n), np.int32)
-        for d in self.decisions:
-            picks = rng.integers(len(d.choices), size=n)
-            for c, values in zip(d.columns, d.choices.T, strict=True):
-                columns[c] = values.take(picks)
+        for draws in self._draws:
+            draws.into(columns, rng)
         return columns.T
+
+    @cached_property
+    def _draws(self) -> tuple[Draws, ...]:
+        """How the decisions of each block are drawn."""
+        fits = space_of(self.target).fits
+        return tuple(
+            Draws.of(own, block.spatial, partial(fits, block, target=self.target))
+            for block, own in zip(self.blocks, self.by_block, strict=True)
+        )
 
     def _sample_by_block(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` valid random rows where rows are rarely valid in all blocks at once."""
         space, draw = space_of(self.target), max(2 * n, _RARE_DRAWS)
         out = np.empty((n, self.num_decisions), np.int32)
-        for block, own in zip(self.blocks, self.by_block, strict=True):
-            rows = np.ones((draw, self.num_decisions), np.int32)
-            for d in own:
-                rows[:, d.columns] = d.choices[rng.integers(len(d.choices), size=draw)]
-            rows = rows[space.valid(BlockNest.of(block, rows, own), self.target)]
+        for block, own, draws in zip(self.blocks, self.by_block, self._draws, strict=True):
+            columns = np.ones((self.num_decisions, draw), np.int32)
+            draws.into(columns, rng)
+            good = space.valid(BlockNest.of(block, columns.T, own), self.target)
+            rows = columns.T[good]
             if not len(rows):
                 return out[:0]
-            columns = [c for d in own for c in d.columns]
-            out[:, columns] = rows[rng.integers(len(rows), size=n)][:, columns]
+            of_block = [c for d in own for c in d.columns]
+            out[:, of_block] = rows[rng.integers(len(rows), size=n)][:, of_block]
         return out[self.valid(out)]
 
     def mutate(

@@ -53,6 +53,7 @@ from tilework.te.functions import (
     relu,
     round,
     round_tf32,
+    rounded,
     rsqrt,
     select,
     shift_left,
@@ -79,6 +80,7 @@ __all__ = [
     "floordiv", "floormod", "fmod", "highest", "if_then_else", "isinf", "isnan", "log",
     "log1p", "logical_not", "logical_xor", "lowest", "max", "maximum", "min", "minimum",
     "not_equal", "placeholder", "pow", "prod", "reduce_axis", "relu", "round", "round_tf32",
+    "rounded",
     "rsqrt", "select", "shift_left", "shift_right", "sigmoid", "sign", "sin", "sinh", "sqrt",
     "sum", "tan", "tanh", "trunc", "truncdiv", "truncmod",
 ]  # fmt: skip

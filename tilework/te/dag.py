@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from tilework.index.extents import Extent
-from tilework.index.symbols import Symbol, Symbolic, symbols_of
+from tilework.index.symbols import Symbol, Symbolic, Undecided, symbols_of
 from tilework.te.expr import Const, reads, walk
-from tilework.te.flops import op_flops
+from tilework.te.flops import flops_of_run, op_flops
 from tilework.te.printer import canonical_text, dag_text
 from tilework.te.tensor import Compute, Operation, Placeholder, Tensor
 
@@ -59,6 +59,17 @@ class ComputeDAG:
     def real_flops(self) -> float:
         """Operations that are made: `flops` counts sparse operators as if they were dense."""
         return float(sum(op_flops(o, real=True) for o in self.compute_ops))
+
+    @cached_property
+    def run_flops(self) -> float | Symbolic:
+        """`real_flops` in the words of what a run brings, where extents alone decide them."""
+        if not self.symbols:
+            return self.real_flops
+        try:
+            found = sum(flops_of_run(o) for o in self.compute_ops)
+        except (Undecided, ValueError):
+            return self.real_flops
+        return found if isinstance(found, Symbolic) else float(found)
 
     @cached_property
     def workload_key(self) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tilework.dtypes import is_float
-from tilework.index.extents import typicals
+from tilework.index.extents import Extent, size, typical, typicals
 from tilework.te.expr import Axis, Binary, Compare, Expr, Lookup, Read, Reduce, Select, children
 from tilework.te.tensor import Compute
 
@@ -28,7 +29,20 @@ def op_flops(op: Compute, real: bool = False) -> float:
     if "FLOP" in op.attrs:
         return float(op.attrs["FLOP"])
     terms = mean_terms(op) if real else {}
-    return math.prod(typicals(op.shape)) * _count(op.body, is_float(op.dtype), terms)
+    count = _count(op.body, is_float(op.dtype), terms, typical)
+    return float(math.prod(typicals(op.shape)) * count)
+
+
+def flops_of_run(op: Compute) -> Extent:
+    """Operations of one evaluation as an extent, in the words of what a run brings.
+
+    Raises:
+        Undecided: which of two branches has more of them, a run decides.
+        ValueError: data decide how many terms a sum has, or ``FLOP`` says another number.
+    """
+    if "FLOP" in op.attrs or "terms" in op.attrs:
+        raise ValueError(f"operations of {op.name} are no matter of its extents")
+    return size(op.shape) * _count(op.body, is_float(op.dtype), {}, lambda extent: extent)
 
 
 def mean_terms(op: Compute) -> dict[Axis, float]:
@@ -42,17 +56,19 @@ def mean_terms(op: Compute) -> dict[Axis, float]:
     return {a: float(known.get(a.name, a.typical)) for a, _ in op.body.limits}
 
 
-def _count(e: Expr, floats: bool, terms: Mapping[Axis, float]) -> float:
+def _count(
+    e: Expr, floats: bool, terms: Mapping[Axis, float], number: Callable[[Extent], Any]
+) -> Any:
     def mine(x: Expr) -> bool:
         return x.dtype != "bool" and is_float(x.dtype) == floats
 
     inner = () if isinstance(e, Read | Lookup) else children(e)  # indices count nothing
-    parts = [_count(x, floats, terms) for x in inner]
+    parts = [_count(x, floats, terms, number) for x in inner]
     match e:
         case Binary() | Compare():
-            return sum(parts, 0.0) + (mine(e.a) or mine(e.b))
+            return sum(parts) + (mine(e.a) or mine(e.b))
         case Select():
             return parts[0] + max(parts[1:])
         case Reduce():
-            return math.prod(terms.get(a, a.typical) for a in e.axes) * (1 + parts[0])
-    return sum(parts, 0.0)
+            return math.prod(terms.get(a, number(a.extent)) for a in e.axes) * (1 + parts[0])
+    return sum(parts)

@@ -217,7 +217,7 @@ def cast(dtype: str, expr: x.ExprLike) -> x.Expr:
 MATH_FUNCTIONS = (
     "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "abs", "floor", "ceil", "round",
     "trunc", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
-    "atanh", "expm1", "log1p", "pow", "fmod", "round_tf32",
+    "atanh", "expm1", "log1p", "pow", "fmod", "round_tf32", "rounded",
 )  # fmt: skip
 
 
@@ -296,6 +296,15 @@ def round_tf32(a: x.ExprLike) -> x.Expr:
         TypeError: ``a`` is not float32.
     """
     return call("round_tf32", a)
+
+
+def rounded(a: x.ExprLike) -> x.Expr:
+    """``a``, rounded to its type before it is used.
+
+    A product so marked is no part of a fused multiply-add, and its factors are multiplied in the
+    order in which they stand.
+    """
+    return call("rounded", a)
 
 
 def fmod(a: x.ExprLike, b: x.ExprLike) -> x.Expr:

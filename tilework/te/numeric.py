@@ -50,6 +50,7 @@ MATH: dict[str, Callable[..., Any]] = {
     "pow": np.power,
     "fmod": np.fmod,
     "round_tf32": round_tf32,
+    "rounded": np.asarray,
 }
 
 

@@ -149,6 +149,12 @@ class OnnxContext:
         held = self.numbers[name].extents if name in self.numbers else None
         return (*self.shape(name), *(held or ()))
 
+    def dtype(self, name: str) -> str:
+        """Element type of an ONNX name."""
+        if name in self.values:
+            return self.b.types[self.values[name]].dtype
+        return self.constants[name].dtype.name
+
     def op(self, op: str, *inputs: str, name: str | None = None, **attrs: Any) -> str:
         """Append a node to the network; inputs that do not fit are a problem of this node."""
         try:

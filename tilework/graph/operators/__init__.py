@@ -17,6 +17,7 @@ from tilework.graph.operators import (
     indexing,
     matrices,
     normal,
+    quantized,
     reductions,
     sparse,
     transposed,
@@ -43,7 +44,7 @@ MAX_RANK = 32
 
 _FAMILIES = (
     windows, matrices, sparse, normal, elementwise, reductions, views, indexing, blocks,
-    transposed,
+    transposed, quantized,
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}

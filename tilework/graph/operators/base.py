@@ -80,6 +80,31 @@ def shaped(rule: Callable[[Sequence[Shape], Attrs], Shape], dtypes: Sequence[str
     return infer
 
 
+BYTES = ("int8", "uint8")
+WORDS = ("int16", "uint16")
+
+
+def summed(rule: Callable[[Sequence[Shape], Attrs], Shape], dtypes: Sequence[str]) -> Infer:
+    """Inference of sums of products: both factors share one of ``dtypes``, so does the result.
+
+    With the attribute ``sums="int32"`` factors are bytes or words with any signs, and are
+    multiplied and summed as int32.
+    """
+    plain = shaped(rule, dtypes)
+
+    def infer(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+        sums = attrs.get("sums", "")
+        if not sums:
+            return plain(types, attrs)
+        if sums != "int32":
+            raise ValueError(f"products are summed in int32, not in {sums}")
+        for t in types:
+            common_dtype([t], (*BYTES, *WORDS, "int32"))
+        return ValueType(rule([t.shape for t in types], attrs), sums)
+
+    return infer
+
+
 def common_dtype(types: Sequence[ValueType], dtypes: Sequence[str] = ANY) -> str:
     """The element type that all inputs share.
 

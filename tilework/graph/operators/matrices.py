@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework import ops, te
-from tilework.graph.operators.base import NUMBERS, Attrs, Operator, Pattern, Shape, shaped
+from tilework.graph.operators.base import (
+    NUMBERS,
+    Attrs,
+    Operator,
+    Pattern,
+    Shape,
+    shaped,
+    summed,
+)
 from tilework.ops.einsum import extents as label_extents
 from tilework.ops.einsum import parse as parse_equation
 
@@ -26,11 +34,12 @@ def _dense(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 
 
 def _declare_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.dense(t[0], t[1], layout_free=free)
+    return ops.dense(t[0], t[1], layout_free=free, sums=a.get("sums", ""))
 
 
 def _declare_matmul(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    if a.get("transpose_b") and not free:  # what vectors multiply is made contiguous
+    sums = a.get("sums", "")
+    if a.get("transpose_b") and not free and not sums:  # what vectors multiply is made contiguous
         left = "km" if a.get("transpose_a") else "mk"
         return ops.einsum(f"{left},nk->mn", t[0], t[1])
     return ops.matmul(
@@ -39,6 +48,7 @@ def _declare_matmul(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
         transpose_a=a.get("transpose_a", False),
         transpose_b=a.get("transpose_b", False),
         layout_free=free,
+        sums=sums,
     )
 
 
@@ -53,7 +63,7 @@ def _declare_einsum(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
 
 
 OPERATORS = (
-    Operator("dense", shaped(_dense, NUMBERS), _declare_dense, Pattern.ANCHOR),
-    Operator("matmul", shaped(_matmul, NUMBERS), _declare_matmul, Pattern.ANCHOR),
+    Operator("dense", summed(_dense, NUMBERS), _declare_dense, Pattern.ANCHOR),
+    Operator("matmul", summed(_matmul, NUMBERS), _declare_matmul, Pattern.ANCHOR),
     Operator("einsum", shaped(_einsum, NUMBERS), _declare_einsum, Pattern.ANCHOR),
 )

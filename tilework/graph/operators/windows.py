@@ -17,6 +17,7 @@ from tilework.graph.operators.base import (
     ValueType,
     common_dtype,
     shaped,
+    summed,
 )
 from tilework.graph.operators.layouts import as_declared, channels_last
 from tilework.index.extents import known_shape
@@ -175,15 +176,19 @@ def _global_pool(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 
 def _declare_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     window = (a["strides"], a["pads"], a["dilation"])
+    sums, fill = a.get("sums", ""), a.get("fill", 0.0)
     if a.get("groups", 1) > 1:  # one channel each: the others became grouped convolutions
-        return ops.depthwise_conv(t[0], t[1], *window, layout_free=free)
+        return ops.depthwise_conv(t[0], t[1], *window, layout_free=free, sums=sums, fill=fill)
     last = a["layout"] == "NHWC"
-    return ops.conv(t[0], t[1], *window, channels_last=last, layout_free=free)
+    return ops.conv(
+        t[0], t[1], *window, channels_last=last, layout_free=free, sums=sums, fill=fill
+    )
 
 
 def _declare_grouped(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     window = (a["strides"], a["pads"], a["dilation"])
-    return ops.grouped_conv(t[0], t[1], *window, layout_free=free)
+    sums, fill = a.get("sums", ""), a.get("fill", 0.0)
+    return ops.grouped_conv(t[0], t[1], *window, layout_free=free, sums=sums, fill=fill)
 
 
 def _declare_max_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
@@ -237,9 +242,15 @@ def _anchor(
 _SUMMED = (*FLOATS, "int32")  # int32 is what quantised numbers are summed in
 
 
+def _products(
+    name: str, rule: Callable[[Sequence[Shape], Attrs], Shape], declare: Declare
+) -> Operator:
+    return Operator(name, summed(rule, _SUMMED), declare, Pattern.ANCHOR)
+
+
 OPERATORS = (
-    *(_anchor(op, _conv(spatial_rank(op)), _declare_conv, _SUMMED) for op in CONVOLUTIONS),
-    *(_anchor(op, _grouped_conv(spatial_rank(op)), _declare_grouped, _SUMMED) for op in GROUPED),
+    *(_products(op, _conv(spatial_rank(op)), _declare_conv) for op in CONVOLUTIONS),
+    *(_products(op, _grouped_conv(spatial_rank(op)), _declare_grouped) for op in GROUPED),
     *(
         Operator(op, shaped(_pool(spatial_rank(op)), NUMBERS), _declare_max_pool, Pattern.ANCHOR)
         for op in MAX_POOLS

@@ -1,5 +1,7 @@
 """Passes: each takes a network and returns an equivalent one that is easier to run fast.
 
+    move_quantised      quantised numbers are moved as bytes
+    integer_products    products of dequantised bytes -> products of bytes, scaled once
     simplify_inference  batch norm -> multiply + add; constants on the right, at full rank
     recognize           layer norm, softmax, gelu, swish written out -> one operator each
     fold_constants      operators of constants -> constants
@@ -43,10 +45,12 @@ from tilework.graph.passes.fold_pads import fold_pads
 from tilework.graph.passes.fold_scale_back import fold_scale_back
 from tilework.graph.passes.fold_scale_forward import fold_scale_forward
 from tilework.graph.passes.fold_transposes import fold_transposes
+from tilework.graph.passes.integer_products import integer_products
 from tilework.graph.passes.merge_constants import merge_constants
 from tilework.graph.passes.merge_equal import merge_equal
 from tilework.graph.passes.merge_parallel import merge_parallel
 from tilework.graph.passes.merge_views import merge_views
+from tilework.graph.passes.move_quantised import move_quantised
 from tilework.graph.passes.pull_factors import pull_factors
 from tilework.graph.passes.recognize import recognize
 from tilework.graph.passes.simplify_algebra import simplify_algebra
@@ -63,6 +67,8 @@ from tilework.graph.passes.split_phases import split_phases
 Pass = Callable[[Network], Network]
 
 PASSES: tuple[Pass, ...] = (
+    move_quantised,
+    integer_products,
     simplify_inference,
     recognize,
     fold_constants,
@@ -154,8 +160,9 @@ def _check(old: Network, new: Network) -> None:
 
 __all__ = [
     "PASSES", "Pass", "convert_layout", "find_shuffles", "fold_constants", "fold_pads",
-    "fold_scale_back", "fold_scale_forward", "fold_transposes", "merge_constants", "merge_equal",
-    "merge_parallel", "merge_views", "optimize", "pull_factors", "recognize", "simplify_algebra",
-    "simplify_inference", "simplify_positions", "sink_reshapes", "sink_transposes",
-    "slice_weights", "split_blocks", "split_groups", "split_joins", "split_phases",
+    "fold_scale_back", "fold_scale_forward", "fold_transposes", "integer_products",
+    "merge_constants", "merge_equal", "merge_parallel", "merge_views", "move_quantised",
+    "optimize", "pull_factors", "recognize", "simplify_algebra", "simplify_inference",
+    "simplify_positions", "sink_reshapes", "sink_transposes", "slice_weights", "split_blocks",
+    "split_groups", "split_joins", "split_phases",
 ]  # fmt: skip

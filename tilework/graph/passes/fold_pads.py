@@ -45,7 +45,7 @@ def _takes(net: Network, node: Node, pad: Node) -> bool:
     """Whether the operator's own padding has the same effect as that of ``pad``."""
     value = pad.attrs["value"]
     if node.op in CONVOLUTIONS:
-        return bool(value == 0)
+        return bool(value == node.attrs.get("fill", 0))
     plain = {"kernel", "strides", "pads", "dilation", "layout", "count_include_pad"}
     if set(node.attrs) - plain:
         return False  # such as rounding up, where the last windows hang on the padding

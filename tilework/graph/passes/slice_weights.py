@@ -79,7 +79,7 @@ def _part(
         if size[0] != shape[0]:
             return None
         weight = b.constants[node.inputs[1]][begin[1] : begin[1] + size[1]]
-        return b.op("dense", node.inputs[0], b.constant(weight, node.inputs[1]))
+        return b.op("dense", node.inputs[0], b.constant(weight, node.inputs[1]), **node.attrs)
     if node.op == "transpose":
         perm = node.attrs["perm"]
         order = [perm.index(d) for d in range(len(perm))]

@@ -37,7 +37,7 @@ def split_groups(net: Network) -> Network:
         if node.name in groups:
             g = groups[node.name]
             x, w = (_split(b, v, g) for v in inputs)
-            attrs = {k: node.attrs[k] for k in ("strides", "pads", "dilation")}
+            attrs = {k: v for k, v in node.attrs.items() if k not in ("groups", "layout")}
             y = b.op(f"grouped_{node.op}", x, w, name=f"{node.name}_grouped", **attrs)
             return merged(b, y, node.name)
         known = [v for v in inputs if v in split]

@@ -7,6 +7,7 @@ from weakref import WeakValueDictionary
 
 from tilework.cache import BoundedCache
 from tilework.deferred import Deferred, Helpers
+from tilework.index.extents import Extent
 from tilework.kept import key_of
 from tilework.kinds.cpu.code_features import used_features
 from tilework.kinds.cpu.jit import llvm
@@ -35,7 +36,7 @@ def build(
     task: SearchTask,
     sketch_id: int,
     row: Sequence[int],
-    apart: Mapping[int, tuple[int, ...]] | None = None,
+    apart: Mapping[int, tuple[Extent, ...]] | None = None,
     helpers: Helpers | None = None,
 ) -> Kernel:
     """Lower, generate and assemble one candidate.
@@ -110,7 +111,7 @@ class CpuBuilder(Builder):
         task: SearchTask,
         sketch_id: int,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
     ) -> Kernel:
         return build(task, sketch_id, row, apart)
 
@@ -120,7 +121,7 @@ class CpuBuilder(Builder):
         task: SearchTask,
         sketch_id: int,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
         *,
         helpers: Helpers,
     ) -> Kernel:

@@ -48,6 +48,12 @@ class CpuDraft(Draft):
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         return np.stack(self._cost(sketch, rows).seconds, axis=1)
 
+    @override
+    def lengths(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
+        cost = self._cost(sketch, rows)
+        each = zip(cost.parts, cost.blocks, strict=True)
+        return np.sum([part.of_all(block.length) for part, block in each], axis=0)
+
     def _cost(self, sketch: Sketch, rows: Rows) -> SketchCost:
         return SketchCost.of(sketch, rows, self._machine(sketch.target))
 

@@ -14,8 +14,17 @@ INSTRUCTIONS = (
         "vdpbf16ps", "bfloat16", "bfloat16", "float32", 2, needs="avx512bf16", widths=(4, 8, 16)
     ),
     Instruction("bfloat16_pairs", "bfloat16", "bfloat16", "float32", terms=2),
+    Instruction("vpdpbusd", "uint8", "int8", "int32", 4, needs="avx512vnni", widths=(4, 8, 16)),
+    Instruction("vpdpbusd_vex", "uint8", "int8", "int32", 4, needs="avxvnni", widths=(4, 8)),
+    Instruction("vpmaddwd", "int16", "int16", "int32", 2, needs="sse2", cost=2.0),
+    Instruction("vpmaddwd_bytes", "uint8", "int8", "int32", 2, needs="sse2", cost=2.5),
 )
-"""Without the instruction two multiply-adds stand for it: a pair is loaded and widened as one."""
+"""Without ``vdpbf16ps`` two multiply-adds stand for it: a pair is loaded and widened as one.
+
+Sums of integers are exact, whichever row computes them. ``vpmaddwd`` multiplies words and adds in
+a second instruction; pairs of bytes are widened for it where they are loaded. Never by
+``vpmaddubsw``, which saturates sums of two products at 16 bits.
+"""
 
 
 def instructions_of(features: Collection[str]) -> tuple[Instruction, ...]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS, vector_lanes
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.space.nest import BlockNest
+from tilework.space.blocks import Block
+from tilework.space.nest import BlockNest, Ints
 from tilework.space.ragged import copies
 from tilework.space.regions import scratch_bytes
 
 _MAX_TILE_BYTES = 1 << 20
+_MOST_VECTORS = 32
+"""Of a register tile that nothing is summed in."""
 _CHUNKS_PER_CORE = 16
 """Iterations of the outer parallel loops for each thread that suffice to balance them."""
 
@@ -41,22 +47,11 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     for axis, step in block.ragged.steps.items():
         tile = nest.tiles[axis][-1]
         ok &= (step % np.maximum(tile, 1) == 0) if axis is not block.spatial[-1] else tile == step
-    lanes = vector_lanes(block, target)
     ok &= scratch_bytes(nest) <= _MAX_TILE_BYTES
     if block.transform is not None:
-        return ok & _whole_tiles(nest, lanes)
-    pixels = vectors = np.ones(len(ok), np.int64)
-    for axis in block.spatial[:-1]:
-        pixels = pixels * nest.tiles[axis][-1]
-    for axis in block.spatial[-1:]:
-        vectors = -(-nest.tiles[axis][-1] // lanes)
-    if block.ragged:
-        work = pixels * vectors * copies(nest.unroll)
-        ok &= work + vectors <= target.num_vector_registers
-    elif block.reduce:
-        ok &= pixels * vectors + vectors <= target.num_vector_registers
-    else:
-        ok &= pixels * vectors <= 32
+        return ok & _whole_tiles(nest, vector_lanes(block, target))
+    several = copies(nest.unroll) if block.ragged else 1
+    ok &= _in_registers(block, [nest.tiles[a][-1] for a in block.spatial], target, several)
     for attached, (points, last) in nest.local.items():
         assert attached.block is not None
         vectors = -(-last // vector_lanes(attached.block, target))
@@ -66,6 +61,30 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
             last < 2 * max(inner.typical if inner is not None else 1, target.lanes())
         )
     return ok
+
+
+def fits(block: Block, tiles: Sequence[Ints], target: CpuTarget) -> NDArray[np.bool_]:
+    """Which innermost tiles of the block's spatial axes any valid row has."""
+    if block.transform is not None:
+        return np.ones(len(tiles[0]), bool)
+    return np.asarray(_in_registers(block, tiles, target))
+
+
+def _in_registers(
+    block: Block, tiles: Sequence[Ints], target: CpuTarget, several: Ints | int = 1
+) -> NDArray[np.bool_]:
+    """Which register tiles, by the sizes of each spatial axis, the registers hold.
+
+    Args:
+        several: how many accumulators an element has.
+    """
+    one = np.ones(1, np.int64)
+    *others, last = tiles or (one,)
+    pixels = math.prod(others, start=one)
+    vectors = -(-last // vector_lanes(block, target))
+    if block.reduce:
+        return pixels * vectors * several + vectors <= target.num_vector_registers
+    return pixels * vectors <= _MOST_VECTORS
 
 
 def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilework.index.extents import Extent
 from tilework.kinds.cpu.tactics import TACTICS
 from tilework.lower.protocol import Lowered
 from tilework.lower.register_tiles.program import lower
@@ -17,7 +18,7 @@ class CpuLowering:
         self,
         sketch: Sketch,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
     ) -> Lowered:
         """See `tilework.lower.register_tiles.program`."""
         return lower(sketch, row, apart, TACTICS)

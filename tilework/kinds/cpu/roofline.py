@@ -59,7 +59,7 @@ class CpuRoofline:
         """
         values = known(step.nbytes) - step.constant_bytes
         return max(
-            step.flops / (self.peak_gflops * 1e9),
+            step.operations / (self.peak_gflops * 1e9),
             self.constants_s(step, image) + self._read_s(values, values),
         )
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.canonical import canonical
 from tilework.kinds.cpu.decisions import decisions
 from tilework.kinds.cpu.instructions import instructions_of
-from tilework.kinds.cpu.limits import valid
+from tilework.kinds.cpu.limits import fits, valid
 from tilework.kinds.cpu.rules import CPU_RULES, RULES_VERSION
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.tiling import TILING
@@ -39,6 +41,10 @@ class CpuSpace:
     def decisions(self, block: Block, target: CpuTarget) -> list[Open]:
         """See `tilework.kinds.cpu.decisions`."""
         return decisions(block, target)
+
+    def fits(self, block: Block, tiles: Sequence[Ints], target: CpuTarget) -> NDArray[np.bool_]:
+        """Those whose accumulators the registers hold."""
+        return fits(block, tiles, target)
 
     def valid(self, nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         """See `tilework.kinds.cpu.limits`."""

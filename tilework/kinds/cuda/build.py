@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilework.errors import TargetError
+from tilework.index.extents import Extent
 from tilework.kept import key_of
 from tilework.kinds.cuda import launches
 from tilework.kinds.cuda.facts import code_of, facts_of, why_unfit
@@ -25,7 +26,7 @@ def generate(
     task: SearchTask,
     sketch_id: int,
     row: Sequence[int],
-    apart: Mapping[int, tuple[int, ...]] | None = None,
+    apart: Mapping[int, tuple[Extent, ...]] | None = None,
 ) -> tuple[Lowered, CudaSource]:
     """The loop program of one candidate, and its CUDA C.
 
@@ -40,7 +41,7 @@ def build(
     task: SearchTask,
     sketch_id: int,
     row: Sequence[int],
-    apart: Mapping[int, tuple[int, ...]] | None = None,
+    apart: Mapping[int, tuple[Extent, ...]] | None = None,
 ) -> Kernel:
     """Lower, print and compile one candidate; see `tilework.lower.protocol.Builder`.
 
@@ -91,7 +92,7 @@ class CudaBuilder(Builder):
         task: SearchTask,
         sketch_id: int,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
     ) -> Kernel:
         return build(task, sketch_id, row, apart)
 

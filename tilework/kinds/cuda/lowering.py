@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilework.errors import ScheduleError
-from tilework.index.extents import known_shape
+from tilework.index.extents import Extent, known_shape
 from tilework.kinds.cuda.lower.across import lower_across
 from tilework.kinds.cuda.lower.direct import lower_direct
 from tilework.kinds.cuda.lower.mma import lower_mma, mma_packings
@@ -45,7 +45,7 @@ class CudaLowering(Lowering):
         self,
         sketch: Sketch,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
     ) -> Lowered:
         nests = nests_of(sketch, row)
         packed: dict[Operation, Packed] = {}

@@ -56,7 +56,7 @@ class CudaRoofline(Roofline):
         """The longer of the arithmetic at its peak and the memory traffic at its peak."""
         values = known(step.nbytes) - step.constant_bytes
         return max(
-            step.flops / self._peak(step.desc),
+            step.operations / self._peak(step.desc),
             self.constants_s(step, image) + self._read_s(values, values),
         )
 

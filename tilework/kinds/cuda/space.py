@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +36,10 @@ class CudaSpace:
     def decisions(self, block: Block, target: CudaTarget) -> list[Open]:
         """See `tilework.kinds.cuda.decisions`."""
         return decisions(block, target)
+
+    def fits(self, block: Block, tiles: Sequence[Ints], target: CudaTarget) -> NDArray[np.bool_]:
+        """All: limits are of threads, whose number other levels decide."""
+        return np.ones(len(tiles[0]), bool)
 
     def valid(self, nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
         """See `tilework.kinds.cuda.limits`."""

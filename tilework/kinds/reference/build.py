@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilework.index.extents import Extent
 from tilework.kinds.reference.executor import piece
 from tilework.lower.inplace import overwritable
 from tilework.lower.kernel import Kernel, kernel_args
@@ -26,7 +27,7 @@ class ReferenceBuilder(Builder):
         task: SearchTask,
         sketch_id: int,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
     ) -> Kernel:
         sketch = SearchSpace.of(task).sketch(sketch_id)
         lowered = lowering_of(task.target).lower(sketch, row, apart)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
+from tilework.index.extents import shape_at
 from tilework.kinds.reference.clock import STEP_S, seconds
 from tilework.kinds.reference.target import ReferenceTarget
 from tilework.lower.interpret import Meter, interpret
@@ -108,20 +109,28 @@ class LoadedProgram:
     ) -> Callable[[], float]:
         """A function that runs the program once and returns the seconds that it counted.
 
+        Args:
+            arguments: inputs, outputs, and the values of symbols by name.
+            workspace: nothing is kept there.
+            threads: that share parallel loops.
+
         Raises:
             ModuleError: a buffer has another shape or type than the program expects.
         """
         program = self.program
         arrays = [b.array for b in arguments]
+        first, last = len(program.inputs), len(arrays) - len(program.symbols)
+        numbers = [int(array) for array in arrays[last:]]
+        at = dict(zip(program.symbols, numbers, strict=True))
         expected = (*program.inputs, *program.outputs)
-        for array, buffer in zip(arrays, expected, strict=True):
-            check_ready(f"argument {buffer.name}", array, buffer.shape, buffer.dtype)
-        first = len(program.inputs)
+        for array, buffer in zip(arrays[:last], expected, strict=True):
+            shape = shape_at(buffer.shape, at)
+            check_ready(f"argument {buffer.name}", array, shape, buffer.dtype)
 
         def run() -> float:
             meter = Meter()
-            results = interpret(program, arrays[:first], threads=threads, meter=meter)
-            for array, result in zip(arrays[first:], results, strict=True):
+            results = interpret(program, arrays[:first], at=at, threads=threads, meter=meter)
+            for array, result in zip(arrays[first:last], results, strict=True):
                 array[...] = result
             return seconds(meter)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilework.index.extents import Extent
 from tilework.lower.interpret import LANES
 from tilework.lower.protocol import Lowered
 from tilework.lower.register_tiles.program import lower
@@ -28,7 +29,7 @@ class ReferenceLowering:
         self,
         sketch: Sketch,
         row: Sequence[int],
-        apart: Mapping[int, tuple[int, ...]] | None = None,
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
     ) -> Lowered:
         """See `tilework.lower.register_tiles.program`."""
         return lower(sketch, row, apart, TACTICS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -96,6 +98,12 @@ class ReferenceSpace:
             step = block.ragged.steps[axis]
             return (step,) if last else divisors(step)
         return _sizes(axis, last)
+
+    def fits(
+        self, block: Block, tiles: Sequence[Ints], target: ReferenceTarget
+    ) -> NDArray[np.bool_]:
+        """All: there are no registers to run out of."""
+        return np.ones(len(tiles[0]), bool)
 
     def valid(self, nest: BlockNest, target: ReferenceTarget) -> NDArray[np.bool_]:
         """Whole tiles of reduce axes, no empty tiles, no more parallel loops than there are."""

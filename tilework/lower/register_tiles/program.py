@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from tilework.errors import ScheduleError
+from tilework.index.extents import Extent
 from tilework.lower.arguments import arguments, nests_of, weights
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Program, Region, Stmt
@@ -35,7 +36,7 @@ _LOWERINGS: dict[Form, Callable[[LoweringContext, BlockNest], tuple[tuple[Axis, 
 def lower(
     sketch: Sketch,
     row: Sequence[int],
-    apart: Mapping[int, tuple[int, ...]] | None = None,
+    apart: Mapping[int, tuple[Extent, ...]] | None = None,
     tactics: Tactics = NEUTRAL,
 ) -> Lowered:
     """Lower one schedule.

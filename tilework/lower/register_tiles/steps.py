@@ -18,7 +18,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
     """Spans of the register tile on the spatial axes of blocks with bounds."""
     block = loops.block
     tile = {a: loops.points(a) for a in block.spatial}
-    full = {a: min(a.extent, n) if isinstance(a.extent, int) else n for a, n in tile.items()}
+    full = {a: min(n, a.most) for a, n in tile.items()}
     found = block.bounds
     if not found:
         return {}
@@ -52,7 +52,7 @@ def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt
     block = loops.block
     level = block.reduce_levels - 1
     clips, cut = version.clips(), version.segments()
-    sizes = {a: s.size for a, s in version.spans.items()}
+    sizes = {a: loops.points(a) if a.open else s.size for a, s in version.spans.items()}
     factors = _factors(loops, sizes, version.room(), frozenset(cut), frozenset(clips))
     inner = {a: loop_var(f"{loops.vars[a, level].name}.u", factors[a]) for a in block.reduce}
 
@@ -123,7 +123,8 @@ def _factors(
 
     Args:
         loops: the nest.
-        sizes: the register tile.
+        sizes: the register tile; a last one of as many points as a run says is expanded no
+            further than the whole one, for there are many versions of it.
         share: the part of the row's limit that this version may use.
         whole: axes that are expanded wholly or not at all.
         clipped: axes whose loops have ends that are computed; they are not expanded.

@@ -1,7 +1,8 @@
 """Quantised numbers: integers, their scale and their zero point.
 
-Plain expressions of what the standard says: integers are exact, and no instruction for 8 bits is
-used.
+What is quantised and dequantised by constants becomes the network's operators of these names, of
+which `tilework.graph.passes.integer_products` makes products of bytes. The rest are plain
+expressions of what the standard says, with exact integers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tilework.graph.onnx.convert.matrices import product, reshaped
 from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.convert.windows import convolution
-from tilework.graph.onnx.values import Value, room, value
+from tilework.graph.onnx.values import Value, constant, room, value
 from tilework.graph.operators import Shape
 from tilework.index.extents import known, known_shape
 
@@ -97,7 +98,12 @@ def _over(given: Value, shape: Shape, a: dict[str, Any]) -> Value:
     """A scale or zero point that broadcasts to ``shape``."""
     own, axis, times = _spread(given.shape, shape, a)
     if times == 1:
-        return given.reshape(*own) if shape else given.reshape()
+        new, held = own if shape else (), given.c.b.constants.get(given.name)
+        return (
+            given.reshape(*new)
+            if held is None
+            else constant(given.c, held.reshape(known_shape(new)))
+        )
     factors = [times if d == axis else 1 for d in range(len(shape))]
     return given.op("repeat", factors=tuple(factors)).part(axis, 0, shape[axis])
 
@@ -112,6 +118,11 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str:
         to = c.constants[zero].dtype.name if zero in c.constants else value(c, zero).dtype
     if to not in _QUANTISED:
         raise Unsupported(f"numbers quantised to {to} are not supported")
+    _check_parameters(c, node.input[1], zero, None)
+    if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a):
+        point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
+        parts = _over(scale, x.shape, a), _over(point, x.shape, a)
+        return x.op("quantize", *parts).name
     kind = scale.dtype if scale.dtype.startswith("float") else "float32"
     y = x.cast(kind).op("quotient", _over(scale, x.shape, a).cast(kind)).op("round")
     if zero:
@@ -123,17 +134,59 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     """``(x - zero point) * scale``; of constants known at import, of any type."""
     a = attributes(node)
     names = [n for n in node.input if n]
-    if all(n in c.constants for n in names):
+    _check_parameters(c, node.input[1], optional(node, 2), node.input[0])
+    if all(n in c.constants for n in names) and not _kept(c, node, a):
         return _dequantized(c, a, *(c.constants[n] for n in names))
     x, scale = value(c, node.input[0]), value(c, node.input[1])
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
     if x.dtype not in (*_QUANTISED, "int32"):
         raise Unsupported(f"quantised numbers of {x.dtype} are not supported")
+    if scale.dtype == to == "float32" and _plain(scale, x.shape, a):
+        zero = optional(node, 2)
+        point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(x.dtype)))
+        return x.op("dequantize", _over(scale, x.shape, a), _over(point, x.shape, a)).name
     wide = x.cast("int32")
     if optional(node, 2):
         wide = wide - _over(value(c, node.input[2]), x.shape, a).cast("int32")
     factor = computed(scale)
     return (wide.cast(factor.dtype) * _over(factor, x.shape, a)).cast(to).name
+
+
+def _plain(scale: Value, shape: Shape, a: dict[str, Any]) -> bool:
+    """Whether a scale is one number, or a vector along a dimension."""
+    return _spread(scale.shape, shape, a)[2] == 1
+
+
+def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:
+    """Whether constants stay quantised: weights and biases that products may be computed with."""
+    x, scale = (c.constants[n] for n in node.input[:2])
+    of_products = x.dtype.name in ("int8", "uint8", "int32") and x.ndim > 0
+    return of_products and scale.dtype == np.float32 and _spread(scale.shape, x.shape, a)[2] == 1
+
+
+def _check_parameters(c: OnnxContext, scale: str, zero: str, quantised: str | None) -> None:
+    """Refuse scales and zero points that no file should have, where they are constants.
+
+    Raises:
+        Unsupported: a scale is no positive number, or a zero point is of another type or shape.
+    """
+    s = c.constants.get(scale)
+    if s is not None and not (np.isfinite(s.astype(np.float64)) & (s > 0)).all():
+        raise Unsupported(f"the scale '{scale}' holds {_odd(s)}; scales are positive numbers")
+    if not zero:
+        return
+    if s is not None and zero in c.constants and c.constants[zero].size != s.size:
+        sizes = f"{c.constants[zero].size} zero points '{zero}' for {s.size} scales '{scale}'"
+        raise Unsupported(sizes)
+    if quantised is not None and c.dtype(zero) != c.dtype(quantised):
+        types = f"{c.dtype(zero)}, and what it belongs to {c.dtype(quantised)}"
+        raise Unsupported(f"the zero point '{zero}' is {types}")
+
+
+def _odd(scale: NDArray[Any]) -> float:
+    """The first element that is no positive number."""
+    flat = scale.astype(np.float64).reshape(-1)
+    return float(flat[~(np.isfinite(flat) & (flat > 0))][0])
 
 
 def _dequantized(
@@ -159,7 +212,7 @@ def _dequantized(
     y = x.astype(np.float32)  # exact: of all but int32, which has no zero point
     if zero is not None:
         y = y - over(zero)
-    return (y * over(scale)).astype(numpy_dtype(to))
+    return np.asarray(y * over(scale), numpy_dtype(to))
 
 
 def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:

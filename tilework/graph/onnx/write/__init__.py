@@ -8,13 +8,16 @@ from tilework.graph.onnx.write import (
     indexing,
     matrices,
     normal,
+    quantized,
     reductions,
     views,
     windows,
 )
 from tilework.graph.onnx.write.writer import Write, Writer
 
-_FAMILIES = (windows, matrices, normal, elementwise, activations, reductions, views, indexing)
+_FAMILIES = (
+    windows, matrices, normal, elementwise, activations, reductions, views, indexing, quantized,
+)  # fmt: skip
 
 WRITERS: dict[str, Write] = {
     op: write for family in _FAMILIES for op, write in family.WRITERS.items()

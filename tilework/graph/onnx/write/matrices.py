@@ -9,12 +9,24 @@ from tilework.graph.onnx.write.writer import Write, Writer
 
 
 def _dense(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    w.add("Gemm", inputs, out, transB=1)
+    w.add("Gemm", _widened(w, node, inputs, out), out, transB=1)
+
+
+def _widened(w: Writer, node: Node, inputs: Sequence[str], out: str) -> Sequence[str]:
+    """Factors in the type that their products are summed in."""
+    from onnx import TensorProto
+
+    if "sums" not in node.attrs:
+        return inputs
+    wide = [f"{out}_factor{i}" for i in range(len(inputs))]
+    for x, y in zip(inputs, wide, strict=True):
+        w.add("Cast", [x], y, to=TensorProto.INT32)
+    return wide
 
 
 def _matmul(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     a, b = (int(node.attrs.get(k, False)) for k in ("transpose_a", "transpose_b"))
-    w.add("Gemm", inputs, out, transA=a, transB=b)
+    w.add("Gemm", _widened(w, node, inputs, out), out, transA=a, transB=b)
 
 
 def _einsum(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:

@@ -11,6 +11,7 @@ from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.versions import Border, Versions, points_left, versions
 from tilework.lower.expansion import tile_vectors
 from tilework.lower.register_tiles.borders import FEW, FEWEST_SUMS, MOST_BODIES
+from tilework.space.distinct import values
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
 
@@ -23,7 +24,7 @@ def parts(border: Border, sizes: Floats) -> list[tuple[Floats, Floats]]:
     Numbers count tiles times taps, in units of all taps: tiles without a border count once. The
     first part uses all points, the others at least half and less, with their mean.
     """
-    unique, where = np.unique(sizes, return_inverse=True)
+    unique, where = values(sizes)
     table = np.array([points_left(border, min(int(n), border.axis.typical)) for n in unique])
     return [(table[where, i, 0], table[where, i, 1]) for i in range(table.shape[1])]
 
@@ -42,6 +43,18 @@ def checked_share(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> Floats | 
     for share in _checked(nest, facts, expanded).values():
         inside = inside * (1.0 - share)
     return 1.0 - inside
+
+
+def code_versions(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> Floats:
+    """How many versions of a nest's register tile stand in its code; arguments as above."""
+    out = np.ones(nest.count)
+    for axis, border in block_facts(nest.block).borders.items():
+        size = np.minimum(nest.tiles[axis][-1], axis.typical)
+        if border.bounds:
+            out = out * _versions_of(nest, border, size, expanded)["bodies"]
+        else:
+            out = out * (1.0 + (axis.typical % size > 0))
+    return out
 
 
 def _checked(
@@ -100,6 +113,6 @@ def _versions_of(
         levels = nest.tiles[tap]
         if len(levels) > 1:  # taps of one visit are not known where code is generated
             keys |= (levels[0] > 1) & (sizes > 1)
-    unique, where = np.unique(keys, return_inverse=True)
+    unique, where = values(keys)
     table = [versions(border, int(k) >> 2, bool(k & 2), bool(k & 1)) for k in unique]
     return dict(zip(Versions._fields, np.array(table, np.float64).T[:, where], strict=True))

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.kinds.cpu.features.borders import code_versions
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.local import attached_cycles
 from tilework.kinds.cpu.features.tile import (
@@ -29,6 +30,7 @@ from tilework.te.expr import Axis, IfThenElse
 
 Floats = NDArray[np.float64]
 _CALL_CYCLES = 200.0  # entering and leaving a region
+_LOAD, _STORE = 2.0, 4.0  # with the address; a store, with what begins the tile
 _DECODE_CYCLES = 20.0
 """What an iteration of parallel loops costs more than one of serial loops, where they reach a
 deeper level: its number is divided into their indices, and nothing is kept from the one before."""
@@ -84,6 +86,20 @@ class BlockCost:
         visits = self._visits
         respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
         return np.asarray(shape.tiles * (tile_ops + respill + machine.loop_cycles * visits * 4))
+
+    @cached_property
+    def length(self) -> Floats:
+        """About how many instructions the code of its register tiles is.
+
+        An expanded body, and the end of a tile, stand there once for each version of the tile.
+        That of a transform is the same in all rows: 0.
+        """
+        shape, facts = self._shape, self._facts
+        if self.nest.block.transform is not None:
+            return np.zeros(self.nest.count)
+        step = shape.work * facts.update_ops + _LOAD * self._step.loads
+        finish = shape.work * (facts.finish_ops + facts.math_ops + _STORE)
+        return code_versions(self.nest, self._unrolled) * (self._steps_unrolled * step + finish)
 
     @cached_property
     def attached(self) -> Floats:

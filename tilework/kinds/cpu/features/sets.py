@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tilework.index.strides import row_major
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.features.access import Access
+from tilework.space.distinct import distinct
 from tilework.space.nest import BlockNest
 
 Floats = NDArray[np.float64]
@@ -35,9 +36,11 @@ def crowded(access: Access, nest: BlockNest, ways: int) -> Floats:
             points = points + c * (nest.tiles[axis][-1] - 1)
         reach.append(points)
     strides = [access.element_bytes * n for n in row_major(access.shape)]
-    unique, where = np.unique(np.stack(reach, axis=1), axis=0, return_inverse=True)
-    table = [_share(tuple(strides), tuple(int(n) for n in row), ways) for row in unique]
-    return np.array(table)[where.reshape(-1)]
+    columns = np.array(reach).astype(np.int64)
+    found = distinct(columns)
+    one, where = (np.arange(nest.count),) * 2 if found is None else found
+    rows = columns[:, one].T.tolist()
+    return np.array([_share(tuple(strides), tuple(row), ways) for row in rows])[where]
 
 
 @lru_cache(maxsize=8192)
@@ -46,5 +49,7 @@ def _share(strides: tuple[int, ...], reach: tuple[int, ...], ways: int) -> float
     for stride, points in zip(strides, reach, strict=True):
         step = max(LINE_BYTES // stride, 1)  # of neighbours in a line one is enough
         at = (at[:, None] + stride * np.arange(0, points, step)).reshape(-1)
-    lines = np.bincount(np.unique(at // LINE_BYTES) % _SETS, minlength=_SETS)
+    touched = np.zeros(int(at[-1]) // LINE_BYTES + 1, bool)
+    touched[at // LINE_BYTES] = True
+    lines = np.bincount(np.flatnonzero(touched) % _SETS, minlength=_SETS)
     return float(lines[lines > ways].sum() / lines.sum())

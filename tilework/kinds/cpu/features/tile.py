@@ -319,4 +319,5 @@ def _together(busy: Floats, loads: Floats) -> Floats:
     The slower of the two decides, but where they are about equal each waits for the other now and
     then: a fifth more.
     """
-    return np.asarray((busy**4 + loads**4) ** 0.25)
+    both = np.square(np.square(busy)) + np.square(np.square(loads))
+    return np.asarray(np.sqrt(np.sqrt(both)))

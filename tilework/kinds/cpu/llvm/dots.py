@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, known
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Terms
 from tilework.kinds.cpu.llvm.instructions import INSTRUCTIONS
 from tilework.kinds.cpu.llvm.lanes import Lane, LaneDependent
 from tilework.kinds.cpu.llvm.load_store import LoadKey, LoadStore
 from tilework.kinds.cpu.llvm.masks import masked_load
-from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, vector_type
+from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, literal, vector_type
 from tilework.lower.ir import Dot, Load
 from tilework.te.expr import Const, Expr, IfThenElse
 
 _GROUP = -1
 """In place of a width: the elements of a group as one integer."""
+
+
+def _word(elements: Sequence[Expr]) -> Ssa:
+    """A group of constants, of integers or zero, as one integer."""
+    bits = 8 * BYTES[elements[0].dtype]
+    values = [known(e.whole) % 2**bits for e in elements if isinstance(e, Const)]
+    word = sum(v << bits * i for i, v in enumerate(values))
+    dtype = f"int{bits * len(elements)}"
+    return Ssa(literal(word, dtype), 1, dtype)
 
 
 class Dots:
@@ -67,10 +76,13 @@ class Dots:
                 one = self._group([e.a for e in choices])
             if one is None:
                 return None
-            chosen = self.arithmetic.select(Ssa(cond, 1, "bool"), one, Ssa("0", 1, one.dtype))
+            other = _word([e.b for e in choices])
+            chosen = self.arithmetic.select(Ssa(cond, 1, "bool"), one, other)
             return self._repeated(chosen, first.dtype, count, width)
         if isinstance(first, Const):
-            return "zeroinitializer" if first.value == 0 else None
+            if first.value == 0:
+                return "zeroinitializer"
+            return self._repeated(_word(elements), first.dtype, count, width)
         if not isinstance(first, Load):
             return None
         form = self.addresses.flat(first, first.buffer, first.indices)

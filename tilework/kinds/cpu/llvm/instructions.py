@@ -30,8 +30,77 @@ def _bfloat16_pairs(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, ri
     return acc
 
 
-INSTRUCTIONS: dict[str, Emitter] = {"vdpbf16ps": _vdpbf16ps, "bfloat16_pairs": _bfloat16_pairs}
+def _vpdpbusd(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
+    """Exact: products and sums have 32 bits."""
+    groups, words = vector_type("int8", 4 * acc.width), vector_type("int32", acc.width)
+    a, b = (arith.fn.emit(f"bitcast {groups} {v} to {words}") for v in (left, right))
+    return _called(arith, row, "llvm.x86.avx512.vpdpbusd", acc, a, b, "int32", 1)
+
+
+def _vpmaddwd(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
+    """Two products and an addition; sums of two products of words fit 32 bits."""
+    features = arith.declarations.features
+    most = 16 if "avx512bw" in features else 8 if "avx2" in features else 4
+    if acc.width > most:  # registers of integers are narrower than those of floats
+        return _in_halves(arith, row, acc, left, right)
+    fn, lanes = arith.fn, next(w for w in _PMADDWD if w >= acc.width)
+    name, sums, words = (
+        _PMADDWD[lanes],
+        vector_type("int32", lanes),
+        vector_type("int16", 2 * lanes),
+    )
+    arith.declarations.declare(f"declare {sums} @{name}({words}, {words})")
+    a, b = left, right
+    if acc.width < lanes:
+        a, b = (_grown(fn, v, "int16", 2 * acc.width, 2 * lanes) for v in (a, b))
+    out = fn.emit(f"call {sums} @{name}({words} {a}, {words} {b})")
+    products = Ssa(_first(fn, out, "int32", lanes, acc.width), acc.width, "int32")
+    return arith.binary("+", acc, products)
+
+
+_PMADDWD = {
+    4: "llvm.x86.sse2.pmadd.wd",
+    8: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.avx512.pmaddw.d.512",
+}
+
+
+def _vpmaddwd_bytes(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
+    """The same of bytes, widened first."""
+    width = 2 * acc.width
+    bytes_, words = vector_type("int8", width), vector_type("int16", width)
+    a = arith.fn.emit(f"zext {bytes_} {left} to {words}")
+    b = arith.fn.emit(f"sext {bytes_} {right} to {words}")
+    return _vpmaddwd(arith, row, acc, a, b)
+
+
+INSTRUCTIONS: dict[str, Emitter] = {
+    "vdpbf16ps": _vdpbf16ps,
+    "bfloat16_pairs": _bfloat16_pairs,
+    "vpdpbusd": _vpdpbusd,
+    "vpdpbusd_vex": _vpdpbusd,
+    "vpmaddwd": _vpmaddwd,
+    "vpmaddwd_bytes": _vpmaddwd_bytes,
+}
 """By name of `tilework.kinds.cpu.instructions`."""
+
+
+def _in_halves(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
+    """``vpmaddwd`` of each half of the lanes."""
+    fn, half = arith.fn, acc.width // 2
+    out = []
+    for first in (0, half):
+
+        def part(v: str, dtype: str, per: int, at: int = first) -> str:
+            lanes = [str(per * at + i) for i in range(per * half)]
+            return _shuffled(fn, v, vector_type(dtype, per * acc.width), per * acc.width, lanes)
+
+        words = (part(v, "int16", row.terms) for v in (left, right))
+        out.append(_vpmaddwd(arith, row, Ssa(part(acc.ssa, "int32", 1), half, "int32"), *words))
+    order = ", ".join(f"i32 {i}" for i in range(acc.width))
+    kind, (low, high) = out[0].type, (v.ssa for v in out)
+    ssa = fn.emit(f"shufflevector {kind} {low}, {kind} {high}, <{acc.width} x i32> <{order}>")
+    return Ssa(ssa, acc.width, "int32")
 
 
 def _halves(arith: Arithmetic, pairs: str, width: int) -> tuple[Ssa, Ssa]:
@@ -75,11 +144,17 @@ def _called(
         a, b = (_grown(fn, v, dtype, terms * acc.width, terms * lanes) for v in (a, b))
         x = _grown(fn, x, acc.dtype, acc.width, lanes)
     out = fn.emit(f"call {sums} @{name}({sums} {x}, {groups} {a}, {groups} {b})")
-    if acc.width == 1:
-        out = fn.emit(f"extractelement {sums} {out}, i32 0")
-    elif acc.width < lanes:
-        out = _shuffled(fn, out, sums, lanes, [str(i) for i in range(acc.width)])
-    return Ssa(out, acc.width, acc.dtype)
+    return Ssa(_first(fn, out, acc.dtype, lanes, acc.width), acc.width, acc.dtype)
+
+
+def _first(fn: Function, ssa: str, dtype: str, lanes: int, width: int) -> str:
+    """The first ``width`` of a register's lanes."""
+    kind = vector_type(dtype, lanes)
+    if width == 1:
+        return fn.emit(f"extractelement {kind} {ssa}, i32 0")
+    return (
+        ssa if width == lanes else _shuffled(fn, ssa, kind, lanes, [str(i) for i in range(width)])
+    )
 
 
 def _grown(fn: Function, ssa: str, dtype: str, width: int, to: int) -> str:

@@ -11,7 +11,9 @@ from tilework.kinds.cpu.llvm.vector_math import VECTOR
 from tilework.lower.ir import VALUES, For, Load, Stmt, Store, walk_stmts
 from tilework.te.expr import Binary, Call, Const, Expr, IfThenElse, Select, children, walk
 
-_VECTOR_CALLS = frozenset({"sqrt", "rsqrt", "abs", "floor", "ceil", "round", "trunc", *VECTOR})
+_VECTOR_CALLS = frozenset(
+    {"sqrt", "rsqrt", "abs", "floor", "ceil", "round", "trunc", "rounded", *VECTOR}
+)
 
 
 def maskable(body: Stmt) -> bool:

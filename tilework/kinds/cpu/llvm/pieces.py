@@ -1,7 +1,9 @@
 """Odd functions that become 1, by polynomials of pieces: no division, no exponential.
 
-``|x|`` up to a limit is cut into 32 pieces, as many as one instruction of AVX-512 can look up. The
-middle of the nearest one is taken off, and each coefficient is looked up by the piece's number.
+``|x|`` up to a limit is cut into 16 pieces, as many as a register of AVX-512 has numbers. A number
+is added, and the sum's leading bits tell the piece: so pieces are the wider the further they are
+from zero, as the functions become flat. The middle of the piece and each coefficient are looked
+up by an instruction that units other than those of multiply-adds compute.
 
 Polynomials go through the function at Chebyshev's nodes. They are computed in decimals of 28
 digits, so that every machine has the same ones.
@@ -12,10 +14,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 
-from tilework.kinds.cpu.llvm.vector_body import ROUND, Body, Lanes
+from tilework.kinds.cpu.llvm.vector_body import PIECES, Body, Lanes
 
 _HALF_ROOT_OF_PI = Decimal("0.8862269254527580136490837416706")
 
@@ -36,20 +39,31 @@ def _tanh(x: Decimal) -> Decimal:
     return (e - 1) / (e + 1)
 
 
-_FUNCTIONS: dict[str, tuple[Callable[[Decimal], Decimal], float, int]] = {
-    "erf": (_erf, 4.03, 4),
-    "tanh": (_tanh, 9.19, 5),
+@dataclass(frozen=True)
+class _Cut:
+    """A function, the limit from which on it is 1 in float32, and how it is cut up to there."""
+
+    function: Callable[[Decimal], Decimal]
+    limit: float
+    degree: int
+    offset: float
+    """What is added to ``|x|``."""
+    shift: int
+    """How many of the sum's bits do not tell the piece."""
+
+
+_CUTS = {
+    "erf": _Cut(_erf, 4.03, 4, 1.4, 20),
+    "tanh": _Cut(_tanh, 9.19, 5, 0.6325, 21),
 }
-"""The function, a limit from which on it is 1 in float32, and the degree of its polynomials."""
 
 
 def in_pieces(f: Body, name: str, x: Lanes) -> Lanes:
     """The function, where `Body.looks_up` is so."""
-    limit, width, columns = _coefficients(name)
-    a = f.smaller(f.abs(x), limit)
-    t = f.fma(a, 1 / width, ROUND)
-    r = f.fma(t - ROUND, -width, a)
-    piece = f.convert("bitcast", t, "int32")
+    cut, (middles, *columns) = _CUTS[name], _tables(name)
+    a = f.smaller(f.abs(x), cut.limit)
+    piece = f.bits("lshr", f.convert("bitcast", a + cut.offset, "int32"), cut.shift)
+    r = a - f.looked_up(middles, piece)
     out = f.polynomial(r, tuple(f.looked_up(column, piece) for column in columns))
     return f.copysign(out, x)
 
@@ -58,35 +72,47 @@ def _float32(x: Decimal) -> float:
     return float(struct.unpack("f", struct.pack("f", x))[0])
 
 
+def _bits(x: float) -> int:
+    return int.from_bytes(struct.pack("<f", x), "little")
+
+
+def _begin(piece: int, shift: int) -> Decimal:
+    """The least sum of a piece."""
+    return Decimal(struct.unpack("<f", (piece << shift).to_bytes(4, "little"))[0])
+
+
 @lru_cache(maxsize=4)
-def _coefficients(name: str) -> tuple[float, float, tuple[tuple[float, ...], ...]]:
-    """The limit, a piece's width, and for each power of the rest 32 coefficients.
+def _tables(name: str) -> tuple[tuple[float, ...], ...]:
+    """Where pieces have their middles, then each power's coefficients; by a piece's low bits.
 
-    The first piece begins at its middle, and the limit is within the last.
+    The first piece begins at 0, and has its middle there.
     """
-    function, limit, degree = _FUNCTIONS[name]
+    cut = _CUTS[name]
+    offset = Decimal(_float32(Decimal(cut.offset)))
+    first, last = (_bits(float(offset) + end) >> cut.shift for end in (0, cut.limit))
+    rows = [[0.0] * (cut.degree + 2) for _ in range(PIECES)]
     with localcontext(Context(prec=28)):
-        width = Decimal(_float32(Decimal(limit) / Decimal("31.49")))
-        rows = [_through(function, k * width, width, degree) for k in range(32)]
-    return limit, float(width), tuple(zip(*rows, strict=True))
+        for piece in range(first, last + 1):
+            low, high = (_begin(p, cut.shift) - offset for p in (piece, piece + 1))
+            low, high = max(low, Decimal(0)), min(high, Decimal(cut.limit))
+            middle = Decimal(_float32((low + high) / 2)) if piece > first else Decimal(0)
+            rows[piece % PIECES] = [float(middle), *_through(cut, low, high, middle)]
+    return tuple(zip(*rows, strict=True))
 
 
-def _through(
-    function: Callable[[Decimal], Decimal], middle: Decimal, width: Decimal, degree: int
-) -> list[float]:
+def _through(cut: _Cut, low: Decimal, high: Decimal, middle: Decimal) -> list[float]:
     """The polynomial of a piece, in powers of what x is beyond its middle.
 
     That of the first piece is 0 at 0, so that its error is small beside small numbers, too.
     """
-    zero = [] if middle else [Decimal(0)]
-    count = degree + 1 - len(zero)
-    low = Decimal(0) if zero else -width / 2
-    half = (width / 2 - low) / 2
+    zero = [] if low else [Decimal(0)]
+    count = cut.degree + 1 - len(zero)
+    half = (high - low) / 2
     cosines = (round(math.cos(math.pi * (i + 0.5) / count), 9) for i in range(count))
-    nodes = zero + [low + half + half * Decimal(c) for c in cosines]
-    slopes = [function(middle + x) for x in nodes]
+    nodes = zero + [low + half + half * Decimal(c) - middle for c in cosines]
+    slopes = [cut.function(middle + x) for x in nodes]
     for order in range(1, len(nodes)):  # Newton's divided differences
-        for i in range(degree, order - 1, -1):
+        for i in range(cut.degree, order - 1, -1):
             slopes[i] = (slopes[i] - slopes[i - 1]) / (nodes[i] - nodes[i - order])
     out = [slopes[-1]]
     for node, slope in zip(nodes[-2::-1], slopes[-2::-1], strict=True):

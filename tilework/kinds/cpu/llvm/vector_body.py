@@ -21,6 +21,8 @@ from tilework.kinds.cpu.llvm.ssa import Ssa, intrinsic_suffix, literal
 Operand = Union["Lanes", float, int]
 ROUND = 12582912.0
 """3 * 2^22: float32 of its size have no fraction. A sum's low bits are the other, rounded."""
+PIECES = 16
+"""Numbers that `Body.looked_up` chooses from."""
 
 
 @dataclass(frozen=True)
@@ -195,16 +197,14 @@ class Body:
         return self.scales
 
     def looked_up(self, table: tuple[float, ...], index: Lanes) -> Lanes:
-        """Of 32 numbers the one that the five lowest bits of an int32 name, lane by lane."""
-        symbol = "@llvm.x86.avx512.vpermi2var.ps.512"
+        """Of `PIECES` numbers the one that the lowest bits of an int32 name, lane by lane."""
+        symbol = "@llvm.x86.avx512.permvar.sf.512"
         t = Ssa("", self.width, "float32").type
-        self.declarations.declare(f"declare {t} {symbol}({t}, {index.type}, {t})")
-        low, high = (
-            ", ".join(f"float {literal(c, 'float32')}" for c in half)
-            for half in (table[:16], table[16:])
+        self.declarations.declare(f"declare {t} {symbol}({t}, {index.type})")
+        numbers = ", ".join(f"float {literal(c, 'float32')}" for c in table)
+        return self.emit(
+            f"call {t} {symbol}({t} <{numbers}>, {index.type} {index.ssa})", "float32"
         )
-        arguments = f"{t} <{low}>, {index.type} {index.ssa}, {t} <{high}>"
-        return self.emit(f"call {t} {symbol}({arguments})", "float32")
 
     def abs(self, x: Lanes) -> Lanes:
         """Magnitude."""

@@ -143,11 +143,6 @@ class Tiles:
         return self.block_k // self.product.step * rows * columns
 
     @property
-    def executed(self) -> Ints:
-        """Instructions of tensor cores that all warps of the kernel execute."""
-        return self.grid * self.warps * self.fetches * self.multiplied
-
-    @property
     def overhang(self) -> NDArray[np.float64]:
         """Points of m, n and k in tiles for each one that there is."""
         batch, m, n, k = self.product.extents

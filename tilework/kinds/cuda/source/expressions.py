@@ -238,6 +238,8 @@ class Expressions:
 
     def _call(self, e: x.Call) -> str:
         args = [self.text(a) for a in e.args]
+        if e.name == "rounded":
+            return self._rounded(e.args[0], args[0])
         if e.name == "round_tf32":
             return f"__uint_as_float(TW_ROUND_TF32({args[0]}))"
         if e.name == "sigmoid":
@@ -246,6 +248,13 @@ class Expressions:
             raise ScheduleError(f"no CUDA C is known for the function {e.name}")
         suffix = "" if e.dtype == "float64" else "f"
         return f"{_FUNCTIONS[e.name]}{suffix}({', '.join(args)})"
+
+    def _rounded(self, e: x.Expr, text: str) -> str:
+        """A product by the function that is never contracted; other values are rounded anyway."""
+        if not (isinstance(e, x.Binary) and e.op == "*"):
+            return text
+        name = "__dmul_rn" if e.dtype == "float64" else "__fmul_rn"
+        return f"{name}({self.text(e.a)}, {self.text(e.b)})"
 
     def _entry(self, e: x.Lookup) -> float | None:
         """The element, where its position is known."""

@@ -58,6 +58,17 @@ TW_DEVICE To tw_bits(From x) {
 }
 TW_DEVICE float __int_as_float(int x) { return tw_bits<float>(x); }
 TW_DEVICE float __uint_as_float(unsigned x) { return tw_bits<float>(x); }
+// products that no addition is contracted with
+TW_DEVICE float __fmul_rn(float a, float b) {
+  float product = a * b;
+  __asm__("" : "+m"(product));
+  return product;
+}
+TW_DEVICE double __dmul_rn(double a, double b) {
+  double product = a * b;
+  __asm__("" : "+m"(product));
+  return product;
+}
 TW_DEVICE int __float_as_int(float x) { return tw_bits<int>(x); }
 TW_DEVICE unsigned __float_as_uint(float x) { return tw_bits<unsigned>(x); }
 TW_DEVICE double __longlong_as_double(long long x) { return tw_bits<double>(x); }

@@ -1,0 +1,142 @@
+"""Products of bytes and words summed in 32 bits: exact on every CPU, whatever the schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hosts import on_x86, runs_x86, x86
+from tests.lower.check import NATIVE, check_row, task_of
+from tests.lower.test_bfloat16 import SEEDS, examples
+from tilework import ops, te
+from tilework.kinds.cpu.build import generate
+from tilework.kinds.cpu.llvm.assembler import emit_assembly
+from tilework.model.drafted import draft_schedule
+from tilework.space import SearchSpace
+from tilework.target import Target
+
+CPUS = ("haswell", "x86-64", "skylake-avx512", "x86-64-v2 -mattr=+avx")
+TARGETS = [NATIVE, *(x86(cpu, 2) for cpu in CPUS)]
+TYPES = [("uint8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("int16", "int16")]
+
+
+def requantised(x, inputs):
+    """Sums with a constant of each channel, scaled, rounded, limited, stored as bytes."""
+    init, scale = te.placeholder(x.shape[-1:], "init", "int32"), te.placeholder(x.shape[-1:], "s")
+    inputs += [init, scale]
+
+    def element(*at):
+        y = te.round(te.cast("float32", x[at] + init[at[-1]]) * scale[at[-1]])
+        return te.cast("uint8", te.minimum(te.maximum(y + 3.0, 0.0), 255.0))
+
+    return te.compute(x.shape, element, "requantised")
+
+
+@st.composite
+def convolutions(draw):
+    """With any stride, and any number around the data."""
+    types = draw(st.sampled_from(TYPES))
+    k = draw(st.sampled_from([(1, 1), (3, 3), (3, 1)]))
+    pads = draw(st.sampled_from([(0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 0)]))
+    strides = draw(st.sampled_from([(1, 1), (2, 2), (1, 2)]))
+    ci, co = draw(st.sampled_from([1, 2, 3, 4, 8, 12])), draw(st.sampled_from([1, 3, 8, 17, 40]))
+    low, high = np.iinfo(types[0]).min, np.iinfo(types[0]).max
+    fill = draw(st.sampled_from([0, low, high, 117]))
+    data = te.placeholder((1, draw(st.integers(3, 7)), draw(st.integers(3, 7)), ci), "x", types[0])
+    weight = te.placeholder((*k, ci, co), "w", types[1])
+    inputs = [data, weight]
+    window = strides, pads, (1, 1)
+    out = ops.conv(data, weight, *window, layout_free=True, sums="int32", fill=fill)
+    if draw(st.booleans()):
+        out = requantised(out, inputs)
+    return te.ComputeDAG([*inputs, out])
+
+
+@st.composite
+def products(draw):
+    m, n = (draw(st.sampled_from([1, 2, 5, 16, 18, 33])) for _ in range(2))
+    k = draw(st.sampled_from([1, 2, 4, 6, 8, 12, 20, 64]))
+    types, transposed = draw(st.sampled_from(TYPES)), draw(st.booleans())
+    a = te.placeholder((m, k), "a", types[0])
+    b = te.placeholder((n, k) if transposed else (k, n), "b", types[1])
+    inputs = [a, b]
+    free = draw(st.sampled_from([True, True, False]))
+    out = ops.matmul(a, b, transpose_b=transposed, layout_free=free, sums="int32")
+    if draw(st.booleans()):
+        out = requantised(out, inputs)
+    return te.ComputeDAG([*inputs, out])
+
+
+def numbers(dag: te.ComputeDAG, rng: np.random.Generator, extremes: bool) -> list[np.ndarray]:
+    """Of the whole range of each type, or its ends alone (of words but the least, twice whose
+    square does not fit 32 bits)."""
+    out = []
+    for t in dag.inputs:
+        if t.dtype == "float32":
+            out.append(rng.uniform(1e-6, 1e-2, t.shape).astype("float32"))
+            continue
+        low, high = np.iinfo(t.dtype).min, np.iinfo(t.dtype).max
+        low, high = {"int16": (-4000, 4000), "int32": (-(2**20), 2**20)}.get(t.dtype, (low, high))
+        if extremes:
+            out.append(rng.choice(np.array([low, high], t.dtype), t.shape))
+        else:
+            out.append(rng.integers(low, high + 1, t.shape).astype(t.dtype))
+    return out
+
+
+@runs_x86
+@examples(60)
+@given(st.one_of(products(), convolutions()), st.sampled_from(TARGETS), SEEDS, st.booleans())
+def test_sums_of_integers_are_exact(dag, target, seed, extremes):
+    rng = np.random.default_rng(seed)
+    task, inputs = task_of(dag, target), numbers(dag, rng, extremes)
+    want = te.evaluate(dag, inputs)
+    sketches = SearchSpace.of(task).sketches
+    sketch = sketches[rng.integers(len(sketches))]
+    for row in sketch.sample(rng, 2):
+        check_row(task, sketch, row, inputs, want, threads=(1, 2))
+
+
+def layer(left: str = "uint8", right: str = "int8") -> te.ComputeDAG:
+    a, b = te.placeholder((32, 64), "a", left), te.placeholder((48, 64), "b", right)
+    return te.ComputeDAG([a, b, ops.dense(a, b, layout_free=True, sums="int32")])
+
+
+@pytest.mark.parametrize(
+    ("cpu", "types", "instruction"),
+    [
+        ("znver4", ("uint8", "int8"), "vpdpbusd"),
+        ("alderlake", ("uint8", "int8"), "vpdpbusd"),
+        ("skylake-avx512", ("uint8", "int8"), "vpmaddwd"),
+        ("haswell", ("uint8", "int8"), "vpmaddwd"),
+        ("x86-64-v2 -mattr=+avx", ("uint8", "int8"), "vpmaddwd"),
+        ("x86-64", ("uint8", "int8"), "pmaddwd"),
+        ("haswell", ("int16", "int16"), "vpmaddwd"),
+    ],
+)
+def test_the_draft_uses_the_instruction_that_a_cpu_has(cpu, types, instruction):
+    task = task_of(layer(*types), x86(cpu, 1))
+    choice = draft_schedule(task)
+    source = generate(task, choice.sketch_id, choice.row)
+    code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
+    assert f"\t{instruction}\t" in code
+    assert "pmaddubsw" not in code
+
+
+@pytest.mark.parametrize("target", on_x86(*TARGETS))
+def test_the_largest_sums(target):
+    """255 times -128 and 127, everywhere."""
+    task = task_of(layer(), target)
+    (sketch, *_), rng = SearchSpace.of(task).sketches, np.random.default_rng(0)
+    for w in (-128, 127):
+        inputs = [np.full((32, 64), 255, np.uint8), np.full((48, 64), w, np.int8)]
+        want = [np.full((32, 48), 64 * 255 * w, np.int32)]
+        for row in sketch.sample(rng, 3):
+            check_row(task, sketch, row, inputs, want)
+
+
+def test_targets_of_this_file_are_as_told():
+    assert "avx512vnni" not in Target(x86("skylake-avx512", 1)).features
+    assert "avx2" not in Target(x86("x86-64-v2 -mattr=+avx", 1)).features

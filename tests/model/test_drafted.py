@@ -1,0 +1,77 @@
+"""The draft's choice: about as fast as the fastest row that it saw, with little code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.hosts import x86
+from tests.te import workloads
+from tilework import te
+from tilework.kinds.cpu.build import generate
+from tilework.model.draft import draft_of
+from tilework.model.drafted import ALIKE, best_drafted
+from tilework.space import SearchSpace
+from tilework.target import Target
+from tilework.task import SearchTask
+
+WORKLOADS = {
+    "conv": workloads.conv2d_relu(1, 14, 14, 32, 48),
+    "prime": workloads.conv2d_relu(1, 7, 13, 3, 17, k=5, s=2, p=2),
+    "matmul": workloads.matmul(127, 61, 36),
+    "pool": workloads.max_pool(1, 7, 7, 24),
+}
+
+
+class Bowl:
+    """A sketch of one decision, 0 to 99, and a draft: seconds are 100 at 40 and grow by ones."""
+
+    id = 0
+
+    def __init__(self, lengths):
+        self._lengths = lengths
+
+    def sample(self, rng, n):
+        return np.array([[0], [38], [44], [99]], np.int32)
+
+    def neighbours(self, rows):
+        return [np.array([[d] for d in (n - 1, n + 1) if 0 <= d < 100], np.int32) for (n,) in rows]
+
+    def canonical(self, rows):
+        return rows
+
+    def seconds(self, sketch, rows):
+        return 100.0 + np.abs(rows[:, 0] - 40)
+
+    def lengths(self, sketch, rows):
+        return self._lengths(rows[:, 0])
+
+
+@pytest.mark.parametrize(
+    "lengths, row",
+    [
+        (lambda n: np.zeros(len(n)), 40),  # the fastest, where length tells nothing
+        (lambda n: 1000.0 - n, 43),  # the shortest of those that are about as fast
+        (lambda n: 1000.0 + n, 37),
+        (lambda n: np.where(n == 40, 2.0, 1.0), 39),  # the fastest of the shortest, the first seen
+    ],
+)
+def test_of_rows_about_as_fast_the_shortest_is_taken(lengths, row):
+    bowl = Bowl(lengths)
+    found = best_drafted("key", "target", [bowl], bowl)
+    assert found is not None
+    assert found.row == (row,)
+    assert found.predicted_s == 100.0 + abs(row - 40) <= ALIKE * 100.0
+
+
+@pytest.mark.parametrize("cpu", ["core-avx2", "x86-64-v4"])
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_what_the_draft_calls_short_is_short(name: str, cpu: str):
+    task = SearchTask(te.ComputeDAG(WORKLOADS[name]), Target(x86(cpu, 1)))
+    sketch = SearchSpace.of(task).sketches[0]
+    rows = sketch.sample(np.random.default_rng(0), 24)
+    text = [len(generate(task, sketch.id, tuple(row)).text) for row in rows.tolist()]
+    lengths = draft_of(task.target).lengths(sketch, rows)
+    assert (lengths > 0).all()
+    ranks = [np.argsort(np.argsort(n)) for n in (text, lengths)]
+    assert np.corrcoef(*ranks)[0, 1] > 0.8

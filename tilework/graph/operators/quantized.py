@@ -1,0 +1,100 @@
+"""Quantised numbers, and what becomes of sums of their products.
+
+    quantize(x, scale, zero)        float32 -> the type of zero
+    dequantize(x, scale, zero)      integers, int32 included -> float32
+    requantize(x, init, scale, zero)  int32 -> the type of zero
+    flip_sign(x)                    uint8 -> int8, 128 less; int8 -> uint8, 128 more
+
+Scales and zero points broadcast to ``x``; what they mean: `tilework.ops.quantized`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilework import te
+from tilework.graph.operators.base import (
+    BYTES,
+    WORDS,
+    Attrs,
+    Declare,
+    Infer,
+    Operator,
+    Pattern,
+    ValueType,
+    broadcast,
+    common_dtype,
+    unmoved,
+)
+from tilework.ops import quantized
+
+QUANTIZED = (*BYTES, *WORDS)
+"""Element types of quantised numbers."""
+
+
+def _infer(given: Sequence[str], parts: Sequence[Sequence[str]], to: str | None) -> Infer:
+    """The type of the first input where the others broadcast to it.
+
+    Args:
+        given: types of the first input.
+        parts: types of the others.
+        to: type of the result; None for that of the last input.
+    """
+
+    def infer(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+        if len(types) != 1 + len(parts):
+            raise ValueError(f"it takes {1 + len(parts)} operands, got {len(types)}")
+        x, *others = types
+        common_dtype([x], given)
+        for other, dtypes in zip(others, parts, strict=True):
+            common_dtype([other], dtypes)
+            if broadcast((x.shape, other.shape)) != x.shape:
+                raise ValueError(f"{list(other.shape)} does not broadcast to {list(x.shape)}")
+        return ValueType(x.shape, types[-1].dtype if to is None else to)
+
+    return infer
+
+
+def _infer_dequantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    inner = _infer((*QUANTIZED, "int32"), (("float32",), (*QUANTIZED, "int32")), "float32")
+    common_dtype([types[0], types[-1]])
+    return inner(types, attrs)
+
+
+def _infer_flip(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    (x,) = types
+    return ValueType(x.shape, "uint8" if common_dtype([x], BYTES) == "int8" else "int8")
+
+
+def _declare_quantize(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return quantized.quantize(*t)
+
+
+def _declare_dequantize(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return quantized.dequantize(*t)
+
+
+def _declare_requantize(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return quantized.requantize(*t)
+
+
+def _declare_flip(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return quantized.flip_sign(*t)
+
+
+def _operator(name: str, infer: Infer, declare: Declare) -> Operator:
+    return Operator(name, infer, declare, Pattern.BROADCAST, unmoved)
+
+
+_FLOAT = ("float32",)
+
+OPERATORS = (
+    _operator("quantize", _infer(_FLOAT, (_FLOAT, QUANTIZED), None), _declare_quantize),
+    _operator("dequantize", _infer_dequantize, _declare_dequantize),
+    _operator(
+        "requantize",
+        _infer(("int32",), (("int32",), _FLOAT, QUANTIZED), None),
+        _declare_requantize,
+    ),
+    Operator("flip_sign", _infer_flip, _declare_flip, Pattern.ELEMENTWISE, unmoved),
+)

@@ -1,0 +1,313 @@
+"""Products of dequantised numbers become products of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.dtypes import integer_range
+from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.operators import CONVOLUTIONS, Shape
+from tilework.graph.passes._built import alone
+from tilework.graph.passes._quantised import (
+    FLIP,
+    Parameters,
+    QuantisedConstant,
+    parameters,
+    quantised_constant,
+)
+
+_PRODUCTS = (*CONVOLUTIONS, "dense", "matmul")
+_GROUP = 4
+"""Channels that one instruction takes together."""
+_CLOSE = 1e-5
+"""A bias of so nearly the scale of the sums is a bias in their integers."""
+
+
+def integer_products(net: Network) -> Network:
+    """Sum products of bytes in int32, and scale the sums once.
+
+    Factors are dequantised bytes: data with one scale and zero point, constant weights with one of
+    each for all, or for each output channel. Sums are exact; the network differs from the one
+    before as ONNX Runtime's kernels do: ``rint(sum * ((sx * sw) / sy)) + zy``. Where the sums are
+    not quantised at once, they are dequantised, ``sum * (sx * sw)``.
+
+    rewrite:
+        quantize(clip(conv2d(dequantize(x), dequantize(w)) + b))
+            ->  clip(requantize(conv2d(x, w; sums="int32", fill=zx), init, scale, zy))
+        dense(dequantize(x), dequantize(w))  ->  dequantize(dense(x, w; sums="int32"), ...)
+
+    with ``init = b - zx * sum(w - zw)``. Weights are made signed, data have been made unsigned
+    (`move_quantised`); the zero points that weights have then are taken, times the sum of each
+    window of the data. Products stay where sums could leave 32 bits, or parameters are data.
+    """
+    if not any(n.op == "dequantize" for n in net.nodes):
+        return net
+    found = {m.last.name: m for m in (_match(net, n) for n in net.nodes) if m is not None}
+    if not found:
+        return net
+    new: dict[str, str] = {}  # old values, which nodes that are skipped read
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+        match = found.get(node.name)
+        y = keep(b, node, inputs) if match is None else _Integers(b, match, new).built()
+        new[node.name] = y
+        return y
+
+    new.update((v, v) for v in (*net.inputs, *net.constants))
+    return rewrite(net, rule)
+
+
+# -- what is found ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Match:
+    """A product that can be computed in integers, and what is behind it up to its quantisation.
+
+    Attributes:
+        product: the product.
+        data: the integers that it reads, by name.
+        x: their parameters.
+        w: the weights.
+        scales, zeros: of the weights, by output channel.
+        bias: in the integers of the sums, by output channel.
+        tail: nodes between the product and ``last`` that change the shape.
+        low, high: what an activation limits the result to.
+        y: parameters of the result; None where it is dequantised.
+        last: the node whose value is replaced.
+        shape: of the product.
+    """
+
+    product: Node
+    data: str
+    x: Parameters
+    w: QuantisedConstant
+    scales: NDArray[np.float32]
+    zeros: NDArray[np.int64]
+    bias: NDArray[np.int64]
+    tail: tuple[Node, ...]
+    low: float
+    high: float
+    y: Parameters | None
+    last: Node
+    shape: Shape
+
+
+def _match(net: Network, node: Node) -> _Match | None:
+    if node.op not in _PRODUCTS or node.attrs.get("transpose_a") or "sums" in node.attrs:
+        return None
+    source = net.producer.get(node.inputs[0])
+    if source is None or source.op != "dequantize" or source.inputs[0] in net.constants:
+        return None
+    x, w = parameters(net, source), quantised_constant(net, node.inputs[1])
+    if x is None or w is None or w.dtype not in ("int8", "uint8"):
+        return None
+    if node.attrs.get("layout", "NCHW") != "NCHW":
+        return None
+    axis = 1 if node.op == "matmul" and not node.attrs.get("transpose_b") else 0
+    scales, zeros = (_by_channel(a, axis) for a in (w.scales, w.zeros))
+    if scales is None or zeros is None:
+        return None
+    shape = net.types[node.name].shape
+    tail = _tail(net, node, x.scale * scales, shape)
+    largest = np.abs(np.moveaxis(w.numbers - w.zeros, axis, 0).reshape(len(scales), -1)).sum(1)
+    for end in (tail, _Tail(node)):
+        bias = np.zeros(len(scales), np.int64) if end.bias is None else end.bias
+        if (np.abs(bias) + (255 * largest)).max() < 2**31 and np.abs(bias).max() < 2**30:
+            return _Match(
+                node, source.inputs[0], x, w, scales, zeros, bias, tuple(end.views),
+                end.low, end.high, end.y, end.last, shape,
+            )  # fmt: skip
+    return None
+
+
+def _by_channel(array: NDArray[Any], axis: int) -> NDArray[Any] | None:
+    """The vector along ``axis``, if the array is the same along all others."""
+    flat = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+    return flat[:, 0] if (flat == flat[:, :1]).all() else None
+
+
+@dataclass(eq=False)
+class _Tail:
+    """What follows a product: see `_Match`."""
+
+    last: Node
+    bias: NDArray[np.int64] | None = None
+    low: float = -np.inf
+    high: float = np.inf
+    y: Parameters | None = None
+    views: tuple[Node, ...] = ()
+
+
+def _tail(net: Network, node: Node, scales: NDArray[np.float32], shape: Shape) -> _Tail:
+    """The way from a product to its quantisation; the product alone if there is none."""
+    tail, at = _Tail(node), node
+    while alone(net, at.name):
+        (reader,) = net.consumers[at.name]
+        limited = np.isfinite([tail.low, tail.high]).any()
+        if reader.op == "quantize" and reader.inputs[0] == at.name:
+            tail.y, tail.last = parameters(net, reader), reader
+            return tail if tail.y is not None else _Tail(node)
+        if reader.op == "reshape":
+            tail.views = (*tail.views, reader)
+        elif reader.op == "add" and not limited:
+            bias = _bias(net, node, reader, at.name, scales, shape)
+            if bias is None:
+                break
+            tail.bias = bias if tail.bias is None else tail.bias + bias
+        elif reader.op == "relu" and not limited:
+            tail.low = 0.0
+        elif reader.op == "clip" and not limited:
+            tail.low, tail.high = float(reader.attrs["low"]), float(reader.attrs["high"])
+        else:
+            break
+        at = reader
+    return _Tail(node)
+
+
+def _bias(
+    net: Network,
+    product: Node,
+    add: Node,
+    x: str,
+    scales: NDArray[np.float32],
+    shape: Shape,
+) -> NDArray[np.int64] | None:
+    """What is added to each channel, in integers of the scale of the sums."""
+    (other,) = [v for v in add.inputs if v != x] or [x]
+    known = quantised_constant(net, other)
+    if known is not None:
+        wide = known.scales * (known.numbers - known.zeros).astype(np.float32)
+    elif other in net.constants and net.constants[other].dtype == np.float32:
+        wide = net.constants[other]
+    else:
+        return None
+    rank = len(net.types[add.name].shape)
+    channel = rank - 1 if product.op in ("dense", "matmul") else 1
+    own = (1,) * (rank - wide.ndim) + wide.shape
+    if net.types[add.name].shape[channel] != len(scales) or own[channel] not in (1, len(scales)):
+        return None
+    if wide.size != own[channel] or net.types[add.name].shape != net.types[x].shape:
+        return None
+    if known is not None:
+        close = np.abs(known.scales.reshape(-1) - scales) <= _CLOSE * scales
+        if close.all():
+            return np.broadcast_to((known.numbers - known.zeros).reshape(-1), scales.shape)
+    whole = np.rint(np.broadcast_to(wide.reshape(-1), scales.shape) / scales)
+    return whole.astype(np.int64) if (np.abs(whole) < 2**30).all() else None
+
+
+# -- what is built ----------------------------------------------------------------------------
+
+
+class _Integers:
+    """Builds one product of bytes."""
+
+    def __init__(self, b: Builder, match: _Match, new: Mapping[str, str]) -> None:
+        self.b = b
+        self.m = match
+        self.x = match.x.unsigned
+        self.data = new[match.data]
+        if match.x.dtype == "int8":
+            self.data = b.op("flip_sign", self.data)
+        self.conv = match.product.op in CONVOLUTIONS
+        self.groups = match.product.attrs.get("groups", 1)
+
+    def built(self) -> str:
+        """The value of the match's last node."""
+        m, b = self.m, self.b
+        weights, zeros = self._signed()
+        acc = self._product(weights)
+        wide = np.moveaxis(weights, self._axis(), 0).reshape(len(m.scales), -1)
+        if zeros.any():
+            acc = b.op("add", acc, self._of_windows(zeros))
+        terms = wide.shape[1]
+        init = m.bias - self.x.zero * (wide.sum(1) - terms * zeros)
+        of_sums = m.x.scale * m.scales
+        if m.y is None:
+            parts = self._vector(of_sums), self._vector((-init).astype(np.int32))
+            return b.op("dequantize", acc, *parts, name=m.last.name)
+        y = m.y
+        zero = b.constant(np.asarray(y.zero, y.dtype), "zero")
+        scale = (of_sums / y.scale).astype(np.float32)
+        parts = self._vector(init.astype(np.int32)), self._vector(scale)
+        out = b.op("requantize", acc, *parts, zero, name=m.last.name)
+        low, high = (self._quantized(v, y) for v in (m.low, m.high))
+        if (low, high) != integer_range(y.dtype):
+            out = b.op("clip", out, low=low, high=high)
+        for view in m.tail:
+            out = b.op("reshape", out, name=view.name, shape=view.attrs["shape"])
+        return out
+
+    def _axis(self) -> int:
+        """The dimension of the weights that output channels are."""
+        product = self.m.product
+        return 1 if product.op == "matmul" and not product.attrs.get("transpose_b") else 0
+
+    def _signed(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Weights with a sign, and the zero point that each channel of them has."""
+        m = self.m
+        if self.groups > 1:  # sums of windows would be as much work as the product
+            whole = m.w.numbers - m.w.zeros
+            narrow = np.abs(whole).max() < FLIP
+            return whole.astype(np.int8 if narrow else np.int16), np.zeros_like(m.zeros)
+        by = FLIP if m.w.dtype == "uint8" else 0
+        if (m.zeros == by).all() or not by:
+            return (m.w.numbers - by).astype(np.int8), m.zeros - by
+        whole = m.w.numbers - m.w.zeros
+        if whole.min() >= -FLIP and whole.max() < FLIP:  # they fit without a zero point
+            return whole.astype(np.int8), np.zeros_like(m.zeros)
+        return (m.w.numbers - by).astype(np.int8), m.zeros - by
+
+    def _product(self, weights: NDArray[Any]) -> str:
+        m, b = self.m, self.b
+        data, attrs = self.data, {**m.product.attrs, "sums": "int32"}
+        along = 1 if self.conv or self._axis() == 0 else 0  # channels of the weights
+        short = -weights.shape[along] % _GROUP
+        if short and self.groups == 1:
+            rank = len(b.shape(data))
+            ends = tuple(short if d == 1 else 0 for d in range(rank))
+            data = b.op("pad", data, before=(0,) * rank, after=ends, value=0)
+            width = [(0, short if d == along else 0) for d in range(weights.ndim)]
+            weights = np.pad(weights, width)
+        if self.conv and self.x.zero:
+            attrs["fill"] = self.x.zero
+        op = m.product.op
+        if op == "matmul":  # constants are kept as [out, in]
+            weights = weights if m.product.attrs.get("transpose_b") else weights.T
+            op, attrs = "dense", {"sums": "int32"}
+        w = b.constant(np.ascontiguousarray(weights), m.product.inputs[1])
+        return b.op(op, data, w, name=f"{m.product.name}_sums", **attrs)
+
+    def _of_windows(self, zeros: NDArray[np.int64]) -> str:
+        """Zero points of weights times the sum of the data that each output reads, negated."""
+        m, b = self.m, self.b
+        wide = b.op("cast", self.data, to="int32")
+        total = b.op("reduce_sum", wide, axes=(1,), keepdims=True)
+        kernel = m.w.numbers.shape[2:]
+        attrs = dict(m.product.attrs)
+        plain = all(set(attrs.get(k, (d,))) <= {d} for k, d in (("strides", 1), ("pads", 0)))
+        if self.conv and not (plain and set(kernel) == {1}):
+            attrs["fill"] = self.x.zero * m.w.numbers.shape[1]
+            ones = b.constant(np.ones((1, 1, *kernel), np.int32), "ones")
+            total = b.op(m.product.op, total, ones, **attrs)
+        return b.op("multiply", total, self._vector((-zeros).astype(np.int32)))
+
+    def _vector(self, array: NDArray[Any]) -> str:
+        """A number for each output channel, to be broadcast to the product."""
+        after = len(self.m.shape) - 2 if self.conv else 0
+        return self.b.constant(array.reshape(-1, *(1,) * after), "by_channel")
+
+    @staticmethod
+    def _quantized(value: float, y: Parameters) -> int:
+        """What a limit of real numbers is as a quantised one."""
+        low, high = integer_range(y.dtype)
+        if np.isinf(value):
+            return low if value < 0 else high
+        whole = np.rint(np.float32(value) / y.scale) + np.float32(y.zero)
+        return int(np.clip(whole, low, high))

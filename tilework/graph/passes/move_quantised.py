@@ -1,0 +1,95 @@
+"""Quantised numbers move as bytes, and as bytes without a sign."""
+
+from __future__ import annotations
+
+from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.operators import MAX_POOLS
+from tilework.graph.passes._built import Built
+from tilework.graph.passes._quantised import Parameters, parameters
+
+_MOVES = ("reshape", "transpose", "slice", "concat", *MAX_POOLS)
+"""The result's elements are some of the inputs', in their order where they are compared."""
+
+
+def move_quantised(net: Network) -> Network:
+    """Let operators that only move numbers, or choose the largest, do so before dequantisation.
+
+    All rules keep every bit; scales are one for a whole value.
+
+    rewrite:
+        f(dequantize(x))               ->  dequantize(f(x))     for views, moves, max_pool
+        concat(dequantize(x), dequantize(y)), of equal scale and zero point
+                                       ->  dequantize(concat(x, y))
+        quantize(dequantize(x)), alike ->  x
+        quantize(reshape(x))           ->  reshape(quantize(x))
+        quantize(x) to int8            ->  flip_sign(quantize(x) to uint8)
+        dequantize(flip_sign(x))       ->  dequantize(x), with a zero point 128 more
+    """
+    if not any(n.op in ("quantize", "dequantize") for n in net.nodes):
+        return net
+    built = Built()
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+        if node.op == "quantize":
+            return _quantized(b, built, node, inputs)
+        if node.op == "dequantize":
+            return _dequantized(b, built, node, inputs)
+        if node.op in _MOVES:
+            return _moved(b, built, node, inputs)
+        return keep(b, node, inputs)
+
+    return rewrite(net, rule)
+
+
+def _quantized(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+    found = parameters(b, Node(node.op, inputs, node.name))
+    if found is None:
+        return keep(b, node, inputs)
+    x = inputs[0]
+    view = built.node(b, x, "reshape")
+    if view is not None:
+        x = view.inputs[0]
+    y = _inner(b, built, x, found)
+    if y is None:
+        y = b.op("quantize", x, *found.unsigned.constants(b), name=node.name)
+        if found.dtype == "int8":
+            y = b.op("flip_sign", y, name=f"{node.name}_signed")
+    return y if view is None else b.op("reshape", y, name=node.name, shape=view.attrs["shape"])
+
+
+def _inner(b: Builder, built: Built, x: str, wanted: Parameters) -> str | None:
+    """The integers that ``x`` is dequantised from, if they are those that it is quantised to."""
+    before = built.node(b, x, "dequantize")
+    if before is None:
+        return None
+    found = parameters(b, before)
+    if found == wanted:
+        return before.inputs[0]
+    if found is not None and found == wanted.unsigned:
+        return b.op("flip_sign", before.inputs[0])
+    return None
+
+
+def _dequantized(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+    found = parameters(b, Node(node.op, inputs, node.name))
+    flipped = built.node(b, inputs[0], "flip_sign")
+    if found is None or flipped is None or found.dtype != "int8":
+        view = built.node(b, inputs[0], "reshape")
+        inner = None if view is None else built.node(b, view.inputs[0], "flip_sign")
+        if found is None or view is None or inner is None or found.dtype != "int8":
+            return keep(b, node, inputs)
+        x = b.op("reshape", inner.inputs[0], shape=view.attrs["shape"])
+    else:
+        x = flipped.inputs[0]
+    return b.op("dequantize", x, *found.unsigned.constants(b), name=node.name)
+
+
+def _moved(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+    before = [built.node(b, v, "dequantize") for v in inputs]
+    sources = [n for n in before if n is not None and n.inputs[0] not in b.constants]
+    found = {parameters(b, n) for n in sources}
+    own = found.pop() if len(found) == 1 else None
+    if len(sources) < len(inputs) or own is None:
+        return keep(b, node, inputs)
+    y = b.op(node.op, *(n.inputs[0] for n in sources), name=f"{node.name}_bytes", **node.attrs)
+    return b.op("dequantize", y, *own.constants(b), name=node.name)

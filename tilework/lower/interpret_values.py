@@ -1,0 +1,56 @@
+"""What single nodes of expressions mean to the interpreter of loop programs.
+
+Index arithmetic is that of Python integers, which are exact; everything else is that of NumPy, in
+the node's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilework.dtypes import is_integer, numpy_dtype, wrapped
+from tilework.index.symbols import Point, Symbolic, value_at
+from tilework.index.whole import COMPARE, FOLD
+from tilework.te import expr as x
+from tilework.te.numeric import ARITHMETIC, WHOLE
+
+
+def literal(e: x.Const, at: Point) -> Any:
+    """Index literals as Python integers, others as elements of their type."""
+    value = value_at(e.value, at) if isinstance(e.value, Symbolic) else e.value
+    if is_integer(e.dtype) and e.dtype not in ("int32", "int64"):
+        return numpy_dtype(e.dtype).type(wrapped(int(value), e.dtype))
+    if is_integer(e.dtype):
+        return value
+    return numpy_dtype(e.dtype).type(value)
+
+
+def chosen(cond: Any, a: Any, b: Any, kind: np.dtype[Any]) -> Any:
+    """``cond ? a : b``, element by element."""
+    if np.ndim(cond) == 0 and isinstance(a, int) and isinstance(b, int):
+        return a if cond else b  # an index stays a Python integer
+    return np.asarray(np.where(cond, a, b)).astype(kind)[()]
+
+
+def operator(e: x.Binary | x.Compare | x.Logic) -> Callable[[Any, Any], Any]:
+    """What a node of two operands does with their values."""
+    if isinstance(e, x.Compare):
+        return COMPARE[e.op]
+    if isinstance(e, x.Logic):
+        return np.logical_and if e.op == "and" else np.logical_or
+    return _whole(e.op, numpy_dtype(e.dtype)) if is_integer(e.dtype) else ARITHMETIC[e.op]
+
+
+def _whole(op: str, kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
+    """Integer arithmetic that wraps around; Python integers are indices and stay exact."""
+    exact, wraps = FOLD.get(op), WHOLE[op]
+
+    def apply(a: Any, b: Any) -> Any:
+        if exact is not None and isinstance(a, int) and isinstance(b, int):
+            return exact(a, b)
+        return np.asarray(wraps(np.asarray(a).astype(kind), np.asarray(b).astype(kind)))[()]
+
+    return apply

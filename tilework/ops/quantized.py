@@ -1,0 +1,67 @@
+"""Quantised numbers: integers ``q`` that stand for ``(q - zero) * scale``.
+
+What is computed is exact to the last bit, as the standard and ONNX Runtime's kernels have it:
+quotients are quotients, a product is rounded before anything is added to it, ties go to the even
+number, and what does not fit is limited before it is converted.
+"""
+
+from __future__ import annotations
+
+from tilework import te
+from tilework.dtypes import integer_range
+from tilework.ops import scalars
+from tilework.ops.elementwise import axis_names, broadcast_index
+
+
+def quantize(x: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
+    """``x / scale`` in float32, rounded, plus ``zero``, in the type of that; NaN is its least.
+
+    ``scale`` and ``zero`` broadcast to ``x``.
+    """
+
+    def element(*at: te.Expr) -> te.Expr:
+        quotient = scalars.divide(x[at], broadcast_index(scale, at, x.shape))
+        return _limited(te.round(quotient), broadcast_index(zero, at, x.shape))
+
+    return te.compute(x.shape, element, name="T_quantize", axis_names=axis_names(x.ndim))
+
+
+def dequantize(x: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
+    """``(x - zero) * scale``: the difference in int32, the product in float32."""
+
+    def element(*at: te.Expr) -> te.Expr:
+        whole = te.cast("int32", x[at]) - te.cast("int32", broadcast_index(zero, at, x.shape))
+        return te.rounded(te.cast("float32", whole) * broadcast_index(scale, at, x.shape))
+
+    return te.compute(x.shape, element, name="T_dequantize", axis_names=axis_names(x.ndim))
+
+
+def requantize(x: te.Tensor, init: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
+    """``(x + init) * scale`` of int32 sums, rounded, plus ``zero``, in the type of that."""
+
+    def element(*at: te.Expr) -> te.Expr:
+        total = te.cast("float32", x[at] + broadcast_index(init, at, x.shape))
+        scaled = te.rounded(total * broadcast_index(scale, at, x.shape))
+        return _limited(te.round(scaled), broadcast_index(zero, at, x.shape))
+
+    return te.compute(x.shape, element, name="T_requantize", axis_names=axis_names(x.ndim))
+
+
+def flip_sign(x: te.Tensor) -> te.Tensor:
+    """Bytes without a sign as bytes with one, 128 less, and the other way round."""
+    unsigned = x.dtype == "uint8"
+
+    def element(*at: te.Expr) -> te.Expr:
+        if unsigned:
+            return te.cast("int8", te.bitwise_xor(x[at], te.const(128, "uint8")))
+        return te.bitwise_xor(te.cast("uint8", x[at]), te.const(128, "uint8"))
+
+    return te.compute(x.shape, element, name="T_flip_sign", axis_names=axis_names(x.ndim))
+
+
+def _limited(rounded: te.Expr, zero: te.Expr) -> te.Expr:
+    """Whole numbers plus a zero point, within the range of its type, and then in that type."""
+    low, high = integer_range(zero.dtype)
+    y = rounded + te.cast("float32", zero)
+    limited = te.minimum(te.maximum(te.const(float(low)), y), te.const(float(high)))
+    return te.cast(zero.dtype, limited)
