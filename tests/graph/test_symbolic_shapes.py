@@ -285,63 +285,6 @@ def test_at_points(name: str, tmp_path: Path) -> None:
     assert [str(n) for n in p.values[p.inputs[0]].shape] == ["n", "m", "6"]
 
 
-IMAGES = ("n", 3, "m", 6)
-
-
-def _resized(mode: str, coordinates: str, *scales: float, nearest: str = "floor") -> Graph:
-    def graph(g: Maker) -> str:
-        given = g.weight(np.array(scales, np.float32))
-        attrs = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
-        return g.node("Resize", "x", "", given, mode=mode, **attrs)
-
-    return graph
-
-
-def _to_twice(g: Maker) -> str:
-    size = g.node("Mul", g.dim("x", 2), g.ints(2))
-    sizes = g.node("Concat", g.dim("x", 0), g.ints(3), size, g.ints(9), axis=0)
-    return g.node("Resize", "x", "", "", sizes, mode="linear")
-
-
-def _convolved(g: Maker) -> str:
-    y = g.relu(g.batch_norm(g.conv("x", 3, 8, 3, 2), 8))
-    y = g.node("MaxPool", y, kernel_shape=[2, 1], strides=[1, 1])
-    z = g.conv(y, 8, 8, 3)
-    y = g.relu(g.node("Add", y, z))
-    y = g.node("AveragePool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
-    return g.node("Mul", y, g.node("GlobalAveragePool", y))
-
-
-IMAGE_GRAPHS = {
-    "nearest twice": _resized("nearest", "asymmetric", 1, 1, 2, 2),
-    "nearest thrice": _resized("nearest", "half_pixel", 1, 1, 3, 1, nearest="round_prefer_floor"),
-    "nearest half more": _resized("nearest", "asymmetric", 1, 1, 1.5, 1),
-    "nearest half": _resized("nearest", "asymmetric", 1, 1, 0.5, 1),
-    "linear twice": _resized("linear", "half_pixel", 1, 1, 2, 2),
-    "linear half more": _resized("linear", "half_pixel", 1, 1, 1.5, 2),
-    "linear half": _resized("linear", "asymmetric", 1, 1, 0.5, 1),
-    "cubic twice": _resized("cubic", "half_pixel", 1, 1, 2, 1),
-    "to twice": _to_twice,
-    "convolved": _convolved,
-}
-
-
-@pytest.mark.parametrize("name", IMAGE_GRAPHS)
-def test_images_at_points(name: str, tmp_path: Path) -> None:
-    ranges = {"n": "1..3", "m": "4..70:8,16"}
-    points = [{"n": n, "m": m} for n, m in ((1, 4), (2, 5), (1, 31), (3, 70))]
-    check(file_of(IMAGE_GRAPHS[name], tmp_path, IMAGES), ranges, points)
-
-
-def test_resizing_that_hangs_on_the_end_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match="'align_corners' of a dimension m"):
-        graph = _resized("linear", "align_corners", 1, 1, 2, 1)
-        from_onnx(file_of(graph, tmp_path, IMAGES), {"n": "1..3", "m": "4..70"})
-    with pytest.raises(NetworkError, match="not known exactly"):
-        graph = _resized("linear", "half_pixel", 1, 1, 0.7, 1)
-        from_onnx(file_of(graph, tmp_path, IMAGES), {"n": "1..3", "m": "4..70"})
-
-
 def _refused(graph: Graph, folder: Path, ranges: dict[str, str] | None = None) -> str:
     with pytest.raises(NetworkError) as told:
         from_onnx(file_of(graph, folder), RANGES if ranges is None else ranges)
