@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def _window(
+def window(
     a: dict[str, Any], size: Sequence[int], kernel: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Strides, pads and dilation of a sliding window, with automatic padding made explicit."""
@@ -61,7 +61,13 @@ def conv(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 
 def convolution(
-    c: OnnxContext, a: dict[str, Any], data: str, weights: str, bias: str, name: str
+    c: OnnxContext,
+    a: dict[str, Any],
+    data: str,
+    weights: str,
+    bias: str,
+    name: str,
+    **more: Any,
 ) -> str:
     """A convolution with the attributes of ONNX's ``Conv``.
 
@@ -69,6 +75,7 @@ def convolution(
         data, weights: values [N, C, ...] and [M, C / groups, ...].
         bias: ONNX name of a vector [M]; empty without one.
         name: of the result.
+        more: further attributes of the network's operator.
     """
     x, w = c.b.shape(data), c.b.shape(weights)
     rank = _spatial_rank(x)
@@ -77,7 +84,7 @@ def convolution(
     if tuple(a.get("kernel_shape", w[2:])) != tuple(w[2:]):
         raise Unsupported(f"kernel_shape contradicts the weights {list(w)}")
     groups = int(a.get("group", 1))
-    strides, pads, dilation = _window(a, x[2:], w[2:])
+    strides, pads, dilation = window(a, x[2:], w[2:])
     y = c.op(
         f"conv{rank}d",
         data,
@@ -88,6 +95,7 @@ def convolution(
         dilation=dilation,
         layout="NCHW",
         **({"groups": groups} if groups != 1 else {}),
+        **more,
     )
     if not bias:
         return y
@@ -161,7 +169,7 @@ def _pool(op: str) -> Converter:
         shape = c.shape(node.input[0])
         rank = _spatial_rank(shape)
         kernel = tuple(a["kernel_shape"])
-        strides, pads, dilation = _window(a, shape[2:], kernel)
+        strides, pads, dilation = window(a, shape[2:], kernel)
         whole = pads
         if a.get("ceil_mode", 0):
             whole = ceil_pads(shape[2:], kernel, strides, pads, dilation)
