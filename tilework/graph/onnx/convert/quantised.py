@@ -52,8 +52,8 @@ def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
 def _quantized_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
     """``(a - za) (b - zb) sa sb / sy + zy``, rounded to the nearest and limited to the type."""
     i = node.input
-    for scale, zero, numbers in ((1, 2, i[0]), (4, 5, i[3]), (6, 7, None)):
-        check_parameters(c, i[scale], i[zero], numbers)
+    for at, zero, numbers in ((1, 2, i[0]), (4, 5, i[3]), (6, 7, None)):
+        check_parameters(c, i[at], i[zero], numbers)
     weights = i[3] in c.constants and c.rank(i[3]) == 2
     if weights and constant_parameters(c, [*i[1:3], *i[4:]]) and _bytes(c, i[7]):
         return quantised_matmul(c, node)
@@ -225,8 +225,8 @@ def _of_channels(x: Value, rank: int, dim: int) -> Value:
 def _quantized_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     """``(x - zx) * (w - zw) sx sw / sy + zy``, rounded to the nearest, limited to the type."""
     i = node.input
-    for scale, zero, numbers in ((1, 2, i[0]), (4, 5, i[3]), (6, 7, None)):
-        check_parameters(c, i[scale], i[zero], numbers)
+    for at, zero, numbers in ((1, 2, i[0]), (4, 5, i[3]), (6, 7, None)):
+        check_parameters(c, i[at], i[zero], numbers)
     known = i[3] in c.constants and (not optional(node, 8) or i[8] in c.constants)
     if known and constant_parameters(c, [*i[1:3], *i[4:8]]) and _bytes(c, i[7]):
         return quantised_conv(c, node)
