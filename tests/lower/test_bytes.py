@@ -177,17 +177,18 @@ def test_epilogues_with_a_residual_are_exact():
     scalars = [te.placeholder((), f"s{i}") for i in range(4)]
     zeros = [te.placeholder((), "zi", "int32"), te.placeholder((), "zu", "uint8")]
     first = quantized.requantize(acc, zeros[0], scalars[0], zeros[1])
-    parts = [
-        quantized.dequantize(v, s, zeros[1]) for v, s in ((first, scalars[1]), (r, scalars[2]))
-    ]
+    pairs = (first, scalars[1]), (r, scalars[2])
+    parts = [quantized.dequantize(v, s, zeros[1]) for v, s in pairs]
     out = quantized.quantize(ops.add(*parts), scalars[3], zeros[1])
     dag = te.ComputeDAG([*inputs, *scalars, *zeros, out])
     given = {"s0": 3e-3, "s1": 0.0171, "s2": 0.0312, "s3": 0.0243, "zi": -500, "zu": 117}
-    arrays = [
-        np.asarray(given[t.name], t.dtype) if t.name in given
-        else rng.integers(np.iinfo(t.dtype).min, np.iinfo(t.dtype).max + 1, t.shape).astype(t.dtype)
-        for t in dag.inputs
-    ]  # fmt: skip
+    arrays = []
+    for t in dag.inputs:
+        if t.name in given:
+            arrays.append(np.asarray(given[t.name], t.dtype))
+        else:
+            low, high = np.iinfo(t.dtype).min, np.iinfo(t.dtype).max
+            arrays.append(rng.integers(low, high + 1, t.shape).astype(t.dtype))
     task, want = task_of(dag), te.evaluate(dag, arrays)
     for sketch in SearchSpace.of(task).sketches:
         for row in sketch.sample(rng, 3):
