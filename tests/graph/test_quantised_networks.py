@@ -17,8 +17,10 @@ from tests.graph.quantized_models import (
     quantised,
     with_bytes_as_outputs,
 )
+from tests.hosts import HOST_ARCH, x86
 from tilework.graph import from_onnx
 from tilework.graph.passes import optimize
+from tilework.target import Target
 
 
 def run(model: onnx.ModelProto, feed: dict[str, np.ndarray], path: Path) -> list[np.ndarray]:
@@ -71,3 +73,31 @@ def test_products_with_weights_are_products_of_bytes(network, form, tmp_path):
             types = [net.types[v].dtype for v in node.inputs]
             assert types == ["uint8", "int8"]
             assert net.types[node.inputs[0]].shape[-1] % 4 == 0
+
+
+@pytest.mark.parametrize("target", ["reference", x86("haswell", 1), x86("x86-64", 2)])
+def test_other_machines_compute_the_same(target, tmp_path):
+    """Bytes are the same everywhere; what ends in a softmax in float is not compared here."""
+    if target != "reference" and HOST_ARCH != "x86_64":
+        pytest.skip("this machine runs no x86 code")
+    model = quantised("mobile", "QDQ u8 u8", tmp_path)
+    feed = inputs(model, np.random.default_rng(1))
+    names = with_bytes_as_outputs(model)
+    want = by_onnx_runtime(model, feed)
+    onnx.save(model, tmp_path / "q.onnx")
+    got = tw.compile(from_onnx(tmp_path / "q.onnx"), target=target).run(*feed.values())
+    for name, y in zip(want, got, strict=True):
+        if name in names:
+            np.testing.assert_array_equal(y, want[name])
+
+
+@pytest.mark.skipif("avx512bf16" not in Target("llvm").features, reason="it lacks avx512bf16")
+def test_floats_between_bytes_may_be_narrow(tmp_path):
+    model = quantised("encoder", "QDQ u8 s8", tmp_path)
+    feed = inputs(model, np.random.default_rng(1))
+    (want,) = by_onnx_runtime(model, feed).values()
+    onnx.save(model, tmp_path / "q.onnx")
+    net = from_onnx(tmp_path / "q.onnx")
+    got = tw.compile(net, "llvm -num-cores=1", precision="bf16").run(*feed.values())
+    got = got[0] if isinstance(got, (list, tuple)) else got
+    assert np.abs(got - want).max() <= 0.1 * np.abs(want).max()

@@ -57,7 +57,7 @@ def cases(t: str) -> dict[str, tuple[onnx.ModelProto, dict[str, Array]]]:
     first, second = ["x", scale(0.031), of(t, 12)], ["z", scale(0.017), of(t, 31)]
     end = [scale(0.043), of(t, 20)]
     gemm = {"a": whole(t, 3, 8)}
-    w, bias = whole("int8", 5, 8), np.arange(5, dtype=np.int32) * 100
+    w, bias = whole("int8", 5, 8) // 4, np.arange(5, dtype=np.int32) * 100
     sizes = np.linspace(0.001, 0.01, 5, dtype=np.float32)
     of_w = [w, sizes, np.zeros(5, np.int8)]
     made = {
