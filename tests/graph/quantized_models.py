@@ -15,15 +15,23 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from tests.graph.onnx_models import GraphMaker, resnet
+from tilework.target import Target
 
 _QDQ, _QOP = q.QuantFormat.QDQ, q.QuantFormat.QOperator
 _U8, _S8 = q.QuantType.QUInt8, q.QuantType.QInt8
 
 
 def _static(form: q.QuantFormat, data: q.QuantType, weights: q.QuantType) -> dict[str, Any]:
-    """Signed weights have a scale for each channel, unsigned ones a zero point."""
-    types = {"activation_type": data, "weight_type": weights}
-    return {"quant_format": form, "per_channel": weights is _S8, **types}
+    return {"quant_format": form, "activation_type": data, **_weights(weights)}
+
+
+def _weights(kind: q.QuantType) -> dict[str, Any]:
+    """Signed weights have a scale for each channel, unsigned ones a zero point.
+
+    They have 7 bits where ONNX Runtime would add products in 16 bits, which saturate.
+    """
+    exact = {"avx512vnni", "avxvnni"} & Target("llvm").features
+    return {"per_channel": kind is _S8, "reduce_range": not exact, "weight_type": kind}
 
 
 STATIC = {
@@ -33,7 +41,7 @@ STATIC = {
     "QOperator u8 s8": _static(_QOP, _U8, _S8),
     "QOperator u8 u8": _static(_QOP, _U8, _U8),
 }
-DYNAMIC = {"u8": {"weight_type": _U8}, "s8": {"weight_type": _S8, "per_channel": True}}
+DYNAMIC = {"u8": _weights(_U8), "s8": _weights(_S8)}
 
 
 class _Data(q.CalibrationDataReader):

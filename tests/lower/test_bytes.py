@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hosts import on_x86, runs_x86, x86
-from tests.lower.check import NATIVE, check_row, task_of
+from tests.lower.check import NATIVE, check_row, run_kernel, task_of
 from tests.lower.test_bfloat16 import SEEDS, examples
 from tilework import ops, te
-from tilework.kinds.cpu.build import generate
+from tilework.kinds.cpu.build import build, generate
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
 from tilework.model.drafted import draft_schedule
+from tilework.ops import quantized
 from tilework.space import SearchSpace
 from tilework.target import Target
 
@@ -140,3 +141,55 @@ def test_the_largest_sums(target):
 def test_targets_of_this_file_are_as_told():
     assert "avx512vnni" not in Target(x86("skylake-avx512", 1)).features
     assert "avx2" not in Target(x86("x86-64-v2 -mattr=+avx", 1)).features
+
+
+def marked(rounded: bool) -> te.ComputeDAG:
+    """``a * b + c``, of which the product is marked or not."""
+    a, b, c = (te.placeholder((6, 40), name) for name in "abc")
+
+    def element(i, j):
+        product = a[i, j] * b[i, j]
+        return (te.rounded(product) if rounded else product) + c[i, j]
+
+    return te.ComputeDAG([a, b, c, te.compute((6, 40), element, "y")])
+
+
+def test_marked_products_are_rounded_before_they_are_added_to():
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(1, 2, (6, 40)).astype(np.float32) for _ in range(2))
+    inputs = [a, b, -(a * b)]  # what a fused multiply-add leaves is what rounding has cut off
+    for rounded in (True, False):
+        task = task_of(marked(rounded))
+        (sketch, *_) = SearchSpace.of(task).sketches
+        for row in sketch.sample(rng, 3):
+            (got,) = run_kernel(build(task, sketch.id, row), inputs, 1)
+            fused = "fma" in Target("llvm").features and not rounded
+            assert (got == 0).all() != fused
+
+
+def test_epilogues_with_a_residual_are_exact():
+    """Two dequantised values added, as a residual network has it."""
+    rng = np.random.default_rng(1)
+    x, w, r = (te.placeholder(*p) for p in (
+        ((20, 24), "x", "uint8"), ((32, 24), "w", "int8"), ((20, 32), "r", "uint8")
+    ))  # fmt: skip
+    acc, inputs = ops.dense(x, w, layout_free=True, sums="int32"), [x, w, r]
+    scalars = [te.placeholder((), f"s{i}") for i in range(4)]
+    zeros = [te.placeholder((), "zi", "int32"), te.placeholder((), "zu", "uint8")]
+    first = quantized.requantize(acc, zeros[0], scalars[0], zeros[1])
+    pairs = (first, scalars[1]), (r, scalars[2])
+    parts = [quantized.dequantize(v, s, zeros[1]) for v, s in pairs]
+    out = quantized.quantize(ops.add(*parts), scalars[3], zeros[1])
+    dag = te.ComputeDAG([*inputs, *scalars, *zeros, out])
+    given = {"s0": 3e-3, "s1": 0.0171, "s2": 0.0312, "s3": 0.0243, "zi": -500, "zu": 117}
+    arrays = []
+    for t in dag.inputs:
+        if t.name in given:
+            arrays.append(np.asarray(given[t.name], t.dtype))
+        else:
+            low, high = np.iinfo(t.dtype).min, np.iinfo(t.dtype).max
+            arrays.append(rng.integers(low, high + 1, t.shape).astype(t.dtype))
+    task, want = task_of(dag), te.evaluate(dag, arrays)
+    for sketch in SearchSpace.of(task).sketches:
+        for row in sketch.sample(rng, 3):
+            check_row(task, sketch, row, arrays, want)

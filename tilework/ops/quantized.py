@@ -11,6 +11,7 @@ from tilework import te
 from tilework.dtypes import integer_range
 from tilework.ops import scalars
 from tilework.ops.elementwise import axis_names, broadcast_index
+from tilework.ops.storage import computed
 
 
 def quantize(x: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
@@ -20,7 +21,7 @@ def quantize(x: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
     """
 
     def element(*at: te.Expr) -> te.Expr:
-        quotient = scalars.divide(x[at], broadcast_index(scale, at, x.shape))
+        quotient = scalars.divide(computed(x[at]), broadcast_index(scale, at, x.shape))
         return _limited(te.round(quotient), broadcast_index(zero, at, x.shape))
 
     return te.compute(x.shape, element, name="T_quantize", axis_names=axis_names(x.ndim))

@@ -23,7 +23,14 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.convert.elementwise import element_type
 from tilework.graph.onnx.convert.matrices import product, reshaped
+from tilework.graph.onnx.convert.quantised_operators import (
+    constant_parameters,
+    quantised_conv,
+    quantised_matmul,
+)
+from tilework.graph.onnx.convert.quantised_products import conv_of_bytes, product_of_bytes
 from tilework.graph.onnx.convert.sampling import computed
+from tilework.graph.onnx.convert.scales import check_parameters
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.convert.windows import convolution
 from tilework.graph.onnx.values import Value, constant, room, value
@@ -37,17 +44,30 @@ _QUANTISED = ("int8", "uint8", "int16", "uint16")
 
 
 def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
+    found = product_of_bytes(c, node)
+    if found is not None:
+        return found
     a, b = (_shifted(c, node.input[i], optional(node, i + 2), column=i == 0) for i in range(2))
     return product(c, a, b, node.output[0])
 
 
 def _quantized_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
     """``(a - za) (b - zb) sa sb / sy + zy``, rounded to the nearest and limited to the type."""
+    i = node.input
+    for at, zero, numbers in ((1, 2, i[0]), (4, 5, i[3]), (6, 7, None)):
+        check_parameters(c, i[at], i[zero], numbers)
+    weights = i[3] in c.constants and c.rank(i[3]) == 2
+    if weights and constant_parameters(c, [*i[1:3], *i[4:]]) and _bytes(c, i[7]):
+        return quantised_matmul(c, node)
     a, b = (_shifted(c, node.input[i], node.input[i + 2], column=i == 0) for i in (0, 3))
     y = Value(c, product(c, a, b, f"{node.output[0]}_sum"))
     rows, columns, of_y = (value(c, node.input[i]).cast("float32") for i in (1, 4, 6))
     scale = (Value(c, _per_row(c, rows.name)) * columns).op("quotient", of_y)
     return _requantised(y, scale, value(c, node.input[7]))
+
+
+def _bytes(c: OnnxContext, *names: str) -> bool:
+    return all(c.dtype(n) in ("int8", "uint8") for n in names)
 
 
 def _requantised(y: Value, scale: Value, zero: Value) -> str:
@@ -118,7 +138,7 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str:
         to = c.constants[zero].dtype.name if zero in c.constants else value(c, zero).dtype
     if to not in _QUANTISED:
         raise Unsupported(f"numbers quantised to {to} are not supported")
-    _check_parameters(c, node.input[1], zero, None)
+    check_parameters(c, node.input[1], zero, None)
     if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a):
         point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
         parts = _over(scale, x.shape, a), _over(point, x.shape, a)
@@ -134,7 +154,7 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     """``(x - zero point) * scale``; of constants known at import, of any type."""
     a = attributes(node)
     names = [n for n in node.input if n]
-    _check_parameters(c, node.input[1], optional(node, 2), node.input[0])
+    check_parameters(c, node.input[1], optional(node, 2), node.input[0])
     if all(n in c.constants for n in names) and not _kept(c, node, a):
         return _dequantized(c, a, *(c.constants[n] for n in names))
     x, scale = value(c, node.input[0]), value(c, node.input[1])
@@ -164,31 +184,6 @@ def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:
     return of_products and scale.dtype == np.float32 and _spread(scale.shape, x.shape, a)[2] == 1
 
 
-def _check_parameters(c: OnnxContext, scale: str, zero: str, quantised: str | None) -> None:
-    """Refuse scales and zero points that no file should have, where they are constants.
-
-    Raises:
-        Unsupported: a scale is no positive number, or a zero point is of another type or shape.
-    """
-    s = c.constants.get(scale)
-    if s is not None and not (np.isfinite(s.astype(np.float64)) & (s > 0)).all():
-        raise Unsupported(f"the scale '{scale}' holds {_odd(s)}; scales are positive numbers")
-    if not zero:
-        return
-    if s is not None and zero in c.constants and c.constants[zero].size != s.size:
-        sizes = f"{c.constants[zero].size} zero points '{zero}' for {s.size} scales '{scale}'"
-        raise Unsupported(sizes)
-    if quantised is not None and c.dtype(zero) != c.dtype(quantised):
-        types = f"{c.dtype(zero)}, and what it belongs to {c.dtype(quantised)}"
-        raise Unsupported(f"the zero point '{zero}' is {types}")
-
-
-def _odd(scale: NDArray[Any]) -> float:
-    """The first element that is no positive number."""
-    flat = scale.astype(np.float64).reshape(-1)
-    return float(flat[~(np.isfinite(flat) & (flat > 0))][0])
-
-
 def _dequantized(
     c: OnnxContext,
     a: dict[str, Any],
@@ -216,6 +211,9 @@ def _dequantized(
 
 
 def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
+    found = conv_of_bytes(c, node)
+    if found is not None:
+        return found
     x = _shifted(c, node.input[0], optional(node, 2), column=False)
     w = _shifted_channels(c, node.input[1], optional(node, 3))
     return convolution(c, attributes(node), x, w.name, "", node.output[0])
@@ -234,6 +232,12 @@ def _of_channels(x: Value, rank: int, dim: int) -> Value:
 
 def _quantized_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     """``(x - zx) * (w - zw) sx sw / sy + zy``, rounded to the nearest, limited to the type."""
+    i = node.input
+    for at, zero, numbers in ((1, 2, i[0]), (4, 5, i[3]), (6, 7, None)):
+        check_parameters(c, i[at], i[zero], numbers)
+    known = i[3] in c.constants and (not optional(node, 8) or i[8] in c.constants)
+    if known and constant_parameters(c, [*i[1:3], *i[4:8]]) and _bytes(c, i[7]):
+        return quantised_conv(c, node)
     x = _shifted(c, node.input[0], node.input[2], column=False)
     w = _shifted_channels(c, node.input[3], node.input[5])
     y = Value(c, convolution(c, attributes(node), x, w.name, "", f"{node.output[0]}_sum"))

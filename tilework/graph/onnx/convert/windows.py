@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def _window(
+def window(
     a: dict[str, Any], size: Sequence[Extent], kernel: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Strides, pads and dilation of a sliding window, with automatic padding made explicit."""
@@ -63,7 +63,13 @@ def conv(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 
 def convolution(
-    c: OnnxContext, a: dict[str, Any], data: str, weights: str, bias: str, name: str
+    c: OnnxContext,
+    a: dict[str, Any],
+    data: str,
+    weights: str,
+    bias: str,
+    name: str,
+    **more: Any,
 ) -> str:
     """A convolution with the attributes of ONNX's ``Conv``.
 
@@ -71,6 +77,7 @@ def convolution(
         data, weights: values [N, C, ...] and [M, C / groups, ...].
         bias: ONNX name of a vector [M]; empty without one.
         name: of the result.
+        more: further attributes of the network's operator.
     """
     x, w = c.b.shape(data), c.b.shape(weights)
     rank = _spatial_rank(x)
@@ -79,7 +86,7 @@ def convolution(
     if tuple(a.get("kernel_shape", w[2:])) != tuple(w[2:]):
         raise Unsupported(f"kernel_shape contradicts the weights {list(w)}")
     groups = int(a.get("group", 1))
-    strides, pads, dilation = _window(a, x[2:], known_shape(w[2:]))
+    strides, pads, dilation = window(a, x[2:], known_shape(w[2:]))
     y = c.op(
         f"conv{rank}d",
         data,
@@ -90,6 +97,7 @@ def convolution(
         dilation=dilation,
         layout="NCHW",
         **({"groups": groups} if groups != 1 else {}),
+        **more,
     )
     if not bias:
         return y
@@ -163,7 +171,7 @@ def _pool(op: str) -> Converter:
         shape = c.shape(node.input[0])
         rank = _spatial_rank(shape)
         kernel = tuple(a["kernel_shape"])
-        strides, pads, dilation = _window(a, shape[2:], kernel)
+        strides, pads, dilation = window(a, shape[2:], kernel)
         whole = pads
         if a.get("ceil_mode", 0):
             whole = ceil_pads(known_shape(shape[2:]), kernel, strides, pads, dilation)

@@ -8,6 +8,7 @@ its CPU kernels compute something else, these are followed, and a comment says s
 from __future__ import annotations
 
 from tilework.graph.onnx.context import Converter
+from tilework.graph.onnx.convert import quantised_operators
 from tilework.graph.onnx.convert.microsoft import (
     activations,
     attention,
@@ -19,7 +20,10 @@ from tilework.graph.onnx.convert.microsoft import (
     rotary,
 )
 
-_FAMILIES = (activations, attention, embedding, grouped, norms, others, products, rotary)
+_FAMILIES = (
+    activations, attention, embedding, grouped, norms, others, products, quantised_operators,
+    rotary,
+)  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {
     op: convert for family in _FAMILIES for op, convert in family.CONVERTERS.items()

@@ -1,0 +1,98 @@
+"""Networks of 8 bits: our time beside that of ONNX Runtime and OpenVINO.
+
+    python benchmarks/quantised.py [NET ...] [--forms u8s8,u8u8,s8s8] [--threads 1,2]
+                                   [--peers onnxruntime,openvino] [--seconds S]
+
+NET is a name of the zoo (random weights), by default ResNet-18 and MobileNet. ONNX Runtime's tool
+folds its batch norms and quantises it, with calibration on random images, to ``QuantizeLinear``
+and ``DequantizeLinear``: data and weights as uint8 and int8 (weights of a scale a channel), both
+uint8, or both int8. All engines run that file, and ours the float32 network before it as well, on
+fixed buffers, in turns, at batch 1; our schedules are the draft's. Times are medians, a ratio is
+the median over paired samples of our time divided by theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+from _engines import compare
+from onnxruntime import quantization
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+import tilework as tw
+from tasks.peers import require_peers
+from tilework.graph import zoo
+
+_U8, _S8 = quantization.QuantType.QUInt8, quantization.QuantType.QInt8
+FORMS = {"u8s8": (_U8, _S8), "u8u8": (_U8, _U8), "s8s8": (_S8, _S8)}
+_IMAGES = 2
+
+
+class _Images(quantization.CalibrationDataReader):
+    def __init__(self, model: onnx.ModelProto) -> None:
+        (x,) = model.graph.input
+        shape = [d.dim_value for d in x.type.tensor_type.shape.dim]
+        rng = np.random.default_rng(0)
+        draws = [rng.standard_normal(shape).astype(np.float32) for _ in range(_IMAGES)]
+        self.rows: Iterator[dict[str, np.ndarray]] = iter([{x.name: d} for d in draws])
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self.rows, None)
+
+
+def quantised(name: str, forms: list[str]) -> dict[str, onnx.ModelProto]:
+    """The network in float32, as the tool prepares it, and in each of the forms."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain, prepared, path = (Path(folder, f"{n}.onnx") for n in ("plain", "prepared", "q"))
+        zoo.get(name, layout="NCHW").to_onnx(plain)
+        quant_pre_process(plain, prepared, skip_symbolic_shape=True)
+        made = {"float32": onnx.load(prepared)}
+        for form in forms:
+            data, weights = FORMS[form]
+            quantization.quantize_static(
+                prepared,
+                path,
+                _Images(made["float32"]),
+                quant_format=quantization.QuantFormat.QDQ,
+                activation_type=data,
+                weight_type=weights,
+                per_channel=weights is _S8,
+            )
+            made[form] = onnx.load(path)
+    return made
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description="networks of 8 bits")
+    parser.add_argument("nets", nargs="*", default=["resnet-18", "mobilenet"])
+    parser.add_argument("--forms", default=",".join(FORMS))
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--peers", default="onnxruntime,openvino")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each comparison")
+    args = parser.parse_args()
+    peers = [p for p in args.peers.split(",") if p]
+    require_peers(peers)
+    logging.disable(logging.WARNING)
+    print(f"| network | threads | ours, ms | {' | '.join(f'{p}, ms (ratio)' for p in peers)} |")
+    print("|" + " --- |" * (3 + len(peers)))
+    for name in args.nets:
+        models = quantised(name, args.forms.split(","))
+        for threads in map(int, args.threads.split(",")):
+            for form, model in models.items():
+                target = tw.Target(f"llvm -num-cores={threads}")
+                result = compare(name, {"NCHW": model}, target, peers, None, args.seconds)
+                ours, *rest = result.rows
+                cells = [f"{r.median_us / 1e3:.2f} ({r.ratio:.2f})" for r in rest]
+                time = f"{ours.median_us / 1e3:.2f}"
+                print(f"| {name} {form} | {threads} | {time} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

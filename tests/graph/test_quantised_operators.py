@@ -1,0 +1,137 @@
+"""ONNX Runtime's own operators on quantised numbers, and parameters that no file should have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.graph.operator_cases import Cases
+from tests.graph.quantized_models import by_onnx_runtime
+from tests.graph.test_onnx_errors import refused
+from tests.graph.test_quantised_networks import run
+
+KINDS = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "float32": TensorProto.FLOAT}
+Array = np.ndarray
+
+
+def one_node(
+    op: str, data: dict[str, Array], inputs: list[Any], to: str, **attrs: Any
+) -> onnx.ModelProto:
+    """A model of one node; ``inputs`` are names of ``data``, constants, or None."""
+    names, tensors = [], []
+    for i, value in enumerate(inputs):
+        names.append(value if isinstance(value, str) else "" if value is None else f"c{i}")
+        if names[-1] == f"c{i}":
+            tensors.append(numpy_helper.from_array(np.asarray(value), names[-1]))
+    node = helper.make_node(op, names, ["y"], domain="com.microsoft", **attrs)
+    infos = [
+        helper.make_tensor_value_info(n, KINDS[str(a.dtype)], a.shape) for n, a in data.items()
+    ]
+    out = helper.make_tensor_value_info("y", KINDS[to], None)
+    graph = helper.make_graph([node], "g", infos, [out], tensors)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def scale(x: float) -> Array:
+    return np.asarray(x, np.float32)
+
+
+def whole(dtype: str, *shape: int) -> Array:
+    info = np.iinfo(dtype)
+    return np.random.default_rng(7).integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def of(dtype: str, zero: int) -> Array:
+    return np.asarray(zero, dtype)
+
+
+def cases(t: str) -> dict[str, tuple[onnx.ModelProto, dict[str, Array]]]:
+    x, y = whole(t, 1, 4, 5, 6), whole(t, 1, 4, 5, 6)[:, ::-1].copy()
+    both, one = {"x": x, "z": y}, {"x": x}
+    first, second = ["x", scale(0.031), of(t, 12)], ["z", scale(0.017), of(t, 31)]
+    end = [scale(0.043), of(t, 20)]
+    gemm = {"a": whole(t, 3, 8)}
+    w, bias = whole("int8", 5, 8) // 4, np.arange(5, dtype=np.int32) * 100
+    sizes = np.linspace(0.001, 0.01, 5, dtype=np.float32)
+    of_w = [w, sizes, np.zeros(5, np.int8)]
+    made = {
+        "QLinearAdd": (both, [*first, *second, *end], {}),
+        "QLinearMul": (both, [*first, *second, *end], {}),
+        "QLinearConcat": (both, [*end, *first, *second], {"axis": 1}),
+        "QLinearGlobalAveragePool": (one, [*first, *end], {}),
+        "QLinearLeakyRelu": (one, [*first, *end], {"alpha": 0.2}),
+        "QLinearSigmoid": (one, [*first, scale(1 / 256), of(t, 0)], {}),
+        "QLinearSoftmax": (one, [*first, scale(1 / 256), of(t, 0)], {"axis": -1, "opset": 13}),
+        "QGemm": (gemm, ["a", *first[1:], *of_w, bias, scale(0.2), of(t, 3)], {"transB": 1}),
+    }
+    return {
+        name: (one_node(name, data, inputs, t, **attrs), data)
+        for name, (data, inputs, attrs) in made.items()
+    }
+
+
+ONE_APART = {"QLinearGlobalAveragePool", "QLinearSoftmax", "QLinearAdd"}
+"""ONNX Runtime scales sums of integers there, looks exponentials up, adds ratios of scales: it
+rounds some numbers, which lie in the middle, the other way."""
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("op", list(cases("uint8")))
+def test_operators_of_onnx_runtime(op: str, dtype: str, tmp_path: Path) -> None:
+    model, feed = cases(dtype)[op]
+    (want,) = by_onnx_runtime(model, feed).values()
+    (got,) = run(model, feed, tmp_path / "q.onnx")
+    assert got.dtype == want.dtype
+    apart = np.abs(got.astype(int) - want.astype(int))
+    assert apart.max() <= (op in ONE_APART)
+
+
+def test_a_gemm_without_a_scale_of_its_result_is_float(tmp_path: Path) -> None:
+    a, w = whole("uint8", 3, 8), whole("int8", 8, 5)
+    parts = ["a", scale(0.5), of("uint8", 3), w, scale(0.25), of("int8", 0)]
+    model = one_node("QGemm", {"a": a}, parts, "float32", alpha=1.0)
+    (got,) = run(model, {"a": a}, tmp_path / "q.onnx")
+    want = ((a.astype(np.int32) - 3) @ w.astype(np.int32)).astype(np.float32) * np.float32(0.125)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "zero", "why"),
+    [
+        ("QuantizeLinear", [0.0], 0, "the scale 'c0' holds 0.0; scales are positive numbers"),
+        ("QuantizeLinear", [np.nan], 0, "holds nan"),
+        ("DequantizeLinear", [-0.5], 0, "holds -0.5"),
+        ("DequantizeLinear", [np.inf], 0, "holds inf"),
+        ("QuantizeLinear", [0.5, 0.5], 0, "1 zero points 'c1' for 2 scales 'c0'"),
+        ("DequantizeLinear", [0.5] * 3, [0] * 3, "a scale of shape [3] does not fit [2, 4]"),
+        (
+            "DequantizeLinear",
+            [0.5],
+            np.int8(0),
+            "the zero point 'c1' is int8, and what it belongs",
+        ),
+    ],
+)
+def test_parameters_that_are_refused(
+    op: str, given: list[float], zero: Any, why: str, tmp_path: Path
+) -> None:
+    c = Cases(21)
+    data = np.zeros((2, 4), np.float32 if op == "QuantizeLinear" else np.uint8)
+    array = np.asarray(given, np.float32)
+    s = c.constant(array if array.size > 1 else array.reshape(()))
+    z = c.constant(zero, str(getattr(zero, "dtype", "uint8")))
+    c.node(op, c.input(data), s, z)
+    assert why in refused(c.model(), tmp_path)
+
+
+def test_scales_of_products_are_checked_as_well(tmp_path: Path) -> None:
+    model, _ = cases("uint8")["QGemm"]
+    broken = numpy_helper.from_array(np.zeros(5, np.float32), "c4")
+    model.graph.initializer[3].CopyFrom(broken)
+    assert "the scale 'c4' holds 0.0" in refused(model, tmp_path)
