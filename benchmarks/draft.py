@@ -2,7 +2,8 @@
 
     git worktree add ../before REVISION
     python benchmarks/draft.py [--target TEXT] [--before ../before] [--json FILE]
-    python benchmarks/draft.py --layers N [--rows N] [--seed N] [--target TEXT] [--json FILE]
+    python benchmarks/draft.py --layers N [--dense] [--rows N] [--seed N] [--target TEXT]
+                               [--json FILE]
 
 The first: five depthwise layers of MobileNetV2 and EfficientNet with four epilogues each, untuned.
 Every program that the draft chose for a layer with one epilogue is timed with all of them, in
@@ -10,7 +11,8 @@ turns; ``over`` is the time of the draft's own choice over that of the best. Wit
 choices of another checkout take part.
 
 The second: convolutions drawn at random, none of a network, and of each some register tiles that
-the draft finds good or fair: how well does it rank them? To such its numbers are fitted.
+the draft finds good or fair: how well does it rank them? To such its numbers are fitted. With
+``--dense`` they are dense layers with a bias.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from tilework.model.drafted import draft_schedule
 from tilework.model.metrics import pairwise_accuracy
 from tilework.ops.activations import hard_swish, silu
 from tilework.ops.conv import conv, depthwise_conv
+from tilework.ops.dense import dense
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.samples import time_calls
 from tilework.space import SearchSpace
@@ -86,6 +89,33 @@ class Layer(NamedTuple):
         )
         dag = te.ComputeDAG([data, weight, bias, result])
         return SearchTask(dag, target, f"{self.name} {self.epilogue}")
+
+
+class Dense(NamedTuple):
+    """A dense layer of so many rows, with a bias."""
+
+    rows: int
+    terms: int
+    columns: int
+
+    @property
+    def name(self) -> str:
+        """As people write it."""
+        return f"{self.rows} x {self.terms} -> {self.columns}"
+
+    @property
+    def epilogue(self) -> str:
+        """Of `EPILOGUES`."""
+        return "none"
+
+    def task(self, target: tw.Target) -> SearchTask:
+        """The layer as a task."""
+        data = te.placeholder((self.rows, self.terms), "data")
+        weight = te.placeholder((self.columns, self.terms), "weight")
+        bias = te.placeholder((self.columns,), "bias")
+        out = dense(data, weight, layout_free=True)
+        result = te.compute(out.shape, lambda i, j: out[i, j] + bias[j], "result")
+        return SearchTask(te.ComputeDAG([data, weight, bias, result]), target, self.name)
 
 
 FIVE = ((672, 14, 5, 1), (144, 56, 3, 1), (480, 14, 3, 1), (240, 28, 5, 1), (96, 112, 3, 2))
@@ -208,6 +238,17 @@ def drawn_layers(count: int, seed: int) -> list[Layer]:
     return found
 
 
+def drawn_dense(count: int, seed: int) -> list[Dense]:
+    """Dense layers of no network."""
+    rng, found = np.random.default_rng(seed), list[Dense]()
+    while len(found) < count:
+        terms, columns = (int(n) * 16 for n in rng.integers(4, 96, 2))
+        layer = Dense(int(rng.integers(40, 500)), terms, columns)
+        if 2e7 < layer.rows * layer.terms * layer.columns < 2.5e8:
+            found.append(layer)
+    return found
+
+
 def fair_rows(task: SearchTask, count: int, rng: np.random.Generator) -> list[Schedule]:
     """By the draft, the best rows of register tiles that take at most three times the best one.
 
@@ -233,10 +274,12 @@ def fair_rows(task: SearchTask, count: int, rng: np.random.Generator) -> list[Sc
     return head + [rest[i] for i in rng.permutation(len(rest))[: count - len(head)]]
 
 
-def ranked_layers(target: tw.Target, count: int, rows: int, seed: int) -> list[dict[str, Any]]:
-    """How the draft ranks programs of layers drawn at random."""
+def ranked_layers(
+    target: tw.Target, layers: Sequence[Layer | Dense], rows: int, seed: int
+) -> list[dict[str, Any]]:
+    """How the draft ranks programs of layers."""
     found = []
-    for layer in drawn_layers(count, seed):
+    for layer in layers:
         task = layer.task(target)
         tried = fair_rows(task, rows, np.random.default_rng(seed))
         seconds = np.array(in_turns(calls_of(task, tried), turns=5))
@@ -261,6 +304,7 @@ def main() -> None:
     add("--target", default="llvm -mcpu=native -num-cores=1")
     add("--before", type=Path, help="another checkout, whose draft's choices take part")
     add("--layers", type=int, default=0, help="rank programs of so many layers drawn at random")
+    add("--dense", action="store_true", help="dense layers instead of convolutions")
     add("--rows", type=int, default=32, help="programs of each of them")
     add("--seed", type=int, default=0, help="what is drawn")
     add("--choices", action="store_true", help=argparse.SUPPRESS)
@@ -271,7 +315,8 @@ def main() -> None:
         print(json.dumps(choices(target)))
         return
     if args.layers:
-        rows = ranked_layers(target, args.layers, args.rows, args.seed)
+        drawn = drawn_dense if args.dense else drawn_layers
+        rows = ranked_layers(target, drawn(args.layers, args.seed), args.rows, args.seed)
         print(f"pairs in the right order: {statistics.mean(row['pairs'] for row in rows):.3f}")
     else:
         rows = five_layers(target, args.before)

@@ -126,15 +126,15 @@ def search(run: TuningRun, stages: Stages = PLAIN) -> str:
     reporter = current_reporter()
     _introduce(run)
     reporter.stage("searching")
-    told = 0
+    warned = 0
     while (index := run.next_task()) is not None:
         finished = stages.round(run, index)
         if finished is None:
             continue
         reporter.progress(run.progress(finished))
-        for failure in run.session.failures[told:]:
+        for failure in run.session.failures[warned:]:
             reporter.warn(str(failure))
-        told = len(run.session.failures)
+        warned = len(run.session.failures)
     stopped = run.session.result().stopped
     reporter.stage(f"search over: {stopped}; timing the fastest candidates in turns")
     while (index := run.next_final()) is not None:

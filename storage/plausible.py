@@ -126,6 +126,6 @@ def _by_text(rows: pa.Table, column: str, value: Callable[[str], float]) -> np.n
     if not len(rows):
         return np.zeros(0)
     texts = rows.column(column).combine_chunks().dictionary_encode()
-    told = np.array([value(text) for text in texts.dictionary.to_pylist()])
-    found: np.ndarray = told[texts.indices.to_numpy(zero_copy_only=False)]
+    values = np.array([value(text) for text in texts.dictionary.to_pylist()])
+    found: np.ndarray = values[texts.indices.to_numpy(zero_copy_only=False)]
     return found

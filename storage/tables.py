@@ -149,9 +149,9 @@ class Tables:
         except NotRecords as error:
             raise Unusable(str(error)) from None
         except OSError as error:
-            told = self.place.error("read", error)
-            if isinstance(told, StoreBusy):
-                raise told from error
+            failure = self.place.error("read", error)
+            if isinstance(failure, StoreBusy):
+                raise failure from error
             raise _not_parquet(error) from None
         except (pa.ArrowException, ValueError) as error:
             raise _not_parquet(error) from None

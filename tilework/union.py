@@ -57,8 +57,8 @@ class Union(Catalogue, WorkloadLog):
 
     @override
     def keys(self) -> list[tuple[str, str]]:
-        told = (layer.keys() for layer in self._layers if isinstance(layer, Catalogue))
-        return sorted(set(chain.from_iterable(told)))
+        keys = (layer.keys() for layer in self._layers if isinstance(layer, Catalogue))
+        return sorted(set(chain.from_iterable(keys)))
 
     @override
     def workload(self, workload_key: str) -> str | None:
@@ -80,8 +80,8 @@ class Union(Catalogue, WorkloadLog):
         for layer in self._layers:
             same = layer.of(record.workload_key, record.target)
             if any(one.record_id == record.record_id for one in same):
-                told = getattr(layer, "origin", None)
-                return "" if told is None else str(told(record))
+                origin_in = getattr(layer, "origin", None)
+                return "" if origin_in is None else str(origin_in(record))
         return ""
 
     def _first(self, ask: Callable[[History], str | None]) -> str | None:

@@ -259,13 +259,13 @@ def _documents(place: Location, found: Check) -> list[Finding]:
     return findings
 
 
-def _models(place: Location, told: set[str]) -> list[Finding]:
-    """What is wrong with the registry of models, but for what is told already."""
+def _models(place: Location, known: set[str]) -> list[Finding]:
+    """What is wrong with the registry of models, but for what is known already."""
     models = Models(lambda kind: Documents(place, kind), place.text)
     findings = [
         Finding(Fault.document, f"_{kind}/{name}{SUFFIX}", text)
         for kind, name, text in models.faults()
-        if f"_{kind}/{name}{SUFFIX}" not in told
+        if f"_{kind}/{name}{SUFFIX}" not in known
     ]
     for kind in models.kinds():
         if not models.usable(models.champion_name(kind)):

@@ -164,9 +164,9 @@ def reading(place: Location, name: str, read: Callable[..., Result], *args: Any)
         raise Vanished(name) from None
     except UNREADABLE as error:
         if isinstance(error, OSError):
-            told = place.error("read", error)
-            if isinstance(told, StoreBusy) or _of_filesystem(error):
-                raise told from error
+            failure = place.error("read", error)
+            if isinstance(failure, StoreBusy) or _of_filesystem(error):
+                raise failure from error
         raise (Foreign if isinstance(error, NotRecords) else Damaged)(name, error) from error
 
 

@@ -50,13 +50,13 @@ class Knowledge(Union):
 
     def state(self) -> str | None:
         """See `tilework.record.Stated`; None with a store that is not on this machine's disks."""
-        told = [one.content.digest for one in self._packages if one.content is not None]
+        names = [one.content.digest for one in self._packages if one.content is not None]
         if self.store is not None:
             location = self.store.location
             if not location.local:
                 return None
-            told.append(folder_state(location.path))
-        return key_of(*told)
+            names.append(folder_state(location.path))
+        return key_of(*names)
 
     @property
     def names(self) -> list[str]:

@@ -117,14 +117,14 @@ def _order(valid: pd.DataFrame) -> pd.Series:
         name: batches[name].rank() - batches[name].rank().groupby(valid["batch"]).transform("mean")
         for name in ("predicted_score", "speed")
     }
-    told, true = centred["predicted_score"], centred["speed"]
+    predicted, true = centred["predicted_score"], centred["speed"]
     sums = (
         valid[["group"]]
-        .assign(both=told * true, told=told**2, true=true**2)
+        .assign(both=predicted * true, predicted=predicted**2, true=true**2)
         .groupby("group", observed=True)
         .sum()
     )
-    scale = np.sqrt(sums["told"] * sums["true"])
+    scale = np.sqrt(sums["predicted"] * sums["true"])
     return sums["both"] / scale.where(scale > 0)
 
 

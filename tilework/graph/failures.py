@@ -26,5 +26,5 @@ def left_alone(what: str, error: Exception) -> None:
     if strict:
         raise error
     lines = str(error).strip().splitlines()
-    told = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    log.info("%s failed and is left out: %s", what, told)
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    log.info("%s failed and is left out: %s", what, text)

@@ -88,14 +88,14 @@ def _write(image: PartsImage, num_threads: int, folder: Path, key: Key | None) -
             write_image(part.runner.image, folder / f"{number}.tw")
         else:
             write_model(part.runner.model, folder / f"{number}.onnx")
-    told = to_json(listed(image, num_threads))
+    document = to_json(listed(image, num_threads))
     text = json.dumps(
         {
             "format": FORMAT,
             "version": VERSION,
             "engine_version": __version__,
             "sha256": {p.name: _digest(p) for p in sorted(folder.iterdir())},
-            "list": told,
+            "list": document,
         },
         indent=1,
     ).encode()
@@ -218,12 +218,12 @@ def _read(folder: Path, public_key: Key | None) -> tuple[PartsImage, int]:
             raise ValueError(f"there is an odd file {name!r}")
         if _digest(folder / name) != digest:
             raise ModuleError(f"{folder} is damaged: {name} has a wrong checksum; {_AGAIN}")
-    told = from_json(PartsList, document["list"], "list")
-    runners = [_runner(folder, n, p, told) for n, p in enumerate(told.parts)]
-    return image_of(told, runners), told.num_threads
+    network = from_json(PartsList, document["list"], "list")
+    runners = [_runner(folder, n, p, network) for n, p in enumerate(network.parts)]
+    return image_of(network, runners), network.num_threads
 
 
-def _runner(folder: Path, number: int, part: ListedPart, told: PartsList) -> Module | OtherPart:
+def _runner(folder: Path, number: int, part: ListedPart, network: PartsList) -> Module | OtherPart:
     if part.kind == "module":
         return Module(read_image(folder / f"{number}.tw"))
     block: NDArray[Any] = aligned_empty((block_size(part.weights),), "uint8")
@@ -237,7 +237,7 @@ def _runner(folder: Path, number: int, part: ListedPart, told: PartsList) -> Mod
         if done < block.nbytes:
             raise ValueError(f"{part.location} is cut short")
     model = (folder / f"{number}.onnx").read_bytes()
-    return other_part(part, model, block, told.num_threads)
+    return other_part(part, model, block, network.num_threads)
 
 
 def _digest(path: Path) -> str:

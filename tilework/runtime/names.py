@@ -29,9 +29,9 @@ def in_order(
         unknown = [f"number {i + 1}" for i in range(len(names), len(given))]
         given = dict(zip(names, given, strict=False))
     if missing or unknown:
-        told = [f"missing {', '.join(missing)}"] if missing else []
-        told += [f"unknown {', '.join(unknown)}"] if unknown else []
-        raise ModuleError(f"{wanted()}; {' and '.join(told)}")
+        wrong = [f"missing {', '.join(missing)}"] if missing else []
+        wrong += [f"unknown {', '.join(unknown)}"] if unknown else []
+        raise ModuleError(f"{wanted()}; {' and '.join(wrong)}")
     return [given[n] for n in names]
 
 

@@ -73,16 +73,16 @@ def _listed(part: Part) -> ListedPart:
     )  # fmt: skip
 
 
-def image_of(told: PartsList, runners: Sequence[Module | OtherPart]) -> PartsImage:
+def image_of(network: PartsList, runners: Sequence[Module | OtherPart]) -> PartsImage:
     """The network of a list and the parts that belong to it.
 
     Raises:
         ValueError: they do not fit each other.
     """
-    values = {v.name: v for v in told.values}
-    known = set(told.inputs)
+    values = {v.name: v for v in network.values}
+    known = set(network.inputs)
     parts = []
-    for part, runner in zip(told.parts, runners, strict=True):
+    for part, runner in zip(network.parts, runners, strict=True):
         if isinstance(runner, Module):
             fits = set(runner.inputs) == set(part.inputs)
             fits &= len(runner.outputs) == len(part.outputs)
@@ -92,25 +92,25 @@ def image_of(told: PartsList, runners: Sequence[Module | OtherPart]) -> PartsIma
             raise ValueError(f"part {part.label} does not fit those before it")
         known.update(part.outputs)
         parts.append(Part(runner, part.inputs, part.outputs))
-    if not known.issuperset(told.outputs) or not known.issubset(values):
+    if not known.issuperset(network.outputs) or not known.issubset(values):
         raise ValueError("a value is missing")
     return PartsImage(
-        told.name, told.target, told.inputs, told.outputs, values, tuple(parts), told.left,
-        told.notes,
+        network.name, network.target, network.inputs, network.outputs, values, tuple(parts),
+        network.left, network.notes,
     )  # fmt: skip
 
 
 def other_part(
-    told: ListedPart, model: bytes, block: NDArray[np.uint8], threads: int
+    part: ListedPart, model: bytes, block: NDArray[np.uint8], threads: int
 ) -> OtherPart:
     """A part of the other engine from its model, and the file of its weights as bytes.
 
     Raises:
         ValueError: the weights are not all there.
     """
-    weights: Mapping[str, Any] = {w.name: _view(w, block) for w in told.weights}
-    made = OtherModel(model, weights, told.location, told.inputs, told.outputs, told.operators)
-    return OtherPart(made, told.label, threads)
+    weights: Mapping[str, Any] = {w.name: _view(w, block) for w in part.weights}
+    made = OtherModel(model, weights, part.location, part.inputs, part.outputs, part.operators)
+    return OtherPart(made, part.label, threads)
 
 
 def _view(weight: Weight, block: NDArray[np.uint8]) -> NDArray[Any]:

@@ -56,8 +56,8 @@ class Pool:
         predicted: NDArray[np.float64] | None = None,
     ) -> Pool:
         """The same candidates, scored; ``predicted`` is the score where it is not given."""
-        told = score if predicted is None else predicted
-        return Pool(self.sketch, self.rows, self.key, draft_s, score, told)
+        predicted = score if predicted is None else predicted
+        return Pool(self.sketch, self.rows, self.key, draft_s, score, predicted)
 
     def without(self, keys: NDArray[np.uint64]) -> Pool:
         """The candidates whose key is not among ``keys``."""

@@ -67,15 +67,15 @@ class ModuleCache:
         image = replace(module.image, num_threads=module.num_threads)
         self.files.write(key, _ENTRY, lambda out: write_entry(out, key, image))
 
-    def parted(self, told: Any, keys: Any) -> PartedModule | None:
+    def parted(self, document: Any, keys: Any) -> PartedModule | None:
         """A network whose parts were kept; None if one cannot be used.
 
         Args:
-            told: its list, as `put_parted` returned it.
+            document: its list, as `put_parted` returned it.
             keys: of its parts.
         """
         try:
-            found = from_json(PartsList, told, "list")
+            found = from_json(PartsList, document, "list")
             runners = [self._part(p, k, found) for p, k in zip(found.parts, keys, strict=True)]
             image = image_of(found, [r for r in runners if r is not None])
         except (TypeError, ValueError) as e:
@@ -93,11 +93,11 @@ class ModuleCache:
                 self.files.write(key, _ENTRY, partial(write_other, key=key, model=model))
         return to_json(listed(module.image, module.num_threads))
 
-    def _part(self, told: ListedPart, key: str, all_: PartsList) -> Module | OtherPart | None:
-        if told.kind == "module":
+    def _part(self, part: ListedPart, key: str, all_: PartsList) -> Module | OtherPart | None:
+        if part.kind == "module":
             return self.get(key)
         kept = self.files.read(key, _ENTRY, partial(read_other, key=key))
-        return None if kept is None else other_part(told, *kept, all_.num_threads)
+        return None if kept is None else other_part(part, *kept, all_.num_threads)
 
     def note(self, key: str) -> Any:
         """The JSON value that was kept under a key; None if there is none."""

@@ -53,10 +53,10 @@ class Problems:
         """
         if not self.found:
             return
-        told = summary(self.found)
+        text = summary(self.found)
         if self._only_values:
             raise ValuesNeeded(
-                f"{told}; pass the values of {', '.join(self._needed)} with values={{...}}",
+                f"{text}; pass the values of {', '.join(self._needed)} with values={{...}}",
                 list(self._needed),
             )
-        raise NetworkError(told)
+        raise NetworkError(text)

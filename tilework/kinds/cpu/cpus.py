@@ -111,8 +111,8 @@ def host_features() -> frozenset[str]:
     base = _CPUS.get(arch, {}).get("generic", frozenset())
     if not _host_map():
         return promised(host_cpu(), arch) or base
-    told = {name for name, enabled in _host_map().items() if enabled}
-    return usable(told | base | hardware_features())
+    asked = {name for name, enabled in _host_map().items() if enabled}
+    return usable(asked | base | hardware_features())
 
 
 @lru_cache(maxsize=1)

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     import onnx
 
 
-def refuse(node: onnx.NodeProto, inputs: dict[int, str], told: str) -> None:
+def refuse(node: onnx.NodeProto, inputs: dict[int, str], instead: str) -> None:
     """Complain of inputs that are not taken.
 
     Args:
         inputs: their places and names.
-        told: what to do instead.
+        instead: what to do.
 
     Raises:
         Unsupported: the node has one of them.
     """
     for i, name in inputs.items():
         if optional(node, i):
-            raise Unsupported(f"its input {name} is not supported; {told}")
+            raise Unsupported(f"its input {name} is not supported; {instead}")
 
 
 def pair(node: onnx.NodeProto, first: int, names: str) -> None:
