@@ -119,7 +119,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.extras)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:  # which a process that only hands out tests enters, too
     """Look for garbage seldom, and never among what is there by now: a fifteenth of the time."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
