@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from unittest import mock
 
 import numpy as np
 import pytest
+from onnx.backend.test.case import base
 from onnx.reference.ops import op_pool_common
 
 from tests.backend.exclusions import EXCLUDED, FAILING, OTHERWISE
@@ -35,8 +37,7 @@ def cases() -> dict[str, Case]:
         def prepare(cls, model, device="CPU", rtol=None, **kwargs):
             return super().prepare(model, device, **_OPTIONS, **kwargs)
 
-    with mock.patch.object(op_pool_common, "pool", pool), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package overflows on purpose where it makes its data
+    with quickly():
         classes = BackendTest(_Backend, __name__).test_cases
     return {
         name.removeprefix("test_").removesuffix("_cpu"): test
@@ -46,12 +47,24 @@ def cases() -> dict[str, Case]:
     }
 
 
+@contextmanager
+def quickly() -> Iterator[None]:
+    """While the package makes its tests, which each process of a run of tests lets it do."""
+    with (
+        mock.patch.object(op_pool_common, "pool", pool),
+        mock.patch.object(base, "process_snippet", lambda *_: ("", "")),  # of its documentation
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # it overflows on purpose where it makes its data
+        yield
+
+
 def pool(padded, x_shape, kernel, strides, out_shape, pooling_type, *rest, p=1, **more):
     """`op_pool_common.pool`, by arrays where windows are dense and nothing is padded.
 
     Half of the time in which the package makes the data of its tests would go by in theirs.
     """
-    if rest or more or pooling_type not in ("AVG", "LPPOOL"):
+    if rest or more or pooling_type not in ("AVG", "LPPOOL", "MAX"):
         return their_pool(
             padded, x_shape, kernel, strides, out_shape, pooling_type, *rest, p=p, **more
         )
@@ -61,6 +74,8 @@ def pool(padded, x_shape, kernel, strides, out_shape, pooling_type, *rest, p=1, 
     last = tuple(range(padded.ndim, windows.ndim))
     if pooling_type == "AVG":
         return windows.mean(axis=last)
+    if pooling_type == "MAX":
+        return windows.max(axis=last)
     return (np.abs(windows) ** p).sum(axis=last) ** np.asarray(1 / p, padded.dtype)
 
 
@@ -111,8 +126,7 @@ def other_cases() -> dict[str, Case]:
         def supports_device(cls, device):
             return device == "CPU"
 
-    with mock.patch.object(op_pool_common, "pool", pool), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quickly():
         classes = BackendTest(_Other, __name__).test_cases
     return {
         name.removeprefix("test_").removesuffix("_cpu"): test

@@ -88,7 +88,7 @@ def test_exclusions_match() -> None:
                 assert reasons.setdefault(name, reason) == reason, f"{name}: also {reason}"
 
 
-@pytest.mark.parametrize("kind", ["AVG", "LPPOOL"])
+@pytest.mark.parametrize("kind", ["AVG", "LPPOOL", "MAX"])
 def test_pooling_is_that_of_the_package(kind: str) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 9, 8), dtype=np.float32)
     given = (x, x.shape, (3, 2), (2, 1), (4, 7), kind)

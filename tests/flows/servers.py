@@ -64,11 +64,11 @@ class Server:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
 
-    def run(self, *command: str) -> subprocess.Popen:
+    def run(self, *command: str, **environment: str) -> subprocess.Popen:
         """Start Python with this server configured."""
         return subprocess.Popen(
             [sys.executable, *command],
-            env=self.env,
+            env=self.env | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -90,6 +90,11 @@ class Server:
 
     def last_run(self) -> dict:
         return self.ask("flow_runs", {"sort": "START_TIME_DESC", "limit": 1})[0]
+
+    def run_named(self, name: str) -> dict:
+        """The run whose name has such a part."""
+        (found,) = self.ask("flow_runs", {"flow_runs": {"name": {"like_": name}}})
+        return found
 
     def of_run(self, kind: str, run: dict) -> list[dict]:
         return self.ask(kind, {"flow_runs": {"id": {"any_": [run["id"]]}}, "limit": 200})
