@@ -23,7 +23,7 @@ from tilework.task import SearchTask
 _SAMPLES = 1024
 _STARTS = 3
 _CLIMBS = 4
-ALIKE = 1.03
+ALIKE = 1.01
 """Rows whose seconds are less apart are as fast as each other for all that the draft knows: then
 the one with the least code is taken, which is made sooner."""
 
