@@ -119,7 +119,7 @@ class Network:
             replace(n, attrs={k: _at(v, point) for k, v in n.attrs.items()}) for n in self.nodes
         ]
         inputs = {
-            name: replace(kind, shape=shape_at(kind.shape, point))
+            name: kind._replace(shape=shape_at(kind.shape, point))
             for name, kind in self.inputs.items()
         }
         return replace(self, inputs=inputs, nodes=tuple(nodes))

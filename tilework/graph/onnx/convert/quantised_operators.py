@@ -23,6 +23,7 @@ from tilework.graph.onnx.convert.scales import check_parameters
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.convert.windows import convolution
 from tilework.graph.onnx.values import Value, constant, value
+from tilework.index.extents import Extent
 
 if TYPE_CHECKING:
     import onnx
@@ -66,7 +67,7 @@ def written(c: OnnxContext, y: Value, scale: str, zero: str) -> str:
     return y.op("quantize", *parts).name
 
 
-def _along(c: OnnxContext, array: np.ndarray, shape: Sequence[int], dim: int | None) -> Value:
+def _along(c: OnnxContext, array: np.ndarray, shape: Sequence[Extent], dim: int | None) -> Value:
     if array.size == 1:
         return constant(c, array.reshape(()))
     if dim is None or array.shape != (shape[dim],):

@@ -16,6 +16,7 @@ from tilework.graph.onnx.context import OnnxContext, attributes, optional
 from tilework.graph.onnx.convert.matrices import reshaped
 from tilework.graph.onnx.convert.windows import convolution, window
 from tilework.graph.onnx.values import Value, constant, value
+from tilework.index.extents import known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -119,12 +120,12 @@ def _surrounded(
     c: OnnxContext, a: dict[str, Any], x: Value, zero: Value, w: NDArray[Any]
 ) -> Value:
     """Data with their zero point around the spatial axes, as far as the convolution pads them."""
-    _, pads, _ = window(a, x.shape[2:], w.shape[2:])
+    _, pads, _ = window(a, x.shape[2:], known_shape(w.shape[2:]))
     rank = len(pads) // 2
     if not any(pads):
         return x
     before, after = (0, 0, *pads[:rank]), (0, 0, *pads[rank:])
     wide = x.op("pad", before=before, after=after, value=0)
-    inside = np.ones((1, 1, *x.shape[2:]), np.bool_)
+    inside = np.ones((1, 1, *known_shape(x.shape[2:])), np.bool_)
     mask = np.pad(inside, list(zip(before, after, strict=True)))
     return wide.where(constant(c, mask), zero.cast("uint8"))
