@@ -22,6 +22,8 @@ def _seeded(*parts: object) -> np.random.Generator:
 
 
 class FakeDag:
+    symbols = ()
+
     def __init__(self, key: str):
         self.key = key
 

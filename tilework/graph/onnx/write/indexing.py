@@ -37,6 +37,16 @@ def _expand(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     w.add("Expand", [*inputs, _ints(w, f"{out}_shape", node.attrs["shape"])], out)
 
 
+def _arange(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    a, dtype = node.attrs, numpy_dtype(node.attrs["dtype"])
+    row = np.ones(len(a["shape"]), np.int64)
+    if a["step"]:
+        row[a["axis"]] = a["shape"][a["axis"]]
+    numbers = (a["start"] + a["step"] * np.arange(row.prod())).reshape(row).astype(dtype)
+    first = w.constant(f"{out}_numbers", numbers)
+    w.add("Expand", [first, _ints(w, f"{out}_shape", a["shape"])], out)
+
+
 def _trilu(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     k = _ints(w, f"{out}_k", node.attrs["k"])
     w.add("Trilu", [*inputs, k], out, upper=int(node.attrs["upper"]))
@@ -161,6 +171,7 @@ def _repeat(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
 
 
 WRITERS: dict[str, Write] = {
+    "arange": _arange,
     "cumulative": _cumulative,
     "depth_to_space": _depth_to_space,
     "expand": _expand,
