@@ -2,7 +2,8 @@
 
 A compiled network goes to a temporary file beside its place first. What is checked and timed is
 that file, opened again. It takes its name if its output is right and it is not slower than the
-module that has the name now; else the old file stays as it is, byte for byte.
+module that has the name now; else the old file stays as it is, byte for byte. Where the search
+found nothing that is as fast as the untuned network, that is what is kept.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tasks.check import check_output
 from tasks.engines import joined, random_inputs, time_engines, timing_of
 from tasks.patience import Tell, patiently
 from tasks.peers import Engine
-from tasks.report import CheckResult, Standing, Timing
+from tasks.report import CheckResult, Standing
 from tasks.slower import looks_slower, slower
 from tilework.errors import ModuleError, RunFailed
 from tilework.runtime.folder import is_folder_module, remove, take_place
@@ -105,6 +106,16 @@ class Compiled:
         patiently(lambda: _rename(draft, self.output), self.tell)
         self._draft = None
         return self.output
+
+    def take_untuned(self) -> None:
+        """Keep the untuned network in place of the tuned one."""
+        assert self.untuned is not None
+        self.discard()
+        self.tuned = self.untuned
+        if self.output:
+            module, output = self.untuned, self.output
+            self._draft = patiently(lambda: _draft_of(module, output), self.tell)
+            self.reopen()
 
     def discard(self) -> None:
         """Remove the temporary file, unless it was kept."""
@@ -277,6 +288,12 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
             suspects.remove("old")
             note = f"{compiled.output} is replaced, although it was faster: its output is wrong"
     tuned, untuned, old = samples["tuned"], samples["untuned"], samples.get("old")
+    if (
+        "old" in suspects
+        and "untuned" in suspects
+        and not _looks_slower(samples, "old", "untuned")
+    ):
+        suspects.remove("old")  # what takes its place is the untuned network
     return Standing(
         untuned=timing_of(untuned),
         tuned=timing_of(tuned),
@@ -288,8 +305,8 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
     )
 
 
-def _looks_slower(samples: Mapping[str, Samples], than: str) -> bool:
-    return than in samples and looks_slower(samples["tuned"], samples[than])
+def _looks_slower(samples: Mapping[str, Samples], than: str, what: str = "tuned") -> bool:
+    return than in samples and looks_slower(samples[what], samples[than])
 
 
 def _times_count(target: Target) -> bool:
@@ -302,10 +319,16 @@ def _times_count(target: Target) -> bool:
 def keep(compiled: Compiled, check: CheckResult | None, standing: Standing | None) -> str:
     """Give the module its name; where it is, empty if it is not kept.
 
+    Where the tuned network is slower than the untuned one, that one gets the name.
+
     Raises:
-        RunFailed: its output is wrong, or it is slower than what it would replace; what is there
-            stays as it is.
+        RunFailed: its output is wrong, or it is slower than the module that it would replace; what
+            is there stays as it is.
     """
+    if check is not None and check.passed and standing is not None and standing.untuned_kept:
+        compiled.take_untuned()
+        found = compiled.found
+        check = check_output(compiled.tuned, found.network, found.spec.precision)
     reason = _objection(check, standing)
     if reason:
         kept = ""
@@ -322,16 +345,13 @@ def _objection(check: CheckResult | None, standing: Standing | None) -> str:
             f"the output is wrong: maximum relative error {check.max_rel_error:.1e} against "
             f"{check.reference}, where {check.tolerance:.0e} is allowed"
         )
-    if standing is None or not standing.slower_than:
+    if standing is None or standing.slower_than != "old" or standing.old is None:
         return ""
-    if standing.slower_than == "old" and standing.old is not None:
-        return _slower_text("the module that it would replace", standing.over_old, standing.old)
-    return _slower_text("the untuned network", standing.over_untuned, standing.untuned)
-
-
-def _slower_text(what: str, over: float | None, other: Timing) -> str:
-    times = "" if over is None else f"{over:.2f} times as long as "
-    return f"the tuned network takes {times}{what} ({other.median_ms:.4g} ms)"
+    times = "" if standing.over_old is None else f"{standing.over_old:.2f} times as long as "
+    return (
+        f"the tuned network takes {times}the module that it would replace "
+        f"({standing.old.median_ms:.4g} ms)"
+    )
 
 
 def gap_lines(module: AnyModule, end_to_end_ms: float | None = None) -> tuple[str, ...]:

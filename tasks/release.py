@@ -186,7 +186,7 @@ class Entry:
             self.precision,
             sha256,
             made,
-            None if standing is None else standing.tuned.median_ms,
+            None if standing is None else standing.kept.median_ms,
             None if standing is None else standing.untuned.median_ms,
             None if check is None else check.max_rel_error,
             "" if check is None else check.reference,

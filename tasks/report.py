@@ -103,7 +103,9 @@ class Standing:
         tuned: with the best records.
         old: the module that the new one would replace; None where there is none to compare with.
         over_untuned, over_old: the tuned network's time over the other's, pair by pair.
-        slower_than: which of the two it is slower than beyond doubt; empty if none.
+        slower_than: which of the two it is slower than beyond doubt; empty if none. A module that
+            is slower than the old one is not kept; in place of one that is slower than the untuned
+            network, the untuned network is.
         note: a line on the old module, if it is replaced although it was faster.
     """
 
@@ -115,8 +117,22 @@ class Standing:
     slower_than: str = ""
     note: str = ""
 
+    @property
+    def untuned_kept(self) -> bool:
+        """Whether the search found nothing that is as fast as the untuned network."""
+        return self.slower_than == "untuned"
+
+    @property
+    def kept(self) -> Timing:
+        """The time of the module that is kept."""
+        return self.untuned if self.untuned_kept else self.tuned
+
     def words(self) -> list[str]:
         """How fast the tuned network is beside each of the others, for the verdict."""
+        if self.untuned_kept:
+            return [
+                f"the untuned network: what was found takes {self.over_untuned:.2f} times as long"
+            ]
         found = [_beside("untuned", self.over_untuned, self.tuned, self.untuned)]
         if self.old is not None and self.over_old is not None:
             found.append(_beside("the module before", self.over_old, self.tuned, self.old))

@@ -124,14 +124,27 @@ def test_a_module_that_only_looked_slower_is_kept(place, monkeypatch):
     assert path.read_bytes() != old
 
 
-def test_a_module_slower_than_the_untuned_network_is_not_written(settings, tmp_path, monkeypatch):
-    slow = {"untuned": 1e-3, "tuned": 1.49e-3}
+@pytest.mark.parametrize("old", [{}, {"old": 1.01e-3}])
+def test_where_the_search_found_nothing_the_untuned_network_is_kept(
+    settings, tmp_path, place, monkeypatch, old
+):
+    slow = {"untuned": 1e-3, "tuned": 1.49e-3, **old}
     timed(monkeypatch, *[slow] * 4)
-    path = tmp_path / "new.tw"
-    with pytest.raises(TuneFailed, match="the untuned network") as error:
-        tune_pipeline(settings.model_copy(update={"output": str(path)}))
-    assert "is not written" in str(error.value)
-    assert not list(tmp_path.iterdir())
+    path = place[1] if old else tmp_path / "new.tw"
+    report = tune_pipeline(settings.model_copy(update={"output": str(path)})).report
+    assert report.module == str(path) and not report.failed
+    assert "the untuned network: what was found takes 1.49 times as long" in report.verdict
+    module = tw.load_module(path)
+    assert not any(row.tuned for row in module.report)
+    assert path.name in files(path) and len(files(path)) == (1 if old else 2)
+
+
+def test_the_untuned_network_does_not_replace_a_faster_module(place, monkeypatch):
+    settings, path, old = place
+    timed(monkeypatch, *[{"untuned": 1.3e-3, "tuned": 1.49e-3, "old": 1e-3}] * 4)
+    with pytest.raises(TuneFailed, match="the module that it would replace"):
+        tune_pipeline(settings)
+    assert path.read_bytes() == old and files(path) == ["mlp.tw"]
 
 
 def test_an_old_module_whose_output_is_wrong_does_not_win_by_being_faster(place, monkeypatch):
