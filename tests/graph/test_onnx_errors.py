@@ -45,6 +45,17 @@ def test_not_onnx(content: bytes, tmp_path: Path) -> None:
         from_onnx(path)
 
 
+def test_an_attribute_that_the_standard_does_not_know(tmp_path: Path) -> None:
+    """It would be ignored in silence, as would one of a newer operator set."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[3, 4] x) => (float[3, 4] z) {
+        i = Constant <value = int64[1] {1}> ()
+        [first] y = CumSum <surprise = 1> (x, i)
+        [second] z = Relu <alpha = 0.5> (x)
+    }"""
+    said = refused(onnx.parser.parse_model(text), tmp_path, strict=True)
+    assert "'surprise' in operator set 17" in said and "'alpha' in operator set 17" in said
+
+
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
     data = onnx_models.mlp((4, 3, 2)).SerializeToString()
     path = tmp_path / "cut.onnx"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +23,14 @@ def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         if a.HasField("g"):
             yield a.g
         yield from a.graphs
+
+
+def within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes, and those of the graphs within them."""
+    for node in nodes:
+        yield node
+        for graph in graphs_of(node):
+            yield from within(graph.node)
 
 
 def read_by(nodes: Sequence[onnx.NodeProto]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tilework.dtypes import numpy_dtype
@@ -55,6 +56,13 @@ def definition(
         if name not in given and default.type:
             call.attribute.add().CopyFrom(default)
     return function, call
+
+
+@cache
+def attributes_of(op: str, opset: int) -> frozenset[str] | None:
+    """The names of a standard operator's attributes; None if the standard has none such."""
+    schema = _schema(op, opset)
+    return None if schema is None else frozenset(schema.attributes)
 
 
 def _schema(op: str, opset: int) -> Any:

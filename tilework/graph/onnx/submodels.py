@@ -13,7 +13,7 @@ import numpy as np
 
 from tilework.graph.onnx.budget import Budget
 from tilework.graph.onnx.places import Places
-from tilework.graph.onnx.reads import graphs_of, read_by
+from tilework.graph.onnx.reads import graphs_of, read_by, within
 from tilework.graph.onnx.tensors import read_tensor
 from tilework.runtime.other import OtherModel, layout
 
@@ -73,7 +73,7 @@ def submodel(
     for function in model.functions:
         for node in function.node:
             _gather(node, places)
-    operators = tuple(dict.fromkeys(n.op_type for n in nodes))
+    operators = tuple(dict.fromkeys(n.op_type for n in within(nodes)))
     return OtherModel(
         model.SerializeToString(),
         large,

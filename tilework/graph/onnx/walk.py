@@ -25,7 +25,7 @@ from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.problems import LONGEST, Problems
 from tilework.graph.onnx.refused import NCHWC, refusal
 from tilework.graph.onnx.scopes import Scopes
-from tilework.graph.onnx.standard import is_function, operators_within
+from tilework.graph.onnx.standard import attributes_of, is_function, operators_within
 from tilework.graph.undecided import told
 from tilework.index.symbols import Undecided, symbols_of
 
@@ -179,6 +179,8 @@ class Walk(Scopes):
         if not self._known(node):
             raise Unsupported(refused)
         self._check_inputs(node)
+        if standard:
+            self._check_attributes(node)
         if self.opset < 7:
             node = modern(self, node)
         if function is not None:
@@ -208,6 +210,13 @@ class Walk(Scopes):
                 f"the file is corrupt: node '{node.name or node.output[0]}' reads '{missing[0]}', "
                 + ("which depends on it or comes later" if later else "which nothing defines")
             )
+
+    def _check_attributes(self, node: onnx.NodeProto) -> None:
+        """Check that the standard knows what a node is told, lest it be ignored in silence."""
+        taken = attributes_of(node.op_type, self.opset)
+        strange = [a.name for a in node.attribute if taken is not None and a.name not in taken]
+        if strange:
+            raise Unsupported(f"it has no attribute '{strange[0]}' in operator set {self.opset}")
 
     def _takes_lists(self, node: onnx.NodeProto) -> bool:
         known = self._calls.called(node) is not None
