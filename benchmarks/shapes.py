@@ -7,7 +7,7 @@ DIR holds models as ``benchmarks/models.py --export`` writes them. Each is compi
 ranges below. Then
 
     right     it runs at random points of the ranges, their ends among them: the largest difference
-              from ONNX Runtime at that shape, relative to the largest output
+              from ONNX Runtime at that shape (one thread), relative to the largest output
     compile   seconds of the symbolic compile over those of a static one of the middle length
     code      bytes of machine code, the same
     first     milliseconds by which the first run of a shape takes longer than its second
@@ -35,6 +35,7 @@ from _machine import describe_machine
 from model_set.child import PAUSE_S, difference
 
 import tilework as tw
+from tilework.graph.onnx.symbols import evaluated
 from tilework.runtime.samples import interleave, paired_ratio
 
 Feeds = dict[str, np.ndarray]
@@ -47,13 +48,25 @@ CACHED = {
     "past_sequence": "1..512:63,255",
     "past_and_sequence": "past_sequence + sequence",
 }
+SIZED = {
+    "batch": "1..4:1",
+    "height": "32..224:64,128",
+    "width": "32..224:64,128",
+    "rows": "8..28:16",
+    "columns": "8..28:16",
+    "frames": "20..400:100,200",
+    "nodes": "2..600:500",
+    "edges": "1..4000:3000",
+}
 RANGES: dict[str, dict[str, str]] = {
     "gpt2": CACHED,
     "llama": CACHED,
     "whisper_decoder": {"batch": "1..4:1", "sequence": "1..128:1,16,64"},
 }
-"""By model, where it is no text of ``batch`` and ``sequence``; symbols that a file lacks are left
-out, and others are its own: 1 to 8, typically 1 and 4."""
+"""By model, where others than `TEXT` and `SIZED` say hold; symbols that a file lacks are left out,
+and unknown ones are 1 to 8, typically 1 and 4."""
+VARIED = ("sequence", "frames", "height", "rows", "nodes", "batch")
+"""The symbol that ``--lengths`` are of: the first that a model has."""
 LENGTHS = (1, 7, 16, 31, 64, 100, 128, 256, 384, 512)
 
 
@@ -96,9 +109,10 @@ def measure(path: Path, target: tw.Target, args: argparse.Namespace, row: dict[s
     row["code_bytes"] = code_bytes(module)
     reference = dynamic_onnxruntime(path, target.num_cores)
     if args.points:
-        row["right"] = check(module, reference, declared, ranges, rng, args.points)
+        alone = dynamic_onnxruntime(path, 1)  # its sums into places race with more threads
+        row["right"] = check(module, alone, declared, ranges, rng, args.points)
     ratios: dict[str, dict[int, float]] = {"static": {}, "peer": {}}
-    length = "sequence" if "sequence" in ranges else "batch"
+    length = next(symbol for symbol in VARIED if symbol in ranges)
     low, high = bounds(ranges[length])
     engines = {"onnxruntime": reference, **dynamic_openvino(path, target.num_cores)}
     for n in map(int, args.lengths.split(",")) if args.seconds else ():
@@ -159,7 +173,10 @@ def check(
 
 def ranges_of(name: str, declared: Any) -> dict[str, str]:
     """The ranges of a model's symbols."""
-    known = RANGES.get(name, TEXT)
+    text = {"sequence", "past_sequence"} & {
+        dim.dim_param for value in declared for dim in value.type.tensor_type.shape.dim
+    }
+    known = RANGES.get(name, TEXT if text else SIZED)
     used = dict.fromkeys(
         word
         for value in declared
@@ -194,13 +211,7 @@ def feeds_at(declared: Any, at: Point, rng: np.random.Generator) -> Feeds:
     for value in declared:
         tensor = value.type.tensor_type
         shape = [
-            sum(
-                at[t.strip()] if not t.strip().isdigit() else int(t)
-                for t in d.dim_param.split("+")
-            )
-            if d.dim_param
-            else d.dim_value
-            for d in tensor.shape.dim
+            evaluated(d.dim_param, at) if d.dim_param else d.dim_value for d in tensor.shape.dim
         ]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
         if "mask" in value.name:

@@ -59,9 +59,9 @@ def export(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
 
 def _models() -> dict[str, Any]:
     """By name; what they are made with is imported here, so that a run needs none of it."""
-    from model_set import decoders, detection, diffusion, images, others, speech, text
+    from model_set import decoders, detection, diffusion, images, others, sizes, speech, text
 
-    families = (text, decoders, speech, images, detection, diffusion, others)
+    families = (text, decoders, speech, images, detection, diffusion, sizes, others)
     return {model.name: model for family in families for model in family.MODELS}
 
 

@@ -43,6 +43,12 @@ def _convolved(g: Maker) -> str:
     return g.node("Mul", y, g.node("GlobalAveragePool", y))
 
 
+def _transposed(g: Maker) -> str:
+    w = g.weight(g.rng.standard_normal((3, 4, 4, 3), dtype=np.float32))
+    attrs = {"strides": [2, 3], "pads": [1, 0, 1, 1], "output_padding": [0, 1]}
+    return g.node("ConvTranspose", "x", w, kernel_shape=[4, 3], **attrs)
+
+
 IMAGE_GRAPHS = {
     "nearest twice": _resized("nearest", "asymmetric", 1, 1, 2, 2),
     "nearest thrice": _resized("nearest", "half_pixel", 1, 1, 3, 1, nearest="round_prefer_floor"),
@@ -54,6 +60,7 @@ IMAGE_GRAPHS = {
     "cubic twice": _resized("cubic", "half_pixel", 1, 1, 2, 1),
     "to twice": _to_twice,
     "convolved": _convolved,
+    "transposed": _transposed,
 }
 
 

@@ -365,6 +365,25 @@ def test_shapes_may_name_symbols_that_the_file_does_not(tmp_path: Path) -> None:
     assert [str(n) for n in net.inputs["x"].shape] == ["batch", "2*half", "6"]
 
 
+def test_declared_extents_may_be_arithmetic_of_symbols(tmp_path: Path) -> None:
+    path = file_of(_mean, tmp_path, ("n", "4*m", 6))
+    net = from_onnx(path, {"n": "1..4", "m": "1..8"})
+    assert [str(n) for n in net.inputs["x"].shape] == ["n", "4*m", "6"]
+    assert from_onnx(path, {"n": (2,), "m": (3,)}).inputs["x"].shape == (2, 12, 6)
+    with pytest.raises(NetworkError, match="for example --shape m=16, in Python"):
+        from_onnx(path, {"n": (2,)})
+    hyphen = file_of(_mean, tmp_path, ("n", "input-length", 6))
+    assert from_onnx(hyphen, {"input-length": (5,)}).inputs["x"].shape == (1, 5, 6)
+
+
+def test_a_symbol_may_have_the_name_of_an_input(tmp_path: Path) -> None:
+    path = file_of(_mean, tmp_path, ("x", "m", 6))
+    net = from_onnx(path, {"x": "1..4", "m": (5,)})
+    assert [str(n) for n in net.inputs["x"].shape] == ["x", "5", "6"]
+    assert from_onnx(path, {"x": (2,), "m": (5,)}).inputs["x"].shape == (2, 5, 6)
+    assert from_onnx(path, {"x": (2, 5, 6)}).inputs["x"].shape == (2, 5, 6)
+
+
 def test_numbers_make_a_static_network(tmp_path: Path) -> None:
     path = file_of(_mean, tmp_path)
     assert from_onnx(path, {"n": (2,), "m": (5,)}).inputs["x"].shape == (2, 5, 6)

@@ -84,6 +84,8 @@ def test_equal_extents_are_one_object(a):
 def test_one_form_for_each_division():
     assert -(-SEQ // 8) == (SEQ + 7) // 8
     assert SEQ // 4 // 2 == SEQ // 8
+    assert ((SEQ + 1) // 2 + 1) // 2 == (SEQ + 3) // 4
+    assert (SEQ // 3 + PAST) // 4 == (SEQ + 3 * PAST) // 12
     assert (2 * SEQ + 1) // 4 == SEQ // 2
     assert (768 * SEQ + 5) // 768 == SEQ
     assert BATCH // 8 == 0

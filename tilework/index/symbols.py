@@ -374,11 +374,17 @@ def _floor(a: Symbolic, by: int) -> Whole:
     low, high = inner.range
     if low // by == high // by:
         return Symbolic.of(whole) + low // by
-    (monomial, c), *more = inner.terms.items()
-    if not more and c == 1 and len(monomial) == 1 and isinstance(monomial[0], Floor):
-        nested = monomial[0]
-        return Symbolic.of(whole) + nested.whole // (nested.by * by)
+    floors = [m for m, c in inner.terms.items() if c == 1 and len(m) == 1 and _is_floor(m[0])]
+    if len(floors) == 1:  # (x // a + y) // b is (x + a * y) // (a * b)
+        (nested,) = floors[0]
+        assert isinstance(nested, Floor)
+        others = Symbolic.of({m: c for m, c in inner.terms.items() if m != floors[0]})
+        return Symbolic.of(whole) + (nested.whole + nested.by * others) // (nested.by * by)
     return Symbolic.of(whole) + Symbolic.of({(Floor(inner, by),): 1})
+
+
+def _is_floor(atom: Atom) -> bool:
+    return isinstance(atom, Floor)
 
 
 def _bounds(terms: Terms) -> tuple[int, int]:

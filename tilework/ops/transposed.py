@@ -54,7 +54,7 @@ def phase_conv(
     """
     rank = len(strides)
     taps = [te.reduce_axis(n, _TAPS[d - rank]) for d, n in enumerate(weight.shape[:rank])]
-    lengths, reaches = known_shape(data.shape[1 : 1 + rank]), known_shape(weight.shape[:rank])
+    lengths, reaches = data.shape[1 : 1 + rank], known_shape(weight.shape[:rank])
     before, after, start = [0] * data.ndim, [0] * data.ndim, []
     for d, (s, first, n) in enumerate(zip(strides, lead, size, strict=True)):
         reach = reaches[d] - 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from tilework.errors import NetworkError
 from tilework.graph.onnx.context import RangesNeeded
 from tilework.graph.onnx.ranges import Given, Shapes, extent_of, symbols_given
-from tilework.graph.onnx.symbols import evaluated, unbound
+from tilework.graph.onnx.symbols import evaluated, names_in, unbound
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.base import ANY, ValueType
 from tilework.graph.undecided import told
@@ -51,7 +51,7 @@ def input_types(
     symbols = _given_symbols(declared, shapes, values, ranges)
     result: dict[str, ValueType] = {}
     missing: dict[str, tuple[int | str | None, ...]] = {}
-    known = dict(symbols)
+    known, known_names = dict(symbols), _names(declared.values())
     for name, i in declared.items():
         dtype = element_type(i)
         if name in values:
@@ -66,7 +66,7 @@ def input_types(
                 f"input '{name}' is declared without a shape; give it one, such as "
                 f"--shape {name}=1,16, in Python shapes={{'{name}': (1, 16)}}"
             )
-        given = shapes.get(name)
+        given = None if _of_symbol(i, shapes, known_names) else shapes.get(name)
         bound = _bind(i, known) if given is None else _given(name, given, ranges)
         if not all(isinstance(n, int | Symbolic) for n in bound):
             missing[name] = tuple(_told(d, symbols) for d in _dims(i) or [])
@@ -177,7 +177,7 @@ def _given_symbols(
     ranges: Mapping[str, Extent],
 ) -> dict[str, Extent]:
     """Extents of symbols that follow from what the caller gave; checks it on the way."""
-    known = {d.dim_param for i in declared.values() for d in _dims(i) or [] if d.dim_param}
+    known = _names(declared.values())
     texts = [
         n for given in shapes.values() for n in ([given] if isinstance(given, str) else given)
     ]
@@ -194,7 +194,7 @@ def _given_symbols(
         if name not in declared:
             raise NetworkError(_no_input(name, declared, ()))
     for name, shape in shapes.items():
-        if name not in declared:
+        if name not in declared or _of_symbol(declared[name], shapes, known):
             if isinstance(shape, str) and name in named | known:
                 if name in known:
                     bind(name, ranges[name])
@@ -224,6 +224,19 @@ def _given_symbols(
             if dim.dim_param:
                 bind(dim.dim_param, extent)
     return symbols
+
+
+def _names(inputs: Iterable[Any]) -> set[str]:
+    """The symbols that inputs are declared with, and those that they are arithmetic of."""
+    texts = {d.dim_param for i in inputs for d in _dims(i) or [] if d.dim_param}
+    return texts.union(*(names_in(text) for text in texts))
+
+
+def _of_symbol(value: Any, shapes: Shapes, symbols: set[str]) -> bool:
+    """Whether what is given for an input's name is meant for a symbol of the same name."""
+    given = shapes.get(value.name, ())
+    rank = len(_dims(value) or [])
+    return value.name in symbols and (isinstance(given, str) or len(given) == 1 != rank)
 
 
 def _no_input(name: str, declared: Mapping[str, Any], symbols: Sequence[str] | set[str]) -> str:
@@ -270,4 +283,4 @@ def _check_value(declared: Any, array: np.ndarray, dtype: str) -> None:
 def symbols_declared(inputs: Sequence[Any]) -> list[str]:
     """The symbols of a model's inputs, in the order in which they come."""
     dims = (d for i in inputs if i.type.HasField("tensor_type") for d in _dims(i) or [])
-    return list(dict.fromkeys(d.dim_param for d in dims if d.dim_param))
+    return list(dict.fromkeys(name for d in dims if d.dim_param for name in names_in(d.dim_param)))

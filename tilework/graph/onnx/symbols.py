@@ -50,6 +50,22 @@ def _value(node: ast.expr, symbols: Mapping[str, Extent]) -> Extent:
     raise ValueError("it is no arithmetic of whole numbers")
 
 
+def names_in(text: str) -> list[str]:
+    """The symbols that a declared extent is arithmetic of; the text itself where it is a name.
+
+    ``4*h`` is of ``h``; ``input-length`` is taken for a name.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(text.strip(), mode="eval").body))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return [text]
+    plain = (ast.Name, ast.Load, ast.Constant, ast.BinOp, *_OPERATIONS)
+    hyphens = (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub) for n in nodes)
+    if not all(isinstance(n, plain) for n in nodes) or any(hyphens):
+        return [text]
+    return list(dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name))) or [text]
+
+
 Declared = Sequence[int | str | None]
 """A shape as the file has it: extents, symbols, and None where there is no name."""
 
@@ -70,11 +86,13 @@ def unbound(
     free = [(n, d, s) for s in missing.values() for d, n in enumerate(s) if isinstance(n, str)]
     for n, d, s in sorted(free, key=lambda one: not one[0].isidentifier()):
         if n not in known:
+            for name in names_in(n):
+                if name not in known:
+                    known[name] = _example(name, d, s, known)
+                    if name not in inputs:
+                        given[name] = (known[name],)
             follows = evaluated(n, known)
-            plain = follows if isinstance(follows, int) else _example(n, d, s, known)
-            known[n] = plain
-            if follows is None and n not in inputs:
-                given[n] = (known[n],)
+            known.setdefault(n, follows if isinstance(follows, int) else _LENGTH)
     for name, shape in shapes.items():
         given[name] = tuple(_example(n, d, shape, known) for d, n in enumerate(shape))
     told = "; ".join(
