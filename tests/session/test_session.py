@@ -355,7 +355,7 @@ def test_damaged_notes_and_entries_are_misses(folder):
         assert np.array_equal(Session(model).run(["y"], x)[0], want)
 
 
-def test_processes_at_once(tmp_path, folder):
+def test_eight_processes_at_once(tmp_path, folder):
     onnx.save(dense(2), tmp_path / "model.onnx")
     code = f"""
         import numpy as np
@@ -366,12 +366,12 @@ def test_processes_at_once(tmp_path, folder):
             print(session.run(["y"], {{"x": np.ones((2, 3), np.float32)}})[0].sum())
         """
     command = [sys.executable, "-c", textwrap.dedent(code)]
-    both = [
+    all_ = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(5)
+        for _ in range(8)
     ]
-    said = [one.communicate(timeout=600) for one in both]
-    assert {one.returncode for one in both} == {0}, said
+    said = [one.communicate(timeout=600) for one in all_]
+    assert {one.returncode for one in all_} == {0}, said
     assert len({out for out, _ in said}) == 1
     assert len(entries(folder)) == 1
 
