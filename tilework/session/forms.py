@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ShapeError, TileworkError
-from tilework.index.symbols import Undecided
 from tilework.revision import code_version
 from tilework.runtime.manifest import to_json
 from tilework.runtime.module import Module
@@ -102,7 +101,7 @@ class Forms:
                     self._warn("each shape gets a form of its own", _decide(needed))
                 elif isinstance(found, Module):
                     self._whole = found
-            except (TileworkError, Undecided) as e:
+            except TileworkError as e:
                 self._warn("each shape gets a form of its own", str(e))
         return self._whole
 
