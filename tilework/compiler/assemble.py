@@ -110,8 +110,7 @@ def _assemble(
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
-    with stage("pack"):
-        constants = memory.constant_block()
+    constants = memory.constant_block(helpers)
     with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
         helpers.finish(progress.step)
     with stage("link"):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.compiler.slots import Slot
+from tilework.deferred import Deferred, Helpers
 from tilework.dtypes import dtype_bytes, numpy_dtype
 from tilework.index.extents import Extent, known, known_shape, nbytes
 from tilework.index.strides import reach as reach_of
@@ -19,6 +21,7 @@ from tilework.lower.kernel import KernelArg
 from tilework.runtime.arena import Lifetime, aligned, place
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import Place, Ref, Value
+from tilework.stages import stage, watch_here
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
@@ -145,13 +148,26 @@ class Memory:
             self._constant_bytes += aligned(self._constants[key].nbytes)
         return self._constants[key].offset
 
-    def constant_block(self) -> NDArray[Any]:
-        """All constants in one aligned block of bytes, each packed where it stays."""
+    def constant_block(self, helpers: Helpers) -> NDArray[Any]:
+        """All constants in one aligned block of bytes, each packed where it stays.
+
+        Args:
+            helpers: they pack some, those that have nothing else to do.
+        """
         block = aligned_empty((self._constant_bytes,), "uint8")
-        for one in self._constants.values():
+        watch = watch_here()
+
+        def write(one: _Constant) -> None:
             end = one.offset + one.nbytes
-            one.write(block[one.offset : end])
-            block[end : aligned(end)] = 0
+            with stage("pack", watch):
+                one.write(block[one.offset : end])
+                block[end : aligned(end)] = 0
+
+        each = [Deferred(partial(write, one)) for one in self._constants.values()]
+        for one in each:
+            helpers.start(one)
+        for one in reversed(each):
+            one.result()
         return block
 
 
