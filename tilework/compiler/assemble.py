@@ -69,6 +69,7 @@ def compile_network(
     with stage("passes"):
         planned = plan(net, precision, where)
     with Helpers() as helpers:
+        builder_of(where).prepare(where, helpers)
         kernels = Kernels(where, kernel_files(cache))
         module = Module(_assemble(planned, where, history, kernels, helpers))
         with stage("keep"):

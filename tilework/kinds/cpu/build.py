@@ -17,6 +17,7 @@ from tilework.kinds.cpu.llvm.program import IrModule, LlvmSource, generate_progr
 from tilework.kinds.cpu.lowering import LOWERING
 from tilework.kinds.cpu.passes import LEFT_OUT
 from tilework.kinds.cpu.target import CpuTarget
+from tilework.kinds.cpu.team import load_team
 from tilework.lower.inplace import overwritable
 from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Builder, Linked
@@ -25,6 +26,7 @@ from tilework.runtime.image import Step
 from tilework.space import SearchSpace
 from tilework.stages import stage, watch_here
 from tilework.target import Target
+from tilework.target.host import HOST_PLATFORM
 from tilework.task import SearchTask
 
 _Key = tuple[str, str, str, str]
@@ -126,6 +128,12 @@ class CpuBuilder(Builder):
         helpers: Helpers,
     ) -> Kernel:
         return build(task, sketch_id, row, apart, helpers)
+
+    @override
+    def prepare(self, target: CpuTarget, helpers: Helpers) -> None:
+        """The threads that kernels share are loaded, which takes LLVM some 30 ms."""
+        if target.num_cores > 1 and target.platform == HOST_PLATFORM:
+            helpers.start(Deferred(load_team))
 
     @override
     def compiler(self, target: Target) -> str:
