@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from tilework.locks import Lock
 
 STAGES = ("read", "passes", "choose", "lower", "write", "emit", "pack", "link", "keep", "run")
-"""Reading the model; simplifying it; schedules; loop programs; their text; machine code, and
-packing weights, by all threads; the program of the network, loaded; keeping kernels; running it
-once."""
+"""Reading the model; simplifying it; schedules; loop programs; their text; machine code, by all
+threads; packing weights; the program of the network, loaded; keeping kernels; running it once."""
 
 
 @dataclass

@@ -69,7 +69,6 @@ def compile_network(
     with stage("passes"):
         planned = plan(net, precision, where)
     with Helpers() as helpers:
-        builder_of(where).prepare(where, helpers)
         kernels = Kernels(where, kernel_files(cache))
         module = Module(_assemble(planned, where, history, kernels, helpers))
         with stage("keep"):
@@ -111,7 +110,8 @@ def _assemble(
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
-    constants = memory.constant_block(helpers)
+    with stage("pack"):
+        constants = memory.constant_block()
     with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
         helpers.finish(progress.step)
     with stage("link"):

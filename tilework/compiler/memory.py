@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.compiler.slots import Slot
-from tilework.deferred import Deferred, Helpers
 from tilework.dtypes import dtype_bytes, numpy_dtype
 from tilework.index.extents import Extent, known, known_shape, nbytes
 from tilework.index.strides import reach as reach_of
@@ -21,7 +19,6 @@ from tilework.lower.kernel import KernelArg
 from tilework.runtime.arena import Lifetime, aligned, place
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import Place, Ref, Value
-from tilework.stages import stage, watch_here
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
@@ -148,26 +145,13 @@ class Memory:
             self._constant_bytes += aligned(self._constants[key].nbytes)
         return self._constants[key].offset
 
-    def constant_block(self, helpers: Helpers) -> NDArray[Any]:
-        """All constants in one aligned block of bytes, each packed where it stays.
-
-        Args:
-            helpers: they pack some, those that have nothing else to do.
-        """
+    def constant_block(self) -> NDArray[Any]:
+        """All constants in one aligned block of bytes, each packed where it stays."""
         block = aligned_empty((self._constant_bytes,), "uint8")
-        watch = watch_here()
-
-        def write(one: _Constant) -> None:
+        for one in self._constants.values():
             end = one.offset + one.nbytes
-            with stage("pack", watch):
-                one.write(block[one.offset : end])
-                block[end : aligned(end)] = 0
-
-        each = [Deferred(partial(write, one)) for one in self._constants.values()]
-        for one in each:
-            helpers.start(one)
-        for one in reversed(each):
-            one.result()
+            one.write(block[one.offset : end])
+            block[end : aligned(end)] = 0
         return block
 
 

@@ -92,9 +92,6 @@ class Builder(Protocol):
         """
         return self.build(task, sketch_id, row, apart)
 
-    def prepare(self, target: Any, helpers: Helpers) -> None:
-        """Begin what every network for the target needs to run here, beside its compilation."""
-
     def compiler(self, target: Any) -> str:
         """What makes machine code of our text, and a digest of all that its code depends on.
 
