@@ -187,7 +187,7 @@ class KeptFiles:
             part = None
             if prune:
                 self.prune(path)
-        except OSError as e:
+        except (OSError, MemoryError) as e:
             self._warn(self.folder, f"{self._what} could not be kept in {self.folder}: {e}")
         finally:
             if part is not None:
@@ -227,6 +227,9 @@ class KeptFiles:
         try:
             yield _waited(handle)
         finally:
+            if fcntl is not None:
+                with contextlib.suppress(OSError):  # a child that was forked has it, too
+                    fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
 
     def clear(self) -> Usage:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.graph.cut_models import TWICE, model
 from tilework.graph import failures, passes
+from tilework.index.symbols import symbol
 from tilework.kinds.cpu import hardware, parameters
 
 COMMANDS = ("networks", "extract", "tune", "compile", "bench", "records", "explain", "doctor")
@@ -156,3 +157,18 @@ def test_what_another_engine_runs_is_said_in_a_line(cli, tmp_path):
     assert "ai.onnx.ml.Binarizer (2 of 8 nodes" in " ".join(made.split())
     assert (output / "parts.json").is_file()
     assert "unsupported: ai.onnx.ml.Binarizer" in cli.error("extract", *given, "--strict")
+
+
+def test_a_comparison_that_a_run_decides_is_one_line(cli, symbolic_file, monkeypatch):
+    seq = symbol("seq", 1, 512)
+    monkeypatch.setattr("tilework.compiler.assemble._steps", lambda *_: seq > 8)
+    said = cli.error("compile", symbolic_file, "--shape", "batch=1..8")
+    assert "seq" in said and "\n" not in said
+
+
+def test_kinds_that_take_no_ranges_say_so(cli, symbolic_file):
+    words = ("compile", symbolic_file, "--shape", "batch=1..8", "--target", "cuda -arch=sm_90")
+    assert cli.error(*words) == (
+        "error: programs of the kind 'cuda' are for extents of numbers, and batch is a range: "
+        "compile with --shape batch=NUMBER"
+    )

@@ -15,8 +15,8 @@ from tilework.index.form import Form, constant, position, position_if, product, 
 from tilework.index.strides import in_order, reach, row_major
 from tilework.index.whole import ARRAYS, COMPARE, DIVISIONS, FOLD, folded
 from tilework.lower.common import divide
-from tilework.te.affine import linear, sum_of, value_of
-from tilework.te.expr import Axis, Const, binary
+from tilework.te.affine import form_of, linear, sum_of, value_of
+from tilework.te.expr import Axis, Binary, Const, binary
 from tilework.te.numeric import WHOLE
 from tilework.te.ranges import linear_range
 from tilework.te.ranges import range_of as range_of_expression
@@ -96,6 +96,26 @@ def test_divided_expressions_keep_their_values(a, b, c, d):
         short = divide(op, e, Const("int32", d))
         for x, y in itertools.product(range(3), range(4)):
             assert value_of(short, {i: x, j: y}) == exact(a * x + b * y + c, d)
+
+
+AXES = [Axis("int32", name, n, "loop") for name, n in EXTENTS.items()]
+INDICES = st.recursive(
+    st.sampled_from(AXES) | st.integers(-3, 3).map(lambda n: Const("int32", n)),
+    lambda one: st.tuples(st.sampled_from("+-*"), one, one).map(
+        lambda e: Binary("int32", *e)  # as they are, with nothing folded
+    ),
+    max_leaves=9,
+)
+
+
+@given(INDICES)
+def test_a_form_is_the_same_whether_it_is_gathered_or_added_up(e):
+    """Its order is that of the code; atoms may cancel, and products have no form."""
+    want = form_of(e, lambda x: variable(x) if isinstance(x, Axis) else None)
+    found = linear(e)
+    assert found == want
+    if want is not None:
+        assert list(found.coefficients) == list(want.coefficients)
 
 
 def test_expressions_as_forms():

@@ -13,7 +13,7 @@ import tilework as tw
 from tests.graph.cut_models import DETECTION, SEQUENCE, TWICE, feeds_of, model, same, whole
 from tilework.errors import ModuleError, NetworkError
 from tilework.runtime.parts import PartedModule
-from tilework.session import Session, SessionOptions
+from tilework.session import Session, SessionOptions, later
 
 TARGET = "llvm -mcpu=native -num-cores=1"
 
@@ -72,6 +72,7 @@ def test_the_second_start_does_not_compile(text, monkeypatch):
 def test_whatever_is_wrong_with_an_entry_is_a_miss(which, folder):
     session, feeds, expected = opened(TWICE)
     session.run(None, feeds)
+    later.finish()
     entries = sorted(folder.glob("*.entry"))
     assert len(entries) == 5
     data = bytearray(entries[which].read_bytes())

@@ -19,7 +19,7 @@ import tilework.session as drop_in
 from tests.hosts import x86
 from tilework.errors import ModuleError, NetworkError, TileworkError
 from tilework.record import MemoryHistory
-from tilework.session import ModuleCache, Session, SessionOptions
+from tilework.session import ModuleCache, Session, SessionOptions, later
 
 MODELS = sorted((Path(__file__).parents[1] / "data" / "models").glob("*.onnx"))
 
@@ -268,6 +268,7 @@ def test_bound_outputs():
 
 
 def entries(folder):
+    later.finish()
     return {p.name for p in folder.glob("*.entry")}
 
 
@@ -342,17 +343,19 @@ def test_records_that_decide(folder, monkeypatch):
 def test_damaged_notes_and_entries_are_misses(folder):
     model, x = dense(2), {"x": np.ones((2, 3), np.float32)}
     (want,) = Session(model).run(["y"], x)
+    later.finish()
     for path in [p for p in folder.rglob("*") if p.is_file()]:
         for content in (b"", b"{}", path.read_bytes()[:-3], b"\0" * 100):
             path.write_bytes(content)
             assert np.array_equal(Session(model).run(["y"], x)[0], want)
+            later.finish()
     cache = ModuleCache(folder)
     for path in folder.glob("*.note"):  # whole, and of another form
         cache.put_note(path.stem, {"module": 3, "inputs": [1], "stamp": None})
         assert np.array_equal(Session(model).run(["y"], x)[0], want)
 
 
-def test_processes_at_once(tmp_path, folder):
+def test_eight_processes_at_once(tmp_path, folder):
     onnx.save(dense(2), tmp_path / "model.onnx")
     code = f"""
         import numpy as np
@@ -363,12 +366,12 @@ def test_processes_at_once(tmp_path, folder):
             print(session.run(["y"], {{"x": np.ones((2, 3), np.float32)}})[0].sum())
         """
     command = [sys.executable, "-c", textwrap.dedent(code)]
-    both = [
+    all_ = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(5)
+        for _ in range(8)
     ]
-    said = [one.communicate(timeout=600) for one in both]
-    assert {one.returncode for one in both} == {0}, said
+    said = [one.communicate(timeout=600) for one in all_]
+    assert {one.returncode for one in all_} == {0}, said
     assert len({out for out, _ in said}) == 1
     assert len(entries(folder)) == 1
 

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 from storage import RecordStore
 from tilework.errors import StoreError
-from tilework.session import Session
+from tilework.session import Session, later
 
 
 def model():
@@ -32,6 +32,7 @@ def test_a_store_is_opened_only_where_it_has_changed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(RecordStore, "__init__", opening)
     Session(model(), store=store, cache=folder)
+    later.finish()
     before = set(folder.glob("*.entry"))
     assert opened and len(before) == 1
     opened.clear()

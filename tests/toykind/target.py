@@ -20,6 +20,7 @@ class ToyTarget(Target):
     """``toykind [-width=N]``: its vectors have N elements."""
 
     kind: ClassVar[str] = "toykind"
+    ranges: ClassVar[bool] = True
     width: int = 4
 
     def __post_init__(self) -> None:

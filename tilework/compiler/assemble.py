@@ -14,7 +14,7 @@ from tilework.compiler.memory import Memory
 from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import distances, without_copies
 from tilework.deferred import Helpers
-from tilework.errors import NetworkError, ShapeError
+from tilework.errors import NetworkError, ShapeError, TargetError
 from tilework.index.extents import Extent, known
 from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import Kernel
@@ -83,7 +83,7 @@ def _assemble(
 ) -> Image:
     from tilework.graph.extract import task_of
 
-    _require_told(plan)
+    _require_told(plan, target)
     plan, slots = without_copies(plan)
     made: dict[_KernelKey, Kernel] = {}
     called: list[tuple[Kernel, dict[int, Strides]]] = []
@@ -138,14 +138,21 @@ def _assemble(
     )
 
 
-def _require_told(plan: Plan) -> None:
-    """Refuse a network of which a run would not know the shapes.
+def _require_told(plan: Plan, target: Target) -> None:
+    """Refuse a network of which a run would not know the shapes, or the target has no programs.
 
     Raises:
         NetworkError: the message names the symbols.
+        TargetError: shapes are symbolic, and the kind takes numbers alone.
     """
     values = [Value(n, plan.values[n].shape, plan.values[n].dtype, 0) for n in plan.inputs]
     told = symbols_of(e for v in values for e in v.shape)
+    if told and not target.ranges:
+        bound = " ".join(f"--shape {s.name}=NUMBER" for s in told)
+        raise TargetError(
+            f"programs of the kind '{target.kind}' are for extents of numbers, and "
+            f"{', '.join(s.name for s in told)} is a range: compile with {bound}"
+        )
     stray = {*symbols_of(e for v in plan.values.values() for e in v.shape)} - {*told}
     try:
         Solver(plan.name, values, (*told, *stray))

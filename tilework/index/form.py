@@ -82,6 +82,11 @@ def variable(atom: Atom) -> Form[Atom]:
     return Form({atom: 1}, 0)
 
 
+def total(terms: Mapping[Atom, Extent], const: Extent) -> Form[Atom]:
+    """The form of a sum, by the coefficient of each atom, none of which is 0."""
+    return Form(terms, const)
+
+
 def product(a: Form[Atom], b: Form[Atom]) -> Form[Atom] | None:
     """The product of two forms, None where none of them is a number."""
     if not b.coefficients:

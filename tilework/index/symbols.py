@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar, NoReturn, Union
 
+from tilework.errors import TileworkError
+
 Point = Mapping["Symbol", int]
 """Values of symbols."""
 Atom = Union["Symbol", "Floor"]
@@ -29,7 +31,7 @@ Terms = Mapping[Monomial, int]
 Whole = Union[int, "Symbolic"]
 
 
-class Undecided(TypeError):
+class Undecided(TileworkError, TypeError):
     """A comparison that holds at some points of the ranges, and at others does not.
 
     Attributes:

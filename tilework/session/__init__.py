@@ -5,6 +5,7 @@
     facts      what a model's file says of itself: its digest, inputs and outputs
     records    which measured schedules a session compiles with, and whether they have changed
     forms      the compiled forms of one model
+    later      keeps them once the first answer is there
     options    options of sessions and runs
     values     inputs and outputs in the words of ONNX Runtime
     binding    inputs and outputs that are bound before a run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tilework.kept import KeptFiles, allowed_bytes, default_folder, key_of, shared_folder
-from tilework.runtime.manifest import from_json, to_json
+from tilework.runtime.manifest import from_json
 from tilework.runtime.module import Module
 from tilework.runtime.other import OtherPart
 from tilework.runtime.parts import PartedModule
-from tilework.runtime.parts_list import ListedPart, PartsList, image_of, listed, other_part
+from tilework.runtime.parts_list import ListedPart, PartsList, image_of, other_part
 from tilework.session.entry import read_entry, read_other, write_entry, write_other
 
 _ENTRY = ".entry"
@@ -64,14 +64,18 @@ class ModuleCache:
 
     def put(self, key: str, module: Module) -> None:
         """Keep a module under a key, in place of what was there, or leave that as it is."""
+        self.putting(key, module)()
+
+    def putting(self, key: str, module: Module) -> Callable[[], None]:
+        """What keeps a module as it is now, whenever it is called."""
         image = replace(module.image, num_threads=module.num_threads)
-        self.files.write(key, _ENTRY, lambda out: write_entry(out, key, image))
+        return partial(self.files.write, key, _ENTRY, partial(write_entry, key=key, image=image))
 
     def parted(self, document: Any, keys: Any) -> PartedModule | None:
         """A network whose parts were kept; None if one cannot be used.
 
         Args:
-            document: its list, as `put_parted` returned it.
+            document: its list, a JSON value: see `tilework.runtime.parts_list.listed`.
             keys: of its parts.
         """
         try:
@@ -83,15 +87,21 @@ class ModuleCache:
             return None
         return PartedModule(image, found.num_threads)
 
-    def put_parted(self, keys: Sequence[str], module: PartedModule) -> Any:
-        """Keep the parts of a network, each under a key; returns its list, a JSON value."""
+    def putting_parted(self, keys: Sequence[str], module: PartedModule) -> Callable[[], None]:
+        """What keeps the parts of a network as they are now, each under a key."""
+        each: list[Callable[[], None]] = []
         for key, part in zip(keys, module.image.parts, strict=True):
             if isinstance(part.runner, Module):
-                self.put(key, part.runner)
+                each.append(self.putting(key, part.runner))
             else:
-                model = part.runner.model
-                self.files.write(key, _ENTRY, partial(write_other, key=key, model=model))
-        return to_json(listed(module.image, module.num_threads))
+                write = partial(write_other, key=key, model=part.runner.model)
+                each.append(partial(self.files.write, key, _ENTRY, write))
+
+        def put() -> None:
+            for one in each:
+                one()
+
+        return put
 
     def _part(self, part: ListedPart, key: str, all_: PartsList) -> Module | OtherPart | None:
         if part.kind == "module":

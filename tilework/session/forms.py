@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,13 @@ from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ShapeError, TileworkError
-from tilework.index.symbols import Undecided
 from tilework.revision import code_version
+from tilework.runtime.manifest import to_json
 from tilework.runtime.module import Module
 from tilework.runtime.other import engine
 from tilework.runtime.parts import PartedModule
+from tilework.runtime.parts_list import listed
+from tilework.session import later
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Facts, Source
 from tilework.session.records import RecordSource, unchanged
@@ -98,7 +101,7 @@ class Forms:
                     self._warn("each shape gets a form of its own", _decide(needed))
                 elif isinstance(found, Module):
                     self._whole = found
-            except (TileworkError, Undecided) as e:
+            except TileworkError as e:
                 self._warn("each shape gets a form of its own", str(e))
         return self._whole
 
@@ -155,6 +158,8 @@ class Forms:
         text = self._base(
             json.dumps(sorted(shapes.items())), hashlib.sha256(repr(key).encode()).digest()
         )
+        if self._cache is not None:
+            later.finish()  # it may be this one
         module = self._kept(text)
         if module is None:
             from tilework.graph.onnx import ValuesNeeded
@@ -187,10 +192,16 @@ class Forms:
     ) -> Compiled:
         """The form compiled, by one process if several ask for it at once."""
         if self._cache is None:
-            return self._compiled(form, shapes, values)
-        with self._cache.making(form) as waited:
+            return self._compiled(shapes, values)
+        with ExitStack() as held:
+            waited = held.enter_context(self._cache.making(form))
             kept = self._kept(form) if waited else None
-            return kept or self._compiled(form, shapes, values)
+            if kept is not None:
+                return kept
+            folders = self._how.records.folders()  # before they are read
+            module = self._compiled(shapes, values)
+            later.start(self._keeping(self._cache, form, module, folders), held.pop_all())
+            return module
 
     def _base(self, *more: str | bytes) -> str:
         how = self._how
@@ -225,36 +236,41 @@ class Forms:
         self._cache.put_note(form, {**note, "folders": source.folders()})
         return module
 
-    def _compiled(
-        self, form: str, shapes: Shapes | Ranges, values: Mapping[str, Array]
-    ) -> Compiled:
+    def _compiled(self, shapes: Shapes | Ranges, values: Mapping[str, Array]) -> Compiled:
         from tilework.compiler import compile
 
-        source = self._how.records
-        folders = source.folders()  # before they are read
         with stage("read"):
             network = self._network(shapes, values)
         with stage("choose"):
-            history = source.history()
-        module = compile(
+            history = self._how.records.history()
+        return compile(
             network,
             self._how.target,
             records=history,
             precision=self._how.precision,
             cache=False if self._cache is None else self._cache.named,
         )
-        if self._cache is not None:
-            deciding = source.deciding(module.report, self._how.target)
-            key = ModuleCache.key("module", form, deciding)
-            note: dict[str, Any] = {"records": deciding, "folders": folders}
-            if isinstance(module, PartedModule):
-                keys = [ModuleCache.key(key, str(n)) for n in range(len(module.image.parts))]
-                note |= {"keys": keys, "parts": self._cache.put_parted(keys, module)}
-            else:
-                self._cache.put(key, module)
-                note["module"] = key
-            self._cache.put_note(form, note)
-        return module
+
+    def _keeping(
+        self, cache: ModuleCache, form: str, module: Compiled, folders: Any
+    ) -> Callable[[], None]:
+        """What keeps a form as it is now; it is found by the note, which is written last."""
+        deciding = self._how.records.deciding(module.report, self._how.target)
+        key = ModuleCache.key("module", form, deciding)
+        note: dict[str, Any] = {"records": deciding, "folders": folders}
+        if isinstance(module, PartedModule):
+            keys = [ModuleCache.key(key, str(n)) for n in range(len(module.image.parts))]
+            note |= {"keys": keys, "parts": to_json(listed(module.image, module.num_threads))}
+            put = cache.putting_parted(keys, module)
+        else:
+            note["module"] = key
+            put = cache.putting(key, module)
+
+        def keep() -> None:
+            put()
+            cache.put_note(form, note)
+
+        return keep
 
     def _network(self, shapes: Shapes | Ranges, values: Mapping[str, Array]) -> Network | Parts:
         from tilework.graph import from_onnx

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tilework.errors import ModuleError, TileworkError
 from tilework.kept import keeps
+from tilework.session import later
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Source, facts_of
@@ -179,6 +180,7 @@ class Session:
         arrays = self._feeds.arrays(input_feed)
         module = self._for(arrays)
         outputs = module.run({name: arrays[name] for name in module.inputs})
+        later.answered()
         return outputs if places is None else [outputs[i] for i in places]
 
     def run_async(

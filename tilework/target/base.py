@@ -37,6 +37,8 @@ class Target:
     text: str = "llvm -mcpu=native"
 
     kind: ClassVar[str] = ""
+    ranges: ClassVar[bool] = False
+    """Whether one program of the kind may be for all extents within ranges."""
     num_cores: int = field(init=False, default=1)
     platform: str = field(init=False, default=HOST_PLATFORM)
     run: str = field(init=False, default="device")

@@ -35,7 +35,39 @@ def form_of(e: Expr, atom: Callable[[Expr], Form[Atom] | None]) -> Form[Atom] | 
 
 def linear(e: Expr) -> Form[Axis] | None:
     """The form of an expression that is linear in axes, None for any other."""
+    terms: dict[Axis, Extent] = {}
+    const = _gathered(e, 1, terms)
+    if const is not None:
+        return forms.total(terms, const)
     return form_of(e, lambda x: forms.variable(x) if isinstance(x, Axis) else None)
+
+
+def _gathered(e: Expr, factor: int, terms: dict[Axis, Extent]) -> Extent | None:
+    """Put the axes of a sum into ``terms``, in their order; returns its number.
+
+    None where that is not all there is to do: an axis comes twice, or something is no such sum.
+    It makes no forms on its way: kernels have tens of thousands of indices, nearly all such sums.
+    """
+    if type(e) is Const:
+        return e.whole * factor
+    if type(e) is Axis:
+        if e in terms:
+            return None
+        terms[e] = factor
+        return 0
+    if type(e) is not Binary:
+        return None
+    if e.op == "+" or e.op == "-":
+        a = _gathered(e.a, factor, terms)
+        if a is None:
+            return None
+        b = _gathered(e.b, factor if e.op == "+" else -factor, terms)
+        return None if b is None else a + b
+    if e.op == "*":
+        for one, other in ((e.b, e.a), (e.a, e.b)):
+            if type(one) is Const and isinstance(one.whole, int) and one.whole:
+                return _gathered(other, factor * one.whole, terms)
+    return None
 
 
 def sum_of(e: Expr, known: Known | None = None) -> Form[Expr]:

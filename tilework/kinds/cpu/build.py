@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from tilework.cache import BoundedCache
@@ -13,8 +14,6 @@ from tilework.kinds.cpu.code_features import used_features
 from tilework.kinds.cpu.jit import llvm
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
-from tilework.kinds.cpu.llvm.program import IrModule, LlvmSource, generate_program, region_keys
-from tilework.kinds.cpu.lowering import LOWERING
 from tilework.kinds.cpu.passes import LEFT_OUT
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.inplace import overwritable
@@ -26,6 +25,12 @@ from tilework.space import SearchSpace
 from tilework.stages import stage, watch_here
 from tilework.target import Target
 from tilework.task import SearchTask
+
+if TYPE_CHECKING:
+    from tilework.kinds.cpu.llvm.program import IrModule, LlvmSource
+
+# What lowers and writes is imported by the first kernel that is made: a start that finds all of
+# its kernels on disk does without.
 
 _Key = tuple[str, str, str, str]
 _OBJECTS: BoundedCache[_Key, bytes] = BoundedCache(256)
@@ -49,6 +54,9 @@ def build(
     Raises:
         ScheduleError: the row is not a valid schedule of the task.
     """
+    from tilework.kinds.cpu.llvm.program import generate_program, region_keys
+    from tilework.kinds.cpu.lowering import LOWERING
+
     sketch = SearchSpace.of(task).sketch(sketch_id)
     with stage("lower"):
         lowered = LOWERING.lower(sketch, row, apart)
@@ -72,6 +80,9 @@ def build(
 
 def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> LlvmSource:
     """LLVM IR of one candidate."""
+    from tilework.kinds.cpu.llvm.program import generate_program, region_keys
+    from tilework.kinds.cpu.lowering import LOWERING
+
     sketch = SearchSpace.of(task).sketch(sketch_id)
     program, target = LOWERING.lower(sketch, row).program, CpuTarget.of(task.target)
     return generate_program(program, target, region_keys(sketch, row))

@@ -47,6 +47,7 @@ class CpuTarget(Target):
     """
 
     kind: ClassVar[str] = "llvm"
+    ranges: ClassVar[bool] = True
     mcpu: str = field(init=False)
     mattr: str = field(init=False)
     triple: str = field(init=False)

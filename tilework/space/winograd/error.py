@@ -56,7 +56,7 @@ def _sample(
     count = len(size)
     largest = np.argsort(-size, kind="stable")[:_CHANNELS]
     spread = np.linspace(0, count - 1, min(_CHANNELS, count)).astype(int)
-    picked = np.union1d(largest, spread)
+    picked = np.array(sorted({*largest.tolist(), *spread.tolist()}))
     source = tuple(len(picked) if d == out else s for d, s in enumerate(transform.source))
     chosen = WeightTransform(transform.tile, source, transform.window, transform.rest)
     return chosen, np.take(weight, picked, axis=out)
