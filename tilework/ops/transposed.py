@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilework import te
-from tilework.index.extents import known_shape
+from tilework.index.extents import Extent, known_shape
 from tilework.ops.pad import pad
 from tilework.ops.storage import computed
 
@@ -55,7 +55,8 @@ def phase_conv(
     rank = len(strides)
     taps = [te.reduce_axis(n, _TAPS[d - rank]) for d, n in enumerate(weight.shape[:rank])]
     lengths, reaches = data.shape[1 : 1 + rank], known_shape(weight.shape[:rank])
-    before, after, start = [0] * data.ndim, [0] * data.ndim, []
+    before, start = [0] * data.ndim, []
+    after: list[Extent] = [0] * data.ndim
     for d, (s, first, n) in enumerate(zip(strides, lead, size, strict=True)):
         reach = reaches[d] - 1
         offset = first // s - reach
