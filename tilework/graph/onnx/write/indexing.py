@@ -91,6 +91,17 @@ def _replace_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> Non
     w.add("Where", [mask, f"{out}_rows", inputs[0]], out)
 
 
+def _column(
+    w: Writer, node: Node, inputs: Sequence[str], i: int, t: int, name: str, shape: Sequence[int]
+) -> str:
+    """A column of a table, which may be computed, in another shape."""
+    table = w.net.constants.get(node.inputs[i])
+    if table is not None:
+        return w.constant(name, table[:, t].reshape(shape))
+    w.add("Gather", [inputs[i], _ints(w, f"{name}_at", t)], f"{name}_apart", axis=1)
+    return _reshaped(w, f"{name}_apart", shape, name)
+
+
 def _resample(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     """A gathered slice times its weights for each tap, and their sum, in the weights' type."""
     from onnx import helper
@@ -101,13 +112,19 @@ def _resample(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     if own != computed:
         x, total = f"{out}_wide", f"{out}_sum"
         w.add("Cast", [inputs[0]], x, to=kinds[computed])
-    positions, weights = _known(w, node, 1), _known(w, node, 2)
+    taps = known_shape(w.net.types[node.inputs[1]].shape)[1]
     rank, axis = len(w.net.types[node.name].shape), node.attrs["axis"]
     terms = []
-    for t in range(positions.shape[1]):
-        at = _ints(w, f"{out}_places{t}", positions[:, t].tolist())
+    for t in range(taps):
         shape = [-1 if d == axis else 1 for d in range(rank)]
-        share = w.constant(f"{out}_weights{t}", weights[:, t].reshape(shape))
+        at = _column(w, node, inputs, 1, t, f"{out}_places{t}", [-1])
+        if node.inputs[1] not in w.net.constants:  # computed ones may lie beyond either end
+            whole = np.dtype(numpy_dtype(w.net.types[node.inputs[1]].dtype))
+            last = known_shape(w.net.types[node.inputs[0]].shape)[axis] - 1
+            ends = [w.constant(f"{at}_{n}", np.array(n, whole)) for n in (0, last)]
+            w.add("Clip", [at, *ends], f"{at}_within")
+            at = f"{at}_within"
+        share = _column(w, node, inputs, 2, t, f"{out}_weights{t}", shape)
         w.add("Gather", [x, at], f"{out}_tap{t}", axis=axis)
         w.add("Mul", [f"{out}_tap{t}", share], f"{out}_term{t}")
         terms.append(f"{out}_term{t}")
