@@ -93,7 +93,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     with hold_device(device, f"tune {spec.label}", tell=reporter.note):
         with measuring as measurer:
             run = stages.prepare(plan, store, measurer, reporter.warn)
-            tell_of_rows(store, found.tasks)
+            tell_of_rows(store, run.session.measured)
             stopped = search(run, stages)
             progress = run.progress()  # now: what follows is no search
         stages.distill(run)
@@ -193,8 +193,8 @@ def _tuned(
     target = str(run.target)
     records = [
         record
-        for task in found.tasks
-        for record in run.patiently(partial(run.store.of, task.workload_key, target, run.device))
+        for index in range(len(found.tasks))
+        for record in run.patiently(partial(run.session.records, index))
     ]
     weights = zip(found.tasks, found.weights, strict=True)
     report = TuneReport(

@@ -73,5 +73,5 @@ def distill(run: TuningRun) -> None:
     """Keep what the run found where it is found quickly: the best records of its tasks."""
     from storage.maintenance.distill import distill as distill_bests
 
-    keys = [(task.workload_key, str(task.target)) for task in run.plan.tasks]
+    keys = [(task.workload_key, str(task.target)) for task in run.session.measured]
     run.patiently(lambda: distill_bests(run.store.location, keys))

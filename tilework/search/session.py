@@ -35,7 +35,7 @@ from tilework.search.finals import (
 from tilework.search.learning import Learning
 from tilework.search.past import PastRound, best_s_of, in_turn, ok_of, past_rounds, trials_of
 from tilework.search.policy import SketchPolicy
-from tilework.search.protocol import MeasurerLike, TimesFinals
+from tilework.search.protocol import MeasurerLike, Task, TimesFinals
 from tilework.search.report import Round, TaskRow, TuneResult, round_metrics, task_rows
 from tilework.search.run import TuningRun
 from tilework.search.scheduler import TaskScheduler
@@ -225,6 +225,16 @@ class TuningSession:
     def done(self) -> bool:
         """Whether `next_task` would give None."""
         return bool(self._stopped or self.budget.exhausted()) or self.scheduler.next() is None
+
+    @property
+    def measured(self) -> list[Task]:
+        """The tasks that records are of: of a family, those at its typical points."""
+        return [task for policy in self._policies for task in policy.subject.tasks]
+
+    def records(self, index: int) -> list[Record]:
+        """All records of a task on its device; of a family, one for each candidate."""
+        policy = self._policies[index]
+        return policy.subject.joined(policy.subject.of(self.history, policy.device))
 
     @property
     def rounds(self) -> int:
