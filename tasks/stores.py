@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from storage import RecordStore
     from tasks.run import TuningRun
-    from tilework.task import SearchTask
+    from tilework.search.protocol import Task
 
 
 def open_store(path: str, *, must_exist: bool = False) -> RecordStore:
@@ -41,7 +41,7 @@ def is_there(path: str) -> bool:
     return Location.of(path).is_there()
 
 
-def other_uses(store: RecordStore, tasks: Sequence[SearchTask]) -> list[str]:
+def other_uses(store: RecordStore, tasks: Sequence[Task]) -> list[str]:
     """What rows of these tasks serve for that are of other targets, a line for each target.
 
     Looked for only where there is none of the tasks' own: that is when somebody wonders.
@@ -57,7 +57,7 @@ def other_uses(store: RecordStore, tasks: Sequence[SearchTask]) -> list[str]:
     return lines
 
 
-def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, int]:
+def other_targets(store: RecordStore, tasks: Sequence[Task]) -> dict[str, int]:
     """How many records of these tasks' workloads are of other targets, by target."""
     wanted = {(str(task.target), task.workload_key) for task in tasks}
     workloads = {workload for _, workload in wanted}

@@ -130,6 +130,11 @@ class AtPoints:
     _best_s: dict[int, float] = field(default_factory=dict)
     _joined: dict[str, Record] = field(default_factory=dict)
 
+    @property
+    def flops(self) -> float:
+        """The geometric mean of those at the points."""
+        return _mean([max(task.flops, 1.0) for task in self.tasks]) or 0.0
+
     def measure(
         self,
         measurer: MeasurerLike,
@@ -256,7 +261,7 @@ class AtPoints:
             parts[-1],
             workload_key=self.task.workload_key,
             workload=self.task.desc,
-            flops=float(self.task.flops),
+            flops=self.flops,
             sketch_id=number,
             decisions=row,
             code_hash=" ".join(hashes) if all(hashes) else "",
@@ -271,7 +276,7 @@ class AtPoints:
 def _mean(seconds: Sequence[float | None]) -> float | None:
     """The geometric mean; None if one is missing."""
     known = [s for s in seconds if s is not None]
-    if len(known) < len(seconds):
+    if not known or len(known) < len(seconds):
         return None
     return math.exp(math.fsum(map(math.log, known)) / len(known))
 

@@ -252,7 +252,8 @@ class TuningSession:
 
     def summary(self) -> tuple[TaskRow, ...]:
         """The task table."""
-        return task_rows(self.tasks, self.weights, self.scheduler.states)
+        flops = [policy.subject.flops for policy in self._policies]
+        return task_rows(self.tasks, self.weights, self.scheduler.states, flops)
 
     def result(self) -> TuneResult:
         """What came of the run so far."""

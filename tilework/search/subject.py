@@ -24,7 +24,11 @@ class Subject(Protocol):
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """What records are of, at least one; a candidate costs as many trials."""
+        """What records are of; a candidate costs as many trials."""
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of what a latency is of."""
 
     def measure(
         self,
@@ -67,6 +71,11 @@ class Alone:
     def tasks(self) -> Sequence[Task]:
         """The task."""
         return (self.task,)
+
+    @property
+    def flops(self) -> float:
+        """Those of the task."""
+        return self.task.flops
 
     def measure(
         self,
