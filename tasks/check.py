@@ -55,7 +55,7 @@ def _checked(network: Network) -> list[Point]:
         return [{}]
     typical = typical_points(network.symbols)
     below = {symbol: max(symbol.low, n - 1) for symbol, n in typical[-1].items()}
-    least = {symbol: max(symbol.low, 1) for symbol in network.symbols}
+    least = {symbol: symbol.low for symbol in network.symbols}
     several = [*typical, below, least]
     return [at for i, at in enumerate(several) if at not in several[:i]]
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.index.extents import known
 from tilework.index.symbols import Point, typical_points
 from tilework.model.base import Rows
 from tilework.model.draft import Draft
@@ -133,8 +132,6 @@ def family_of(task: SearchTask) -> Sequence[FamilySketch]:
 def members_of(task: SearchTask, family: Sequence[FamilySketch]) -> tuple[Member, ...]:
     """The static workloads of a task at its typical points, in their order.
 
-    Points where an axis is empty are left out: nothing is computed there.
-
     Args:
         task: of symbolic extents.
         family: its sketches.
@@ -142,8 +139,6 @@ def members_of(task: SearchTask, family: Sequence[FamilySketch]) -> tuple[Member
     members = []
     for number, at in enumerate(typical_points(task.compute_dag.symbols)):
         dag = at_point(task.compute_dag, at)
-        if any(known(n) == 0 for tensor in dag.tensors for n in tensor.shape):
-            continue
         where = ", ".join(f"{symbol.name} = {n}" for symbol, n in at.items())
         desc = f"{task.desc}, {where}"
         static = replace(task, compute_dag=dag, desc=desc)

@@ -42,8 +42,10 @@ class Learning:
         found, seen = list(self._others), dict[int, set[str]]()
         for index in sorted(self._new):
             seen[index] = set()
-            for task, known, _ in self._policies[index].measured(self._history):
-                found += observations(known, task.workload_key, task.flops, self._learnt[index])
+            policy = self._policies[index]
+            for task, known, _ in policy.measured(self._history):
+                learnt = self._learnt[index] | policy.subject.repeated(known.records)
+                found += observations(known, task.workload_key, task.flops, learnt)
                 seen[index].update(record.record_id for record in known.records)
         if found:
             self._model.update(found)

@@ -100,14 +100,14 @@ class MeasuredSketch(FamilySketch):
         return good & self.twins[-1].lifted(placed)[1]
 
     def canonical(self, rows: Rows) -> Rows:
-        """The rows without what has no effect at any of the points."""
+        """The rows without what has no effect at the greatest point: what is measured."""
         greatest = self.twins[-1]
         placed, fits = greatest.placed(rows)
         plain, known = greatest.lifted(placed)
         return np.where((fits & known)[:, None], plain, super().canonical(rows))
 
     def row_hash(self, rows: Rows) -> NDArray[np.uint64]:
-        """Identity of each row's programs: what is the same at the greatest point is at all."""
+        """Identity of each row's program at the greatest point, which `canonical` goes by."""
         greatest = self.twins[-1]
         return greatest.static.row_hash(greatest.placed(rows)[0])
 
@@ -193,6 +193,15 @@ class AtPoints:
             first = number * count
             mine = measured[first : first + count]
             out += to_records(task, mine, first=first, **columns)
+        return out
+
+    def repeated(self, records: Sequence[Record]) -> set[str]:
+        """Candidates that differ at other points may be one program at a small one."""
+        seen, out = set[Any](), set[str]()
+        for record in records:
+            program = record.sketch_id, record.decisions
+            out |= {record.record_id} if program in seen else set()
+            seen.add(program)
         return out
 
     def of(self, history: History, device: DeviceIdentity | None) -> list[Record]:

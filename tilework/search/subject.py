@@ -54,6 +54,9 @@ class Subject(Protocol):
     def joined(self, records: Sequence[Record]) -> list[Record]:
         """What records of the tasks say of the searched one, a record for each candidate."""
 
+    def repeated(self, records: Sequence[Record]) -> set[str]:
+        """Ids of records of one of the tasks from which nothing new is learnt."""
+
     def of(self, history: History, device: DeviceIdentity | None) -> list[Record]:
         """All records of the tasks on a device."""
 
@@ -108,6 +111,10 @@ class Alone:
     def joined(self, records: Sequence[Record]) -> list[Record]:
         """The records."""
         return list(records)
+
+    def repeated(self, records: Sequence[Record]) -> set[str]:
+        """None: a search measures no program twice."""
+        return set()
 
     def of(self, history: History, device: DeviceIdentity | None) -> list[Record]:
         """See `Subject.of`."""
