@@ -21,13 +21,17 @@ from tilework.model.base import Rows
 from tilework.model.draft import Draft, draft_of
 from tilework.model.drafted import Choice
 from tilework.model.family import FamilySketch, Member, family_of, members_of
-from tilework.record import History, Purpose, Record, latest_word, layers_of
+from tilework.record import History, Purpose, Record, best_of, latest_word, layers_of
 from tilework.space import space_of
 from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
 
 FASTEST = 32
 """Programs of each point that are looked at everywhere."""
+
+DOUBT = 0.75
+"""Quantile of latency over drafted seconds that counts where a row was not measured: of many
+rows, the draft calls those the fastest that it is wrong about."""
 
 _Program = tuple[int, tuple[int, ...]]
 """A sketch's id and a row."""
@@ -119,11 +123,13 @@ class _Measured:
 
     Attributes:
         records: by program the one whose latency counts; one that failed, if all did.
-        ratio: what latencies usually are of the draft's seconds.
+        latency: what each program is taken to need, in seconds; inf if it failed.
+        ratio: what latencies are of the draft's seconds; 1 without any.
     """
 
     member: Member
     records: Mapping[_Program, Record]
+    latency: Mapping[_Program, float]
     draft: Draft
     ratio: float
 
@@ -137,20 +143,20 @@ class _Measured:
             if known and record.rules_version == version and record.purpose != Purpose.canary:
                 found.setdefault((record.sketch_id, record.decisions), []).append(record)
         chosen = {program: _counts(rows) for program, rows in found.items()}
-        one = _Measured(member, chosen, draft, 1.0)
-        ratios = []
+        latency, ratios = _latencies(chosen, found), list[float]()
         for twin in member.twins.values():
-            mine = [r for (n, _), r in chosen.items() if n == twin.static.id and r.usable]
+            mine = [p for p in chosen if p[0] == twin.static.id and latency[p] < math.inf]
             if mine:
-                rows = np.array([r.decisions for r in mine], np.int32)
+                rows = np.array([row for _, row in mine], np.int32)
                 drafted = draft.seconds(twin.static, rows)
-                ratios += [(r.latency_s or 0.0) / s for r, s in zip(mine, drafted, strict=True)]
-        return _Measured(member, chosen, draft, median(ratios)) if ratios else one
+                ratios += [latency[p] / s for p, s in zip(mine, drafted, strict=True)]
+        usual = float(np.quantile(ratios, DOUBT)) if ratios else 1.0
+        return _Measured(member, chosen, latency, draft, usual)
 
     def programs(self, family: Sequence[FamilySketch]) -> list[_Program]:
         """The fastest programs as rows of the family that are valid at all points."""
-        usable = [(r.latency_s or 0.0, p) for p, r in self.records.items() if r.usable]
-        fastest = [program for _, program in sorted(usable)[:FASTEST]]
+        usable = sorted((s, p) for p, s in self.latency.items() if s < math.inf)
+        fastest = [program for _, program in usable[:FASTEST]]
         out: list[_Program] = []
         for sketch in family:
             twin = self.member.twins.get(sketch.id)
@@ -173,7 +179,7 @@ class _Measured:
         out *= self.ratio
         for i, record in enumerate(self._records_of(sketch.id, rows)):
             if record is not None:
-                out[i] = record.latency_s if record.usable else math.inf
+                out[i] = self.latency[record.sketch_id, record.decisions]
         return out
 
     def latency_of(self, program: _Program) -> Record | None:
@@ -193,8 +199,32 @@ class _Measured:
 
 
 def _counts(records: Sequence[Record]) -> Record:
-    """Which of a program's records counts: of the last finals, or else the fastest."""
-    finals = [r for r in records if r.usable and r.purpose == Purpose.final]
-    if finals:
-        return max(finals, key=lambda r: (r.created_at, r.record_id))
-    return min(records, key=lambda r: (not r.usable, r.latency_s or 0.0, r.record_id))
+    """Which of a program's records counts: of the last finals or a later one, or the fastest."""
+    return best_of(records) or records[-1]
+
+
+def _latencies(
+    chosen: Mapping[_Program, Record], found: Mapping[_Program, Sequence[Record]]
+) -> dict[_Program, float]:
+    """Seconds of each program.
+
+    Finals say how lucky earlier single latencies were: of the programs that took part, and of
+    those with their code. Of the others a single latency from before the last finals counts as
+    many times as what finals usually are of those of their programs.
+    """
+    finals = [r for r in chosen.values() if r.purpose == Purpose.final and r.latency_s is not None]
+    last = max((r.created_at for r in finals), default=None)
+    verdict = {r.code_hash: r.latency_s or 0.0 for r in finals if r.code_hash}
+    slack = []
+    for record in finals:
+        rows = found[record.sketch_id, record.decisions]
+        single = [r.latency_s or 0.0 for r in rows if r.usable and r.purpose != Purpose.final]
+        slack += [(record.latency_s or 0.0) / min(single)] if single else []
+    factor = median(slack) if slack else 1.0
+    out = {}
+    for program, record in chosen.items():
+        latency = math.inf if not record.usable else record.latency_s or math.inf
+        if record.purpose != Purpose.final and last is not None and record.created_at < last:
+            latency = verdict.get(record.code_hash, factor * latency)
+        out[program] = latency
+    return out
