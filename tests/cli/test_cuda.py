@@ -9,7 +9,8 @@ from flows import pipeline
 from flows.cli import doctor
 from flows.settings import TuneSettings
 from storage import RecordStore
-from tasks import compare, engines
+from tasks import compare, finish
+from tasks.engines import random_inputs
 from tilework.errors import ModuleError
 from tilework.kinds.cuda import target as cuda_target
 from tilework.kinds.cuda.probe import Found, FoundDevice
@@ -135,13 +136,17 @@ def test_a_simulated_run_is_marked_everywhere_and_compiles_nothing(cli, tmp_path
 def quick(monkeypatch):
     """Engines are timed for a moment only."""
 
-    def briefly(timed, inputs, seconds):
-        for engine in timed.values():
+    def briefly(engines, inputs, seconds):
+        for engine in engines.values():
             engine.bind(inputs)()
-        return {name: Samples((1e-3, 2e-3)) for name in timed}
+        return {name: Samples((1e-3, 2e-3)) for name in engines}
 
-    for module in (engines, compare):
-        monkeypatch.setattr(module, "time_engines", briefly)
+    monkeypatch.setattr(compare, "time_engines", briefly)
+    monkeypatch.setattr(
+        finish,
+        "time_at_points",
+        lambda engines, net, seconds: briefly(engines, random_inputs(net), seconds),
+    )
     monkeypatch.setattr(pipeline, "gap_lines", lambda *_: ())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tasks import engines
+from tasks import finish
 from tilework.kinds.cpu.device import DEVICE
 from tilework.measure.settings import Settings
 from tilework.runtime.samples import Samples
@@ -30,10 +30,10 @@ def samples(seconds: float) -> Samples:
 def still(patch: pytest.MonkeyPatch) -> None:
     """Let every network take the seconds of `GOOD`, and measure candidates as `BRIEF` says."""
 
-    def timed(modules, inputs, seconds):
-        return {name: samples(GOOD[name]) for name in modules}
+    def timed(engines, net, seconds):
+        return {name: samples(GOOD[name]) for name in engines}
 
-    patch.setattr(engines, "time_engines", timed)
+    patch.setattr(finish, "time_at_points", timed)
     patch.setattr("flows.pipeline.gap_lines", lambda *_: ())
     patch.setattr(type(DEVICE), "settings", lambda _: BRIEF)
 

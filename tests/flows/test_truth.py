@@ -16,7 +16,7 @@ from flows.pipeline import TuneFailed, tune_pipeline
 from flows.reporting import Reporter, reporting
 from flows.settings import TuneSettings
 from storage import RecordStore
-from tasks import check, device_lock, engines, finish
+from tasks import check, device_lock, finish
 from tasks.patience import SearchClock, patiently
 from tasks.stages import PLAIN, Stages
 from tests.flows.still import GOOD, samples
@@ -39,11 +39,11 @@ def timed(monkeypatch, *looks):
     """Engines seem to take these seconds, one dictionary for each look."""
     left = list(looks)
 
-    def look(modules, inputs, seconds):
+    def look(engines, net, seconds):
         times = left.pop(0)
-        return {name: samples(times[name]) for name in modules}
+        return {name: samples(times[name]) for name in engines}
 
-    monkeypatch.setattr(engines, "time_engines", look)
+    monkeypatch.setattr(finish, "time_at_points", look)
     monkeypatch.setattr("flows.pipeline.gap_lines", lambda *_: ())
     return left
 
