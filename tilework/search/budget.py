@@ -137,7 +137,7 @@ class Budget:
         Args:
             first: whether it is the first round of its task.
             negligible: whether that task hardly matters: a first round of a few candidates does.
-            each: trials that a candidate takes.
+            each: trials that a candidate takes; the last one may exceed the limit.
         """
         options, goal = self.options, self.goal
         size = options.first_round if first else options.num_measures_per_round

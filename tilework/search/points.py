@@ -121,6 +121,8 @@ class AtPoints:
         tasks: the static tasks at the points.
         sketches: of which candidates are, with a twin for each of the tasks.
         rules_version: of the sketches.
+
+    What this process has measured of each point says which candidates get a short look.
     """
 
     task: Task
@@ -148,7 +150,8 @@ class AtPoints:
             placed = self._placed(candidates, number)
             found = measurer.measure(task, placed, self._best_s.get(number))
             known = [one.latency_s for one in found if one.latency_s is not None]
-            self._best_s[number] = min([self._best_s.get(number, math.inf), *known])
+            if known:
+                self._best_s[number] = min([*known, self._best_s.get(number, math.inf)])
             out += found
         return out
 
