@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from storage import RecordStore
     from tasks.run import TuningRun
+    from tilework.record import Record
     from tilework.search.protocol import Task
 
 
@@ -39,6 +40,16 @@ def is_there(path: str) -> bool:
     from storage.files import Location
 
     return Location.of(path).is_there()
+
+
+def records_of(store: RecordStore, task: Task) -> list[Record]:
+    """All records of a task; of one of symbolic extents, one for each candidate of a search."""
+    from tilework.search.family import space_for
+
+    if not task.compute_dag.symbols:
+        return store.of(task.workload_key, str(task.target))
+    subject = space_for(task).subject(task)
+    return subject.joined(subject.of(store, None))
 
 
 def other_uses(store: RecordStore, tasks: Sequence[Task]) -> list[str]:

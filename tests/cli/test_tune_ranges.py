@@ -89,6 +89,21 @@ def test_the_module_is_right_at_every_size(tuned, folder):
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
 
 
+def test_explain_shows_the_candidates_of_a_family(cli, tuned, folder):
+    store = ("--store", folder / "records")
+    found = cli.json("explain", f"{folder / 'layers.onnx'}:0", *RANGES, *THREADS, *store)
+    assert found["measured"]["ok"] > 0
+    best = found["contestants"][0]
+    assert best["role"] == "best" and best["latency_s"] > 0
+    told = cli.error(
+        "explain", f"{folder / 'layers.onnx'}:0", "--measure", *RANGES, *THREADS, *store
+    )
+    assert "explain --measure --shape batch=NUMBER" in told
+    picture = folder / "curve.png"
+    words = ("plot", folder / "layers.onnx", *RANGES, *THREADS, *store, "--output", picture)
+    assert cli("records", *words).exit_code == 0 and picture.exists()
+
+
 def test_the_same_command_measures_nothing_more_and_extend_does(cli, tuned, folder):
     found = cli.json(*words(folder, "--trials", "36"))
     assert found["resumed_rounds"] == found["rounds"] > 0
