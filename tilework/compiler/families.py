@@ -83,7 +83,7 @@ def recorded(
     ids = [found.record_id for found in here if found is not None]
     if not ids:
         return None
-    typical = next((i for i, m in enumerate(members) if _in_the_middle(m)), None)
+    typical = next((i for i, m in enumerate(members) if m.usual), None)
     shown = None if typical is None else here[typical]
     return Choice(
         *best,
@@ -92,10 +92,6 @@ def recorded(
         record_id=ids[-1],
         device=next(found.device for found in reversed(here) if found is not None),
     )
-
-
-def _in_the_middle(member: Member) -> bool:
-    return all(symbol.typical == n for symbol, n in member.at.items())
 
 
 def _records(

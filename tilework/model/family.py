@@ -114,6 +114,11 @@ class Member:
     task: SearchTask
     twins: Mapping[int, Twin]
 
+    @property
+    def usual(self) -> bool:
+        """Whether it is the one point that stands for all where one is enough."""
+        return all(symbol.typical == n for symbol, n in self.at.items())
+
 
 def family_of(task: SearchTask) -> Sequence[FamilySketch]:
     """The sketches of a task that all of its typical points have."""

@@ -83,7 +83,7 @@ class Twin:
             inside = np.ones(len(rows), np.int64)
             for column in reversed(columns):
                 out[:, column] = np.clip(out[:, column], 1, -(-extent // inside))
-                inside = inside * out[:, column]
+                inside = np.multiply(inside, out[:, column])
         good &= self.static.valid(out)
         return self.static.canonical(out), good
 
