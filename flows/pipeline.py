@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from flows.reporting import current_reporter
 from tasks.device_lock import hold_device
+from tasks.engines import points_of, points_text
 from tasks.finish import check_place, gap_lines
 from tasks.patience import patiently
 from tasks.report import Finished, TuneReport
@@ -17,6 +18,7 @@ from tasks.run import SearchPlan, conclude
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_uses
 from tilework.errors import NetworkError, RunFailed
+from tilework.index.symbols import typical_points
 from tilework.target.identity import identity_of
 from tilework.target.runs import caveat
 
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from tasks.report import CheckResult, Progress, Standing
     from tasks.run import TuningRun
     from tilework.record import History, Record
+    from tilework.search.protocol import Task
     from tilework.target import Target
-    from tilework.task import SearchTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     with hold_device(device, f"tune {spec.label}", tell=reporter.note):
         with measuring as measurer:
             run = stages.prepare(plan, store, measurer, reporter.warn)
-            tell_of_rows(store, found.tasks)
+            tell_of_rows(store, run.session.measured)
             stopped = search(run, stages)
             progress = run.progress()  # now: what follows is no search
         stages.distill(run)
@@ -109,7 +111,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     return tuned
 
 
-def tell_of_rows(store: RecordStore, tasks: Sequence[SearchTask]) -> None:
+def tell_of_rows(store: RecordStore, tasks: Sequence[Task]) -> None:
     """Note what rows of other targets serve for, and warn of what cannot be used.
 
     Ask it after the tasks' records were read.
@@ -173,7 +175,8 @@ def finish(
         if standing is not None and standing.note:
             reporter.warn(standing.note)
         if standing is not None:
-            gap = gap_lines(compiled.tuned, standing.tuned.median_ms)
+            several = len(points_of(found.network)) > 1  # what tasks take is of one
+            gap = gap_lines(compiled.tuned, None if several else standing.tuned.median_ms)
         path = stages.keep(compiled, checked, standing)
     except RunFailed as error:
         return Finished("", checked, standing, gap, failed=str(error))
@@ -193,8 +196,8 @@ def _tuned(
     target = str(run.target)
     records = [
         record
-        for task in found.tasks
-        for record in run.patiently(partial(run.store.of, task.workload_key, target, run.device))
+        for index in range(len(found.tasks))
+        for record in run.patiently(partial(run.session.records, index))
     ]
     weights = zip(found.tasks, found.weights, strict=True)
     report = TuneReport(
@@ -222,6 +225,10 @@ def _introduce(run: TuningRun) -> None:
     reporter = current_reporter()
     plan = run.plan
     reporter.note(f"{len(plan.tasks)} distinct tasks, {sum(plan.weights)} calls")
+    symbols = {s for task in plan.tasks for s in task.compute_dag.symbols}
+    if symbols:
+        where = points_text(typical_points(sorted(symbols, key=lambda s: s.name)))
+        reporter.note(f"measured at {where}: latencies are geometric means of these points")
     if run.start.warning:
         reporter.warn(run.start.warning)
     reporter.note(f"begins with {run.start.text}")

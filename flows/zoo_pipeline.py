@@ -199,7 +199,7 @@ def _open(
             failed[merged.target] = str(error)
             reporter.warn(f"networks for {merged.target} are left out: {error}")
     for run in runs:
-        for line in other_uses(store, run.plan.tasks):
+        for line in other_uses(store, run.session.measured):
             reporter.note(line)
     for line in store.problems:
         reporter.warn(line)

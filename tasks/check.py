@@ -13,6 +13,7 @@ from tasks.peers import load_peer
 from tasks.report import TOLERANCES, CheckResult
 from tilework.errors import TileworkError
 from tilework.graph import Network, Parts
+from tilework.index.symbols import Point, typical_points
 from tilework.runtime.other import OtherPart, version
 from tilework.runtime.parts import PartedModule
 
@@ -32,6 +33,9 @@ def check_output(
     ONNX Runtime is used where it is installed; otherwise the network's calls are evaluated one by
     one from their compute definitions, which is slower and shares the graph passes.
 
+    A network of symbolic shapes is checked at several points: the typical ones, that one below
+    the greatest of them, where tiles are not whole, and the least; the largest error counts.
+
     Of a network in parts, each part is given what ONNX Runtime computes for it, and compared with
     what that makes of it: where a value decides what follows (a threshold, a sort), whole networks
     may differ without being wrong. A part that draws random numbers has others each time; it is
@@ -40,18 +44,34 @@ def check_output(
     if isinstance(network, Parts) and isinstance(module, PartedModule):
         return _check_parts(module, network, precision)
     assert isinstance(network, Network)
-    inputs = random_inputs(network)
+    found = [_compared(module, network, at) for at in _checked(network)]
+    reference = max(found, key=lambda one: one[1])[0]
+    return CheckResult(reference, float(np.max([e for _, e in found])), TOLERANCES[precision])
+
+
+def _checked(network: Network) -> list[Point]:
+    """The points at which a network is checked; one, of none, of a static one."""
+    if not network.symbols:
+        return [{}]
+    typical = typical_points(network.symbols)
+    below = {symbol: max(symbol.low, n - 1) for symbol, n in typical[-1].items()}
+    least = {symbol: symbol.low for symbol in network.symbols}
+    several = [*typical, below, least]
+    return [at for i, at in enumerate(several) if at not in several[:i]]
+
+
+def _compared(module: AnyModule, network: Network, at: Point) -> tuple[str, float]:
+    """What a module's output is compared with at a point, and the largest error."""
+    inputs = random_inputs(network, at=at)
     outputs = [np.array(o) for o in module.run(inputs)]
-    tolerance = TOLERANCES[precision]
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "network.onnx")
-        network.at({symbol: symbol.typical for symbol in network.symbols}).to_onnx(path)
+        network.at(at).to_onnx(path)
         try:
             peer = load_peer("onnxruntime", path, threads=1)
         except TileworkError:
-            expected = _evaluate(network, inputs)
-            return CheckResult("NumPy", max_rel_error(outputs, expected), tolerance)
-        return CheckResult(peer.name, max_rel_error(outputs, peer.run(inputs)), tolerance)
+            return "NumPy", max_rel_error(outputs, _evaluate(network, inputs, at))
+        return peer.name, max_rel_error(outputs, peer.run(inputs))
 
 
 def _check_parts(module: PartedModule, net: Parts, precision: Precision) -> CheckResult:
@@ -79,7 +99,7 @@ def _draws(runner: Module | OtherPart) -> bool:
     return isinstance(runner, OtherPart) and not RANDOM.keys().isdisjoint(runner.model.operators)
 
 
-def _evaluate(network: Network, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+def _evaluate(network: Network, inputs: dict[str, np.ndarray], at: Point) -> list[np.ndarray]:
     """Run the network's plan call by call with the NumPy reference of tensor expressions."""
     from tilework.graph import plan
     from tilework.index.extents import shape_at
@@ -88,7 +108,6 @@ def _evaluate(network: Network, inputs: dict[str, np.ndarray]) -> list[np.ndarra
 
     planned = plan(network)
     values = {**planned.constants, **inputs}
-    at = {symbol: symbol.typical for symbol in network.symbols}
 
     def value(name: str) -> np.ndarray:
         if name in planned.views:

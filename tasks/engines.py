@@ -11,6 +11,7 @@ import numpy as np
 from tasks.report import Timing
 from tilework.errors import NetworkError
 from tilework.index.extents import typical
+from tilework.index.symbols import Point, symbols_of, typical_points, value_at
 
 if TYPE_CHECKING:
     from tasks.peers import Engine
@@ -18,11 +19,31 @@ if TYPE_CHECKING:
     from tilework.runtime.samples import Samples
 
 
-def random_inputs(net: Network | Parts, seed: int = 0) -> dict[str, np.ndarray]:
+def points_of(net: Network | Parts) -> list[Point]:
+    """Where a network is timed: the typical points of its symbols; one, of none, without any."""
+    shapes = [value.shape for value in net.inputs.values() if value.shape is not None]
+    symbols = symbols_of(n for shape in shapes for n in shape if n is not None)
+    return typical_points(symbols) or [{}]
+
+
+def points_text(points: Sequence[Point]) -> str:
+    """Points in words: ``batch = 1, seq = 16; batch = 1, seq = 64``."""
+    each = [", ".join(f"{symbol.name} = {n}" for symbol, n in at.items()) for at in points]
+    return "; ".join(each)
+
+
+def random_inputs(
+    net: Network | Parts, seed: int = 0, at: Point | None = None
+) -> dict[str, np.ndarray]:
     """Inputs for a network, aligned so that no engine copies them.
 
     Standard normal where the input is of floating point; integers are 0 or 1, which are valid
     token ids and indices everywhere, and truth values either.
+
+    Args:
+        net: the network.
+        seed: of the values.
+        at: values of its symbols; typical ones if None.
 
     Raises:
         NetworkError: an input is no tensor of numbers, or has no fixed shape.
@@ -34,7 +55,8 @@ def random_inputs(net: Network | Parts, seed: int = 0) -> dict[str, np.ndarray]:
     out = {}
     for name, value in net.inputs.items():
         dtype = value.dtype
-        shape = [typical(n) for n in value.shape or () if n is not None]
+        extents = [n for n in value.shape or () if n is not None]
+        shape = [typical(n) if at is None else value_at(n, at) for n in extents]
         if value.shape is None or len(shape) < len(value.shape) or "(" in dtype:
             raise NetworkError(
                 f"{net.name}: no random values can be made for input {name} {dtype}"
@@ -90,6 +112,37 @@ def joined(looks: Sequence[Mapping[str, Samples]]) -> dict[str, Samples]:
         )
         for name in looks[0]
     }
+
+
+def time_at_points(
+    engines: Mapping[str, Engine], net: Network | Parts, seconds: float
+) -> dict[str, Samples]:
+    """Time engines interleaved on random inputs, at the typical points of a network's symbols.
+
+    Args:
+        engines: what is timed, by name.
+        net: what they compute.
+        seconds: measured time of each at each point.
+
+    Returns:
+        Samples of a call. Those of several points are their geometric means, in the order in which
+        they were taken, so that pairs stay pairs and each point counts alike.
+    """
+    points = points_of(net)
+    each = [time_engines(engines, random_inputs(net, at=at), seconds) for at in points]
+    if len(each) == 1:
+        return each[0]
+    return {name: _mean([found[name] for found in each]) for name in engines}
+
+
+def _mean(each: Sequence[Samples]) -> Samples:
+    from tilework.runtime.samples import Samples
+
+    count = min(len(samples.seconds) for samples in each)
+    logs = np.mean([np.log(samples.seconds[:count]) for samples in each], axis=0)
+    return Samples(
+        tuple(float(s) for s in np.exp(logs)), sum(samples.discarded for samples in each)
+    )
 
 
 def time_engines(

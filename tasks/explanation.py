@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tasks.engines import points_text
 from tasks.reproduce import measured_now
+from tilework.errors import NetworkError
+from tilework.index.symbols import typical_points
 from tilework.record import Record, best_elsewhere, best_of, by_device, contenders
 from tilework.target.identity import device_here
 
@@ -92,6 +95,7 @@ class Explanation:
     """Everything that `tilework explain` shows of a task.
 
     ``passes`` tells what became of its network before; it is empty unless steps are asked for.
+    ``points`` are those that latencies are means of; empty of a task whose shapes are numbers.
     """
 
     description: str
@@ -105,6 +109,7 @@ class Explanation:
     median_latency_s: float | None
     roofline: Roofline | None
     passes: str = ""
+    points: str = ""
 
 
 def explain(
@@ -127,10 +132,23 @@ def explain(
         steps: also what passes made of that network, what schedules are lowered to, and their code
             however long it is.
         tell: gets a line if the device is another's, and is waited for.
+
+    Latencies and operations of a task of symbolic extents are geometric means of its typical
+    points, where no roofline is; the draft's seconds are those where it is typical.
+
+    Raises:
+        NetworkError: schedules are to be timed that have no extents of numbers.
     """
     from tilework.graph.text import passes_text
+    from tilework.search.family import space_for
     from tilework.space import SearchSpace, space_of
 
+    family = task.compute_dag.symbols
+    if measure and family:
+        shapes = " ".join(f"--shape {symbol.name}=NUMBER" for symbol in family)
+        raise NetworkError(
+            f"{task.desc}: what is measured has extents of numbers: explain --measure {shapes}"
+        )
     space, version = SearchSpace.of(task), space_of(task.target).version
     present = _comparable(
         task, [r for r in records if r.rules_version == version and _fits(space, r)]
@@ -146,7 +164,7 @@ def explain(
         description=task.desc,
         workload_key=task.workload_key,
         target=str(task.target),
-        flops=task.flops,
+        flops=space_for(task).subject(task).flops if family else task.flops,
         dag=str(task.compute_dag),
         sketches=[
             {"id": s.id, "name": s.name, "decisions": s.num_decisions} for s in space.sketches
@@ -157,10 +175,11 @@ def explain(
             for (role, sketch_id, row, record), seconds in zip(chosen, now, strict=True)
         ],
         median_latency_s=latencies[len(latencies) // 2] if latencies else None,
-        roofline=roofline(task),
+        roofline=None if family else roofline(task),
         passes=passes_text(origin.network, task, origin.spec.precision)
         if steps and origin is not None
         else "",
+        points=points_text(typical_points(family)),
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.check import check_output
-from tasks.engines import joined, random_inputs, time_engines, timing_of
+from tasks.engines import joined, random_inputs, time_at_points, timing_of
 from tasks.patience import Tell, patiently
 from tasks.peers import Engine
 from tasks.report import CheckResult, Standing
@@ -257,6 +257,7 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
     A module that looks slower is looked at again before it is said to be: longer, and opened anew
     each time, since it is a matter of luck where its weights lie. Nothing is said where times are
     not a device's (an emulation, an interpreter), nor of an old module whose output is wrong.
+    One of symbolic shapes is timed at its typical points; a time is then their geometric mean.
 
     Args:
         seconds: measured time of each in the first look.
@@ -265,8 +266,8 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
 
     if compiled.untuned is None:
         return None
-    inputs = random_inputs(compiled.found.network)
-    samples = time_engines(compiled.engines(), inputs, seconds)
+    net = compiled.found.network
+    samples = time_at_points(compiled.engines(), net, seconds)
     suspects = [name for name in ("old", "untuned") if _looks_slower(samples, name)]
     if not _times_count(compiled.target):
         suspects = []
@@ -277,7 +278,7 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
         looks: list[dict[str, Samples]] = []
         while suspects and len(looks) < LOOKS:
             compiled.reopen()
-            looks.append(time_engines(compiled.engines(), inputs, longer))
+            looks.append(time_at_points(compiled.engines(), net, longer))
             suspects = [name for name in suspects if _looks_slower(looks[-1], name)]
         samples = joined(looks)
         suspects = [name for name in suspects if slower(samples["tuned"], samples[name])]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from tasks import goals, starts
 from tasks.patience import Result, SearchClock, Tell, patiently
 from tasks.report import Progress
-from tilework.errors import NetworkError
 from tilework.target.identity import identity_of
 
 if TYPE_CHECKING:
@@ -54,20 +53,6 @@ class SearchPlan:
     reproduce: str = ""
     model: str = starts.CHAMPION
     packages: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuses tasks that no measurement can be of.
-
-        Raises:
-            NetworkError: a run decides extents of a task.
-        """
-        symbols = sorted({s.name for task in self.tasks for s in task.compute_dag.symbols})
-        if symbols:
-            shapes = " ".join(f"--shape {name}=NUMBER" for name in symbols)
-            raise NetworkError(
-                f"what is measured has extents of numbers, and {', '.join(symbols)} is a range: "
-                f"tune with {shapes}; compile and sessions take ranges"
-            )
 
 
 class TuningRun:
@@ -115,7 +100,7 @@ class TuningRun:
         )
         model = self.start.model or XGBModel(plan.seed)
         self.session: TuningSession = TuningSession(run, store, model)
-        for task in plan.tasks:
+        for task in self.session.measured:
             records = store.of(task.workload_key, str(task.target), self.device)
             measurer.remember(task.workload_key, from_records(records, task.target))
         self.resumed_rounds = self.session.rounds

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from storage import RecordStore
     from tasks.run import TuningRun
-    from tilework.task import SearchTask
+    from tilework.record import Record
+    from tilework.search.protocol import Task
 
 
 def open_store(path: str, *, must_exist: bool = False) -> RecordStore:
@@ -41,7 +42,17 @@ def is_there(path: str) -> bool:
     return Location.of(path).is_there()
 
 
-def other_uses(store: RecordStore, tasks: Sequence[SearchTask]) -> list[str]:
+def records_of(store: RecordStore, task: Task) -> list[Record]:
+    """All records of a task; of one of symbolic extents, one for each candidate of a search."""
+    from tilework.search.family import space_for
+
+    if not task.compute_dag.symbols:
+        return store.of(task.workload_key, str(task.target))
+    subject = space_for(task).subject(task)
+    return subject.joined(subject.of(store, None))
+
+
+def other_uses(store: RecordStore, tasks: Sequence[Task]) -> list[str]:
     """What rows of these tasks serve for that are of other targets, a line for each target.
 
     Looked for only where there is none of the tasks' own: that is when somebody wonders.
@@ -57,7 +68,7 @@ def other_uses(store: RecordStore, tasks: Sequence[SearchTask]) -> list[str]:
     return lines
 
 
-def other_targets(store: RecordStore, tasks: Sequence[SearchTask]) -> dict[str, int]:
+def other_targets(store: RecordStore, tasks: Sequence[Task]) -> dict[str, int]:
     """How many records of these tasks' workloads are of other targets, by target."""
     wanted = {(str(task.target), task.workload_key) for task in tasks}
     workloads = {workload for _, workload in wanted}
@@ -73,5 +84,5 @@ def distill(run: TuningRun) -> None:
     """Keep what the run found where it is found quickly: the best records of its tasks."""
     from storage.maintenance.distill import distill as distill_bests
 
-    keys = [(task.workload_key, str(task.target)) for task in run.plan.tasks]
+    keys = [(task.workload_key, str(task.target)) for task in run.session.measured]
     run.patiently(lambda: distill_bests(run.store.location, keys))

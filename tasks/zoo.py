@@ -310,7 +310,7 @@ class Zoo:
 def _rounds_ended(run: TuningRun) -> list[datetime]:
     """When each round of a run that the store holds was committed."""
     ended: dict[tuple[int, str], datetime] = {}
-    for task in run.plan.tasks:
+    for task in run.session.measured:
         for record in run.store.of(task.workload_key, str(task.target)):
             searched = record.purpose in (Purpose.search, Purpose.refused)
             if searched and record.run_id == run.plan.run_id:

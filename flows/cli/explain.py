@@ -64,7 +64,7 @@ def explain(
     from tasks.explanation import explain as explained
     from tasks.network import NetworkSpec, parse_sparse
     from tasks.network import extract as extract_network
-    from tasks.stores import open_store, other_targets
+    from tasks.stores import open_store, other_targets, records_of
 
     network, _, number = task.rpartition(":")
     if not network or not number.isdigit():
@@ -76,7 +76,7 @@ def explain(
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
     chosen = found.tasks[int(number)]
     records = open_store(store, must_exist=store != options.DEFAULT_STORE)
-    rows = records.of(chosen.workload_key, str(chosen.target))
+    rows = records_of(records, chosen)
     say_problems(records)
     for other, count in other_targets(records, [chosen]).items():
         typer.secho(
@@ -103,7 +103,10 @@ def _print(document: Explanation, store: str) -> None:
         typer.echo(f"  {sketch['id']}  {sketch['name']} ({sketch['decisions']} decisions)")
     measured = ", ".join(f"{n} {kind}" for kind, n in sorted(document.measured.items()))
     out.print(f"measured: {measured or 'nothing yet (tilework tune makes records)'}")
-    _print_roofline(document.roofline)
+    if document.points:
+        out.print(f"latencies and operations are geometric means of {document.points}")
+    else:
+        _print_roofline(document.roofline)
     shown = document.contestants
     title = caveat(document.target) or None
     out.print(table(["", *(c.role for c in shown)], _rows(document), title=title))

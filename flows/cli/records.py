@@ -155,6 +155,7 @@ def plot(
     from flows.convergence import convergence, task_curves
     from flows.plots import plot_png
     from tasks.network import NetworkSpec, extract, network_label, parse_sparse
+    from tasks.stores import records_of
 
     weighed = parse_sparse(sparse, block)
     spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weighed)
@@ -165,7 +166,8 @@ def plot(
     }
     wanted = str(found.tasks[0].target) if found.tasks else ""
     opened = to_read(store)
-    records = _of_one_device([r for key in weights for r in opened.of(key, wanted)], wanted)
+    rows = [record for task in found.tasks for record in records_of(opened, task)]
+    records = _of_one_device(rows, wanted)
     say_problems(opened)
     curve = convergence(records, weights)
     if not curve.trials:

@@ -10,6 +10,7 @@ from flows.cli import doctor
 from flows.settings import TuneSettings
 from storage import RecordStore
 from tasks import compare, finish
+from tasks.engines import random_inputs
 from tilework.errors import ModuleError
 from tilework.kinds.cuda import target as cuda_target
 from tilework.kinds.cuda.probe import Found, FoundDevice
@@ -140,8 +141,12 @@ def quick(monkeypatch):
             engine.bind(inputs)()
         return {name: Samples((1e-3, 2e-3)) for name in engines}
 
-    for module in (finish, compare):
-        monkeypatch.setattr(module, "time_engines", briefly)
+    monkeypatch.setattr(compare, "time_engines", briefly)
+    monkeypatch.setattr(
+        finish,
+        "time_at_points",
+        lambda engines, net, seconds: briefly(engines, random_inputs(net), seconds),
+    )
     monkeypatch.setattr(pipeline, "gap_lines", lambda *_: ())
 
 

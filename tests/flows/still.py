@@ -30,10 +30,10 @@ def samples(seconds: float) -> Samples:
 def still(patch: pytest.MonkeyPatch) -> None:
     """Let every network take the seconds of `GOOD`, and measure candidates as `BRIEF` says."""
 
-    def time_engines(engines, inputs, seconds):
+    def timed(engines, net, seconds):
         return {name: samples(GOOD[name]) for name in engines}
 
-    patch.setattr(finish, "time_engines", time_engines)
+    patch.setattr(finish, "time_at_points", timed)
     patch.setattr("flows.pipeline.gap_lines", lambda *_: ())
     patch.setattr(type(DEVICE), "settings", lambda _: BRIEF)
 

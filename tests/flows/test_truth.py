@@ -39,11 +39,11 @@ def timed(monkeypatch, *looks):
     """Engines seem to take these seconds, one dictionary for each look."""
     left = list(looks)
 
-    def time_engines(engines, inputs, seconds):
+    def look(engines, net, seconds):
         times = left.pop(0)
         return {name: samples(times[name]) for name in engines}
 
-    monkeypatch.setattr(finish, "time_engines", time_engines)
+    monkeypatch.setattr(finish, "time_at_points", look)
     monkeypatch.setattr("flows.pipeline.gap_lines", lambda *_: ())
     return left
 

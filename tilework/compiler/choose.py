@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilework.compiler.families import recorded
 from tilework.compiler.kernels import Kernels
 from tilework.compiler.transfer import transferred
 from tilework.model.drafted import Choice, draft_schedule, drafted
@@ -34,7 +35,8 @@ def choose_schedule(
     the target itself, the best ones of other targets and of alike workloads are mapped into its
     space (`tilework.travel`), and one is taken if it wins against the draft's choice
     (`tilework.compiler.transfer`). The same task and records give the same choice, in any process.
-    Tasks whose extents a run decides have no records: the draft chooses for all of their points.
+    A task whose extents a run decides has the records of its typical points:
+    `tilework.compiler.families`.
 
     Args:
         direct: leave out rewritten DAGs (Winograd).
@@ -50,8 +52,11 @@ def choose_schedule(
         return kept.choice("draft", task, [direct], lambda: drafted(task, direct=direct))
 
     def find() -> Choice | None:
-        if history is None or task.compute_dag.symbols:
+        if history is None:
             return drafts()
+        if task.compute_dag.symbols:
+            draft = drafts()
+            return recorded(task, history, draft, device=device, direct=direct) or draft
         record = best_record(task, history, device, direct=direct)
         if record is not None:
             return _as_recorded(record, device)

@@ -26,6 +26,7 @@ def to_records(
     purpose: Purpose = Purpose.search,
     created_at: datetime | None = None,
     writer: str = "",
+    first: int = 0,
     device: DeviceIdentity | None = None,
 ) -> list[Record]:
     """The records of one round of one task, in the order of `measured`.
@@ -33,6 +34,7 @@ def to_records(
     Record ids are made of the run, the round, the writer and the position; see `record_id`.
 
     Args:
+        first: position of the first record in its round.
         writer: who measured, where several may measure rounds of one run; see `new_writer`.
         device: what was measured on; the target's device on this machine if None.
     """
@@ -74,7 +76,7 @@ def to_records(
             device_calibration_s=device.calibration_s,
             **{name: int(one.facts[name]) for name in FACTS if name in one.facts},
         )
-        for position, one in enumerate(measured)
+        for position, one in enumerate(measured, first)
     ]
 
 

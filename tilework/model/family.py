@@ -8,18 +8,20 @@ sum would hear the longest alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.index.symbols import typical_points
+from tilework.index.symbols import Point, typical_points
 from tilework.model.base import Rows
 from tilework.model.draft import Draft
 from tilework.space import SearchSpace, Sketch
+from tilework.space.twins import Twin, alike, twin_of
+from tilework.target import Target
 from tilework.task import SearchTask
-from tilework.te.points import seen_at
+from tilework.te.points import at_point, seen_at
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,13 @@ class FamilySketch:
             first = np.where(first == found, first, rows)
         return first
 
+    def valid(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which rows are programs within the limits at all points."""
+        return np.logical_and.reduce([view.valid(rows) for view in self.views])
+
     def _valid(self, rows: Rows) -> Rows:
         rows = np.unique(rows, axis=0)
-        return rows[np.logical_and.reduce([view.valid(rows) for view in self.views])]
+        return rows[self.valid(rows)]
 
 
 @dataclass(frozen=True)
@@ -62,15 +68,56 @@ class FamilyDraft:
 
     draft: Draft
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the feature columns."""
+        return self.draft.names
+
+    def features(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float32]:
+        """Features of P rows where the family is greatest."""
+        return self.draft.features(sketch.views[-1], rows)
+
     def seconds(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
         """The geometric mean of what P rows take at the typical points, in seconds."""
         logs = [np.log(self.draft.seconds(view, rows)) for view in sketch.views]
         return np.asarray(np.exp(np.mean(logs, axis=0)))
 
+    def block_seconds(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
+        """The same of each block, in the proportions that they have where it is greatest."""
+        each = self.draft.block_seconds(sketch.views[-1], rows)
+        total = self.seconds(sketch, rows) / np.maximum(each.sum(axis=1), 1e-30)
+        return np.asarray(each * total[:, None])
+
     def lengths(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
         """How much code P rows are, in the mean of the typical points."""
         each = [self.draft.lengths(view, rows) for view in sketch.views]
         return np.asarray(np.mean(each, axis=0))
+
+    def machine(self, target: Target) -> dict[str, float]:
+        """What describes the machine."""
+        return self.draft.machine(target)
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A family at one of its typical points, as the static workload that its records are of.
+
+    Attributes:
+        number: of the point, among the typical ones.
+        at: the point.
+        task: the static task.
+        twins: by id of a sketch of the family, that and the static one; not all have one.
+    """
+
+    number: int
+    at: Point
+    task: SearchTask
+    twins: Mapping[int, Twin]
+
+    @property
+    def usual(self) -> bool:
+        """Whether it is the one point that stands for all where one is enough."""
+        return all(symbol.typical == n for symbol, n in self.at.items())
 
 
 def family_of(task: SearchTask) -> Sequence[FamilySketch]:
@@ -81,15 +128,27 @@ def family_of(task: SearchTask) -> Sequence[FamilySketch]:
     ]
     out = []
     for sketch in SearchSpace.of(task).sketches:
-        alike = [[s for s in space.sketches if _alike(s, sketch)] for space in spaces]
-        if all(alike):
-            out.append(FamilySketch(sketch.id, tuple(found[0] for found in alike)))
+        alike_ones = [[s for s in space.sketches if alike(s, sketch)] for space in spaces]
+        if all(alike_ones):
+            out.append(FamilySketch(sketch.id, tuple(found[0] for found in alike_ones)))
     return out
 
 
-def _alike(one: Sketch, other: Sketch) -> bool:
-    return (
-        one.steps == other.steps
-        and one.form == other.form
-        and one.num_decisions == other.num_decisions
-    )
+def members_of(task: SearchTask, family: Sequence[FamilySketch]) -> tuple[Member, ...]:
+    """The static workloads of a task at its typical points, in their order.
+
+    Args:
+        task: of symbolic extents.
+        family: its sketches.
+    """
+    members = []
+    for number, at in enumerate(typical_points(task.compute_dag.symbols)):
+        dag = at_point(task.compute_dag, at)
+        where = ", ".join(f"{symbol.name} = {n}" for symbol, n in at.items())
+        desc = f"{task.desc}, {where}"
+        static = replace(task, compute_dag=dag, desc=desc)
+        statics = SearchSpace.of(static).sketches
+        found = {sketch.id: twin_of(sketch.views, statics) for sketch in family}
+        twins = {name: twin for name, twin in found.items() if twin is not None}
+        members.append(Member(number, at, static, twins))
+    return tuple(members)

@@ -131,12 +131,13 @@ class Budget:
             return f"no task improved in {self.stale_trials} trials"
         return ""
 
-    def round_size(self, first: bool, negligible: bool = False) -> int:
+    def round_size(self, first: bool, negligible: bool = False, each: int = 1) -> int:
         """Candidates of the next round: what the options say, or what the limits still allow.
 
         Args:
             first: whether it is the first round of its task.
             negligible: whether that task hardly matters: a first round of a few candidates does.
+            each: trials that a candidate takes; the last one may exceed the limit.
         """
         options, goal = self.options, self.goal
         size = options.first_round if first else options.num_measures_per_round
@@ -144,8 +145,8 @@ class Budget:
             size = min(size, FEW)
         if goal.trials is not None:
             fair = max(1, goal.trials // self._tasks)
-            size = min(size, fair, goal.trials - self.trials)
+            size = min(size, fair // each, (goal.trials - self.trials) // each)
         if goal.seconds is not None and self._seconds_per_trial > 0:
             left = goal.seconds - self.elapsed_s
-            size = min(size, max(2, int(left / self._seconds_per_trial)))
+            size = min(size, max(2, int(left / self._seconds_per_trial) // each))
         return max(1, size)

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Protocol, runtime_checkable
 
 from tilework.measure.candidates import Candidate, Measured
 from tilework.record import Purpose, Record, best_of, contenders
-from tilework.search.protocol import Task
 
 WITHIN = 0.06
 """Finalists are at most this much slower than the fastest, by their records."""
@@ -25,14 +23,6 @@ DISTURBED = 1.5
 else ran beside them, or the machine is another than it was."""
 FINAL_SHARE = 0.15
 """Share of a run's seconds that its finals may take on top; the heaviest tasks come first."""
-
-
-@runtime_checkable
-class TimesFinals(Protocol):
-    """A measurer that can time candidates in turns; see `tilework.measure.Measurer.finals`."""
-
-    def finals(self, task: Task, candidates: Sequence[Candidate]) -> list[Measured]:
-        """One result per candidate, in order; their latencies may be compared closely."""
 
 
 class HeldFinals:

@@ -41,10 +41,12 @@ class Learning:
         """
         found, seen = list(self._others), dict[int, set[str]]()
         for index in sorted(self._new):
+            seen[index] = set()
             policy = self._policies[index]
-            known, task = policy.known(self._history), policy.task
-            found += observations(known, task.workload_key, task.flops, self._learnt[index])
-            seen[index] = {record.record_id for record in known.records}
+            for task, known, _ in policy.measured(self._history):
+                learnt = self._learnt[index] | policy.subject.repeated(known.records)
+                found += observations(known, task.workload_key, task.flops, learnt)
+                seen[index].update(record.record_id for record in known.records)
         if found:
             self._model.update(found)
         self._others = []
@@ -54,7 +56,7 @@ class Learning:
 
     def _other_workloads(self) -> list[Observation]:
         where = {(str(p.task.target), p.device): None for p in self._policies}
-        tasks = [p.task for p in self._policies]
+        tasks = [task for p in self._policies for task in p.subject.tasks]
         return [
             observation
             for target, device in where

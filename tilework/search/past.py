@@ -19,6 +19,8 @@ class PastRound:
         index: of the task, in its session.
         run_id, number, writer: whose round it was; equal machines may work on one run at once.
         records: in the order in which they were made, at least one.
+        joined: what they say of the task, a record for each candidate; see
+            `tilework.search.subject`.
     """
 
     index: int
@@ -26,6 +28,7 @@ class PastRound:
     number: int
     writer: str
     records: tuple[Record, ...]
+    joined: tuple[Record, ...] = ()
 
     @property
     def final(self) -> bool:
@@ -44,15 +47,15 @@ def past_rounds(policies: Sequence[SketchPolicy], history: History) -> Iterator[
     Records count that belong to a task's present space and were measured on its device.
     """
     for index, policy in enumerate(policies):
-        known = policy.known(history)
-        finals = [r for r in policy.recorded(history) if r.purpose == Purpose.final]
         rounds: dict[tuple[str, int, str, bool], list[Record]] = {}
-        for record in (*known.records, *known.refused, *finals):
-            final = record.purpose == Purpose.final
-            part = (record.run_id, record.round, writer_of(record), final)
-            rounds.setdefault(part, []).append(record)
+        for _, known, finals in policy.measured(history):
+            for record in (*known.records, *known.refused, *finals):
+                final = record.purpose == Purpose.final
+                part = (record.run_id, record.round, writer_of(record), final)
+                rounds.setdefault(part, []).append(record)
         for (run_id, number, writer, _), records in rounds.items():
-            yield PastRound(index, run_id, number, writer, tuple(records))
+            joined = policy.subject.joined(records)
+            yield PastRound(index, run_id, number, writer, tuple(records), tuple(joined))
 
 
 def in_turn(rounds: Iterable[PastRound]) -> list[list[datetime]]:

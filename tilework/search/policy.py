@@ -6,19 +6,22 @@ killed and started again proposes the same candidates. No candidate is lowered t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from tilework.measure.candidates import Candidate
 from tilework.model import CostModel, DraftModel
-from tilework.record import History, Record
+from tilework.record import History, Purpose, Record
 from tilework.search.choose import at_random, diverse
 from tilework.search.evolve import evolve
-from tilework.search.known import Known
+from tilework.search.known import Known, read_known
 from tilework.search.pool import Pool, concatenate
 from tilework.search.protocol import Task
 from tilework.search.scope import Scope
 from tilework.search.scores import DraftScores, Scores
 from tilework.search.sources import Drafts, MeasuredElsewhere, MeasuredHere
+from tilework.search.subject import Subject
 from tilework.target.identity import DeviceIdentity
 
 HINTS = 3
@@ -46,7 +49,7 @@ class SketchPolicy:
     def __init__(self, scope: Scope | Task, model: CostModel | None = None) -> None:
         self.scope = scope if isinstance(scope, Scope) else Scope(scope)
         self.space, self.params = self.scope.space, self.scope.params
-        self.model: CostModel = model or DraftModel()
+        self.model = self.space.asked(model or DraftModel(), lambda: self.drafts.pool)
         alone = DraftScores(self.scope)
         self.here = MeasuredHere(self.scope)
         self.elsewhere = MeasuredElsewhere(self.scope)
@@ -57,6 +60,11 @@ class SketchPolicy:
     def task(self) -> Task:
         """What is searched."""
         return self.scope.task
+
+    @property
+    def subject(self) -> Subject:
+        """What candidates are measured as."""
+        return self.scope.subject
 
     @property
     def device(self) -> DeviceIdentity | None:
@@ -70,6 +78,14 @@ class SketchPolicy:
     def known(self, history: History) -> Known:
         """The task's records that belong to its present space."""
         return self.here.known(history)
+
+    def measured(self, history: History) -> Iterator[tuple[Task, Known, list[Record]]]:
+        """Each of the tasks that candidates are measured as: its records, and those of finals."""
+        for task, space in zip(self.subject.tasks, self.space.each, strict=True):
+            found = history.of(task.workload_key, str(task.target), self.device)
+            records = [r for r in found if r.rules_version == space.rules_version]
+            finals = [r for r in records if r.purpose == Purpose.final]
+            yield task, read_known(space, records), finals
 
     # --- proposals ---------------------------------------------------------------------------
 

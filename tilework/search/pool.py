@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.model import CostModel
 from tilework.model.draft import Draft, draft_of
+from tilework.record import History
 from tilework.search.options import TuningError
 from tilework.search.protocol import Rows, Searchable, Task
+from tilework.search.subject import Alone, Subject
 from tilework.space import SearchSpace, space_of
 from tilework.space.siblings import siblings
+from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -110,6 +114,28 @@ class PoolSpace:
             )
         found, target = SearchSpace.of(task), task.target
         return cls(found.sketches, draft_of(target), space_of(target).version)
+
+    def subject(self, task: Task) -> Subject:
+        """What candidates of the space are measured as, where it is a task's."""
+        return Alone(task)
+
+    @property
+    def each(self) -> Sequence[PoolSpace]:
+        """The spaces of the tasks that its candidates are measured as."""
+        return [self]
+
+    def asked(self, model: CostModel, drafted: Callable[[], Pool]) -> CostModel:
+        """The model of static programs as it is asked about those of the space.
+
+        Args:
+            model: what is asked.
+            drafted: gives the best candidates by the draft.
+        """
+        return model
+
+    def at_points(self, histories: Sequence[History], device: DeviceIdentity | None) -> Pool:
+        """Candidates by records of what a task is at its points; none of one without."""
+        return self.empty()
 
     def pool(self, index: int, rows: Any) -> Pool:
         """Valid rows of one sketch as an unscored pool, without repetition."""

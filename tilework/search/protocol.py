@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,14 @@ class MeasurerLike(Protocol):
 
         Sessions that build more than they measure say with `limit` how many should run.
         """
+
+
+@runtime_checkable
+class TimesFinals(Protocol):
+    """A measurer that can time candidates in turns; see `tilework.measure.Measurer.finals`."""
+
+    def finals(self, task: Task, candidates: Sequence[Candidate]) -> list[Measured]:
+        """One result per candidate, in order; their latencies may be compared closely."""
 
 
 class Searchable(Protocol):

@@ -102,21 +102,26 @@ class TuneResult:
 
 
 def task_rows(
-    tasks: Sequence[Task], weights: Sequence[float], states: Sequence[TaskState]
+    tasks: Sequence[Task],
+    weights: Sequence[float],
+    states: Sequence[TaskState],
+    flops: Sequence[float],
 ) -> tuple[TaskRow, ...]:
-    """The task table."""
+    """The task table; ``flops`` are operations of what the tasks' latencies are of."""
     return tuple(
         TaskRow(
             id=index,
             desc=task.desc,
             weight=weight,
             latency_ms=state.best_s * 1e3 if math.isfinite(state.best_s) else None,
-            gflops=task.flops / state.best_s / 1e9 if math.isfinite(state.best_s) else None,
+            gflops=work / state.best_s / 1e9 if math.isfinite(state.best_s) else None,
             trials=state.trials,
             draft_ms=state.draft_s * 1e3 if math.isfinite(state.draft_s) else None,
             note=state.retired,
         )
-        for index, (task, weight, state) in enumerate(zip(tasks, weights, states, strict=True))
+        for index, (task, weight, state, work) in enumerate(
+            zip(tasks, weights, states, flops, strict=True)
+        )
     )
 
 

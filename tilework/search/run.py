@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tilework.record import History
+from tilework.search.family import space_for
 from tilework.search.options import TuningError, TuningOptions
 from tilework.search.pool import PoolSpace
 from tilework.search.protocol import Task
@@ -47,7 +48,7 @@ class TuningRun:
     weights: Sequence[float] | None = None
     seed: int = 0
     network: str | Sequence[str] = ""
-    space_of: Callable[[Task], PoolSpace] = PoolSpace.of
+    space_of: Callable[[Task], PoolSpace] = space_for
     clock: Callable[[], float] = time.monotonic
     warm: bool = True
     build_factor: int = 1

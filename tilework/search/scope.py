@@ -8,10 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from tilework.record import History
+from tilework.search.family import space_for
 from tilework.search.options import PolicyParams
 from tilework.search.pool import PoolSpace
 from tilework.search.protocol import Task
 from tilework.search.seeding import generator
+from tilework.search.subject import Subject
 from tilework.target.identity import DeviceIdentity
 
 
@@ -39,7 +41,12 @@ class Scope:
     @cached_property
     def space(self) -> PoolSpace:
         """Where the task is searched."""
-        return PoolSpace.of(self.task) if self.own_space is None else self.own_space
+        return space_for(self.task) if self.own_space is None else self.own_space
+
+    @cached_property
+    def subject(self) -> Subject:
+        """What candidates are measured as."""
+        return self.space.subject(self.task)
 
     @property
     def key(self) -> str:

@@ -22,7 +22,6 @@ from dataclasses import replace
 
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.drift import drift, drifted
-from tilework.measure.records import to_records
 from tilework.model import CostModel, XGBModel
 from tilework.record import Purpose, Record, RecordLog, best_of, new_writer
 from tilework.search.budget import Budget
@@ -30,14 +29,13 @@ from tilework.search.corpus import keep_workloads
 from tilework.search.failures import TaskFailure, check_hope, task_failure
 from tilework.search.finals import (
     HeldFinals,
-    TimesFinals,
     as_candidates,
     finalists,
 )
 from tilework.search.learning import Learning
 from tilework.search.past import PastRound, best_s_of, in_turn, ok_of, past_rounds, trials_of
 from tilework.search.policy import SketchPolicy
-from tilework.search.protocol import MeasurerLike, Task
+from tilework.search.protocol import MeasurerLike, Task, TimesFinals
 from tilework.search.report import Round, TaskRow, TuneResult, round_metrics, task_rows
 from tilework.search.run import TuningRun
 from tilework.search.scheduler import TaskScheduler
@@ -69,7 +67,7 @@ class TuningSession:
             for task, space in zip(self.tasks, spaces, strict=True)
         ]
         drafts = [policy.drafts.untuned_s for policy in self._policies]
-        self.scheduler = TaskScheduler(self.weights, drafts, run.options, _shapes(self.tasks))
+        self.scheduler = TaskScheduler(self.weights, drafts, run.options, _shapes(self._policies))
         self._rounds = self._refused = self._size = 0
         self._stopped = ""
         self._failures: dict[int, TaskFailure] = {}
@@ -101,12 +99,12 @@ class TuningSession:
         """The candidates of a task's next round; empty retires the task: nothing new is left."""
         self.budget.begin_step()
         first = self.scheduler.states[index].rounds == 0
-        size = self.budget.round_size(first, self.scheduler.negligible(index))
+        policy = self._policies[index]
+        each = len(policy.subject.tasks)
+        size = self.budget.round_size(first, self.scheduler.negligible(index), each)
         descend = not first and self.budget.closing
-        reserves = size * (self.run.build_factor - 1)
-        candidates = self._policies[index].propose(
-            self.history, size, descend=descend, reserves=reserves
-        )
+        reserves = size * (self.run.build_factor - 1) if each == 1 else 0
+        candidates = policy.propose(self.history, size, descend=descend, reserves=reserves)
         self._size = size
         if not candidates:
             self.scheduler.retire(index, "every schedule found is measured")
@@ -118,9 +116,8 @@ class TuningSession:
         """Measure a task's candidates."""
         best = self.scheduler.states[index].best_s
         known = best if math.isfinite(best) else None
-        if self.run.build_factor == 1:
-            return measurer.measure(self.tasks[index], candidates, known)
-        return measurer.measure(self.tasks[index], candidates, known, limit=self._size)
+        limit = None if self.run.build_factor == 1 else self._size
+        return self._policies[index].subject.measure(measurer, candidates, known, limit)
 
     def commit(self, index: int, measured: Sequence[Measured]) -> Round:
         """Keep a round: first its records in the history, then the run's counters.
@@ -131,7 +128,7 @@ class TuningSession:
         number = self._rounds
         records = self._records(index, measured, Purpose.search)
         before = self.scheduler.states[index].best_s
-        keep_workloads(self.history, [self.tasks[index]])
+        keep_workloads(self.history, self._policies[index].subject.tasks)
         self.history.append(records)
         self._count(index, number, records)
         self.budget.end_step(trials_of(records))
@@ -158,7 +155,8 @@ class TuningSession:
     def measure_final(self, index: int, measurer: TimesFinals) -> list[Measured]:
         """Time a task's finalists in turns."""
         self._held.hold(index)
-        return measurer.finals(self.tasks[index], as_candidates(self._finalists(index)))
+        finalists = as_candidates(self._finalists(index))
+        return self._policies[index].subject.finals(measurer, finalists)
 
     def commit_final(self, index: int, measured: Sequence[Measured]) -> Round | None:
         """Keep the verdict of finals; None if there is none, since fewer than two could be timed.
@@ -167,29 +165,30 @@ class TuningSession:
         finalists' own records say, they were disturbed: they are held once more, and what comes
         then counts, and is told if it is as far off.
         """
-        if not self._held.counts(index, self._finalists(index), measured):
+        subject = self._policies[index].subject
+        judged = subject.judged(measured)
+        if not self._held.counts(index, self._finalists(index), judged):
             return None
-        valid = [one for one in measured if one.latency_s is not None]
-        if len(valid) < 2:
+        if sum(one.latency_s is not None for one in judged) < 2:
             return None
         number, before = self._rounds, self.scheduler.states[index].best_s
-        records = self._records(index, valid, Purpose.final)
+        records = self._records(index, subject.timed(measured), Purpose.final)
         self.history.append(records)
         self._rounds = number + 1
-        self.scheduler.final(index, best_s_of(records))
+        self.scheduler.final(index, best_s_of(subject.joined(records)))
         return replace(self._round(number, index, records, before), final=True, metrics={})
 
     def _records(self, index: int, measured: Sequence[Measured], purpose: Purpose) -> list[Record]:
         """The records of this run's next round."""
-        return to_records(
-            self.tasks[index],
+        policy = self._policies[index]
+        return policy.subject.records(
             measured,
             run_id=self.run.run_id,
             round=self._rounds,
             network=self._networks[index],
             purpose=purpose,
             writer=self._writer,
-            device=self._policies[index].device,
+            device=policy.device,
         )
 
     def _finalists(self, index: int) -> list[Record]:
@@ -209,7 +208,7 @@ class TuningSession:
             self.scheduler.estimated_total_s(),
             self.budget.trials,
             self.budget.elapsed_s,
-            round_metrics(records),
+            round_metrics(self._policies[index].subject.joined(records)),
             drift=off,
         )
 
@@ -228,6 +227,16 @@ class TuningSession:
         return bool(self._stopped or self.budget.exhausted()) or self.scheduler.next() is None
 
     @property
+    def measured(self) -> list[Task]:
+        """The tasks that records are of: of a family, those at its typical points."""
+        return [task for policy in self._policies for task in policy.subject.tasks]
+
+    def records(self, index: int) -> list[Record]:
+        """All records of a task on its device; of a family, one for each candidate."""
+        policy = self._policies[index]
+        return policy.subject.joined(policy.subject.of(self.history, policy.device))
+
+    @property
     def rounds(self) -> int:
         """Rounds that this run has committed; the number of the next one."""
         return self._rounds
@@ -243,14 +252,12 @@ class TuningSession:
 
     def summary(self) -> tuple[TaskRow, ...]:
         """The task table."""
-        return task_rows(self.tasks, self.weights, self.scheduler.states)
+        flops = [policy.subject.flops for policy in self._policies]
+        return task_rows(self.tasks, self.weights, self.scheduler.states, flops)
 
     def result(self) -> TuneResult:
         """What came of the run so far."""
-        best = tuple(
-            self.history.best(p.task.workload_key, str(p.task.target), p.device)
-            for p in self._policies
-        )
+        best = tuple(p.subject.best(self.history, p.device) for p in self._policies)
         return TuneResult(
             run_id=self.run.run_id,
             rows=self.summary(),
@@ -279,9 +286,9 @@ class TuningSession:
         spent = []
         for one in sorted(past_rounds(self._policies, self.history), key=order):
             if one.run_id != self.run.run_id:
-                if not one.final:
-                    trials, ok = trials_of(one.records), ok_of(one.records)
-                    self.scheduler.credit(one.index, trials, ok, best_s_of(one.records))
+                if not one.final and one.joined:
+                    trials, ok = trials_of(one.records), ok_of(one.joined)
+                    self.scheduler.credit(one.index, trials, ok, best_s_of(one.joined))
             elif one.final:
                 self._rounds = max(self._rounds, one.number + 1)
             else:
@@ -299,9 +306,10 @@ class TuningSession:
     def _count(self, index: int, number: int, records: Sequence[Record]) -> None:
         """A round is in the history: count it."""
         state = self.scheduler.states[index]
-        best, trials = best_s_of(records), trials_of(records)
+        joined = self._policies[index].subject.joined(records)
+        best, trials = best_s_of(joined), trials_of(records)
         self.budget.spend(trials, improved=best < state.best_s)
-        self.scheduler.update(index, trials, ok_of(records), best)
+        self.scheduler.update(index, trials, ok_of(joined), best)
         self._rounds = max(self._rounds, number + 1)
         self._refused += len(records) - trials
         if not trials:  # a run whose rounds measure nothing would not end
@@ -313,7 +321,12 @@ class TuningSession:
             self._failures[index] = task_failure(index, desc, failed, self.run.reproduce)
 
 
-def _shapes(tasks: Sequence[Task]) -> list[Shape | None]:
+def _shapes(policies: Sequence[SketchPolicy]) -> list[Shape | None]:
     """What the tasks look like; those of the first one's target alone are compared."""
-    first = str(tasks[0].target)
-    return [shape_of_dag(t.compute_dag) if str(t.target) == first else None for t in tasks]
+    first = str(policies[0].task.target)
+    return [
+        shape_of_dag(p.subject.tasks[-1].compute_dag)
+        if str(p.task.target) == first and p.subject.tasks
+        else None
+        for p in policies
+    ]

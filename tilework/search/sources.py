@@ -53,7 +53,7 @@ class MeasuredHere:
     def records(self, history: History) -> list[Record]:
         """The task's records of this device under the present rules, those of finals included."""
         scope = self._scope
-        records = history.of(scope.key, scope.target, scope.device)
+        records = scope.subject.joined(scope.subject.of(history, scope.device))
         return [r for r in records if r.rules_version == scope.space.rules_version]
 
     def known(self, history: History) -> Known:
@@ -88,10 +88,11 @@ class MeasuredElsewhere:
     def hints(self, history: History) -> Pool:
         """What was best on other devices, the most recent first.
 
-        How fast it was there is no part of it.
+        How fast it was there is no part of it. Of a family, first what is fastest at its points.
         """
         scope = self.scope
-        parts = [scope.space.empty()]
+        asked = [history] if scope.guides is None else [history, scope.guides]
+        parts = [scope.space.at_points(asked, scope.device)]
         if scope.device is not None:
             records = list(history.hints(scope.key, scope.target, scope.device))
             if scope.guides is not None:

@@ -8,9 +8,8 @@ from typing import Any
 
 from tilework.model import CostModel
 from tilework.record import RecordLog
-from tilework.search.finals import TimesFinals
 from tilework.search.options import TuningOptions
-from tilework.search.protocol import MeasurerLike, Task
+from tilework.search.protocol import MeasurerLike, Task, TimesFinals
 from tilework.search.report import Round, TuneResult
 from tilework.search.run import TuningRun
 from tilework.search.session import TuningSession

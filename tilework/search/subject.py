@@ -1,0 +1,125 @@
+"""What a task's candidates are measured as: programs of the task, which is what records are of.
+
+A task whose extents a run decides has others: see `tilework.search.points`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tilework.measure.candidates import Candidate, Measured
+from tilework.measure.records import to_records
+from tilework.record import History, Record
+from tilework.search.protocol import MeasurerLike, Task, TimesFinals
+from tilework.target.identity import DeviceIdentity
+
+
+class Subject(Protocol):
+    """The tasks that the candidates of a searched task are measured as.
+
+    What is measured has one entry for each candidate and task, those of the first task first.
+    """
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """What records are of; a candidate costs as many trials."""
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of what a latency is of."""
+
+    def measure(
+        self,
+        measurer: MeasurerLike,
+        candidates: list[Candidate],
+        best_s: float | None,
+        limit: int | None,
+    ) -> list[Measured]:
+        """Measure candidates; arguments are those of `MeasurerLike.measure`."""
+
+    def finals(self, measurer: TimesFinals, candidates: Sequence[Candidate]) -> list[Measured]:
+        """Time candidates in turns."""
+
+    def judged(self, measured: Sequence[Measured]) -> list[Measured]:
+        """What was measured, as one result for each candidate."""
+
+    def timed(self, measured: Sequence[Measured]) -> list[Measured]:
+        """What was measured of the candidates that have a latency."""
+
+    def records(self, measured: Sequence[Measured], **columns: Any) -> list[Record]:
+        """The records of what was measured; ``columns`` as `to_records` takes them."""
+
+    def joined(self, records: Sequence[Record]) -> list[Record]:
+        """What records of the tasks say of the searched one, a record for each candidate."""
+
+    def repeated(self, records: Sequence[Record]) -> set[str]:
+        """Ids of records of one of the tasks from which nothing new is learnt."""
+
+    def of(self, history: History, device: DeviceIdentity | None) -> list[Record]:
+        """All records of the tasks on a device."""
+
+    def best(self, history: History, device: DeviceIdentity | None) -> Record | None:
+        """The record that counts as the best of the searched task."""
+
+
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """A task that is measured itself."""
+
+    task: Task
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The task."""
+        return (self.task,)
+
+    @property
+    def flops(self) -> float:
+        """Those of the task."""
+        return self.task.flops
+
+    def measure(
+        self,
+        measurer: MeasurerLike,
+        candidates: list[Candidate],
+        best_s: float | None,
+        limit: int | None,
+    ) -> list[Measured]:
+        """See `Subject.measure`."""
+        if limit is None:
+            return measurer.measure(self.task, candidates, best_s)
+        return measurer.measure(self.task, candidates, best_s, limit=limit)
+
+    def finals(self, measurer: TimesFinals, candidates: Sequence[Candidate]) -> list[Measured]:
+        """See `Subject.finals`."""
+        return measurer.finals(self.task, candidates)
+
+    def judged(self, measured: Sequence[Measured]) -> list[Measured]:
+        """What was measured."""
+        return list(measured)
+
+    def timed(self, measured: Sequence[Measured]) -> list[Measured]:
+        """See `Subject.timed`."""
+        return [one for one in measured if one.latency_s is not None]
+
+    def records(self, measured: Sequence[Measured], **columns: Any) -> list[Record]:
+        """See `Subject.records`."""
+        return to_records(self.task, measured, **columns)
+
+    def joined(self, records: Sequence[Record]) -> list[Record]:
+        """The records."""
+        return list(records)
+
+    def repeated(self, records: Sequence[Record]) -> set[str]:
+        """None: a search measures no program twice."""
+        return set()
+
+    def of(self, history: History, device: DeviceIdentity | None) -> list[Record]:
+        """See `Subject.of`."""
+        return history.of(self.task.workload_key, str(self.task.target), device)
+
+    def best(self, history: History, device: DeviceIdentity | None) -> Record | None:
+        """See `Subject.best`."""
+        return history.best(self.task.workload_key, str(self.task.target), device)
