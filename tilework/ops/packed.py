@@ -43,13 +43,14 @@ def packed_dense(
     g, k, t = axes
 
     def element(i: te.Expr, j: te.Expr) -> te.Expr:
-        # the scale is a factor of the sum of a block
         x = computed(data[i, (g * words + k) * per + t])
         w = _whole(q[j, g, k], t, bits) - _zero(zeros, (j, g), bits)
         return te.sum(x * w * computed(scales[j, g]), axis=axes)
 
     weights = (q, scales) if zeros is None else (q, scales, zeros)
-    attrs = {"layout_free": tuple(w.name for w in weights)} if layout_free else {}
+    attrs: dict[str, object] = {"inner_sum": (k.name, t.name)}
+    if layout_free:
+        attrs["layout_free"] = tuple(w.name for w in weights)
     return te.compute((m, n), element, name="T_packed_dense", attrs=attrs)
 
 
