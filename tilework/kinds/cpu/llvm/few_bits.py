@@ -27,13 +27,14 @@ class FewBits:
         """The form of an expression, if it is this one."""
         less = 0.0
         if isinstance(e, x.Binary) and e.op == "-" and isinstance(e.b, x.Const):
-            e, less = e.a, float(e.b.value)
-        if not (isinstance(e, x.Cast) and e.dtype == "float32" and isinstance(e.a, x.Binary)):
+            if not isinstance(e.b.value, float):
+                return None
+            less, e = e.b.value, e.a
+        bits = e.a if isinstance(e, x.Cast) and e.dtype == "float32" else None
+        if not isinstance(bits, x.Binary) or (bits.op, bits.dtype) != ("&", "int32"):
             return None
-        bits, mask = e.a, e.a.b
-        if bits.op != "&" or bits.dtype != "int32" or not isinstance(mask, x.Const):
-            return None
-        return FewBits(bits.a, less) if mask.value == _COUNT - 1 else None
+        mask = bits.b.value if isinstance(bits.b, x.Const) else None
+        return FewBits(bits.a, less) if mask == _COUNT - 1 else None
 
 
 def looks_up(arith: Arithmetic, v: Ssa) -> bool:
