@@ -37,14 +37,16 @@ def packed_dense(
         bits: of an element, 4 or 8.
         layout_free: all but ``data`` are constants, whose layout the schedule may change.
     """
-    per = WORD_BITS // bits
+    per, middle = WORD_BITS // bits, _middle(bits)
     (m, _), (n, blocks, words) = data.shape, q.shape
     axes = [te.reduce_axis(e, a) for e, a in ((blocks, "g"), (words, "k"), (per, "t"))]
     g, k, t = axes
 
     def element(i: te.Expr, j: te.Expr) -> te.Expr:
         x = computed(data[i, (g * words + k) * per + t])
-        w = _whole(q[j, g, k], t, bits) - _zero(zeros, (j, g), bits)
+        w = _whole(q[j, g, k], t, bits) - middle
+        if zeros is not None:  # both from the middle: what is subtracted in the end is small
+            w = w - (te.cast("float32", zeros[j, g]) - middle)
         return te.sum(x * w * computed(scales[j, g]), axis=axes)
 
     weights = (q, scales) if zeros is None else (q, scales, zeros)
@@ -68,8 +70,9 @@ def unpack(
 
     def element(j: te.Expr, at: te.Expr) -> te.Expr:
         g = at // block
-        w = _whole(q[j, g, at % block // per], at % per, bits) - _zero(zeros, (j, g), bits)
-        return w * computed(scales[j, g])
+        w = _whole(q[j, g, at % block // per], at % per, bits)
+        zero = _middle(bits) if zeros is None else te.cast("float32", zeros[j, g])
+        return (w - zero) * computed(scales[j, g])
 
     return te.compute((q.shape[0], size), element, name="T_unpack", axis_names=["ax0", "ax1"])
 
@@ -80,7 +83,6 @@ def _whole(word: te.Expr, t: te.Expr, bits: int) -> te.Expr:
     return te.cast("float32", te.bitwise_and(shifted, te.const((1 << bits) - 1, "int32")))
 
 
-def _zero(zeros: te.Tensor | None, at: tuple[te.Expr, ...], bits: int) -> te.Expr:
-    if zeros is None:
-        return te.const(float(1 << (bits - 1)))
-    return te.cast("float32", zeros[at])
+def _middle(bits: int) -> te.Expr:
+    """The zero point where none is given."""
+    return te.const(float(1 << (bits - 1)))

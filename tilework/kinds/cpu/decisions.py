@@ -108,7 +108,7 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
             table = table[table[:, -1] == axis.typical]
         if block.dots is not None and axis is block.dots.axis:
             table = table[table[:, -1] % block.dots.count == 0]
-        if axis in block.scaled:
+        if block.scaled is not None and axis in block.scaled.axes:
             table = table[table[:, -1] == axis.extent]
         out.append(Open(axis.name, table, "tile", axis))
     for attached in block.attached_reductions:

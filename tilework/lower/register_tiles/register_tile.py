@@ -18,8 +18,8 @@ accumulators of each point take turns (`ragged_tile`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from tilework.lower.common import ZERO, Point, inner_loops, load, loop_var, nest, var_or_zero
 from tilework.lower.context import LoweringContext
@@ -29,7 +29,7 @@ from tilework.lower.register_tiles.addend import Addend
 from tilework.lower.register_tiles.partial import PartialSums
 from tilework.lower.register_tiles.steps import reduce_steps
 from tilework.lower.register_tiles.tile_version import Version
-from tilework.te.expr import Axis, Binary, Const, Expr, Select, binary
+from tilework.te.expr import Const, Expr, Select
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,36 +70,7 @@ class RegisterTile:
 
     def code(self) -> Stmt:
         """One visit of the tile."""
-        scaled = self.version.loops.block.scaled
-        steps = self._scaled_steps(scaled) if scaled else reduce_steps(self.version, self.step)
-        return seq(self.claim(), self.init(), steps, self.finish())
-
-    def _scaled_steps(self, inside: Sequence[Axis]) -> Stmt:
-        """All steps, with a second accumulator for the sum inside the sum.
-
-        Its terms lack the last factor, by which the finished inner sum is multiplied.
-        """
-        block = self.version.loops.block
-        product = self.addend.source
-        assert isinstance(product, Binary)
-        inner_sum = self.ctx.temporary(
-            f"{block.op.name}.inner", self.acc.shape, self.acc.dtype, "register"
-        )
-        terms = replace(self.addend, source=product.a)
-        factor = replace(self.addend, source=product.b)
-        inner = replace(self, acc=inner_sum, addend=terms, partial=None)
-
-        def visit(index: Point, taps: Point) -> Stmt:
-            def scaled(point: Point) -> Stmt:
-                by = factor.term(point, {**index, **dict.fromkeys(inside, ZERO)})
-                value = binary("*", inner.sum(point), by)
-                return self.set(point, self.addend.combined(self.sum(point), value))
-
-            steps = reduce_steps(self.version, inner.step, inside, index)
-            return seq(inner.init(), steps, self.each_point(scaled))
-
-        around = [a for a in block.reduce if a not in inside]
-        return reduce_steps(self.version, visit, around, expanded=False)
+        return seq(self.claim(), self.init(), reduce_steps(self.version, self.step), self.finish())
 
     def init(self, copy: Expr = ZERO) -> Stmt:
         """Sums start from the neutral element, on later visits from what waits in memory."""

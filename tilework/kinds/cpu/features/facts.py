@@ -126,8 +126,8 @@ def block_facts(block: Block) -> BlockFacts:
     if block.dots is not None:
         update *= block.dots.instruction.cost
     operand = 0.0
-    if block.scaled:  # a multiply-add; the scale is a factor of few sums
-        update, operand = 1.0, _unpacking(block.source)
+    if block.scaled is not None:  # a multiply-add; the scale is a factor of few sums
+        update, operand = 1.0, _unpacking(block.scaled.terms)
     if not block.reduce:
         math_ops += _math(block.source)
     return BlockFacts(block, accesses, Walk.of(block, accesses), update, operand, finish, math_ops)
@@ -148,8 +148,10 @@ def _ops(e: x.Expr) -> float:
 
 
 def _unpacking(e: x.Expr) -> float:
-    """Operators on integers, and on what becomes of them, in a sum of scaled sums."""
-    return float(sum(isinstance(n, x.Binary) and n.op in (">>", "&", "-") for n in nodes_of(e)))
+    """Shifts, masks or what looks numbers up, and zero points, in a sum of scaled sums."""
+    found = [n for n in nodes_of(e) if isinstance(n, x.Binary)]
+    zeros = [n for n in found if n.op == "-" and not isinstance(n.b, x.Const)]
+    return float(len(zeros) + sum(n.op in (">>", "&") for n in found))
 
 
 def _density(e: x.Expr) -> float:
