@@ -1,7 +1,8 @@
-"""Networks of 8 bits: our time beside that of ONNX Runtime and OpenVINO.
+"""Networks of 8 and 4 bits: our time beside that of ONNX Runtime and OpenVINO.
 
     python benchmarks/quantised.py [NET ...] [--forms u8s8,u8u8,s8s8] [--threads 1,2]
                                    [--peers onnxruntime,openvino] [--seconds S]
+    python benchmarks/quantised.py decoder-1 decoder-128 [--forms int4/32,...] [--threads 1,2]
 
 NET is a name of the zoo (random weights), by default ResNet-18 and MobileNet. ONNX Runtime's tool
 folds its batch norms and quantises it, with calibration on random images, to ``QuantizeLinear``
@@ -9,6 +10,9 @@ and ``DequantizeLinear``: data and weights as uint8 and int8 (weights of a scale
 uint8, or both int8. All engines run that file, and ours the float32 network before it as well, on
 fixed buffers, in turns, at batch 1; our schedules are the draft's. Times are medians, a ratio is
 the median over paired samples of our time divided by theirs.
+
+``decoder-ROWS`` are layers of a decoder with weights of 4 bits on so many rows (`_decoder`),
+beside a plain read of the packed bytes from memory. Data stay float32 in ours, whatever the level.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from _decoder import FORMS as DECODER_FORMS
+from _decoder import decoder, packed_bytes
 from _engines import compare
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -28,6 +34,8 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 import tilework as tw
 from tasks.peers import require_peers
 from tilework.graph import zoo
+from tilework.kinds.cpu.calibrate.bandwidth import read_level
+from tilework.kinds.cpu.target import CpuTarget
 
 _U8, _S8 = quantization.QuantType.QUInt8, quantization.QuantType.QInt8
 FORMS = {"u8s8": (_U8, _S8), "u8u8": (_U8, _U8), "s8s8": (_S8, _S8)}
@@ -68,11 +76,19 @@ def quantised(name: str, forms: list[str]) -> dict[str, onnx.ModelProto]:
     return made
 
 
+def models_of(name: str, forms: list[str]) -> dict[str, onnx.ModelProto]:
+    """A network's models, by form; forms that it does not have are left out."""
+    kind, _, rows = name.rpartition("-")
+    if kind == "decoder":
+        return {form: decoder(int(rows), form) for form in forms if form in DECODER_FORMS}
+    return quantised(name, [form for form in forms if form in FORMS])
+
+
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description="networks of 8 bits")
+    parser = argparse.ArgumentParser(description="networks of 8 and 4 bits")
     parser.add_argument("nets", nargs="*", default=["resnet-18", "mobilenet"])
-    parser.add_argument("--forms", default=",".join(FORMS))
+    parser.add_argument("--forms", default=",".join((*FORMS, *DECODER_FORMS)))
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--peers", default="onnxruntime,openvino")
     parser.add_argument("--seconds", type=float, default=4.0, help="of each comparison")
@@ -83,7 +99,7 @@ def main() -> None:
     print(f"| network | threads | ours, ms | {' | '.join(f'{p}, ms (ratio)' for p in peers)} |")
     print("|" + " --- |" * (3 + len(peers)))
     for name in args.nets:
-        models = quantised(name, args.forms.split(","))
+        models = models_of(name, args.forms.split(","))
         for threads in map(int, args.threads.split(",")):
             for form, model in models.items():
                 target = tw.Target(f"llvm -num-cores={threads}")
@@ -91,6 +107,9 @@ def main() -> None:
                 ours, *rest = result.rows
                 cells = [f"{r.median_us / 1e3:.2f} ({r.ratio:.2f})" for r in rest]
                 time = f"{ours.median_us / 1e3:.2f}"
+                if form in DECODER_FORMS:
+                    seconds = packed_bytes(model) / read_level("dram", CpuTarget(), threads) / 1e9
+                    cells.append(f"a plain read {1e3 * seconds:.2f}")
                 print(f"| {name} {form} | {threads} | {time} | {' | '.join(cells)} |", flush=True)
 
 

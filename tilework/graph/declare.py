@@ -60,7 +60,7 @@ def declare_nodes(
         if node.op in COMMUTATIVE and values[1] in inner and values[0] not in inner:
             values = values[::-1]  # one form, however the network wrote it
         tensors = [tensor(v) for v in values]
-        free = len(values) == 2 and values[1] in constants
+        free = len(values) > 1 and all(v in constants for v in values[1:])
         result = declared.take(node, tensors) or declare_node(node, tensors, free)
         inner[node.name] = _rounded(result) if node.name in rounded else result
     output = stored(inner[nodes[-1].name], dtype)
@@ -83,7 +83,7 @@ def declare_node(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -
     Args:
         node: the node.
         tensors: its inputs.
-        free: whether the second input is a constant.
+        free: whether all inputs but the first are constants.
 
     Raises:
         NetworkError: it has no computation, or its operator does not take what it is given.

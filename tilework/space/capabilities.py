@@ -31,6 +31,37 @@ class Dots:
 
 
 @dataclass(frozen=True, eq=False)
+class Apart:
+    """``sum of terms - less * sum of data``: a sum of ``data * (w - less)`` in two.
+
+    The data are equal along the vectorised axis, so that a row of a register tile has one sum.
+    """
+
+    terms: Expr
+    data: Expr
+    less: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """``sum of factor * (sum over axes of terms)``.
+
+    The innermost tile of each of ``axes`` is the whole axis in every row.
+
+    Attributes:
+        axes: reduce axes of the inner sums.
+        terms: what is summed inside.
+        factor: what a finished inner sum is multiplied by.
+        apart: the inner sum in two, where its terms are differences; else None.
+    """
+
+    axes: tuple[Axis, ...]
+    terms: Expr
+    factor: Expr
+    apart: Apart | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Product:
     """A constant matrix times the data along one axis: ``reduce`` runs over columns.
 

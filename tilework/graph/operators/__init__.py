@@ -17,6 +17,7 @@ from tilework.graph.operators import (
     indexing,
     matrices,
     normal,
+    packed,
     quantized,
     reductions,
     sparse,
@@ -44,7 +45,7 @@ MAX_RANK = 32
 
 _FAMILIES = (
     windows, matrices, sparse, normal, elementwise, reductions, views, indexing, blocks,
-    transposed, quantized,
+    transposed, quantized, packed,
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}

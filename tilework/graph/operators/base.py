@@ -42,7 +42,7 @@ class Pattern(IntEnum):
 
 # (types of the inputs, attributes) -> type of the output; raises ValueError with the reason
 Infer = Callable[[Sequence[ValueType], Attrs], ValueType]
-# (attributes, input tensors, whether the second input is a constant) -> output tensor
+# (attributes, input tensors, whether all but the first are constants) -> output tensor
 Declare = Callable[[Attrs, Sequence[te.Tensor], bool], te.Tensor]
 # (attributes, permutation of the dimensions) -> attributes for permuted inputs; dimension d of
 # a permuted value is dimension perm[d] of the old one

@@ -2,6 +2,7 @@
 
     move_quantised      quantised numbers are moved as bytes
     integer_products    products of dequantised bytes -> products of bytes, scaled once
+    multiply_packed     products of matrices of few bits -> products that unpack them
     simplify_inference  batch norm -> multiply + add; constants on the right, at full rank
     recognize           layer norm, softmax, gelu, swish written out -> one operator each
     fold_constants      operators of constants -> constants
@@ -51,6 +52,7 @@ from tilework.graph.passes.merge_equal import merge_equal
 from tilework.graph.passes.merge_parallel import merge_parallel
 from tilework.graph.passes.merge_views import merge_views
 from tilework.graph.passes.move_quantised import move_quantised
+from tilework.graph.passes.multiply_packed import multiply_packed
 from tilework.graph.passes.pull_factors import pull_factors
 from tilework.graph.passes.recognize import recognize
 from tilework.graph.passes.simplify_algebra import simplify_algebra
@@ -69,6 +71,7 @@ Pass = Callable[[Network], Network]
 PASSES: tuple[Pass, ...] = (
     move_quantised,
     integer_products,
+    multiply_packed,
     simplify_inference,
     recognize,
     fold_constants,
@@ -162,7 +165,7 @@ __all__ = [
     "PASSES", "Pass", "convert_layout", "find_shuffles", "fold_constants", "fold_pads",
     "fold_scale_back", "fold_scale_forward", "fold_transposes", "integer_products",
     "merge_constants", "merge_equal", "merge_parallel", "merge_views", "move_quantised",
-    "optimize", "pull_factors", "recognize", "simplify_algebra", "simplify_inference",
-    "simplify_positions", "sink_reshapes", "sink_transposes", "slice_weights", "split_blocks",
-    "split_groups", "split_joins", "split_phases",
+    "multiply_packed", "optimize", "pull_factors", "recognize", "simplify_algebra",
+    "simplify_inference", "simplify_positions", "sink_reshapes", "sink_transposes",
+    "slice_weights", "split_blocks", "split_groups", "split_joins", "split_phases",
 ]  # fmt: skip

@@ -17,7 +17,8 @@ _GROWTH = 1 << 20
 def fold_constants(net: Network) -> Network:
     """Replace operators of constants by their values.
 
-    Operators that would turn small constants into a large one stay: it is cheaper to compute.
+    Operators that would turn small constants into a large one stay: it is cheaper to compute. Not
+    so packed weights that no product reads (`multiply_packed`).
 
     rewrite:
         op(c, d)  ->  the constant op(c, d)
@@ -31,7 +32,9 @@ def fold_constants(net: Network) -> Network:
         if has_symbols(node.attrs):
             return keep(b, node, inputs)
         result = infer(node.op, [b.types[v] for v in inputs], node.attrs)
-        if size(result.shape) > _GROWTH + sum(b.constants[v].size for v in inputs):
+        if node.op != "unpack" and size(result.shape) > _GROWTH + sum(
+            b.constants[v].size for v in inputs
+        ):
             return keep(b, node, inputs)
         try:
             return b.constant(_evaluate(b, node, inputs, result.dtype), node.name)

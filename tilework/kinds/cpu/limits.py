@@ -36,6 +36,8 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
             ok &= axis.points % np.maximum(covered, 1) == 0
             if block.dots is not None and axis is block.dots.axis:
                 ok &= extents[-1] % block.dots.count == 0
+            if block.scaled is not None and axis in block.scaled.axes:
+                ok &= extents[-1] == axis.points
         else:
             ok &= covered < 2 * max(axis.typical, target.lanes())
     ok &= _fusible(nest, target)

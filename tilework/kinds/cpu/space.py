@@ -22,6 +22,7 @@ from tilework.space.levels import Tiling
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
 from tilework.space.ragged import ragged_block
+from tilework.space.scaled import scaled_sums
 from tilework.space.state import Rules
 from tilework.space.transforms import constant_transform
 
@@ -36,7 +37,8 @@ class CpuSpace:
     def capabilities(self, target: CpuTarget) -> tuple[Capability, ...]:
         """Those of loops, and what the target's instructions can do."""
         instructions = instructions_of(target.features)
-        return (ragged_block, constant_transform, dot_products(instructions), borders)
+        dots = dot_products(instructions)
+        return (ragged_block, constant_transform, dots, scaled_sums, borders)
 
     def decisions(self, block: Block, target: CpuTarget) -> list[Open]:
         """See `tilework.kinds.cpu.decisions`."""

@@ -52,11 +52,15 @@ class Addend:
         """
         dots = self.version.loops.dots
         if dots is None:
-            return self.combined(before, self._term(point, index, 0))
+            return self.combined(before, self.term(point, index))
         terms = (self._term(point, index, number) for number in range(dots.count))
         factors = [f for f in map(dots.instruction.factors, terms) if f is not None]
         left, right = zip(*factors, strict=True)
         return Dot.of(dots.instruction, before, left, right)
+
+    def term(self, point: Point, index: Point) -> Expr:
+        """The next term alone; arguments as of `added`."""
+        return self._term(point, index, 0)
 
     def combined(self, a: Expr, b: Expr) -> Expr:
         """Two sums, or a sum and a term, as one."""

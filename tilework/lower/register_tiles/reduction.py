@@ -31,6 +31,7 @@ from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.partial import PartialSums, write_late
 from tilework.lower.register_tiles.ragged_tile import ragged_tile
 from tilework.lower.register_tiles.register_tile import RegisterTile
+from tilework.lower.register_tiles.scaled_tile import scaled_tile
 from tilework.lower.register_tiles.steps import spans_of
 from tilework.lower.register_tiles.tails import dispatch, served_by
 from tilework.lower.register_tiles.tile_version import Version
@@ -85,7 +86,8 @@ def _one_tile(
     by_op: dict[Operation, AttachedBuffer] = {a.op: region for a, region in regions.items()}
     if not block.ragged:
         addend = Addend(ctx, version, by_op, reduction, source)
-        return RegisterTile.of(ctx, version, addend, partial).code()
+        tile = RegisterTile.of(ctx, version, addend, partial)
+        return tile.code() if block.scaled is None else scaled_tile(tile, block.scaled)
     names = Names.of(source, block.ragged.ends)
     accumulators = int(copies(version.loops.nest.unroll)[0])
     addend = Addend(ctx, version, by_op, reduction, names.source)

@@ -39,7 +39,13 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
     return fewer(out, tile, found, vectors)
 
 
-def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt:
+def reduce_steps(
+    version: Version,
+    make: Callable[[Point, Point], Stmt],
+    axes: Sequence[Axis] | None = None,
+    around: Point | None = None,
+    expanded: bool = True,
+) -> Stmt:
     """Loops of the innermost reduce level around what ``make`` returns.
 
     Args:
@@ -47,6 +53,9 @@ def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt
         make: the updates of all points, given each reduce axis's index at the innermost level and
             the tap that stands for it in bounds: a literal where all taps of a loop use the same
             points. An axis that is taken in groups is indexed by group.
+        axes: the reduce axes that have a loop; all by default.
+        around: indices of the others.
+        expanded: whether loops are expanded in part.
     """
     loops = version.loops
     block = loops.block
@@ -54,12 +63,15 @@ def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt
     clips, cut = version.clips(), version.segments()
     sizes = {a: loops.points(a) if a.open else s.size for a, s in version.spans.items()}
     factors = _factors(loops, sizes, version.room(), frozenset(cut), frozenset(clips))
+    if not expanded:
+        factors = dict.fromkeys(factors, 1)
     inner = {a: loop_var(f"{loops.vars[a, level].name}.u", factors[a]) for a in block.reduce}
+    looped = block.reduce if axes is None else tuple(axes)
 
     def build(rest: Sequence[Axis], index: Point, taps: Point, single: Collection[Axis]) -> Stmt:
         if not rest:
-            expanded = [(inner[a], factors[a], "unroll") for a in block.reduce if a not in single]
-            return nest(expanded, make(index, taps))
+            written = [(inner[a], factors[a], "unroll") for a in looped if a not in single]
+            return nest(written, make(index, taps))
         axis, after = rest[0], rest[1:]
         extent = loops.steps(axis)
         if not isinstance(extent, int):
@@ -107,7 +119,8 @@ def reduce_steps(version: Version, make: Callable[[Point, Point], Stmt]) -> Stmt
         done = binary("*", whole, const(factor))
         return seq(bodies, For(left, extent, "serial", one, bound(done)))
 
-    return build(block.reduce, {}, {}, frozenset())
+    known = around or {}
+    return build(looped, known, known, frozenset())
 
 
 def _factors(

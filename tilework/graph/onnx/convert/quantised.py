@@ -23,6 +23,7 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.convert.elementwise import element_type
 from tilework.graph.onnx.convert.matrices import product, reshaped
+from tilework.graph.onnx.convert.packed import packed_matrix
 from tilework.graph.onnx.convert.quantised_operators import (
     constant_parameters,
     quantised_conv,
@@ -154,9 +155,12 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     """``(x - zero point) * scale``; of constants known at import, of any type."""
     a = attributes(node)
     names = [n for n in node.input if n]
-    check_parameters(c, node.input[1], optional(node, 2), node.input[0])
+    of_blocks = bool(a.get("block_size", 0)) or c.dtype(node.input[0]) in ("int4", "uint4")
+    check_parameters(c, node.input[1], optional(node, 2), node.input[0], positive=not of_blocks)
     if all(n in c.constants for n in names) and not _kept(c, node, a):
-        return _dequantized(c, a, *(c.constants[n] for n in names))
+        known = [c.constants[n] for n in names]
+        found = _packed(c, a, *known)
+        return _dequantized(c, a, *known) if found is None else found.name
     x, scale = value(c, node.input[0]), value(c, node.input[1])
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
     if x.dtype not in (*_QUANTISED, "int32"):
@@ -182,6 +186,24 @@ def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:
     x, scale = (c.constants[n] for n in node.input[:2])
     of_products = x.dtype.name in ("int8", "uint8", "int32") and x.ndim > 0
     return of_products and scale.dtype == np.float32 and _spread(scale.shape, x.shape, a)[2] == 1
+
+
+def _packed(
+    c: OnnxContext,
+    a: dict[str, Any],
+    x: NDArray[Any],
+    scale: NDArray[Any],
+    zero: NDArray[Any] | None = None,
+) -> Value | None:
+    """A matrix that stays packed, if it is one of few bits."""
+    to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype.name
+    if x.ndim != 2 or to != scale.dtype.name:
+        return None
+    own, axis, times = _spread(scale.shape, x.shape, a)
+    shape = known_shape(own)
+    parts = scale.reshape(shape), None if zero is None else zero.reshape(shape)
+    block = int(a.get("block_size", 0)) if times > 1 else 0
+    return packed_matrix(c, x, *parts, axis, block)
 
 
 def _dequantized(

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from tilework.graph.onnx.context import OnnxContext, Unsupported
 
 
-def check_parameters(c: OnnxContext, scale: str, zero: str, quantised: str | None) -> None:
+def check_parameters(
+    c: OnnxContext, scale: str, zero: str, quantised: str | None, positive: bool = True
+) -> None:
     """Refuse scales and zero points that no file should have, where they are constants.
 
+    Args:
+        c: the context.
+        scale, zero: ONNX names; a zero point may be left out.
+        quantised: what they belong to, if it is of the zero point's type.
+        positive: whether scales are above zero. Those of blocks of weights have any sign: so ONNX
+            Runtime's tool puts the largest magnitude at the end of the range that has one more.
+
     Raises:
-        Unsupported: a scale is no positive number, or a zero point is of another type or shape.
+        Unsupported: a scale is no such number, or a zero point is of another type or shape.
     """
     s = c.constants.get(scale)
-    if s is not None and not (np.isfinite(s.astype(np.float64)) & (s > 0)).all():
-        raise Unsupported(f"the scale '{scale}' holds {_odd(s)}; scales are positive numbers")
+    if s is not None:
+        wide = s.astype(np.float64).reshape(-1)
+        odd = wide[~np.isfinite(wide) | (positive & ~(wide > 0))]
+        if odd.size:
+            what = "positive" if positive else "finite"
+            raise Unsupported(f"the scale '{scale}' holds {odd[0]}; scales are {what} numbers")
     if not zero:
         return
     if s is not None and zero in c.constants and c.constants[zero].size != s.size:
@@ -27,9 +37,3 @@ def check_parameters(c: OnnxContext, scale: str, zero: str, quantised: str | Non
     if quantised is not None and c.dtype(zero) != c.dtype(quantised):
         types = f"{c.dtype(zero)}, and what it belongs to {c.dtype(quantised)}"
         raise Unsupported(f"the zero point '{zero}' is {types}")
-
-
-def _odd(scale: NDArray[Any]) -> float:
-    """The first element that is no positive number."""
-    flat = scale.astype(np.float64).reshape(-1)
-    return float(flat[~(np.isfinite(flat) & (flat > 0))][0])

@@ -8,6 +8,7 @@ from tilework.graph.onnx.write import (
     indexing,
     matrices,
     normal,
+    packed,
     quantized,
     reductions,
     views,
@@ -17,6 +18,7 @@ from tilework.graph.onnx.write.writer import Write, Writer
 
 _FAMILIES = (
     windows, matrices, normal, elementwise, activations, reductions, views, indexing, quantized,
+    packed,
 )  # fmt: skip
 
 WRITERS: dict[str, Write] = {

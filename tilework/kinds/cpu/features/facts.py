@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilework.dtypes import is_float
 from tilework.kinds.cpu.features.access import Access, accesses_of, guarded_reads
 from tilework.kinds.cpu.features.footprints import Walk
@@ -18,6 +21,8 @@ from tilework.te import expr as x
 from tilework.te.expr import walk as nodes_of
 from tilework.te.flops import mean_terms
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True, eq=False)
 class BlockFacts:
@@ -28,6 +33,8 @@ class BlockFacts:
         accesses: tensors that it touches.
         walk: what they touch while its loops are walked.
         update_ops: vector instructions per element and reduction point (a multiply-add is one).
+        operand_ops: vector instructions per vector of an operand and reduction point, which all
+            rows of the tile share.
         finish_ops: vector instructions per output element when a tile is finished.
         math_ops: vector instructions of math functions per output element.
     """
@@ -36,6 +43,7 @@ class BlockFacts:
     accesses: tuple[Access, ...]
     walk: Walk
     update_ops: float
+    operand_ops: float
     finish_ops: float
     math_ops: float
 
@@ -82,9 +90,18 @@ class BlockFacts:
         asked = [c for g in guards for c in conjuncts(g.cond)]
         return not all(isinstance(c, x.Compare) and c in known for c in asked)
 
-    def update_ops_rate(self, machine: Machine) -> float:
-        """Cycles per vector of the register tile and reduction step, ports permitting."""
-        return self.update_ops / machine.fma_ports
+    def busy(self, work: Floats, vectors: Floats, machine: Machine) -> Floats:
+        """Cycles of a reduction step of so many vectors of the tile, ports permitting.
+
+        Args:
+            work: vectors of the tile.
+            vectors: those of one row.
+            machine: whose ports.
+        """
+        busy = work * (self.update_ops / machine.fma_ports)
+        if self.operand_ops:
+            busy = busy + vectors * (self.operand_ops / machine.fma_ports)
+        return busy
 
     def finish_cycles(self, machine: Machine) -> float:
         """Cycles per vector of a finished register tile: its epilogue, and the store."""
@@ -108,9 +125,12 @@ def block_facts(block: Block) -> BlockFacts:
     )
     if block.dots is not None:
         update *= block.dots.instruction.cost
+    operand = 0.0
+    if block.scaled is not None:  # a multiply-add; the scale is a factor of few sums
+        update, operand = 1.0, _unpacking(block.scaled.terms)
     if not block.reduce:
         math_ops += _math(block.source)
-    return BlockFacts(block, accesses, Walk.of(block, accesses), update, finish, math_ops)
+    return BlockFacts(block, accesses, Walk.of(block, accesses), update, operand, finish, math_ops)
 
 
 def _ops(e: x.Expr) -> float:
@@ -125,6 +145,13 @@ def _ops(e: x.Expr) -> float:
         ) or isinstance(node, (x.Select, x.IfThenElse)):
             total += 1
     return total
+
+
+def _unpacking(e: x.Expr) -> float:
+    """Shifts, masks or what looks numbers up, and zero points, in a sum of scaled sums."""
+    found = [n for n in nodes_of(e) if isinstance(n, x.Binary)]
+    zeros = [n for n in found if n.op == "-" and not isinstance(n.b, x.Const)]
+    return float(len(zeros) + sum(n.op in (">>", "&") for n in found))
 
 
 def _density(e: x.Expr) -> float:

@@ -94,7 +94,7 @@ def _local_reduction_cycles(nest: BlockNest, attached: Attached, machine: Machin
             step = (
                 np.maximum.reduce(
                     [
-                        work * facts.update_ops_rate(machine),
+                        facts.busy(work, vectors, machine),
                         loads / machine.load_ports,
                         np.full(len(one), machine.latency),
                     ]

@@ -213,7 +213,7 @@ def step_cycles(
     pressure = np.maximum(shape.work + shape.vectors + 1 - machine.registers, 0.0)
     updates = shape.work * facts.update_ops
     wait = _latency(shape, inner * (loads + updates), machine)
-    busy = shape.work * facts.update_ops_rate(machine)
+    busy = facts.busy(shape.work, shape.vectors, machine)
     cycles = cycles + machine.spill_loads * pressure / machine.load_ports
     per_step = np.maximum(_together(busy, cycles), wait)
     if any(access.guarded for access in facts.inner):
@@ -302,7 +302,7 @@ def version_cycles(
     ``step`` is that of the full tile, which has the register tile's ``shape``.
     """
     work = pixels * vectors
-    busy = work * facts.update_ops_rate(machine)
+    busy = facts.busy(work, vectors, machine)
     if facts.windows:
         loads = step.base * work / shape.work
     else:

@@ -10,6 +10,7 @@ from tilework.index.symbols import Symbolic
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.convert import binary, compare, convert
 from tilework.kinds.cpu.llvm.dots import Dots
+from tilework.kinds.cpu.llvm.few_bits import FewBits, looked_up, looks_up
 from tilework.kinds.cpu.llvm.index_data import IndexData
 from tilework.kinds.cpu.llvm.integers import INDEX_TYPES
 from tilework.kinds.cpu.llvm.lanes import LaneDependent
@@ -55,7 +56,7 @@ class Expressions:
             case x.Binary() if e.op == "*" and is_float(e.dtype):
                 return self._scaled(e.dtype, *self.products.split(e))
             case x.Binary():
-                steps = self.index.steps(e)
+                steps = self.index.steps(e) or self._few_bits(e)
                 return steps or binary(self.arithmetic, e.op, self.value(e.a), self.value(e.b))
             case x.Lookup():
                 return Ssa(literal(self.products.entry(e), e.dtype), 1, e.dtype)
@@ -225,7 +226,14 @@ class Expressions:
                 return self.index.scalar(e.a, e.dtype)
             except LaneDependent:
                 pass
-        return convert(self.arithmetic, self.value(e.a), e.dtype)
+        return self._few_bits(e) or convert(self.arithmetic, self.value(e.a), e.dtype)
+
+    def _few_bits(self, e: x.Expr) -> Ssa | None:
+        """Numbers of four bits, where an instruction looks them up."""
+        few = FewBits.of(e)
+        if few is None or not looks_up(self.arithmetic, index := self.value(few.numbers)):
+            return None
+        return looked_up(self.arithmetic, few, index)
 
     def _predicate(self, e: x.Expr) -> Ssa:
         if self.index.covers(e):

@@ -16,13 +16,14 @@ from tilework.graph.onnx.convert.microsoft import (
     grouped,
     norms,
     others,
+    packed,
     products,
     rotary,
 )
 
 _FAMILIES = (
-    activations, attention, embedding, grouped, norms, others, products, quantised_operators,
-    rotary,
+    activations, attention, embedding, grouped, norms, others, packed, products,
+    quantised_operators, rotary,
 )  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {

@@ -1,0 +1,80 @@
+"""Products with packed weights: blocks are summed and scaled in registers, in any schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hosts import runs_x86, x86
+from tests.lower.check import NATIVE, any_rows, check_row, task_of
+from tests.lower.test_bfloat16 import SEEDS, examples
+from tilework import te
+from tilework.kinds.cpu.build import generate
+from tilework.kinds.cpu.llvm.assembler import emit_assembly
+from tilework.model.drafted import draft_schedule
+from tilework.ops.packed import packed_dense
+from tilework.space import SearchSpace
+from tilework.te.tensor import Tensor
+
+CPUS = ("skylake-avx512", "haswell", "x86-64")
+TARGETS = [NATIVE, *(x86(cpu, 2) for cpu in CPUS)]
+
+
+def product(
+    m: int, blocks: int, words: int, n: int, bits: int, zeros: str, free: bool = True
+) -> te.ComputeDAG:
+    x = te.placeholder((m, blocks * words * 32 // bits), "x")
+    inputs: list[Tensor] = [x, te.placeholder((n, blocks, words), "q", "int32")]
+    inputs.append(te.placeholder((n, blocks), "s"))
+    if zeros:
+        inputs.append(te.placeholder((n, blocks), "z", zeros))
+    return te.ComputeDAG([*inputs, packed_dense(*inputs, bits=bits, layout_free=free)])
+
+
+@st.composite
+def products(draw):
+    sizes = [draw(st.sampled_from(c)) for c in ([1, 2, 5, 13], [1, 2, 3, 8], [1, 2, 4, 6])]
+    n, bits = draw(st.sampled_from([1, 3, 16, 17, 40])), draw(st.sampled_from([4, 8]))
+    zeros = draw(st.sampled_from(["", "uint8", "float32"]))
+    return product(*sizes, n, bits, zeros, draw(st.sampled_from([True, True, False])))
+
+
+def numbers(dag: te.ComputeDAG, rng: np.random.Generator) -> list[np.ndarray]:
+    """Of the whole range of each type of integers."""
+    out = []
+    for t in dag.inputs:
+        if t.dtype == "float32":
+            out.append(rng.uniform(-1, 1, t.shape).astype("float32"))
+        else:
+            info = np.iinfo(t.dtype)
+            out.append(rng.integers(info.min, info.max + 1, t.shape).astype(t.dtype))
+    return out
+
+
+@runs_x86
+@examples(60)
+@given(products(), st.sampled_from(TARGETS), SEEDS)
+def test_any_schedule_is_right(dag, target, seed):
+    rng = np.random.default_rng(seed)
+    task, inputs = task_of(dag, target), numbers(dag, rng)
+    want = te.evaluate(dag, inputs, "float64")
+    sketches = SearchSpace.of(task).sketches
+    sketch = sketches[rng.integers(len(sketches))]
+    for row in (*sketch.sample(rng, 2), *any_rows(sketch, rng, 1)):
+        check_row(task, sketch, row, inputs, want, threads=(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "bits", "instruction"),
+    [("znver4", 4, "vpermps"), ("znver4", 8, "vcvtdq2ps"), ("haswell", 4, "vcvtdq2ps")],
+)
+def test_numbers_of_four_bits_are_looked_up(cpu, bits, instruction):
+    """Without a mask, a conversion or a subtraction: two instructions for a vector."""
+    task = task_of(product(1, 8, 4, 64, bits, ""), x86(cpu, 1))
+    choice = draft_schedule(task)
+    source = generate(task, choice.sketch_id, choice.row)
+    code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
+    assert f"\t{instruction}\t" in code
+    assert ("vcvtdq2ps" in code) is (instruction != "vpermps")

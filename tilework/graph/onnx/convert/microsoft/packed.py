@@ -1,0 +1,97 @@
+"""Products with weights of 4 and 8 bits."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
+from tilework.graph.onnx.convert.matrices import product
+from tilework.graph.onnx.convert.packed import unpacked
+from tilework.graph.operators.packed import BITS
+
+if TYPE_CHECKING:
+    import onnx
+
+_LEAST_BLOCK = 16
+
+
+def _matmul_nbits(c: OnnxContext, node: onnx.NodeProto) -> str:
+    """``x`` [.., K] times the transposed matrix [N, K] of few bits, and a bias.
+
+    ``accuracy_level`` says how inexactly one may compute; float32 is exact enough for all.
+    """
+    a = attributes(node)
+    k, n, bits, block = (int(a.get(v, d)) for v, d in _SIZES.items())
+    _check_sizes(k, n, bits, block, a)
+    x, blocks = c.value(node.input[0]), -(-k // block)
+    if c.b.shape(x)[-1:] != (k,):
+        raise Unsupported(f"data of shape {list(c.b.shape(x))} do not fit K = {k}")
+    q = _array(c, node.input[1], "the weights", n * blocks * (block * bits // 8), ("uint8",))
+    dtype = c.b.types[x].dtype
+    scales = _array(c, node.input[2], "the scales", n * blocks, (dtype,))
+    if not np.isfinite(scales.astype(np.float64)).all():
+        raise Unsupported(f"the scales '{node.input[2]}' hold numbers that are not finite")
+    _check_order(c, optional(node, 4), k, block)
+    zeros = _zeros(c, optional(node, 3), n, blocks, bits, dtype)
+    w = unpacked(c, q.reshape(n, blocks, -1), scales.reshape(n, blocks), zeros, bits, k)
+    name, bias = node.output[0], optional(node, 5)
+    y = product(c, x, w.transpose(1, 0).name, name)
+    return c.op("add", y, c.value(bias), name=f"{name}_biased") if bias else y
+
+
+_SIZES = {"K": 0, "N": 0, "bits": 4, "block_size": 0}
+"""Attributes, and what they are where they are absent."""
+
+
+def _check_sizes(k: int, n: int, bits: int, block: int, a: dict[str, Any]) -> None:
+    if k < 1 or n < 1:
+        raise Unsupported(f"a matrix of {n} x {k} numbers")
+    if bits not in BITS:
+        raise Unsupported(f"weights of {bits} bits are not supported; those of 4 and 8 are")
+    if block < _LEAST_BLOCK or block & (block - 1):
+        raise Unsupported(f"blocks of {block} numbers; a power of 2 from {_LEAST_BLOCK} on is one")
+    if int(a.get("weight_prepacked", 0)):
+        raise Unsupported("weights in the order of one machine are not supported")
+
+
+def _array(
+    c: OnnxContext, name: str, what: str, size: int, dtypes: tuple[str, ...]
+) -> NDArray[Any]:
+    """A constant of so many elements."""
+    array = c.array(name, f"{what} '{name}'")
+    if array.dtype.name not in dtypes:
+        raise Unsupported(f"{what} '{name}' are {array.dtype}, not {' or '.join(dtypes)}")
+    if array.size != size:
+        raise Unsupported(f"{what} '{name}' are {array.size} elements, and should be {size}")
+    return array
+
+
+def _zeros(
+    c: OnnxContext, name: str, n: int, blocks: int, bits: int, dtype: str
+) -> NDArray[Any] | None:
+    """Zero points [N, blocks]: of a type of their own, or packed like the weights."""
+    if not name:
+        return None
+    packed = c.array(name, f"the zero points '{name}'").dtype == np.uint8
+    width = -(-blocks * bits // 8) if packed else blocks
+    array = _array(c, name, "the zero points", n * width, ("uint8", dtype)).reshape(n, width)
+    if packed and bits == 4:
+        array = np.stack((array & np.uint8(15), array >> np.uint8(4)), 2).reshape(n, -1)
+    return np.ascontiguousarray(array[:, :blocks])
+
+
+def _check_order(c: OnnxContext, name: str, k: int, block: int) -> None:
+    """Accept indices of groups that say what is so without them."""
+    if not name:
+        return
+    order = c.array(name, f"the indices of groups '{name}'").reshape(-1)
+    plain = np.arange(math.ceil(k / block) * block) // block
+    if len(order) < k or (order[:k] != plain[:k]).any():
+        raise Unsupported(f"groups in another order ('{name}') are not supported")
+
+
+CONVERTERS: dict[str, Converter] = {"MatMulNBits": _matmul_nbits}

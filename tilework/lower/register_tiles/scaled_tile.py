@@ -1,0 +1,88 @@
+"""The register tile of a sum of scaled sums; see `tilework.space.scaled`.
+
+After, with three kinds of sums in registers::
+
+    for g:
+      inner[S3] = 0;  total[rows] = 0
+      for k:  inner[S3] += x * w;  total[rows] += x
+      acc[S3] += (inner[S3] - less * total[rows]) * factor
+
+There is no ``total`` where nothing is subtracted, or where a tile has fewer vectors in a row than
+rows: then that many subtractions from ``w`` are the smaller number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from tilework.lower.common import ZERO, Point, load, loop_var, nest, var_or_zero
+from tilework.lower.expansion import tile_vectors
+from tilework.lower.ir import Stmt, Store, seq
+from tilework.lower.register_tiles.addend import Addend
+from tilework.lower.register_tiles.register_tile import RegisterTile
+from tilework.lower.register_tiles.steps import reduce_steps
+from tilework.space.bounds import without
+from tilework.space.capabilities import Scaled
+from tilework.te.expr import Const, Expr, binary
+
+
+def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
+    """All terms of a tile, the inner sums scaled on the way, and the finished sums stored."""
+    version, block, dtype = tile.version, tile.version.loops.block, tile.acc.dtype
+    *rows, last = block.spatial
+
+    def addend(e: Expr) -> Addend:
+        return replace(tile.addend, source=without(e, version.known()))
+
+    def each_row(make: Callable[[Point], Stmt]) -> Stmt:
+        vars_ = {a: loop_var(f"{a.name}.t", version.size(a)) for a in rows}
+        point = {a: var_or_zero(v) for a, v in vars_.items()} | {last: ZERO}
+        return nest([(v, v.extent, "unroll") for v in vars_.values()], make(point))
+
+    sums = tile.ctx.temporary(f"{block.op.name}.inner", tile.acc.shape, dtype, "register")
+    shape, vectors = [version.size(a) for a in rows], tile_vectors([version.size(last)])
+    apart = scaled.apart if math.prod(shape) < vectors else None
+    terms = addend(scaled.terms if apart is None else apart.terms)
+    inner = replace(tile, acc=sums, addend=terms, partial=None)
+    factor = addend(scaled.factor)
+    total = tile.ctx.temporary(f"{block.op.name}.total", [*shape, 1], dtype, "register")
+
+    def of_row(point: Point) -> tuple[Expr, ...]:
+        return (*(point[a] for a in rows), ZERO)
+
+    def start() -> Stmt:
+        if apart is None:
+            return inner.init()
+        zero = Const(dtype, 0.0)
+        return seq(inner.init(), each_row(lambda point: Store(total, of_row(point), zero)))
+
+    def step(index: Point, taps: Point) -> Stmt:
+        if apart is None:
+            return inner.step(index, taps)
+        data = addend(apart.data)
+
+        def added(point: Point) -> Stmt:
+            value = binary("+", load(total, of_row(point)), data.term(point, index))
+            return Store(total, of_row(point), value)
+
+        return seq(inner.step(index, taps), each_row(added))
+
+    def visit(index: Point, taps: Point) -> Stmt:
+        first = {**index, **dict.fromkeys(scaled.axes, ZERO)}
+
+        def finish(point: Point) -> Stmt:
+            value: Expr = inner.sum(point)
+            if apart is not None:
+                less = addend(apart.less).term(point, first)
+                value = binary("-", value, binary("*", less, load(total, of_row(point))))
+            value = binary("*", value, factor.term(point, first))
+            return tile.set(point, tile.addend.combined(tile.sum(point), value))
+
+        steps = reduce_steps(version, step, scaled.axes, index)
+        return seq(start(), steps, tile.each_point(finish))
+
+    around = [a for a in block.reduce if a not in scaled.axes]
+    steps = reduce_steps(version, visit, around, expanded=False)
+    return seq(tile.claim(), tile.init(), steps, tile.finish())

@@ -1,0 +1,88 @@
+"""Weights of few bits, several in a word: unpacked where they are multiplied.
+
+A matrix ``w`` [N, K] is cut into blocks of neighbours along K, with a scale each and perhaps a
+zero point. It is kept as words ``q`` [N, blocks, words] of 32 bits, of which the lowest bits are
+the first element::
+
+    w[n, k] = (bits of q[n, k // block, ..] - zeros[n, k // block]) * scales[n, k // block]
+
+The last block may reach beyond K. Where no zero points are given, all are the middle of the range.
+"""
+
+from __future__ import annotations
+
+from tilework import te
+from tilework.index.extents import known
+from tilework.ops.storage import computed
+
+WORD_BITS = 32
+
+
+def packed_dense(
+    data: te.Tensor,
+    q: te.Tensor,
+    scales: te.Tensor,
+    zeros: te.Tensor | None = None,
+    *,
+    bits: int,
+    layout_free: bool = False,
+) -> te.Tensor:
+    """Dense layer without bias: ``data`` [M, K] times the transposed packed matrix -> [M, N].
+
+    Args:
+        data: floating-point numbers; K is the number of elements of all blocks.
+        q: words, int32 [N, blocks, words].
+        scales: floating-point numbers [N, blocks].
+        zeros: zero points [N, blocks], integers or floating-point numbers.
+        bits: of an element, 4 or 8.
+        layout_free: all but ``data`` are constants, whose layout the schedule may change.
+    """
+    per, middle = WORD_BITS // bits, _middle(bits)
+    (m, _), (n, blocks, words) = data.shape, q.shape
+    axes = [te.reduce_axis(e, a) for e, a in ((blocks, "g"), (words, "k"), (per, "t"))]
+    g, k, t = axes
+
+    def element(i: te.Expr, j: te.Expr) -> te.Expr:
+        x = computed(data[i, (g * words + k) * per + t])
+        w = _whole(q[j, g, k], t, bits) - middle
+        if zeros is not None:  # both from the middle: what is subtracted in the end is small
+            w = w - (te.cast("float32", zeros[j, g]) - middle)
+        return te.sum(x * w * computed(scales[j, g]), axis=axes)
+
+    weights = (q, scales) if zeros is None else (q, scales, zeros)
+    attrs: dict[str, object] = {"inner_sum": (k.name, t.name)}
+    if layout_free:
+        attrs["layout_free"] = tuple(w.name for w in weights)
+    return te.compute((m, n), element, name="T_packed_dense", attrs=attrs)
+
+
+def unpack(
+    q: te.Tensor,
+    scales: te.Tensor,
+    zeros: te.Tensor | None = None,
+    *,
+    bits: int,
+    size: int,
+) -> te.Tensor:
+    """The matrix [N, ``size``] that is packed; see `packed_dense` for the operands."""
+    per = WORD_BITS // bits
+    block = known(q.shape[2]) * per
+
+    def element(j: te.Expr, at: te.Expr) -> te.Expr:
+        g = at // block
+        w = _whole(q[j, g, at % block // per], at % per, bits)
+        zero = _middle(bits) if zeros is None else te.cast("float32", zeros[j, g])
+        return (w - zero) * computed(scales[j, g])
+
+    return te.compute((q.shape[0], size), element, name="T_unpack", axis_names=["ax0", "ax1"])
+
+
+def _whole(word: te.Expr, t: te.Expr, bits: int) -> te.Expr:
+    """Element ``t`` of a word, without its sign."""
+    shifted = te.shift_right(word, te.cast("int32", t * bits))
+    return te.cast("float32", te.bitwise_and(shifted, te.const((1 << bits) - 1, "int32")))
+
+
+def _middle(bits: int) -> te.Expr:
+    """The zero point where none is given."""
+    return te.const(float(1 << (bits - 1)))

@@ -1,0 +1,51 @@
+"""Sums of scaled sums: what is common to the terms of a block is multiplied once a block.
+
+``sum over g, k of x[g, k] * (w[g, k] - z[g]) * s[g]`` is
+``sum over g of s[g] * (sum over k of x * w - z[g] * sum over k of x)``. All sums are held in
+registers; what is subtracted is so once a block where a register tile has few rows, else from each
+weight, which all rows share. An operator declares it by its attribute ``inner_sum``, the names of
+the axes inside: the sum is another one once numbers are rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilework.space.blocks import Block
+from tilework.space.capabilities import Apart, Scaled
+from tilework.te import expr as x
+
+INNER_SUM = "inner_sum"
+"""The attribute."""
+
+
+def scaled_sums(block: Block) -> Block:
+    """Sets what the block's sum is where its body has that form."""
+    body, names = block.body, block.op.attrs.get(INNER_SUM, ())
+    inner = tuple(a for a in block.reduce if a.name in names)
+    if not inner or inner == block.reduce or not block.levels.reuse or block.dots is not None:
+        return block
+    if not isinstance(body, x.Reduce) or body.kind != "sum" or block.ragged or not block.spatial:
+        return block
+    source = body.source
+    if not isinstance(source, x.Binary) or source.op != "*" or _reads(source.b, inner):
+        return block
+    if any(a.open for a in block.reduce):
+        return block
+    scaled = Scaled(inner, source.a, source.b, _apart(source.a, inner, block.spatial[-1]))
+    return replace(block, scaled=scaled)
+
+
+def _apart(e: x.Expr, inner: tuple[x.Axis, ...], last: x.Axis) -> Apart | None:
+    """``data * (w - less)`` in two, where ``less`` is the same in a block."""
+    if not (isinstance(e, x.Binary) and e.op == "*" and isinstance(e.b, x.Binary)):
+        return None
+    data, weight = e.a, e.b
+    once = weight.op == "-" and not isinstance(weight.b, x.Const) and not _reads(weight.b, inner)
+    if not once or _reads(data, (last,)):
+        return None
+    return Apart(x.binary("*", data, weight.a), data, weight.b)
+
+
+def _reads(e: x.Expr, axes: tuple[x.Axis, ...]) -> bool:
+    return any(n in axes for n in x.walk(e) if isinstance(n, x.Axis))
