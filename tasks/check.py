@@ -30,8 +30,9 @@ def check_output(
 
     The reference is in float32, whatever the module's precision: what differs is its accuracy.
 
-    ONNX Runtime is used where it is installed; otherwise the network's calls are evaluated one by
-    one from their compute definitions, which is slower and shares the graph passes.
+    ONNX Runtime is used where it is installed and the network can be written as ONNX; otherwise
+    the network's calls are evaluated one by one from their compute definitions, which is slower
+    and shares the graph passes.
 
     A network of symbolic shapes is checked at several points: the typical ones, that one below
     the greatest of them, where tiles are not whole, and the least; the largest error counts.
@@ -66,10 +67,10 @@ def _compared(module: AnyModule, network: Network, at: Point) -> tuple[str, floa
     outputs = [np.array(o) for o in module.run(inputs)]
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "network.onnx")
-        network.at(at).to_onnx(path)
         try:
+            network.at(at).to_onnx(path)
             peer = load_peer("onnxruntime", path, threads=1)
-        except TileworkError:
+        except TileworkError:  # it is not installed, or something has no form in ONNX
             return "NumPy", max_rel_error(outputs, _evaluate(network, inputs, at))
         return peer.name, max_rel_error(outputs, peer.run(inputs))
 
