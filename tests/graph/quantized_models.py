@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,23 @@ def quantised(network: str, form: str, folder: Path) -> onnx.ModelProto:
 
     Softmax stays in float: ONNX Runtime's kernel of bytes looks exponentials up in a table.
     """
-    logging.getLogger().setLevel(logging.ERROR)
+    with _quiet():
+        return _quantised(network, form, folder)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the quantiser tells the root logger."""
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        root.setLevel(before)
+
+
+def _quantised(network: str, form: str, folder: Path) -> onnx.ModelProto:
     plain, prepared, path = (folder / f"{network}.{n}.onnx" for n in ("plain", "prepared", "q"))
     onnx.save(NETWORKS[network](), plain)
     quant_pre_process(plain, prepared, skip_symbolic_shape=True)

@@ -109,7 +109,7 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
         if block.dots is not None and axis is block.dots.axis:
             table = table[table[:, -1] % block.dots.count == 0]
         if block.scaled is not None and axis in block.scaled.axes:
-            table = table[table[:, -1] == axis.extent]
+            table = table[table[:, -1] == axis.typical]
         out.append(Open(axis.name, table, "tile", axis))
     for attached in block.attached_reductions:
         for what, choices in _local_tiles(attached, target):
