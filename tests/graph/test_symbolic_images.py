@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.graph.run_symbolic import check
+from tests.graph.run_symbolic import check, feeds_at, point_of, reference
 from tests.graph.symbolic_models import Maker
 from tests.graph.test_symbolic_shapes import Graph, file_of
 from tilework.errors import NetworkError
@@ -69,6 +69,21 @@ def test_images_at_points(name: str, tmp_path: Path) -> None:
     ranges = {"n": "1..3", "m": "4..70:8,16"}
     points = [{"n": n, "m": m} for n, m in ((1, 4), (2, 5), (1, 31), (3, 70))]
     check(file_of(IMAGE_GRAPHS[name], tmp_path, IMAGES), ranges, points)
+
+
+@pytest.mark.parametrize("name", ["linear twice", "cubic twice", "nearest half more"])
+def test_a_point_is_written_as_onnx(name: str, tmp_path: Path) -> None:
+    """Tables of a resize are computed there; some of their positions lie beyond an end."""
+    path = file_of(IMAGE_GRAPHS[name], tmp_path, IMAGES)
+    net = from_onnx(path, {"n": "1..3", "m": "4..70:8,16"})
+    at = point_of(net, {"n": 2, "m": 9})
+    feeds = feeds_at(net, at)
+    written = tmp_path / "written.onnx"
+    net.at(at).to_onnx(written)
+    for found, wanted in zip(
+        reference(written, net, feeds), reference(path, net, feeds), strict=True
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_resizing_that_hangs_on_the_end_is_refused(tmp_path: Path) -> None:

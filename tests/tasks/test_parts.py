@@ -123,6 +123,19 @@ def test_what_is_drawn_anew_is_not_compared(monkeypatch):
     assert not check_output(module, net).passed
 
 
+def test_what_has_no_form_in_onnx_is_checked_by_numpy():
+    text = """
+<ir_version: 10, opset_import: ["" : 18]>
+highest (float[40, 8] x, int64[90, 8] at, float[90, 8] updates) => (float[40, 8] y)
+{
+    y = ScatterElements <axis = 0, reduction = "max"> (x, at, updates)
+}
+"""
+    net = tw.from_onnx(onnx.parser.parse_model(text), strict=True)
+    good = check_output(tw.compile(net, TARGET), net)
+    assert good.passed and good.reference == "NumPy"
+
+
 def test_errors_of_any_output():
     one = np.ones(2, np.float32)
     assert max_rel_error([one], [np.ones(3, np.float32)]) == np.inf
