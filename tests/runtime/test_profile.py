@@ -101,6 +101,8 @@ def test_causes(mlp_module, change, recorded, alone, network, why):
 
 def test_the_rest_of_a_gap_is_named_too():
     rows = (KernelGap("conv", 2, 1.0, 1.0, 1.5, "cold"), KernelGap("pool", 1, 1.0, 1.0, 1.0, ""))
+    first = Gap(4.0, 2.0, rows, "seq = 16").lines()[0]
+    assert first.startswith("end to end 4.000 ms at seq = 16 is 100% above")
     assert Gap(4.0, 2.0, rows).lines() == [
         "end to end 4.000 ms is 100% above the sum of the tasks, 2.000 ms",
         "+0.500 ms conv x2: cold",

@@ -52,12 +52,14 @@ class KernelGap:
 class Gap:
     """A network's time beside the sum of its tasks' records, in milliseconds.
 
-    ``rows`` begin with the kernel that adds most to the gap.
+    ``rows`` begin with the kernel that adds most to the gap; ``at`` says of which values of
+    symbols all this is.
     """
 
     end_to_end_ms: float
     tasks_ms: float
     rows: tuple[KernelGap, ...]
+    at: str = ""
 
     @property
     def gap_ms(self) -> float:
@@ -78,8 +80,8 @@ class Gap:
         """The gap in words: a line for the network, and one per kernel that matters."""
         side = "above" if self.gap_ms > 0 else "below"
         out = [
-            f"end to end {_text(self.end_to_end_ms)} is {abs(self.share):.0%} {side} the sum of "
-            f"the tasks, {_text(self.tasks_ms)}"
+            f"end to end {_text(self.end_to_end_ms)}{self.at and f' at {self.at}'} is "
+            f"{abs(self.share):.0%} {side} the sum of the tasks, {_text(self.tasks_ms)}"
         ]
         if self.gap_ms <= 0:
             return out
@@ -136,7 +138,8 @@ def explain_gap(
         why = _why(step, image, roof, recorded, lone, network)
         rows.append(KernelGap(step.desc, len(members), recorded, lone, network, why))
     rows.sort(key=lambda r: -r.extra_ms)
-    return Gap(end_to_end_ms, sum(r.recorded_ms or 0.0 for r in rows), tuple(rows))
+    at = ", ".join(f"{s.name} = {s.typical}" for s in module.symbols)
+    return Gap(end_to_end_ms, sum(r.recorded_ms or 0.0 for r in rows), tuple(rows), at)
 
 
 def _why(
