@@ -138,7 +138,7 @@ def explain_gap(
         why = _why(step, image, roof, recorded, lone, network)
         rows.append(KernelGap(step.desc, len(members), recorded, lone, network, why))
     rows.sort(key=lambda r: -r.extra_ms)
-    at = ", ".join(f"{s.name} = {s.typical}" for s in module.symbols)
+    at = ", ".join(f"{name} = {n}" for name, n in module.point_at().items())
     return Gap(end_to_end_ms, sum(r.recorded_ms or 0.0 for r in rows), tuple(rows), at)
 
 

@@ -81,6 +81,10 @@ class Module:
         """
         return self._contexts.sites.named(at).image
 
+    def point_at(self, at: Mapping[str, int] | None = None) -> dict[str, int]:
+        """The values of all symbols, by name; typical ones where ``at`` gives none."""
+        return {s.name: n for s, n in self._contexts.sites.named(at).point.items()}
+
     def require(self, inputs: Mapping[str, Any]) -> None:
         """Refuse inputs of shapes that the module was not compiled for.
 
@@ -295,9 +299,8 @@ class Module:
         threads = f"{self.num_threads} thread{'s' if self.num_threads != 1 else ''}"
         code = sum(map(len, self.image.code.values()))
         typical = self._contexts.sites.named(None)
-        where = "".join(f", {s.name} = {n}" for s, n in typical.point.items()).replace(
-            ",", " at", 1
-        )
+        where = "".join(f", {name} = {n}" for name, n in self.point_at().items())
+        where = where.replace(",", " at", 1)
         lines = [
             f"{self.name} for {self.target}, {threads}",
             *(
