@@ -72,6 +72,8 @@ class Measurer:
         kind = kinds.known_kind(target.kind)
         self._builder_module = _module_of(settings.builder or kind.builder)
         self._device_module = _module_of(settings.device or kind.device)
+        rooms = (kind.space, kind.lowering, settings.builder or kind.builder)
+        self._preload = ("tilework.measure.jobs", *map(_module_of, rooms), self._device_module)
         self._environment = device.environment
         self._lock = threading.Lock()
         self._builders: list[Worker[Job]] = []
@@ -254,11 +256,10 @@ class Measurer:
 
     def _new_builder(self) -> Worker[Job]:
         nice = BUILDER_NICE if self.settings.overlap else 0
-        return Worker(nice=nice, preload=["tilework.measure.jobs", self._builder_module])
+        return Worker(nice=nice, preload=self._preload)
 
     def _new_runner(self) -> Worker[Job]:
-        preload = ["tilework.measure.jobs", self._device_module]
-        return Worker(preload=preload, environment=self._environment)
+        return Worker(preload=self._preload, environment=self._environment)
 
     def _workers(self) -> list[Worker[Job]]:
         return [*self._builders, *([self._runner] if self._runner else [])]

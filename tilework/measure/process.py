@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -15,10 +12,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
 from tilework.measure.error_text import shorten
+from tilework.measure.nursery import NURSERY
+from tilework.measure.worker import born
 
-_BOOT = (
-    "import sys; sys.path[:] = {path!r}; from tilework.measure.worker import main; main({args})"
-)
 START_TIMEOUT_S = 60.0
 
 Job = TypeVar("Job")
@@ -60,18 +56,13 @@ class Worker(Generic[Job]):
         The process has this one's environment; `environment` adds what that does not set.
         """
         ours, theirs = socket.socketpair()
+        modules = tuple(preload)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `kill`
-        args = f"{theirs.fileno()}, {nice}, {list(preload)!r}"
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _BOOT.format(path=sys.path, args=args)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._errors,
-                pass_fds=[theirs.fileno()],
-                env={**(environment or {}), **os.environ},
-            )
         self.connection = Connection(ours.detach())
+        with theirs:
+            self._process = NURSERY.fork(modules, theirs.fileno(), self._errors.fileno())
+        with contextlib.suppress(OSError):  # it is dead already: see `receive`
+            self.connection.send(born(nice, modules, environment or {}))
         self.ready = False
         self.job: Job | None = None
         self.deadline = time.monotonic() + START_TIMEOUT_S
@@ -116,16 +107,15 @@ class Worker(Generic[Job]):
 
     def kill(self) -> None:
         """Ends the process now and frees what belongs to it. It may be called again."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
+        self._process.kill()
         self.connection.close()
         self._errors.close()
 
     def _died(self) -> WorkerDied:
-        try:
-            code = self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
+        if not self._process.pid:
+            return WorkerDied(f"the worker was not started: {NURSERY.close()}", lost=False)
+        code = self._process.wait(timeout=5)
+        if code is None:
             return WorkerDied("the worker closed its pipe", lost=False)
         self._errors.seek(0)
         said = self._errors.read()[-4096:].decode(errors="replace").strip()
