@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilework.lower.interpret import Meter, ProgramError, interpret, poisoned
+from tilework.lower.interpret import Meter, interpret, poisoned
+from tilework.lower.interpret_places import ProgramError
 from tilework.lower.ir import Buffer, For, If, Load, Program, Region, Seq, Store
 from tilework.te.expr import Axis, Const, IfThenElse, binary, compare
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tilework.index.symbols import Symbolic, symbol
-from tilework.lower.interpret import ProgramError, interpret
+from tilework.lower.interpret import interpret
+from tilework.lower.interpret_places import ProgramError
 from tilework.lower.ir import Buffer, For, If, Let, Load, Program, Region, Store
 from tilework.lower.kernel import kernel_args
 from tilework.lower.serial import ProgramFormatError, program_from_json, program_to_json

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.hosts import runs_x86, x86
 from tests.lower.check import NATIVE, any_rows, check_row, task_of
 from tilework import ops, te
-from tilework.lower.interpret import ProgramError, interpret
+from tilework.lower.interpret import interpret
+from tilework.lower.interpret_places import ProgramError
 from tilework.lower.register_tiles.program import lower
 from tilework.ops.bsr import block_grid, from_bsr, prune, random_structure, to_bsr, zero_share
 from tilework.ops.sparse import sparse_conv, sparse_dense

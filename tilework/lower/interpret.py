@@ -21,6 +21,7 @@ from tilework.dtypes import converted, is_float, is_float_array, numpy_dtype
 from tilework.index.extents import Extent, shape_at
 from tilework.index.symbols import Point, value_at
 from tilework.lower import ir
+from tilework.lower.interpret_places import ProgramError, linear_position, outside
 from tilework.lower.interpret_values import chosen, literal, operator
 from tilework.te import expr as x
 from tilework.te.affine import linear
@@ -48,10 +49,6 @@ class Meter:
 
     regions: int = 0
     steps: int = 0
-
-
-class ProgramError(Exception):
-    """The program breaks a rule of the loop language: an access out of bounds, or a race."""
 
 
 def interpret(
@@ -135,7 +132,13 @@ def poisoned(shape: Sequence[int], dtype: str) -> Array:
 
 
 class Machine:
-    """One thread of one region: loop variables, and statements compiled to closures."""
+    """One thread of one region: loop variables, and statements compiled to closures.
+
+    Attributes:
+        sliced: only loop variables of vectors are arrays.
+    """
+
+    sliced = True
 
     def __init__(
         self, memory: dict[ir.Buffer, Array], owners: dict[ir.Buffer, Array], at: Point
@@ -250,7 +253,7 @@ class Machine:
     def _put(self, buffer: ir.Buffer, at: tuple[Any, ...], result: Any) -> None:
         """Store elements."""
         array, kind = self._array(buffer), np.asarray(result).dtype
-        if kind.kind != array.dtype.kind or (is_float_array(array) and kind != array.dtype):
+        if kind != array.dtype and (kind.kind != array.dtype.kind or is_float_array(array)):
             raise ProgramError(f"store to {buffer.name} of {kind}, not {array.dtype}")
         owner = self.owners.get(buffer)
         if owner is not None:
@@ -271,6 +274,14 @@ class Machine:
         self, buffer: ir.Buffer, indices: tuple[x.Expr, ...]
     ) -> Callable[[], tuple[Any, ...]]:
         shape = shape_at(buffer.shape, self.at)
+        forms = [linear(i) for i in indices]
+        if self.sliced and None not in forms:
+            sums = [
+                (self.known(f.const), [(v, self.known(c)) for v, c in f.coefficients.items()], n)
+                for f, n in zip(forms, shape, strict=True)
+                if f is not None
+            ]
+            return linear_position(buffer, sums, self.env, lambda: self.lane_var)
         parts = [(self._index(i), n) for i, n in zip(indices, shape, strict=True)]
 
         def position() -> tuple[Any, ...]:
@@ -278,8 +289,7 @@ class Machine:
             for index, extent in parts:
                 i, low, high = index()
                 if low < 0 or high >= extent:
-                    found = [str(index()[0]) for index, _ in parts]
-                    raise ProgramError(f"{buffer.name}{list(shape)} is accessed at {found}")
+                    raise outside(buffer, shape, [index()[0] for index, _ in parts])
                 at.append(i)
             return tuple(at)
 
@@ -315,7 +325,11 @@ class Machine:
         return sum_of_terms
 
     def _check_owner(self, buffer: ir.Buffer, owner: Any, what: str) -> None:
-        if np.any((owner != -1) & (owner != self.iteration)):
+        if not isinstance(owner, np.ndarray):
+            mine = owner in (-1, self.iteration)
+        else:
+            mine = not np.any((owner != -1) & (owner != self.iteration))
+        if not mine:
             raise ProgramError(
                 f"an element of {buffer.name} {what} in parallel iteration {self.iteration} "
                 f"and written in iteration {np.max(owner)}"

@@ -22,7 +22,8 @@ from tilework.dtypes import numpy_dtype
 from tilework.index.extents import shape_at
 from tilework.index.symbols import Point
 from tilework.lower import ir
-from tilework.lower.interpret import Array, Machine, ProgramError, poisoned
+from tilework.lower.interpret import Array, Machine, poisoned
+from tilework.lower.interpret_places import ProgramError
 from tilework.space.instructions import Instruction
 from tilework.te.expr import Axis, Const, Expr, IfThenElse
 from tilework.te.numeric import MATH
@@ -41,6 +42,8 @@ _Copy = tuple[Array, tuple[Any, ...], Array]
 
 class BlockMachine(Machine):
     """Blocks of threads of one region, one block after the other."""
+
+    sliced = False
 
     def __init__(
         self, memory: dict[ir.Buffer, Array], owners: dict[ir.Buffer, Array], at: Point

@@ -14,8 +14,9 @@ from tests.kinds.cuda.mma.test_kernels import CASES, ROUNDING, SUMS
 from tilework import te
 from tilework.kinds.cuda.mma.instructions import INSTRUCTIONS
 from tilework.lower import ir
-from tilework.lower.interpret import ProgramError, interpret
+from tilework.lower.interpret import interpret
 from tilework.lower.interpret_block import BlockMachine
+from tilework.lower.interpret_places import ProgramError
 from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace
 from tilework.te.evaluate import evaluate

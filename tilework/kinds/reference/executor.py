@@ -18,7 +18,8 @@ from tilework.index.extents import shape_at
 from tilework.index.symbols import Point
 from tilework.kinds.reference.clock import REGION_S, seconds
 from tilework.locks import Lock
-from tilework.lower.interpret import Meter, ProgramError, interpret
+from tilework.lower.interpret import Meter, interpret
+from tilework.lower.interpret_places import ProgramError
 from tilework.lower.ir import Buffer, Program
 from tilework.lower.serial import FORMAT, ProgramFormatError, program_from_json
 from tilework.overriding import override
