@@ -57,18 +57,51 @@ class Packing:
         """
         if tuple(array.shape) != self.shape:
             raise ValueError(f"packing expects shape {list(self.shape)}, got {list(array.shape)}")
-        if self.transform is not None:
-            array = self.transform.apply(array)
+        transform = self.transform
+        shape = self.shape if transform is None else transform.shape
+        padded = [(0, math.prod(t) - s) for t, s in zip(self.tiles, shape, strict=True)]
+        fits = not any(after for _, after in padded)
+        if transform is not None and fits and not self.tf32 and out is not None:
+            self._apply_parts(transform, array, out)
+            return out
+        if transform is not None:
+            array = transform.apply(array)
         if self.tf32:
             array = round_tf32(array)
-        padded = [(0, math.prod(t) - s) for t, s in zip(self.tiles, array.shape, strict=True)]
-        if any(after for _, after in padded):
+        if not fits:
             array = np.pad(array, padded)
         split = array.reshape([t for dim in self.tiles for t in dim]).transpose(self.order)
         if out is None:
             return np.ascontiguousarray(split)
-        out[...] = split
+        _copy(out, split)
         return out
+
+    def _apply_parts(
+        self, transform: WeightTransform, array: NDArray[Any], out: NDArray[Any]
+    ) -> None:
+        """`apply`, of which each part is written before the next one is computed."""
+        points = len(transform.window)
+        first, tiles = self.tiles[points], [n for dim in self.tiles for n in dim]
+        before = sum(map(len, self.tiles[:points]))
+        after = tiles[before + len(first) :]
+        split = out.transpose(np.argsort(self.order))  # by tile axes as they are numbered
+        inner = first[-1]
+        ranges = [range(at, at + inner) for at in range(0, math.prod(first), inner)]
+        for part, found in transform.parts(array, ranges):
+            at = np.unravel_index(part.start // inner, first[:-1]) if first[:-1] else ()
+            begin = part.start % inner
+            some = slice(begin, begin + part.stop - part.start)
+            place = split[(*(slice(None),) * before, *at, some)]
+            _copy(place, found.reshape(*tiles[:before], part.stop - part.start, *after))
+
+
+def _copy(out: NDArray[Any], array: NDArray[Any]) -> None:
+    """``out[...] = array``, whose last dimension is copied as one piece where that can be."""
+    size = out.itemsize
+    if out.dtype == array.dtype and out.strides[-1:] == array.strides[-1:] == (size,):
+        piece = f"V{out.shape[-1] * size}"
+        out, array = out.view(piece), array.view(piece)
+    out[...] = array
 
 
 class Packed(NamedTuple):
