@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilework.compiler.families import recorded
 from tilework.compiler.kernels import Kernels
-from tilework.compiler.transfer import transferred
 from tilework.model.drafted import Choice, draft_schedule, drafted
 from tilework.record import (
     History,
@@ -51,12 +49,16 @@ def choose_schedule(
     def drafts() -> Choice | None:
         return kept.choice("draft", task, [direct], lambda: drafted(task, direct=direct))
 
-    def find() -> Choice | None:
+    def find() -> Choice | None:  # imports what a start does without whose choices are kept
         if history is None:
             return drafts()
         if task.compute_dag.symbols:
+            from tilework.compiler.families import recorded
+
             draft = drafts()
             return recorded(task, history, draft, device=device, direct=direct) or draft
+        from tilework.compiler.transfer import transferred
+
         record = best_record(task, history, device, direct=direct)
         if record is not None:
             return _as_recorded(record, device)

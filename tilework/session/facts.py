@@ -115,8 +115,10 @@ class Source:
         Raises:
             NetworkError: it is none.
         """
+        from tilework.graph.onnx.files import ReadModel
+
         found = self.read()
-        return found if isinstance(self.given, bytes) else found.model
+        return found.model if isinstance(found, ReadModel) else found
 
     def read(self) -> ReadModel | onnx.ModelProto:
         """The model as the importer takes it, parsed once.

@@ -51,9 +51,9 @@ class WeightTransform:
         """
         import numpy as np
 
-        u = np.empty(self.shape, self._kind(weight))
-        for part, found in self.parts(weight, [range(self.shape[len(self.window)])]):
-            u[(..., part, *(slice(None),) * (len(self.rest) - 1))] = found
+        u, first = np.empty(self.shape, self._kind(weight)), len(self.window)
+        for part, found in self.parts(weight, [range(self.shape[first])]):
+            u.swapaxes(0, first)[part] = found.swapaxes(0, first)
         return u
 
     def parts(
