@@ -70,6 +70,7 @@ def compile_network(
         planned = plan(net, precision, where)
     with Helpers() as helpers:
         kernels = Kernels(where, kernel_files(cache))
+        kernels.common(helpers)
         module = Module(_assemble(planned, where, history, kernels, helpers))
         with stage("keep"):
             kernels.keep()
