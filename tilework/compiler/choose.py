@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.compiler.kernels import Kernels
-from tilework.model.drafted import Choice, draft_schedule, drafted
+from tilework.model.choice import Choice
 from tilework.record import (
     History,
     Record,
@@ -14,7 +14,6 @@ from tilework.record import (
     latest_word,
     layers_of,
 )
-from tilework.space import SearchSpace, space_of
 from tilework.target.identity import DeviceIdentity, device_here
 from tilework.task import SearchTask
 
@@ -46,10 +45,14 @@ def choose_schedule(
     kept = kernels or Kernels(task.target)
     device = device_here(task.target)
 
+    # Imports are where a start does without whose choices are kept.
+
     def drafts() -> Choice | None:
+        from tilework.model.drafted import drafted
+
         return kept.choice("draft", task, [direct], lambda: drafted(task, direct=direct))
 
-    def find() -> Choice | None:  # imports what a start does without whose choices are kept
+    def find() -> Choice | None:
         if history is None:
             return drafts()
         if task.compute_dag.symbols:
@@ -68,7 +71,11 @@ def choose_schedule(
     state = kept.state(history)
     whole = [direct, state, repr(device)]
     found = find() if state is None else kept.choice("best", task, whole, find)
-    return found or draft_schedule(task, direct=direct)
+    if found is None:
+        from tilework.model.drafted import draft_schedule
+
+        return draft_schedule(task, direct=direct)
+    return found
 
 
 def _as_recorded(record: Record, device: DeviceIdentity | None) -> Choice:
@@ -125,6 +132,8 @@ def _elsewhere(
 
 def _replays(task: SearchTask, record: Record, direct: bool) -> bool:
     """Whether the record's row is a schedule (of a direct form) under the present rules."""
+    from tilework.space import SearchSpace, space_of
+
     sketches = SearchSpace.of(task).sketches
     if record.rules_version != space_of(task.target).version or not 0 <= record.sketch_id < len(
         sketches

@@ -33,13 +33,12 @@ from tilework.kept import (
 )
 from tilework.lower.kernel import Kernel, KernelArg
 from tilework.lower.protocol import Builder, builder_of
+from tilework.model.choice import Choice
 from tilework.model.draft import draft_of
-from tilework.model.drafted import Choice
 from tilework.record import History, Stated
 from tilework.revision import code_version
 from tilework.runtime.manifest import from_json, to_json
-from tilework.space import SearchSpace
-from tilework.space.winograd import WeightTransform
+from tilework.space.winograd.weights import WeightTransform
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -146,6 +145,8 @@ class Kernels:
         """
         _, kept = self._find(task, choice, None)
         if kept is None:
+            from tilework.space import SearchSpace
+
             return SearchSpace.of(task).sketch(choice.sketch_id).transforms
         packed = (
             (t.name, a.packing) for t, a in zip(task.compute_dag.inputs, kept.args, strict=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilework import kinds
 from tilework.deferred import Awaited, Helpers
@@ -13,8 +13,10 @@ from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
 from tilework.runtime.image import Step
 from tilework.space.packing import Packing
-from tilework.space.sketch import Sketch
 from tilework.target import Target
+
+if TYPE_CHECKING:
+    from tilework.space.sketch import Sketch
 
 
 @dataclass(frozen=True)

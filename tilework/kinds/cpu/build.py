@@ -22,7 +22,6 @@ from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Builder, Linked
 from tilework.overriding import override
 from tilework.runtime.image import Step
-from tilework.space import SearchSpace
 from tilework.stages import stage, watch_here
 from tilework.target import Target
 from tilework.target.host import HOST_PLATFORM
@@ -58,6 +57,7 @@ def build(
     """
     from tilework.kinds.cpu.llvm.program import generate_program, region_keys
     from tilework.kinds.cpu.lowering import LOWERING
+    from tilework.space import SearchSpace
 
     sketch = SearchSpace.of(task).sketch(sketch_id)
     with stage("lower"):
@@ -84,6 +84,7 @@ def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> LlvmSource
     """LLVM IR of one candidate."""
     from tilework.kinds.cpu.llvm.program import generate_program, region_keys
     from tilework.kinds.cpu.lowering import LOWERING
+    from tilework.space import SearchSpace
 
     sketch = SearchSpace.of(task).sketch(sketch_id)
     program, target = LOWERING.lower(sketch, row).program, CpuTarget.of(task.target)

@@ -12,12 +12,12 @@ from tilework.kinds.cpu.machine import DESCRIBING, Machine
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.model.draft import Draft
 from tilework.overriding import override
-from tilework.space.decision import Rows
-from tilework.space.sketch import Sketch
 from tilework.target import Target
 
 if TYPE_CHECKING:
     from tilework.kinds.cpu.features.matrix import SketchCost
+    from tilework.space.decision import Rows
+    from tilework.space.sketch import Sketch
 
 # What costs are made of is imported by the first of them: a start whose choices are kept asks for
 # the machine alone.
