@@ -47,10 +47,13 @@ def choose_schedule(
 
     # Imports are where a start does without whose choices are kept.
 
-    def drafts() -> Choice | None:
+    def draft() -> Choice | None:
         from tilework.model.drafted import drafted
 
-        return kept.choice("draft", task, [direct], lambda: drafted(task, direct=direct))
+        return drafted(task, direct=direct)
+
+    def drafts() -> Choice | None:
+        return kept.choice("draft", task, [direct], draft)
 
     def find() -> Choice | None:
         if history is None:
@@ -58,15 +61,15 @@ def choose_schedule(
         if task.compute_dag.symbols:
             from tilework.compiler.families import recorded
 
-            draft = drafts()
-            return recorded(task, history, draft, device=device, direct=direct) or draft
+            own = drafts()
+            return recorded(task, history, own, device=device, direct=direct) or own
         from tilework.compiler.transfer import transferred
 
         record = best_record(task, history, device, direct=direct)
         if record is not None:
             return _as_recorded(record, device)
-        draft = drafts()
-        return transferred(task, history, draft, device=device, direct=direct) or draft
+        own = drafts()
+        return transferred(task, history, own, device=device, direct=direct) or own
 
     state = kept.state(history)
     whole = [direct, state, repr(device)]
