@@ -52,6 +52,11 @@ class Deferred(Generic[T]):
             finally:
                 self._making.now.release()
 
+    @property
+    def over(self) -> bool:
+        """Whether the function was called, and has returned or raised."""
+        return self._make is None
+
     def result(self) -> T:
         """What the function returns; made here, if no thread has begun.
 

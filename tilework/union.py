@@ -41,23 +41,23 @@ class Union(Catalogue, WorkloadLog):
     def best(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> Record | None:
-        found = (layer.best(workload_key, target, device) for layer in self._layers)
+        found = (layer.best(workload_key, target, device) for layer in self.layers)
         return best_of(_each_once(record for record in found if record is not None))
 
     @override
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
-        return _in_order(layer.of(workload_key, target, device) for layer in self._layers)
+        return _in_order(layer.of(workload_key, target, device) for layer in self.layers)
 
     @override
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        found = [layer.hints(workload_key, target, device) for layer in self._layers]
+        found = [layer.hints(workload_key, target, device) for layer in self.layers]
         return best_elsewhere(_in_order(found), device)
 
     @override
     def keys(self) -> list[tuple[str, str]]:
-        keys = (layer.keys() for layer in self._layers if isinstance(layer, Catalogue))
+        keys = (layer.keys() for layer in self.layers if isinstance(layer, Catalogue))
         return sorted(set(chain.from_iterable(keys)))
 
     @override
@@ -77,7 +77,7 @@ class Union(Catalogue, WorkloadLog):
 
     def origin(self, record: Record) -> str:
         """Which package a record comes from; empty if the first history has it, or none."""
-        for layer in self._layers:
+        for layer in self.layers:
             same = layer.of(record.workload_key, record.target)
             if any(one.record_id == record.record_id for one in same):
                 origin_in = getattr(layer, "origin", None)
@@ -85,7 +85,7 @@ class Union(Catalogue, WorkloadLog):
         return ""
 
     def _first(self, ask: Callable[[History], str | None]) -> str | None:
-        return next((found for layer in self._layers if (found := ask(layer)) is not None), None)
+        return next((found for layer in self.layers if (found := ask(layer)) is not None), None)
 
 
 def _workload(layer: History, workload_key: str) -> str | None:

@@ -105,9 +105,22 @@ def index_of(content: bytes, package: Content) -> bytes:
 
 def read_index(path: Path) -> Indexed | None:
     """What the index of a package's file says; None if there is none that can be used."""
+    return index_in(read(path), read(path.with_name(path.name + SUFFIX)))
+
+
+def read(path: Path) -> bytes:
+    """What is in a file; nothing if it cannot be read."""
     try:
-        head, _, body = path.with_name(path.name + SUFFIX).read_bytes().partition(b"\n")
-        package = _digest(path.read_bytes())
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def index_in(content: bytes, index: bytes) -> Indexed | None:
+    """What an index says, if it is that of a package's file, and can be used."""
+    try:
+        head, _, body = index.partition(b"\n")
+        package = _digest(content)
         if json.loads(head) != {"index": _FORM, "package": package, "body": _digest(body)}:
             return None
         found = json.loads(zlib.decompressobj().decompress(body, _LARGEST))
@@ -116,7 +129,7 @@ def read_index(path: Path) -> Indexed | None:
         manifest = Manifest.from_json(found["manifest"])
         parts = (found["records"], found["workloads"], found["models"])
         return Indexed(manifest, *parts, package)
-    except (OSError, ValueError, KeyError, TypeError, zlib.error, RecursionError, NotPackage):
+    except (ValueError, KeyError, TypeError, zlib.error, RecursionError, NotPackage):
         return None
 
 

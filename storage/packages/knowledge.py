@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from storage.packages.folders import LEFT_OUT
-from storage.packages.history import PackageHistory
-from storage.packages.used import Used, used
+from storage.packages.used import Found, Used, found
 from storage.rules import present_rules
 from tilework.kept import folder_state, key_of
+from tilework.overriding import override
 from tilework.record import History
 from tilework.union import Union
 
@@ -21,18 +24,43 @@ class Knowledge(Union):
     """The records of a store, of installed packages and of those that come with Tilework.
 
     A `tilework.record.History` in this order, to compile with. Only records of the present rules
-    count.
+    count. Packages are read at once, and looked into when there is a question: a compile whose
+    choices are kept has none.
 
     Attributes:
         store: the store; None if none was given.
         package_problems: one line for each package that is not used, or of which a part is not.
     """
 
-    def __init__(self, store: RecordStore | None, packages: list[Used]) -> None:
+    def __init__(self, store: RecordStore | None, packages: Sequence[Found]) -> None:
         self.store = store
-        self.package_problems = [_problem(one) for one in packages if one.problem]
-        self._packages = [one for one in packages if one.content is not None]
-        layers: list[History] = [] if store is None else [store]
+        self._found = tuple(packages)
+        super().__init__(())
+
+    @cached_property
+    def _looked_at(self) -> list[Used]:
+        """The packages, looked into when they are first asked for anything."""
+        return [one.used() for one in self._found]
+
+    @property
+    def _packages(self) -> list[Used]:
+        return [one for one in self._looked_at if one.content is not None]
+
+    @property
+    def package_problems(self) -> list[str]:
+        """See the class's text."""
+        return [_problem(one) for one in self._looked_at if one.problem]
+
+    @property
+    @override
+    def layers(self) -> tuple[History, ...]:
+        return self._each
+
+    @cached_property
+    def _each(self) -> tuple[History, ...]:
+        from storage.packages.history import PackageHistory
+
+        layers: list[History] = [] if self.store is None else [self.store]
         for shipped, what in ((False, "package"), (True, "shipped package")):
             mine = {
                 one.name: one.content
@@ -41,7 +69,7 @@ class Knowledge(Union):
             }
             if mine:
                 layers.append(PackageHistory(mine, what))
-        super().__init__(layers)
+        return tuple(layers)
 
     @property
     def problems(self) -> list[str]:
@@ -50,7 +78,8 @@ class Knowledge(Union):
 
     def state(self) -> str | None:
         """See `tilework.record.Stated`; None with a store that is not on this machine's disks."""
-        names = [one.content.digest for one in self._packages if one.content is not None]
+        readable = "Arrow" if find_spec("pyarrow") else ""  # packages without an index, that is
+        names = [readable, *(one.state for one in self._found)]
         if self.store is not None:
             location = self.store.location
             if not location.local:
@@ -80,7 +109,7 @@ def knowledge(
     """
     opened = None if store is None else _opened(store)
     wanted = packages and not os.environ.get(LEFT_OUT)
-    return Knowledge(opened, used() if wanted else [])
+    return Knowledge(opened, found() if wanted else [])
 
 
 def _opened(store: RecordStore | str | os.PathLike[str]) -> RecordStore:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage.packages.folders import ENDING, files, packages_folder, shipped_folder
-from storage.packages.index import Content, read_index
+from storage.packages.index import SUFFIX, Content, index_in, read
 from storage.packages.outdated import of_other_rules, other_rules_text
+from tilework.kept import key_of
 
 
 @dataclass(frozen=True)
@@ -27,21 +28,53 @@ class Used:
     problem: str = ""
 
 
-def used() -> list[Used]:
+@dataclass(frozen=True)
+class Found:
+    """A package's file as it was found, not looked into.
+
+    Attributes:
+        path: of the file.
+        shipped: whether it came with Tilework.
+        content, index: bytes of the file and of its index; empty where they cannot be read.
+    """
+
+    path: Path
+    shipped: bool
+    content: bytes
+    index: bytes
+
+    @property
+    def state(self) -> str:
+        """Changes when what is used of it may be another; looking into it takes far longer."""
+        return key_of(self.content, self.index)
+
+    def used(self) -> Used:
+        """What is in it."""
+        found = index_in(self.content, self.index)
+        if found is None:
+            try:
+                from storage.packages.installed import look_at  # with it comes pyarrow
+            except ImportError as error:
+                name = self.path.name.removesuffix(ENDING)
+                return Used(
+                    name, self.shipped, None, f"it has no index, and cannot be read ({error})"
+                )
+            whole = look_at(self.path, self.shipped, {})
+            return Used(whole.name, self.shipped, whole.package, whole.problem)
+        problem = other_rules_text(of_other_rules(found), len(found.rows))
+        return Used(self.path.name.removesuffix(ENDING), self.shipped, found, problem)
+
+
+def found() -> list[Found]:
     """All packages that a compile looks at, those of this user first, by name."""
-    own = [_used(path, False) for path in files(packages_folder())]
-    return own + [_used(path, True) for path in files(shipped_folder())]
+    own = [_found(path, False) for path in files(packages_folder())]
+    return own + [_found(path, True) for path in files(shipped_folder())]
 
 
-def _used(path: Path, shipped: bool) -> Used:
-    found = read_index(path)
-    if found is None:
-        try:
-            from storage.packages.installed import look_at  # with it comes pyarrow
-        except ImportError as error:
-            name = path.name.removesuffix(ENDING)
-            return Used(name, shipped, None, f"it has no index, and cannot be read ({error})")
-        whole = look_at(path, shipped, {})
-        return Used(whole.name, shipped, whole.package, whole.problem)
-    problem = other_rules_text(of_other_rules(found), len(found.rows))
-    return Used(path.name.removesuffix(ENDING), shipped, found, problem)
+def used() -> list[Used]:
+    """The same, looked into."""
+    return [one.used() for one in found()]
+
+
+def _found(path: Path, shipped: bool) -> Found:
+    return Found(path, shipped, read(path), read(path.with_name(path.name + SUFFIX)))

@@ -63,4 +63,4 @@ def test_the_file_is_read_once(tmp_path, monkeypatch, fixed):
     session = tw.Session(path, cache=False)
     assert session.run(None, {"x": np.ones((2, 64), np.float32)})[0].shape == (2, 4, 24)
     assert opened.count(str(path)) == 1
-    assert session._forms._source._model is None  # and its memory is given back
+    assert session._forms._source._read is None  # and its memory is given back

@@ -6,7 +6,7 @@ from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import ApplyHistoryBest, load_best
 from tilework.compiler.parts import compile
 from tilework.compiler.single import TaskFunction, compile_task
-from tilework.model.drafted import Choice
+from tilework.model.choice import Choice
 
 __all__ = [
     "ApplyHistoryBest",

@@ -19,7 +19,7 @@ from tilework.index.extents import Extent, known
 from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import Kernel
 from tilework.lower.protocol import builder_of
-from tilework.model.drafted import Choice
+from tilework.model.choice import Choice
 from tilework.progress import Progress
 from tilework.record import History
 from tilework.runtime.image import (
@@ -70,6 +70,7 @@ def compile_network(
         planned = plan(net, precision, where)
     with Helpers() as helpers:
         kernels = Kernels(where, kernel_files(cache))
+        kernels.common(helpers)
         module = Module(_assemble(planned, where, history, kernels, helpers))
         with stage("keep"):
             kernels.keep()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilework.compiler.families import recorded
 from tilework.compiler.kernels import Kernels
-from tilework.compiler.transfer import transferred
-from tilework.model.drafted import Choice, draft_schedule, drafted
+from tilework.model.choice import Choice
 from tilework.record import (
     History,
     Record,
@@ -16,7 +14,6 @@ from tilework.record import (
     latest_word,
     layers_of,
 )
-from tilework.space import SearchSpace, space_of
 from tilework.target.identity import DeviceIdentity, device_here
 from tilework.task import SearchTask
 
@@ -48,25 +45,40 @@ def choose_schedule(
     kept = kernels or Kernels(task.target)
     device = device_here(task.target)
 
+    # Imports are where a start does without whose choices are kept.
+
+    def draft() -> Choice | None:
+        from tilework.model.drafted import drafted
+
+        return drafted(task, direct=direct)
+
     def drafts() -> Choice | None:
-        return kept.choice("draft", task, [direct], lambda: drafted(task, direct=direct))
+        return kept.choice("draft", task, [direct], draft)
 
     def find() -> Choice | None:
         if history is None:
             return drafts()
         if task.compute_dag.symbols:
-            draft = drafts()
-            return recorded(task, history, draft, device=device, direct=direct) or draft
+            from tilework.compiler.families import recorded
+
+            own = drafts()
+            return recorded(task, history, own, device=device, direct=direct) or own
+        from tilework.compiler.transfer import transferred
+
         record = best_record(task, history, device, direct=direct)
         if record is not None:
             return _as_recorded(record, device)
-        draft = drafts()
-        return transferred(task, history, draft, device=device, direct=direct) or draft
+        own = drafts()
+        return transferred(task, history, own, device=device, direct=direct) or own
 
     state = kept.state(history)
     whole = [direct, state, repr(device)]
     found = find() if state is None else kept.choice("best", task, whole, find)
-    return found or draft_schedule(task, direct=direct)
+    if found is None:
+        from tilework.model.drafted import draft_schedule
+
+        return draft_schedule(task, direct=direct)
+    return found
 
 
 def _as_recorded(record: Record, device: DeviceIdentity | None) -> Choice:
@@ -123,6 +135,8 @@ def _elsewhere(
 
 def _replays(task: SearchTask, record: Record, direct: bool) -> bool:
     """Whether the record's row is a schedule (of a direct form) under the present rules."""
+    from tilework.space import SearchSpace, space_of
+
     sketches = SearchSpace.of(task).sketches
     if record.rules_version != space_of(task.target).version or not 0 <= record.sketch_id < len(
         sketches

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tilework.deferred import Helpers
+from tilework.deferred import Deferred, Helpers
 from tilework.index.documents import Symbols, extent_document, table_document
 from tilework.index.extents import Extent
 from tilework.kept import (
@@ -33,20 +33,19 @@ from tilework.kept import (
 )
 from tilework.lower.kernel import Kernel, KernelArg
 from tilework.lower.protocol import Builder, builder_of
+from tilework.model.choice import Choice
 from tilework.model.draft import draft_of
-from tilework.model.drafted import Choice
 from tilework.record import History, Stated
 from tilework.revision import code_version
 from tilework.runtime.manifest import from_json, to_json
-from tilework.space import SearchSpace
-from tilework.space.winograd import WeightTransform
+from tilework.space.winograd.weights import WeightTransform
 from tilework.target import Target
 from tilework.task import SearchTask
 
 FOLDER = "kernels"
 _SHARE = 32
 """Kernels have so much of what `tilework.kept.allowed_bytes` says, beside it: some 30,000."""
-_KERNEL = ".kernel"
+_KERNEL, _COMMON = ".kernel", ".common"
 
 Apart = Mapping[int, tuple[Extent, ...]]
 Cache = str | os.PathLike[str] | bool | None
@@ -59,13 +58,13 @@ def kernel_files(cache: Cache = None) -> KeptFiles | None:
     Raises:
         TileworkError: the limit in the environment is no positive whole number.
     """
-    limit = max(allowed_bytes() // _SHARE, 1)
+    limit, kinds = max(allowed_bytes() // _SHARE, 1), (_KERNEL, _COMMON)
     if isinstance(cache, str | os.PathLike):
-        return KeptFiles(Path(cache).expanduser() / FOLDER, limit, "kernels", (_KERNEL,))
+        return KeptFiles(Path(cache).expanduser() / FOLDER, limit, "kernels", kinds)
     if cache is False or not keeps():
         return None
     folder, shared = default_folder(FOLDER), shared_folder(FOLDER)
-    return KeptFiles(folder, limit, "kernels", (_KERNEL,), shared)
+    return KeptFiles(folder, limit, "kernels", kinds, shared)
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,8 @@ class Kernels:
         self._builder: Builder = builder_of(target)
         self._compiler = "" if files is None else self._builder.compiler(target)
         self._files = files if self._compiler else None
+        self._target = target
+        self._common: tuple[str, Deferred[bytes]] | None = None
         self._kept: dict[str, Kernel] = {}
         self._made: dict[str, Kernel] = {}
         self._chosen: dict[str, _Chosen] = {}
@@ -119,6 +120,24 @@ class Kernels:
         self._made[key] = made
         return made
 
+    def common(self, helpers: Helpers) -> None:
+        """Have what the process needs beside kernels, from disk or made by ``helpers``."""
+        common = None if self._files is None else self._builder.common(self._target)
+        if self._files is None or common is None:
+            return
+        told = ("common", code_version(), self._compiler, common.follows_from)
+        key = key_of(*told)
+
+        def read(path: Path) -> bytes:
+            return common.check(without_digest(path.read_bytes(), key))
+
+        kept = self._files.read(key, _COMMON, read)
+        code = Deferred(common.make if kept is None else lambda: kept)
+        common.take(code)
+        if kept is None:
+            helpers.start(code)
+            self._common = key, code
+
     def transforms(self, task: SearchTask, choice: Choice) -> Mapping[str, WeightTransform]:
         """What a schedule does to weights before they are packed, by name of the task's input.
 
@@ -126,6 +145,8 @@ class Kernels:
         """
         _, kept = self._find(task, choice, None)
         if kept is None:
+            from tilework.space import SearchSpace
+
             return SearchSpace.of(task).sketch(choice.sketch_id).transforms
         packed = (
             (t.name, a.packing) for t, a in zip(task.compute_dag.inputs, kept.args, strict=False)
@@ -166,6 +187,11 @@ class Kernels:
         files = self._files
         if files is None:
             return
+        if self._common is not None:
+            key, code = self._common
+            made = with_digest(code.result(), key)
+            files.write(key, _COMMON, lambda out: out.write(made), prune=False)
+            self._common = None
         for key, kernel in self._made.items():
             files.write(key, _KERNEL, partial(_write, key=key, kernel=kernel), prune=False)
         for key, chosen in self._chosen.items():

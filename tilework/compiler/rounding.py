@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilework.compiler.choose import choose_schedule
-from tilework.model.drafted import Choice
+from tilework.model.choice import Choice
 from tilework.record import History
 from tilework.task import SearchTask
 

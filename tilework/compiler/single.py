@@ -16,7 +16,7 @@ from tilework.errors import ModuleError, ScheduleError
 from tilework.index.extents import known_shape
 from tilework.lower.kernel import Kernel
 from tilework.lower.protocol import builder_of
-from tilework.model.drafted import Choice
+from tilework.model.choice import Choice
 from tilework.record import History
 from tilework.runtime.arrays import aligned_empty, check_array, ready_copy
 from tilework.runtime.executor import executor_of

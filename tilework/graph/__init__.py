@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from tilework.graph import zoo
 from tilework.graph.extract import extract_tasks
 from tilework.graph.ir import Builder, Network, Node
 from tilework.graph.operators.base import ValueType

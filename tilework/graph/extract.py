@@ -8,7 +8,6 @@ from tilework.graph.ir import Network
 from tilework.graph.parts import Parts, networks_of
 from tilework.graph.plan import Call, Plan, plan
 from tilework.graph.precision import Precision, require_precision
-from tilework.space.sparse import SPARSE_RULES
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -62,5 +61,8 @@ def task_of(plan: Plan, call: Call, target: Target, weight: int = 1) -> SearchTa
             constant = plan.constants.get(plan.views.get(value, value))
             if constant is not None:
                 known[part] = constant
-    rules = SPARSE_RULES if sparse else ()
-    return SearchTask(call.dag, target, call.desc, weight, rules, known)
+    if not sparse:
+        return SearchTask(call.dag, target, call.desc, weight, (), known)
+    from tilework.space.sparse import SPARSE_RULES
+
+    return SearchTask(call.dag, target, call.desc, weight, SPARSE_RULES, known)

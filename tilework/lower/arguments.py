@@ -11,7 +11,8 @@ from tilework.errors import ScheduleError
 from tilework.index.extents import Extent, known_shape
 from tilework.lower.ir import Buffer
 from tilework.space.nest import BlockNest, exact
-from tilework.space.packing import Packed, Packing
+from tilework.space.packing import Packing
+from tilework.space.packings import Packed
 from tilework.space.sketch import Sketch
 from tilework.te.expr import Expr
 from tilework.te.tensor import Operation

@@ -9,7 +9,7 @@ from tilework.index.extents import Extent
 from tilework.index.symbols import Symbolic
 from tilework.lower.ir import Buffer
 from tilework.lower.tactics import NEUTRAL, Tactics
-from tilework.space.packing import Packed
+from tilework.space.packings import Packed
 from tilework.te.tensor import Operation
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilework import kinds
-from tilework.deferred import Helpers
+from tilework.deferred import Awaited, Helpers
 from tilework.index.extents import Extent
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
 from tilework.runtime.image import Step
 from tilework.space.packing import Packing
-from tilework.space.sketch import Sketch
 from tilework.target import Target
+
+if TYPE_CHECKING:
+    from tilework.space.sketch import Sketch
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,27 @@ class Linked:
     needs: tuple[str, ...] = ()
 
 
+class Common(Protocol):
+    """Code that a process needs once, beside the kernels of any of its modules."""
+
+    @property
+    def follows_from(self) -> str:
+        """What it follows from, beside our own code."""
+
+    def make(self) -> bytes:
+        """The code."""
+
+    def check(self, code: bytes) -> bytes:
+        """Code that was kept, if it may be such.
+
+        Raises:
+            ModuleError: it is damaged.
+        """
+
+    def take(self, code: Awaited[bytes]) -> None:
+        """Use this where the code is not made yet."""
+
+
 class Builder(Protocol):
     """A kind's room ``builder``: code from schedules."""
 
@@ -99,6 +122,10 @@ class Builder(Protocol):
         Empty where kernels are not worth keeping, or nothing can be compiled here.
         """
         return ""
+
+    def common(self, target: Any) -> Common | None:
+        """What modules for a target need beside their own code; None: nothing, or it is there."""
+        return None
 
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
         """The program of a network, whose kernels are whole then.

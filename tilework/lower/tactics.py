@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tilework.index.extents import Extent
 from tilework.lower.ir import Buffer, Stmt
 from tilework.space.nest import BlockNest
-from tilework.space.packing import Packed
+from tilework.space.packings import Packed
 from tilework.target import Target
 from tilework.te.expr import Axis, Expr
 from tilework.te.tensor import Operation

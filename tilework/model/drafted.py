@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.model.base import Rows
+from tilework.model.choice import Choice as Choice
 from tilework.model.draft import draft_of
 from tilework.model.family import FamilyDraft, family_of
 from tilework.space import SearchSpace
@@ -27,32 +28,6 @@ ALIKE = 1.0
 """Of rows that take at most so many times the seconds of the best, that with the least code is
 taken, which is made sooner. Above 1 a third to three quarters of the code go, but also rows are
 taken that the draft does not know to be slow, by up to 3 times."""
-
-
-class Choice(NamedTuple):
-    """A schedule and where it comes from.
-
-    Attributes:
-        sketch_id, row: the schedule.
-        source: ``"tuned"`` if it was measured for this target, on this machine if that has one;
-            ``"elsewhere"`` if on another device of the target; ``"transferred"`` if it was mapped
-            from a record of another target or workload; else ``"untuned"``: the draft's choice.
-        latency_s: its recorded latency; None unless tuned.
-        predicted_s: what the draft model expects; None if it was measured for this target.
-        record_id: of the record that it comes from; empty if untuned.
-        device: name of the device that measured that.
-        origin: what a transferred one was measured for: a target's text, after the name of the
-            workload if that is another; empty for any other.
-    """
-
-    sketch_id: int
-    row: tuple[int, ...]
-    source: Literal["tuned", "elsewhere", "transferred", "untuned"]
-    latency_s: float | None
-    predicted_s: float | None = None
-    record_id: str = ""
-    device: str = ""
-    origin: str = ""
 
 
 class Seconds(Protocol):

@@ -14,7 +14,7 @@ from typing import Any
 from tilework.kept import KeptFiles, allowed_bytes, default_folder, key_of, shared_folder
 from tilework.runtime.manifest import from_json
 from tilework.runtime.module import Module
-from tilework.runtime.other import OtherPart
+from tilework.runtime.other import OtherModel, OtherPart
 from tilework.runtime.parts import PartedModule
 from tilework.runtime.parts_list import ListedPart, PartsList, image_of, other_part
 from tilework.session.entry import read_entry, read_other, write_entry, write_other
@@ -64,12 +64,16 @@ class ModuleCache:
 
     def put(self, key: str, module: Module) -> None:
         """Keep a module under a key, in place of what was there, or leave that as it is."""
-        self.putting(key, module)()
+        self.putting(module)(key)
 
-    def putting(self, key: str, module: Module) -> Callable[[], None]:
-        """What keeps a module as it is now, whenever it is called."""
+    def putting(self, module: Module) -> Callable[[str], None]:
+        """What keeps a module as it is now under a key, whenever it is called."""
         image = replace(module.image, num_threads=module.num_threads)
-        return partial(self.files.write, key, _ENTRY, partial(write_entry, key=key, image=image))
+
+        def put(key: str) -> None:
+            self.files.write(key, _ENTRY, partial(write_entry, key=key, image=image))
+
+        return put
 
     def parted(self, document: Any, keys: Any) -> PartedModule | None:
         """A network whose parts were kept; None if one cannot be used.
@@ -87,19 +91,24 @@ class ModuleCache:
             return None
         return PartedModule(image, found.num_threads)
 
-    def putting_parted(self, keys: Sequence[str], module: PartedModule) -> Callable[[], None]:
+    def putting_parted(self, module: PartedModule) -> Callable[[Sequence[str]], None]:
         """What keeps the parts of a network as they are now, each under a key."""
-        each: list[Callable[[], None]] = []
-        for key, part in zip(keys, module.image.parts, strict=True):
-            if isinstance(part.runner, Module):
-                each.append(self.putting(key, part.runner))
-            else:
-                write = partial(write_other, key=key, model=part.runner.model)
-                each.append(partial(self.files.write, key, _ENTRY, write))
+        each = [
+            self.putting(part.runner)
+            if isinstance(part.runner, Module)
+            else self._putting_other(part.runner.model)
+            for part in module.image.parts
+        ]
 
-        def put() -> None:
-            for one in each:
-                one()
+        def put(keys: Sequence[str]) -> None:
+            for one, key in zip(each, keys, strict=True):
+                one(key)
+
+        return put
+
+    def _putting_other(self, model: OtherModel) -> Callable[[str], None]:
+        def put(key: str) -> None:
+            self.files.write(key, _ENTRY, partial(write_other, key=key, model=model))
 
         return put
 

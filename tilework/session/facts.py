@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
+from tilework.runtime.content import Content, read_content
+from tilework.session import ahead
 from tilework.session.cache import ModuleCache
 from tilework.stages import stage
 
@@ -31,6 +33,8 @@ _SETTLED_NS = 2_000_000_000
 """A file that was written this long ago has another time when it is written again."""
 _MOST_OF_A_SHAPE = 1024
 """Elements of constants that shapes may depend on."""
+_LONG = 2**22
+"""Bytes of a file whose digest takes milliseconds."""
 _MOST_KEPT = 2**31
 """Bytes of a file that is no model: what a protobuf message may not have."""
 
@@ -89,48 +93,54 @@ class Source:
 
     def __init__(self, given: Path | bytes) -> None:
         self.given = given
-        self._content: bytes | None = None
-        self._model: onnx.ModelProto | None = None
+        self._content: Content | None = None
+        self._read: ReadModel | onnx.ModelProto | None = None
 
     def digest(self, file: BufferedReader) -> str:
         """SHA-256 of the model's own file, whose content is kept if it may be a model."""
-        if os.fstat(file.fileno()).st_size >= _MOST_KEPT:
+        size = os.fstat(file.fileno()).st_size
+        if size >= _MOST_KEPT:
             return _digest(file)
+
+        def read() -> str:
+            self._content = read_content(file, size)
+            return hashlib.sha256(self._content.data).hexdigest()
+
         with stage("read"):
-            self._content = file.read()
-            return hashlib.sha256(self._content).hexdigest()
+            return read() if size < _LONG else ahead.importing(read)
 
     def model(self) -> onnx.ModelProto:
-        """The model, parsed once.
-
-        Raises:
-            NetworkError: it is none.
-        """
-        if self._model is None:
-            from tilework.graph.onnx.files import read
-
-            given = self.given
-            with stage("read"):
-                self._model = (
-                    parsed(given) if isinstance(given, bytes) else read(given, self._content)
-                )
-            self._content = None
-        return self._model
-
-    def read(self) -> ReadModel | onnx.ModelProto:
-        """The model as the importer takes it.
+        """The model; large constants may be without their data.
 
         Raises:
             NetworkError: it is none.
         """
         from tilework.graph.onnx.files import ReadModel
 
-        found = self.model()
-        return found if isinstance(self.given, bytes) else ReadModel(self.given, found)
+        found = self.read()
+        return found.model if isinstance(found, ReadModel) else found
+
+    def read(self) -> ReadModel | onnx.ModelProto:
+        """The model as the importer takes it, parsed once.
+
+        Raises:
+            NetworkError: it is none.
+        """
+        if self._read is None:
+            from tilework.graph.onnx.files import read
+
+            given = self.given
+            with stage("read"):
+                if isinstance(given, bytes):
+                    self._read = parsed(given)
+                else:
+                    self._read = read(given, self._content)
+            self._content = None
+        return self._read
 
     def let_go(self) -> None:
         """Keep nothing that was read."""
-        self._content = self._model = None
+        self._content = self._read = None
 
 
 def facts_of(source: Source, cache: ModuleCache | None) -> Facts:

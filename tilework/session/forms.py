@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -255,19 +256,27 @@ class Forms:
         self, cache: ModuleCache, form: str, module: Compiled, folders: Any
     ) -> Callable[[], None]:
         """What keeps a form as it is now; it is found by the note, which is written last."""
-        deciding = self._how.records.deciding(module.report, self._how.target)
-        key = ModuleCache.key("module", form, deciding)
-        note: dict[str, Any] = {"records": deciding, "folders": folders}
+        source = self._how.records
+        decide = partial(source.deciding, module.report, self._how.target)
+        early = decide() if source.changes else None  # else they are in a minute what they are now
+        note: dict[str, Any] = {"folders": folders}
         if isinstance(module, PartedModule):
-            keys = [ModuleCache.key(key, str(n)) for n in range(len(module.image.parts))]
-            note |= {"keys": keys, "parts": to_json(listed(module.image, module.num_threads))}
-            put = cache.putting_parted(keys, module)
+            parts, put_parts = range(len(module.image.parts)), cache.putting_parted(module)
+            note["parts"] = to_json(listed(module.image, module.num_threads))
+
+            def put(key: str) -> None:
+                note["keys"] = [ModuleCache.key(key, str(n)) for n in parts]
+                put_parts(note["keys"])
         else:
-            note["module"] = key
-            put = cache.putting(key, module)
+            put_whole = cache.putting(module)
+
+            def put(key: str) -> None:
+                note["module"] = key
+                put_whole(key)
 
         def keep() -> None:
-            put()
+            note["records"] = decide() if early is None else early
+            put(ModuleCache.key("module", form, note["records"]))
             cache.put_note(form, note)
 
         return keep

@@ -68,6 +68,11 @@ class RecordSource:
             known += ["+" if _there(name) else "-" for name in _NEEDED]
         self.name = json.dumps([self._path or ("given" if self._given else ""), *known])
 
+    @property
+    def changes(self) -> bool:
+        """Whether the records may change after they were opened: packages are read once."""
+        return self._given is not None or self._path is not None
+
     def history(self) -> History | None:
         """The records themselves; None where there is nothing to look at.
 

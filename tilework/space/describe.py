@@ -9,7 +9,7 @@ from tilework.space.blocks import Attached, Block
 from tilework.space.describe_grid import UPDATE, fused, grid_tree, has_grid, tiled_by_level
 from tilework.space.levels import Role
 from tilework.space.nest import BlockNest
-from tilework.space.packing import packings
+from tilework.space.packings import packings
 from tilework.space.plan import Inlined, StagePlan
 from tilework.space.regions import attached_extents
 from tilework.te.expr import Axis, Reduce, reads

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import round_tf32
-from tilework.index.extents import known_shape
-from tilework.space.blocks import Block
-from tilework.space.nest import BlockNest
-from tilework.space.winograd import WeightTransform
-from tilework.te.expr import Axis, linear_axes, reads
-from tilework.te.tensor import Operation, Placeholder
+from tilework.space.winograd.weights import WeightTransform
 
 
 @dataclass(frozen=True)
@@ -57,69 +51,48 @@ class Packing:
         """
         if tuple(array.shape) != self.shape:
             raise ValueError(f"packing expects shape {list(self.shape)}, got {list(array.shape)}")
-        if self.transform is not None:
-            array = self.transform.apply(array)
+        transform = self.transform
+        shape = self.shape if transform is None else transform.shape
+        padded = [(0, math.prod(t) - s) for t, s in zip(self.tiles, shape, strict=True)]
+        fits = not any(after for _, after in padded)
+        if transform is not None and fits and not self.tf32 and out is not None:
+            self._apply_parts(transform, array, out)
+            return out
+        if transform is not None:
+            array = transform.apply(array)
         if self.tf32:
             array = round_tf32(array)
-        padded = [(0, math.prod(t) - s) for t, s in zip(self.tiles, array.shape, strict=True)]
-        if any(after for _, after in padded):
+        if not fits:
             array = np.pad(array, padded)
         split = array.reshape([t for dim in self.tiles for t in dim]).transpose(self.order)
         if out is None:
             return np.ascontiguousarray(split)
-        out[...] = split
+        _copy(out, split)
         return out
 
-
-class Packed(NamedTuple):
-    """A weight's packing, and the loops (axis, level) that index the packed array, in order."""
-
-    packing: Packing
-    loops: tuple[tuple[Axis, int], ...]
-
-
-def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed]:
-    """Packed layouts of the constant weights that only this block's anchor reads, once."""
-    block = nest.block
-    free = set(block.op.attrs.get("layout_free", ()))
-    out: dict[Operation, Packed] = {}
-    if not block.reduce or block.reduce_levels < 2:
-        return out
-    for read in reads(block.source):
-        op = read.tensor.op
-        if not isinstance(op, Placeholder) or op.name not in free or _uses(blocks, op) != 1:
-            continue
-        axes = linear_axes(read)
-        if axes is None or any(
-            isinstance(a, Axis) and a.extent != s for a, s in zip(axes, op.shape, strict=True)
-        ):
-            continue
-        loops = [(a, level) for a, level in block.loops if a in axes]
-        dots = block.dots
-        if dots is not None and dots.axis in axes:
-            loops.append((dots.axis, block.reduce_levels))  # what one dot product takes: innermost
-        tiles: list[tuple[int, ...]] = []
-        slots: list[tuple[Axis | None, int]] = []
-        for axis, size in zip(axes, known_shape(op.shape), strict=True):
-            if isinstance(axis, Axis):
-                cut = [int(t[0]) for t in nest.tiles[axis]]
-                if dots is not None and axis is dots.axis:
-                    cut[-1:] = [cut[-1] // dots.count, dots.count]
-                tiles.append(tuple(cut))
-                slots += [(axis, level) for level in range(len(cut))]
-            else:
-                tiles.append((size,))
-                slots.append((None, 0))
-        order = tuple(slots.index(loop) for loop in loops)
-        rest = tuple(i for i in range(len(slots)) if i not in order)
-        packing = Packing(known_shape(op.shape), tuple(tiles), (*rest, *order))
-        out[op] = Packed(packing, tuple(loops))
-    return out
+    def _apply_parts(
+        self, transform: WeightTransform, array: NDArray[Any], out: NDArray[Any]
+    ) -> None:
+        """`apply`, of which each part is written before the next one is computed."""
+        points = len(transform.window)
+        first, tiles = self.tiles[points], [n for dim in self.tiles for n in dim]
+        before = sum(map(len, self.tiles[:points]))
+        after = tiles[before + len(first) :]
+        split = out.transpose(np.argsort(self.order))  # by tile axes as they are numbered
+        inner = first[-1]
+        ranges = [range(at, at + inner) for at in range(0, math.prod(first), inner)]
+        for part, found in transform.parts(array, ranges):
+            at = np.unravel_index(part.start // inner, first[:-1]) if first[:-1] else ()
+            begin = part.start % inner
+            some = slice(begin, begin + part.stop - part.start)
+            place = split[(*(slice(None),) * before, *at, some)]
+            _copy(place, found.reshape(*tiles[:before], part.stop - part.start, *after))
 
 
-def _uses(blocks: Sequence[Block], op: Operation) -> int:
-    count = 0
-    for block in blocks:
-        bodies = [block.body, block.epilogue_body, *(b for a in block.attached for b in a.bodies)]
-        count += sum(r.tensor.op is op for b in bodies if b is not None for r in reads(b))
-    return count
+def _copy(out: NDArray[Any], array: NDArray[Any]) -> None:
+    """``out[...] = array``, whose last dimension is copied as one piece where that can be."""
+    size = out.itemsize
+    if out.dtype == array.dtype and out.strides[-1:] == array.strides[-1:] == (size,):
+        piece = f"V{out.shape[-1] * size}"
+        out, array = out.view(piece), array.view(piece)
+    out[...] = array

@@ -178,7 +178,7 @@ class _Cutting:
             Builder(self.name), opset_of(model), self.places, model.functions, used, self._infer
         )
         for name, array in initial_constants(graph, self.walk):
-            self.walk.define(name, array)
+            self.walk.define(name, np.array(array))  # a view would keep all bytes of the file
         self.inputs = self._define_inputs(shapes, values)
         self.given = dict(self.walk.constants)
 

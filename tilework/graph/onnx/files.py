@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
+from tilework.graph.onnx.content import without_weights
 from tilework.graph.onnx.messages import first_line
+from tilework.runtime.content import Content, read_content
 
 if TYPE_CHECKING:
     import onnx
@@ -18,13 +20,17 @@ _LARGEST = 2**31  # bytes; what a protobuf message may have. Weights beside the 
 
 @dataclass(frozen=True)
 class ReadModel:
-    """A model that was read, and the file that it was in."""
+    """A model that was read, the file that it was in, and that file's bytes.
+
+    Large initializers of ``model`` are without their data: `tilework.graph.onnx.content`.
+    """
 
     path: Path
     model: onnx.ModelProto
+    content: Content
 
 
-def read(path: Path, content: bytes | None = None) -> onnx.ModelProto:
+def read(path: Path, content: Content | None = None) -> ReadModel:
     """The model in a file; tensors that lie in other files are not read.
 
     Args:
@@ -42,10 +48,11 @@ def read(path: Path, content: bytes | None = None) -> onnx.ModelProto:
                 f"'{path}' is not a valid ONNX file: it has {size} bytes, and 2 GiB are the most; "
                 "export the model with its weights in a file of their own"
             )
-        file: Any = path
-        if content is not None:
-            file = io.BytesIO(content)
-            file.name = str(path)  # its ending says in which form it is
+        if content is None:
+            with open(path, "rb", buffering=0) as opened:
+                content = read_content(opened, size)
+        file: Any = io.BytesIO(without_weights(content))
+        file.name = str(path)  # its ending says in which form it is
         model = onnx.load(file, load_external_data=False)
     except FileNotFoundError as e:
         raise NetworkError(f"the ONNX file '{path}' does not exist") from e
@@ -57,4 +64,4 @@ def read(path: Path, content: bytes | None = None) -> onnx.ModelProto:
         raise NetworkError(f"'{path}' is not a valid ONNX file: {first_line(e)}") from e
     if not model.graph.node and not model.graph.output:
         raise NetworkError(f"'{path}' is not a valid ONNX file: it holds no network")
-    return model
+    return ReadModel(path, model, content)

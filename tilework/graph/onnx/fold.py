@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tilework.graph.onnx.budget import Budget
 from tilework.graph.onnx.context import Unsupported, attributes
 from tilework.graph.onnx.indices import indices_in_range
 from tilework.graph.onnx.messages import first_line
+from tilework.graph.onnx.simple import NotSimple, simple
 from tilework.graph.operators.base import normal_axis
 
 if TYPE_CHECKING:
@@ -180,9 +182,22 @@ class Folding:
             except Exception as e:  # the inputs do not fit the operator
                 raise Unsupported(f"cannot be evaluated: {first_line(e)}") from e
         else:
-            results = _evaluated(node, {i: constants[i] for i in node.input if i}, opset)
+            results = _results(node, inputs, {i: constants[i] for i in node.input if i}, opset)
         self._budget.take(sum(r.nbytes for r in results if r is not None))
         return results
+
+
+def _results(
+    node: onnx.NodeProto,
+    inputs: Sequence[np.ndarray | None],
+    arrays: Mapping[str, np.ndarray],
+    opset: int,
+) -> list[np.ndarray | None]:
+    """The outputs of a node, by NumPy or else by the evaluator."""
+    if len(node.output) == 1:
+        with suppress(NotSimple):
+            return [simple(node.op_type, attributes(node), inputs)]
+    return _evaluated(node, arrays, opset)
 
 
 def _evaluated(

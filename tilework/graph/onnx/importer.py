@@ -69,10 +69,9 @@ def opened(
         NetworkError: the file is missing, or not an ONNX file.
     """
     if isinstance(source, str | PathLike):
-        path = Path(source)
-        source = ReadModel(path, read(path))
+        source = read(Path(source))
     if isinstance(source, ReadModel):
-        return source.model, places_of(source.path), f"'{source.path}'"
+        return source.model, places_of(source.path, source.content), f"'{source.path}'"
     return source, None, "the model"
 
 

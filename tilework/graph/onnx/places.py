@@ -15,10 +15,11 @@ of. Whoever packs a model can make links, too; these folders hold nothing but mo
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilework.errors import NetworkError
+from tilework.runtime.content import Content
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,12 @@ class Places:
     Attributes:
         folder: that its file was named in; locations are relative to it.
         homes: that its weight files may lie in, links followed.
+        content: of its own file, where large tensors are; None if they were all read.
     """
 
     folder: Path
     homes: tuple[Path, ...]
+    content: Content | None = field(default=None, compare=False, repr=False)
 
     def find(self, location: str, constant: str) -> Path:
         """The path of ``location``, links followed; the file need not exist.
@@ -52,14 +55,14 @@ class Places:
         return path
 
 
-def places_of(model: Path) -> Places:
-    """The folders of the model in this file."""
+def places_of(model: Path, content: Content | None = None) -> Places:
+    """The folders of the model in this file, and what is in it."""
     folder = model.parent.resolve()
     homes = [folder, model.resolve().parent]
     for above in folder.parents:
         if above.name == "snapshots" and above.parent.name.startswith("models--"):
             homes.append(above.parent / "blobs")  # not resolved: it may be a link elsewhere
-    return Places(model.parent, tuple(dict.fromkeys(homes)))
+    return Places(model.parent, tuple(dict.fromkeys(homes)), content)
 
 
 def _stays(location: str) -> bool:

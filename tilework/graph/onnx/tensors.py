@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilework.errors import NetworkError
-from tilework.graph.onnx.budget import Budget
+from tilework.graph.onnx.budget import ALLOWANCE, Budget
+from tilework.graph.onnx.content import OWN
 from tilework.graph.onnx.messages import first_line
 from tilework.graph.onnx.places import Places
+from tilework.runtime.content import Content
 
 if TYPE_CHECKING:
     import onnx
@@ -41,7 +45,10 @@ def read_tensor(tensor: onnx.TensorProto, places: Places | None, budget: Budget)
 
     try:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            return _external(tensor, places, budget)
+            entries = {e.key: e.value for e in tensor.external_data}
+            if OWN in entries and places is not None and places.content is not None:
+                return _inside(tensor, entries, places.content, budget)
+            return _external(tensor, entries, places, budget)
         raw = tensor.raw_data if tensor.HasField("raw_data") else None  # each look at it copies
         in_file = _check_size(tensor, raw)
         _take(tensor, budget, _elements(tensor) * _itemsize(tensor) - in_file)
@@ -148,11 +155,27 @@ def _check_size(tensor: onnx.TensorProto, raw: bytes | None) -> int:
     return sum(map(len, fields)) + 3 * len(tensor.float_data) + 7 * len(tensor.double_data)
 
 
-def _external(tensor: onnx.TensorProto, places: Places | None, budget: Budget) -> np.ndarray:
-    """Read a tensor's bytes from the file that it names."""
-    from onnx import TensorProto, numpy_helper
+def _inside(
+    tensor: onnx.TensorProto, entries: dict[str, str], content: Content, budget: Budget
+) -> np.ndarray:
+    """A tensor whose bytes are in the model's own file: a view of them."""
+    need = _num_bytes(tensor)
+    begin, given = (_number(tensor, entries, k) or 0 for k in ("offset", "length"))
+    if given != need or begin + need > len(content):
+        raise _unreadable(
+            tensor, f"it has {given} bytes, its shape {list(tensor.dims)} needs {need}"
+        )
+    wider = _elements(tensor) * _itemsize(tensor) - need
+    _take(tensor, budget, wider if budget.read(Path(), need, len(content)) else ALLOWANCE + 1)
+    view = content[begin : begin + need]
+    view.setflags(write=False)  # others may be views of it, too
+    return _array(tensor, view)
 
-    entries = {e.key: e.value for e in tensor.external_data}
+
+def _external(
+    tensor: onnx.TensorProto, entries: dict[str, str], places: Places | None, budget: Budget
+) -> np.ndarray:
+    """Read a tensor's bytes from the file that it names."""
     location = entries.get("location", "")
     if places is None:
         raise NetworkError(
@@ -183,10 +206,19 @@ def _external(tensor: onnx.TensorProto, places: Places | None, budget: Budget) -
         data = np.fromfile(path, np.uint8, need, offset=offset or 0)
     except OSError as e:
         raise NetworkError(f"cannot read the weight file '{path}': {e.strerror or e}") from e
+    return _array(tensor, data)
+
+
+def _array(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> np.ndarray:
+    """What a tensor's bytes mean; a view of them where NumPy can have one.
+
+    Raises:
+        ValueError: they are too few.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
     filled = TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
     if TensorProto.DataType.Name(tensor.data_type) not in _PACKED_BITS:
-        from onnx import helper
-
         return data.view(helper.tensor_dtype_to_np_dtype(tensor.data_type)).reshape(tensor.dims)
     filled.raw_data = data.tobytes()
     return numpy_helper.to_array(filled)

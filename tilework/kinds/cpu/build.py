@@ -16,14 +16,15 @@ from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.driver import driver_object
 from tilework.kinds.cpu.passes import LEFT_OUT
 from tilework.kinds.cpu.target import CpuTarget
+from tilework.kinds.cpu.team import Team, team_to_load
 from tilework.lower.inplace import overwritable
 from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Builder, Linked
 from tilework.overriding import override
 from tilework.runtime.image import Step
-from tilework.space import SearchSpace
 from tilework.stages import stage, watch_here
 from tilework.target import Target
+from tilework.target.host import HOST_PLATFORM
 from tilework.task import SearchTask
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def build(
     """
     from tilework.kinds.cpu.llvm.program import generate_program, region_keys
     from tilework.kinds.cpu.lowering import LOWERING
+    from tilework.space import SearchSpace
 
     sketch = SearchSpace.of(task).sketch(sketch_id)
     with stage("lower"):
@@ -82,6 +84,7 @@ def generate(task: SearchTask, sketch_id: int, row: Sequence[int]) -> LlvmSource
     """LLVM IR of one candidate."""
     from tilework.kinds.cpu.llvm.program import generate_program, region_keys
     from tilework.kinds.cpu.lowering import LOWERING
+    from tilework.space import SearchSpace
 
     sketch = SearchSpace.of(task).sketch(sketch_id)
     program, target = LOWERING.lower(sketch, row).program, CpuTarget.of(task.target)
@@ -145,6 +148,11 @@ class CpuBuilder(Builder):
         sizes = (cpu.l1_bytes, cpu.l2_bytes, cpu.l3_bytes)
         version = ".".join(map(str, llvm().llvm_version_info))
         return f"llvm{version}.{key_of(repr((left_out, cpu.llvm_features(), sizes)))[:8]}"
+
+    @override
+    def common(self, target: CpuTarget) -> Team | None:
+        here = target.num_cores > 1 and target.platform == HOST_PLATFORM
+        return team_to_load() if here and not target.missing_on_host() else None
 
     @override
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CpuTarget) -> Linked:

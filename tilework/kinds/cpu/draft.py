@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.kinds.cpu.features.matrix import FEATURE_NAMES, SketchCost, feature_matrix
 from tilework.kinds.cpu.machine import DESCRIBING, Machine
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.model.draft import Draft
 from tilework.overriding import override
-from tilework.space.decision import Rows
-from tilework.space.sketch import Sketch
 from tilework.target import Target
+
+if TYPE_CHECKING:
+    from tilework.kinds.cpu.features.matrix import SketchCost
+    from tilework.space.decision import Rows
+    from tilework.space.sketch import Sketch
+
+# What costs are made of is imported by the first of them: a start whose choices are kept asks for
+# the machine alone.
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,12 @@ class CpuDraft(Draft):
     slower hides, shared by the threads that its parallel loops can occupy.
     """
 
-    names: ClassVar[tuple[str, ...]] = FEATURE_NAMES
+    @property
+    @override
+    def names(self) -> tuple[str, ...]:
+        from tilework.kinds.cpu.features.matrix import FEATURE_NAMES
+
+        return FEATURE_NAMES
 
     @override
     def machine(self, target: Target) -> dict[str, float]:
@@ -38,6 +48,8 @@ class CpuDraft(Draft):
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """Feature matrix (P, S, F): one row per candidate and block."""
+        from tilework.kinds.cpu.features.matrix import feature_matrix
+
         return feature_matrix(self._cost(sketch, rows))
 
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
@@ -55,6 +67,8 @@ class CpuDraft(Draft):
         return np.sum([part.of_all(block.length) for part, block in each], axis=0)
 
     def _cost(self, sketch: Sketch, rows: Rows) -> SketchCost:
+        from tilework.kinds.cpu.features.matrix import SketchCost
+
         return SketchCost.of(sketch, rows, self._machine(sketch.target))
 
     def _machine(self, target: Target) -> Machine:

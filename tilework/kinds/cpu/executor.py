@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_int32, c_uint64, c_void_p
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from tilework.errors import ModuleError
 from tilework.kinds.cpu.calls import PROFILE, PROFILE_SYMBOL, RUN, RUN_SYMBOL, SITE_WORDS
 from tilework.kinds.cpu.code_features import lacking_features
 from tilework.kinds.cpu.object_code import ObjectCode, check_objects
-from tilework.kinds.cpu.roofline import CpuRoofline, measure_roofline
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
 from tilework.overriding import override
@@ -24,6 +23,9 @@ from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded
 from tilework.runtime.image import Image
 from tilework.runtime.sites import KEPT, Site, static_site
 from tilework.target.host import HOST_PLATFORM
+
+if TYPE_CHECKING:
+    from tilework.kinds.cpu.roofline import CpuRoofline
 
 Array = NDArray[Any]
 
@@ -84,6 +86,8 @@ class LoadedNetwork(HostLoaded, Loaded):
 
     @override
     def roofline(self, threads: int) -> CpuRoofline:
+        from tilework.kinds.cpu.roofline import measure_roofline
+
         return measure_roofline(CpuTarget(self.image.target), threads)
 
     def judged(self, site: Site) -> Array:

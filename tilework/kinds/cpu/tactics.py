@@ -19,7 +19,7 @@ from tilework.lower.ir import Buffer, Claim, If, Stmt
 from tilework.lower.tactics import Tactics
 from tilework.overriding import override
 from tilework.space.nest import BlockNest
-from tilework.space.packing import Packed
+from tilework.space.packings import Packed
 from tilework.target import Target
 from tilework.te.expr import Axis, Expr, Logic, binary, compare
 from tilework.te.tensor import Operation

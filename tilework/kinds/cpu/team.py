@@ -11,10 +11,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from tilework.deferred import Awaited
+from tilework.errors import ModuleError
+from tilework.kinds.cpu.elf import BadObject, read_object
 from tilework.kinds.cpu.jit import LinkedObjects, llvm
 from tilework.kinds.cpu.llvm.pool import COUNTERS, COUNTS, SYMBOLS, pool_object
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
+from tilework.target.host import HOST_PLATFORM
 
 _loading = Lock()
 
@@ -73,9 +77,44 @@ def load_team() -> dict[str, int]:
         return _load_team()
 
 
+class Team:
+    """The runtime's own code, as what is kept for the next process."""
+
+    def __init__(self) -> None:
+        self._target = CpuTarget("llvm -num-cores=1")
+
+    @property
+    def follows_from(self) -> str:
+        """See `tilework.lower.protocol.Common`."""
+        return str(self._target)
+
+    def make(self) -> bytes:
+        """See `tilework.lower.protocol.Common`."""
+        return pool_object(self._target)
+
+    def check(self, code: bytes) -> bytes:
+        """See `tilework.lower.protocol.Common`."""
+        try:
+            lacking = set(SYMBOLS) - read_object(code, HOST_PLATFORM.split()[1]).defined
+        except BadObject as e:
+            raise ModuleError(f"the runtime of threads is damaged: {e}") from e
+        if lacking:
+            raise ModuleError(f"the runtime of threads lacks {', '.join(sorted(lacking))}")
+        return code
+
+    def take(self, code: Awaited[bytes]) -> None:
+        """See `tilework.lower.protocol.Common`."""
+        _made[:] = [code]
+
+
+def team_to_load() -> Team | None:
+    """The runtime, if this process has not loaded it, nor been given its code."""
+    return None if _kept or _made or not HOST_PLATFORM.startswith("linux ") else Team()
+
+
 @lru_cache(maxsize=1)
 def _load_team() -> dict[str, int]:
-    code = LinkedObjects(pool_object(CpuTarget("llvm -num-cores=1")))
+    code = LinkedObjects(_made.pop().result() if _made else Team().make())
     found = {symbol: code.address(symbol) for symbol in SYMBOLS}
     for symbol, address in found.items():
         llvm().add_symbol(symbol, address)
@@ -84,3 +123,5 @@ def _load_team() -> dict[str, int]:
 
 
 _kept: list[LinkedObjects] = []
+_made: list[Awaited[bytes]] = []
+"""Its code until it is loaded, if that was made, or is being made."""

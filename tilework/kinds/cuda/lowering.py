@@ -22,7 +22,7 @@ from tilework.lower.ir import Program, Region
 from tilework.lower.protocol import Lowered, Lowering
 from tilework.overriding import override
 from tilework.space.nest import BlockNest
-from tilework.space.packing import Packed
+from tilework.space.packings import Packed
 from tilework.space.sketch import Sketch
 from tilework.te.tensor import Operation
 

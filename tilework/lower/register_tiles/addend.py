@@ -19,7 +19,7 @@ from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Dot
 from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.tile_version import Version
-from tilework.space.packing import Packed
+from tilework.space.packings import Packed
 from tilework.te.expr import Axis, Expr, Read, Reduce, binary
 from tilework.te.tensor import Operation
 

@@ -18,7 +18,7 @@ from tilework.lower.tactics import NEUTRAL, Tactics
 from tilework.space.blocks import Block
 from tilework.space.levels import Levels, Role
 from tilework.space.nest import BlockNest
-from tilework.space.packing import Packed, packings
+from tilework.space.packings import Packed, packings
 from tilework.space.sketch import Sketch
 from tilework.te.expr import Axis, Expr
 from tilework.te.tensor import Operation

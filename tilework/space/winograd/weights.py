@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -11,8 +13,8 @@ from tilework.space.winograd.matrices import weight_matrix
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_PIECE = 2048
-"""Windows that are transformed at once: their numbers in double stay in the cache."""
+_PIECE = 4096
+"""Windows that are transformed at once, about: their numbers in double stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,38 @@ class WeightTransform:
         """
         import numpy as np
 
+        u, first = np.empty(self.shape, self._kind(weight)), len(self.window)
+        for part, found in self.parts(weight, [range(self.shape[first])]):
+            u.swapaxes(0, first)[part] = found.swapaxes(0, first)
+        return u
+
+    def parts(
+        self, weight: NDArray[Any], ranges: Iterable[range]
+    ) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """What `apply` returns in parts, each of some of its first dimension that is no point.
+
+        Args:
+            ranges: of that dimension; a part lies within one.
+        """
+        import numpy as np
+
         gone = [d for d in range(weight.ndim) if d not in (*self.window, *self.rest)]
         factor = np.array(weight_matrix(self.tile, self.taps))
         all_axes = reduce(np.kron, [factor] * len(self.window))  # one product for all of them
-        taps = weight.transpose((*self.window, *self.rest, *gone)).reshape(all_axes.shape[1], -1)
-        bfloat16 = str(weight.dtype) == "bfloat16"
-        u = np.empty((len(all_axes), taps.shape[1]), np.float32 if bfloat16 else weight.dtype)
-        for at in range(0, taps.shape[1], _PIECE):
-            piece = slice(at, at + _PIECE)
-            u[:, piece] = all_axes @ taps[:, piece].astype(np.float64)
-        return u.reshape(self.shape)
+        taps = weight.transpose((*self.window, *self.rest, *gone))
+        points, others = self.shape[: len(self.window)], self.shape[len(self.window) + 1 :]
+        step = max(_PIECE // max(math.prod(others), 1), 1)
+        kind, before = self._kind(weight), (slice(None),) * len(self.window)
+        for whole in ranges:
+            for at in whole[::step]:
+                part = slice(at, min(at + step, whole.stop))
+                some = taps[(*before, part)].astype(np.float64, order="C")
+                some = some.reshape(all_axes.shape[1], part.stop - at, -1)
+                u = np.empty((len(all_axes), *some.shape[1:]))
+                # a product for each: so short ones are no work for BLAS's threads
+                np.matmul(all_axes, some.swapaxes(0, 1), out=u.swapaxes(0, 1))
+                yield part, u.astype(kind).reshape(*points, part.stop - at, *others)
+
+    def _kind(self, weight: NDArray[Any]) -> Any:
+        """The element type of what the transform returns."""
+        return "float32" if str(weight.dtype) == "bfloat16" else weight.dtype

@@ -27,7 +27,8 @@ from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
-from tilework.space.packing import Packed, Packing
+from tilework.space.packing import Packing
+from tilework.space.packings import Packed
 from tilework.te.expr import Axis, Const, Expr, binary, compare
 from tilework.te.tensor import Operation
 
