@@ -188,28 +188,36 @@ class Walk:
 
     @cached_property
     def _found(self) -> tuple[tuple[_Dimension, ...], tuple[_Touched, ...]]:
-        dimensions: dict[object, _Dimension] = {}
+        numbers: dict[object, int] = {}
+        dimensions: list[_Dimension] = []
         touched = []
-        states_of = cache(self._states)
+        moving = {a for a, _ in self.loops}
+        seen_in = cache(self._seen_in)
         for access in self.accesses:
-            states = states_of(tuple(a for a in access.axes if a.typical > 1))
+            states = frozenset(moving & access.axes)
             dims = []
             for i, dim in enumerate(access.dims):
                 last = i == len(access.dims) - 1 and not access.packed
                 terms = frozenset(dim.items()) if dim is not None else None
                 key = (terms, access.shape[i], access.element_bytes if last else 0)
-                axes = tuple(a for a in dim or () if a.typical > 1)
-                own = states_of(axes)
-                if key not in dimensions:
-                    spans = tuple((a, _seen_in(states_of((a,)), own)) for a in axes)
-                    dimensions[key] = _Dimension(access, i, spans)
-                dims.append((list(dimensions).index(key), _seen_in(own, states)))
-            touched.append(_Touched(tuple(dims), np.array(states, np.intp)))
-        return tuple(dimensions.values()), tuple(touched)
+                axes = [a for a in dim or () if a in moving]
+                own = frozenset(axes)
+                number = numbers.setdefault(key, len(dimensions))
+                if number == len(dimensions):
+                    spans = tuple((a, seen_in(frozenset((a,)), own)) for a in axes)
+                    dimensions.append(_Dimension(access, i, spans))
+                dims.append((number, seen_in(own, states)))
+            touched.append(_Touched(tuple(dims), np.array(self._states(states), np.intp)))
+        return tuple(dimensions), tuple(touched)
 
     def _states(self, axes: Collection[Axis]) -> list[int]:
         """How many loops of some axes run in each state."""
         return list(accumulate([a in axes for a, _ in self.loops], initial=0))
+
+    def _seen_in(self, axes: frozenset[Axis], others: frozenset[Axis]) -> Places:
+        """The state of some axes in each state of a larger set of axes."""
+        found = dict(zip(self._states(others), self._states(axes), strict=True))
+        return np.array(list(found.values()), np.intp)
 
     @property
     def _dimensions(self) -> tuple[_Dimension, ...]:
@@ -218,9 +226,3 @@ class Walk:
     @property
     def _touched(self) -> tuple[_Touched, ...]:
         return self._found[1]
-
-
-def _seen_in(states: Sequence[int], others: Sequence[int]) -> Places:
-    """The state of some axes in each state of a larger set of axes."""
-    found = dict(zip(others, states, strict=True))
-    return np.array(list(found.values()), np.intp)

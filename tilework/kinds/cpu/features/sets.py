@@ -6,6 +6,7 @@ few sets, and what does not find a place there comes from L2 again with every ti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +19,7 @@ from tilework.space.distinct import distinct
 from tilework.space.nest import BlockNest
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 _SETS = 64
 
 
@@ -40,8 +42,43 @@ def crowded(access: Access, nest: BlockNest, ways: int) -> Floats:
     columns = np.array(reach).astype(np.int64)
     found = distinct(columns)
     one, where = (np.arange(nest.count),) * 2 if found is None else found
-    rows = columns[:, one].T.tolist()
-    return np.array([_share(tuple(strides), tuple(row), ways) for row in rows])[where]
+    windows = columns[:, one]
+    apart = _apart(strides, windows)
+    out = np.empty(len(one))
+    out[apart] = _shares(strides, windows[:, apart], ways)
+    some = np.flatnonzero(~apart)
+    out[some] = [_share(tuple(strides), tuple(w), ways) for w in windows[:, some].T.tolist()]
+    return out[where]
+
+
+def _apart(strides: Sequence[int], windows: Ints) -> NDArray[np.bool_]:
+    """Which windows (dimensions x R points) lie in whole lines that no two of their rows share."""
+    good, covered = np.ones((2, windows.shape[1]), np.int64)
+    for stride, points in zip(reversed(strides), windows[::-1], strict=True):
+        lines = -(-points // max(LINE_BYTES // stride, 1))
+        if stride < LINE_BYTES:
+            fits = (covered == 1) & (LINE_BYTES % stride == 0)
+        else:
+            fits = (stride >= covered * LINE_BYTES) & (stride % LINE_BYTES == 0)
+        good &= fits | (points == 1)
+        covered += max(stride // LINE_BYTES, 1) * (lines - 1)
+    return good.astype(bool)
+
+
+def _shares(strides: Sequence[int], windows: Ints, ways: int) -> Floats:
+    """`_share` of windows whose lines lie apart.
+
+    How many lines are in each set is then a convolution, around the circle of sets, of how many
+    each dimension alone would put there.
+    """
+    spectrum: NDArray[np.complex128] | float = 1.0
+    for stride, points in zip(strides, windows, strict=True):
+        lines = -(-points // max(LINE_BYTES // stride, 1))
+        sets = np.arange(lines.max(initial=0)) * max(stride // LINE_BYTES, 1) % _SETS
+        up_to = np.cumsum(sets[:, None] == np.arange(_SETS), axis=0)
+        spectrum = spectrum * np.fft.rfft(up_to)[lines - 1]
+    held = np.rint(np.fft.irfft(spectrum, _SETS))
+    return np.asarray(np.add.reduce(held, axis=1, where=held > ways) / np.add.reduce(held, axis=1))
 
 
 @lru_cache(maxsize=8192)
