@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.extents import typical
 from tilework.index.strides import row_major
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.features.access import Access
@@ -38,7 +39,7 @@ def crowded(access: Access, nest: BlockNest, ways: int) -> Floats:
             last = np.maximum(nest.tiles[axis][-1], 1) - 1  # a short sum may have no whole vector
             points = points + c * last
         reach.append(points)
-    strides = [access.element_bytes * n for n in row_major(access.shape)]
+    strides = [access.element_bytes * typical(n) for n in row_major(access.shape)]
     columns = np.array(reach).astype(np.int64)
     found = distinct(columns)
     one, where = (np.arange(nest.count),) * 2 if found is None else found
