@@ -192,7 +192,14 @@ class Walk:
         dimensions: list[_Dimension] = []
         touched = []
         moving = {a for a, _ in self.loops}
-        seen_in = cache(self._seen_in)
+        states_of = cache(self._states)
+
+        @cache
+        def seen_in(few: frozenset[Axis], more: frozenset[Axis]) -> Places:
+            """The state of some axes in each state of a larger set of axes."""
+            found = dict(zip(states_of(more), states_of(few), strict=True))
+            return np.array(list(found.values()), np.intp)
+
         for access in self.accesses:
             states = frozenset(moving & access.axes)
             dims = []
@@ -207,17 +214,12 @@ class Walk:
                     spans = tuple((a, seen_in(frozenset((a,)), own)) for a in axes)
                     dimensions.append(_Dimension(access, i, spans))
                 dims.append((number, seen_in(own, states)))
-            touched.append(_Touched(tuple(dims), np.array(self._states(states), np.intp)))
+            touched.append(_Touched(tuple(dims), np.array(states_of(states), np.intp)))
         return tuple(dimensions), tuple(touched)
 
     def _states(self, axes: Collection[Axis]) -> list[int]:
         """How many loops of some axes run in each state."""
         return list(accumulate([a in axes for a, _ in self.loops], initial=0))
-
-    def _seen_in(self, axes: frozenset[Axis], others: frozenset[Axis]) -> Places:
-        """The state of some axes in each state of a larger set of axes."""
-        found = dict(zip(self._states(others), self._states(axes), strict=True))
-        return np.array(list(found.values()), np.intp)
 
     @property
     def _dimensions(self) -> tuple[_Dimension, ...]:
