@@ -6,6 +6,7 @@ few sets, and what does not find a place there comes from L2 again with every ti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -75,11 +76,22 @@ def _shares(strides: Sequence[int], windows: Ints, ways: int) -> Floats:
     spectrum: NDArray[np.complex128] | float = 1.0
     for stride, points in zip(strides, windows, strict=True):
         lines = -(-points // max(LINE_BYTES // stride, 1))
-        sets = np.arange(lines.max(initial=0)) * max(stride // LINE_BYTES, 1) % _SETS
-        up_to = np.cumsum(sets[:, None] == np.arange(_SETS), axis=0)
-        spectrum = spectrum * np.fft.rfft(up_to)[lines - 1]
+        known = _spectra(max(stride // LINE_BYTES, 1) % _SETS)
+        rounds, rest = np.divmod(lines, len(known) - 1)
+        spectrum = spectrum * (rounds[:, None] * known[-1] + known[rest])
     held = np.rint(np.fft.irfft(spectrum, _SETS))
     return np.asarray(np.add.reduce(held, axis=1, where=held > ways) / np.add.reduce(held, axis=1))
+
+
+@lru_cache(maxsize=_SETS)
+def _spectra(step: int) -> NDArray[np.complex128]:
+    """Of 0, 1, 2, ... lines so far apart, up to where they come around, how many are in each set.
+
+    As spectra, which add up as numbers of lines do.
+    """
+    sets = np.arange(_SETS // math.gcd(step, _SETS)) * step % _SETS
+    each = np.cumsum(sets[:, None] == np.arange(_SETS), axis=0)
+    return np.fft.rfft(np.concatenate([np.zeros((1, _SETS)), each]))
 
 
 @lru_cache(maxsize=8192)
