@@ -221,4 +221,5 @@ def _shortest(
 
 def _generator(workload_key: str, target: str, sketch_id: int) -> np.random.Generator:
     text = f"{workload_key} {target} {sketch_id}"
-    return np.random.default_rng(list(hashlib.sha256(text.encode()).digest()[:16]))
+    seed = np.frombuffer(hashlib.sha256(text.encode()).digest()[:16], np.uint8)
+    return np.random.default_rng(seed.astype(np.uint32))

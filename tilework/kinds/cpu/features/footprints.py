@@ -58,9 +58,12 @@ def run_lines(access: Access, widths: Sequence[Floats | float], touched: Floats)
     run: Floats | float = access.element_bytes / LINE_BYTES
     whole: NDArray[np.bool_] | bool = True
     for one, extent in zip(reversed(widths), reversed(access.shape), strict=True):
-        if not (isinstance(one, float) and one == extent == 1.0):
-            run = np.where(whole, run * one, run)
-            whole = np.logical_and(whole, one >= extent)
+        if isinstance(one, float) and one == extent == 1.0:
+            continue
+        if whole is False:
+            break
+        run = run * one if whole is True else np.where(whole, run * one, run)
+        whole = one >= extent if whole is True else np.logical_and(whole, one >= extent)
     return np.broadcast_to(np.maximum(run, 1.0), touched.shape)
 
 
