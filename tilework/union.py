@@ -57,8 +57,8 @@ class Union(Catalogue, WorkloadLog):
 
     @override
     def keys(self) -> list[tuple[str, str]]:
-        keys = (layer.keys() for layer in self.layers if isinstance(layer, Catalogue))
-        return sorted(set(chain.from_iterable(keys)))
+        keys = [layer.keys() for layer in self.layers if isinstance(layer, Catalogue)]
+        return keys[0] if len(keys) == 1 else sorted(set(chain.from_iterable(keys)))
 
     @override
     def workload(self, workload_key: str) -> str | None:

@@ -46,6 +46,7 @@ class PackageHistory(Catalogue, WorkloadLog):
                     self._rows[target, workload].append((name, row))
             for target, traits in package.manifest.traits.items():
                 self._traits[target].append(traits)
+        self._keys = sorted(self._rows)
 
     @override
     def best(
@@ -66,7 +67,7 @@ class PackageHistory(Catalogue, WorkloadLog):
 
     @override
     def keys(self) -> list[Key]:
-        return sorted(self._rows)
+        return list(self._keys)
 
     @override
     def workload(self, workload_key: str) -> str | None:

@@ -12,7 +12,7 @@ from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.program import generate_program
 from tilework.lower.register_tiles.program import lower
 from tilework.space import SearchSpace, Sketch
-from tilework.space.distinct import distinct, values
+from tilework.space.distinct import ascending, distinct, values
 from tilework.space.regions import attached_extents, scratch_bytes
 from tilework.target import Target
 
@@ -243,6 +243,15 @@ def test_rows_as_a_block_sees_them_are_the_rows(sketch: Sketch):
             assert np.array_equal(part.of_all(part.nest.tiles[axis]), extents)
         for kind, chosen in nest.values.items():
             assert np.array_equal(part.of_all(part.nest.values[kind]), chosen)
+
+
+@pytest.mark.parametrize("columns", [0, 3, 40])
+@pytest.mark.parametrize("count", [0, 1, 500])
+def test_ascending_rows_are_those_that_differ_in_order(columns, count):
+    rng = np.random.default_rng(0)
+    few = rng.integers(-3, 1000, (60, columns + 1), np.int32)
+    rows = few[rng.integers(len(few), size=count)]
+    assert np.array_equal(ascending(rows), np.unique(rows, axis=0))
 
 
 @pytest.mark.parametrize("largest", [3, 1000, 1 << 40])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from tilework.collector import paused
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.history import as_history, current_history
 from tilework.compiler.kernels import Cache, Kernels, kernel_files
@@ -66,14 +67,15 @@ def compile_network(
     require_programs(where)
     require_precision(where, precision)
     history = current_history() if records is None else as_history(records)
-    with stage("passes"):
-        planned = plan(net, precision, where)
-    with Helpers() as helpers:
-        kernels = Kernels(where, kernel_files(cache))
-        kernels.common(helpers)
-        module = Module(_assemble(planned, where, history, kernels, helpers))
-        with stage("keep"):
-            kernels.keep()
+    with paused():
+        with stage("passes"):
+            planned = plan(net, precision, where)
+        with Helpers() as helpers:
+            kernels = Kernels(where, kernel_files(cache))
+            kernels.common(helpers)
+            module = Module(_assemble(planned, where, history, kernels, helpers))
+            with stage("keep"):
+                kernels.keep()
     if num_threads is not None:
         module.set_threads(num_threads)
     return module

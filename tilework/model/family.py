@@ -18,6 +18,7 @@ from tilework.index.symbols import Point, typical_points
 from tilework.model.base import Rows
 from tilework.model.draft import Draft
 from tilework.space import SearchSpace, Sketch
+from tilework.space.distinct import ascending
 from tilework.space.twins import Twin, alike, twin_of
 from tilework.target import Target
 from tilework.task import SearchTask
@@ -58,7 +59,7 @@ class FamilySketch:
         return np.logical_and.reduce([view.valid(rows) for view in self.views])
 
     def _valid(self, rows: Rows) -> Rows:
-        rows = np.unique(rows, axis=0)
+        rows = ascending(rows)
         return rows[self.valid(rows)]
 
 

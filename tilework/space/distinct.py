@@ -16,7 +16,8 @@ _FEW_ENOUGH = 1 << 14
 def distinct(columns: NDArray[np.integer]) -> tuple[Ints, Ints] | None:
     """Of rows of numbers, given by their columns (C x P): one of each that differs, and which.
 
-    ``columns[:, one][:, which]`` is ``columns``. None where a row does not fit into one number.
+    ``columns[:, one][:, which]`` is ``columns``, and those that differ ascend. None where a row
+    does not fit into one number.
     """
     count = columns.shape[1]
     low, high = columns.min(axis=1), columns.max(axis=1)
@@ -35,6 +36,17 @@ def distinct(columns: NDArray[np.integer]) -> tuple[Ints, Ints] | None:
     held[codes] = np.arange(count)
     some = held >= 0
     return held[some], (np.cumsum(some) - 1)[codes]
+
+
+def ascending(rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The rows of a matrix that differ, in lexicographic order."""
+    found = distinct(rows.T) if len(rows) else None
+    if found is not None:
+        return rows[found[0]]
+    ordered = rows[np.lexsort(rows.T[::-1])]
+    new = np.ones(len(rows), bool)
+    np.any(ordered[1:] != ordered[:-1], axis=1, out=new[1:])
+    return ordered[new]
 
 
 def values(numbers: NDArray[np.integer | np.floating]) -> tuple[Ints, Ints]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.cache import BoundedCache
 from tilework.space.decision import Decision, Rows
 from tilework.te.expr import Axis
 
@@ -87,16 +88,15 @@ class Joint:
         """The joint draw; None where all rows fit, none, or there are too many to be counted."""
         if math.prod(len(d.choices) for d in decisions) >= _MOST:
             return None
-        inner = [d.choices[:, -1] for d in decisions]
-        found = [np.unique(tiles, return_counts=True) for tiles in inner]
-        grid = np.indices([len(sizes) for sizes, _ in found]).reshape(len(found), -1)
+        found = [_Inner.of(d.choices) for d in decisions]
+        grid = np.indices([len(i.sizes) for i in found]).reshape(len(found), -1)
         each = list(zip(found, grid, strict=True))
-        good = fits([sizes[at].astype(np.int64) for (sizes, _), at in each])
+        good = fits([i.sizes[at] for i, at in each])
         if good.all() or not good.any():
             return None
-        first = np.array([(np.cumsum(n) - n)[at[good]] for (_, n), at in each])
-        count = np.array([n[at[good]] for (_, n), at in each])
-        order = tuple(np.argsort(tiles, kind="stable") for tiles in inner)
+        first = np.array([i.first[at[good]] for i, at in each])
+        count = np.array([i.count[at[good]] for i, at in each])
+        order = tuple(i.order for i in found)
         until = np.cumsum(np.multiply.reduce(count, axis=0))
         return Joint(tuple(decisions), order, first, count, until)
 
@@ -110,6 +110,40 @@ class Joint:
         ):
             rest, at = np.divmod(rest, count[which])
             _write(columns, d, order[first[which] + at])
+
+
+@dataclass(frozen=True, eq=False)
+class _Inner:
+    """The innermost tiles of a table of choices.
+
+    Attributes:
+        choices: the table.
+        sizes: the tiles that differ, ascending.
+        order: the choices by their innermost tile.
+        first, count: of each size, where its choices begin in that order, and how many there are.
+    """
+
+    choices: Rows
+    sizes: Ints
+    order: NDArray[np.intp]
+    first: Ints
+    count: Ints
+
+    @staticmethod
+    def of(choices: Rows) -> _Inner:
+        """Those of a table; tables of a size are few, and many axes share them."""
+
+        def find() -> _Inner:
+            tiles = choices[:, -1]
+            sizes, count = np.unique(tiles, return_counts=True)
+            order = np.argsort(tiles, kind="stable")
+            return _Inner(choices, sizes.astype(np.int64), order, np.cumsum(count) - count, count)
+
+        return _INNER.get_or_make(id(choices), find)
+
+
+_INNER: BoundedCache[int, _Inner] = BoundedCache(1024)
+"""By the identity of the table, which what is kept keeps alive."""
 
 
 def _write(columns: Rows, decision: Decision, picks: NDArray[np.intp]) -> None:

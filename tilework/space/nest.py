@@ -69,7 +69,7 @@ class BlockNest:
     ) -> BlockNest:
         """The nest of P rows (P x D), of which ``decisions`` are the block's."""
         chosen = _columns(rows, decisions).astype(np.int64)
-        tiles = {a: np.full((1, len(rows)), extent(a)) for a in (*block.spatial, *block.reduce)}
+        tiled_axes: dict[Axis, Ints] = {}
         local: dict[Attached, tuple[Ints, ...]] = {}
         values: dict[str, Ints] = {}
         at = 0
@@ -82,7 +82,8 @@ class BlockNest:
                 for axis, factors in zip(axes, own, strict=True):
                     if extent is not exact and _open_sum(axis):  # at most what there is of it
                         np.minimum(factors, extent(axis), out=factors)
-                tiles.update(zip(axes, _levels([extent(a) for a in axes], own), strict=True))
+                found = _levels([extent(a) for a in axes], own)
+                tiled_axes.update(zip(axes, found, strict=True))
                 continue
             for d, numbers in zip(some, own, strict=True):
                 if d.attached is not None:
@@ -90,6 +91,10 @@ class BlockNest:
                     local[d.attached] = (*local.get(d.attached, ()), *points)
                 else:
                     values[d.kind] = numbers[0]
+        tiles = {
+            a: tiled_axes[a] if a in tiled_axes else np.full((1, len(rows)), extent(a))
+            for a in (*block.spatial, *block.reduce)
+        }
         return BlockNest(block, len(rows), tiles, values, local, extent)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tilework.dtypes import integer_range, is_float
@@ -41,7 +42,7 @@ class Axis(Expr):
         """The greatest number that the extent may be."""
         return most(self.extent)
 
-    @property
+    @cached_property
     def typical(self) -> Typical:
         """What a search takes the extent for; nothing that decides code reads it."""
         return typical(self.extent)

@@ -160,7 +160,7 @@ def each_guest(
     ):
         if len(seen) >= min(_ENOUGH, most):
             return
-        sources = [_from(task, space, source, direct, judge) for source in stream]
+        sources = (_from(task, space, source, direct, judge) for source in stream)
         for guest in _in_turn(sources):
             sketch = space.sketch(guest.sketch_id)
             name = guest.sketch_id, int(sketch.row_hash(np.array([guest.row], np.int32))[0])
@@ -172,8 +172,11 @@ def each_guest(
 
 
 def _in_turn(sources: Iterable[Iterator[Guest]]) -> Iterator[Guest]:
-    """The first of each source, then the second of each, as long as one has any."""
-    left = list(sources)
+    """The first of each source, then the second of each, as long as one has any.
+
+    A source is looked for when its first one is.
+    """
+    left: Iterable[Iterator[Guest]] | None = sources
     while left:
         going = []
         for one in left:
@@ -245,9 +248,9 @@ def _alike_workloads(
     if own is None:
         return
     known = defaultdict[str, list[str]](list)
-    entries = history.keys()
+    entries, own_key, kind = history.keys(), task.workload_key, task.target.kind
     for text, key in entries:
-        if key != task.workload_key and text.split()[0] == task.target.kind:
+        if key != own_key and text.split(maxsplit=1)[0] == kind:
             known[key].append(text)
     near = []
     for key in known:

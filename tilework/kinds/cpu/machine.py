@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from tilework.kinds.cpu.parameters import measured
+from tilework.kinds.cpu.parameters import Parameters, measured
 from tilework.kinds.cpu.target import CpuTarget
 
 _TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
@@ -79,36 +80,40 @@ class Machine:
 
         Cache sizes, lanes and registers are the target's own.
         """
-        wide = target.vector_bits == 512
-        halved = wide and target.mcpu not in _TWO_PORTS
-        base = Machine(
-            fma_ports=1.0 if halved else 2.0,
-            load_ports=1.0 if halved else 2.0,
-            l2_rate=32.0 if halved else 48.0,
-            lanes=target.lanes(),
-            registers=target.num_vector_registers,
-            l1_bytes=0.8 * target.l1_bytes,
-            l1_ways=max(target.l1_bytes // (64 * 64), 1),
-            l2_bytes=0.8 * target.l2_bytes,
-            l3_bytes=0.8 * target.l3_bytes / target.num_cores,
-            cores=target.num_cores,
-        )
-        found = measured(target)
-        if found is None:
-            return base
-        shared = found.shared(target.num_cores)
-        return replace(
-            base,
-            clock_hz=found.clock_hz,
-            fma_ports=found.fma_ports,
-            load_ports=found.load_ports,
-            broadcast_ports=found.broadcast_ports,
-            latency=found.latency,
-            l2_rate=found.l2_rate,
-            l3_rate=shared.l3_rate,
-            memory_rate=shared.memory_rate,
-            fork_cycles=shared.fork_cycles,
-        )
+        return _machine(target, measured(target))
+
+
+@lru_cache(maxsize=64)
+def _machine(target: CpuTarget, found: Parameters | None) -> Machine:
+    wide = target.vector_bits == 512
+    halved = wide and target.mcpu not in _TWO_PORTS
+    base = Machine(
+        fma_ports=1.0 if halved else 2.0,
+        load_ports=1.0 if halved else 2.0,
+        l2_rate=32.0 if halved else 48.0,
+        lanes=target.lanes(),
+        registers=target.num_vector_registers,
+        l1_bytes=0.8 * target.l1_bytes,
+        l1_ways=max(target.l1_bytes // (64 * 64), 1),
+        l2_bytes=0.8 * target.l2_bytes,
+        l3_bytes=0.8 * target.l3_bytes / target.num_cores,
+        cores=target.num_cores,
+    )
+    if found is None:
+        return base
+    shared = found.shared(target.num_cores)
+    return replace(
+        base,
+        clock_hz=found.clock_hz,
+        fma_ports=found.fma_ports,
+        load_ports=found.load_ports,
+        broadcast_ports=found.broadcast_ports,
+        latency=found.latency,
+        l2_rate=found.l2_rate,
+        l3_rate=shared.l3_rate,
+        memory_rate=shared.memory_rate,
+        fork_cycles=shared.fork_cycles,
+    )
 
 
 DESCRIBING: tuple[str, ...] = (

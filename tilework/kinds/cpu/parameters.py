@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ class Parameters:
     broadcast_ports: float
     latency: float
     l2_rate: float
-    threads: dict[int, Shared]
+    threads: dict[int, Shared] = field(hash=False)
     measured_at: str = ""
 
     def shared(self, num_threads: int) -> Shared:
@@ -66,7 +66,12 @@ class Parameters:
 
 def default_path() -> Path:
     """The file in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return _below(os.environ.get("XDG_CACHE_HOME") or "~/.cache", os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=8)
+def _below(base: str, home: str | None) -> Path:
+    """The file in a cache folder; ``home`` is what its name may begin with."""
     return Path(base).expanduser() / "tilework" / "machine.json"
 
 

@@ -9,12 +9,15 @@ from tests.hosts import x86
 from tilework import te
 from tilework.kinds.cpu.features.borders import checked_share
 from tilework.kinds.cpu.features.tile import unrolled_steps
+from tilework.kinds.cpu.features.versions import Border, points_left
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.steps import spans_of
 from tilework.ops.conv import conv, depthwise_conv
 from tilework.space import SearchSpace
+from tilework.space.capabilities import Bound
 from tilework.target import Target
 from tilework.task import SearchTask
+from tilework.te.expr import Axis, Compare, Const
 
 
 def nests_of(size, channels, taps, stride, outputs=0):
@@ -52,3 +55,28 @@ def test_tiles_of_many_rows_of_a_large_window_test_at_their_loads():
     _, y, x, _ = (nest.tiles[a][-1] for a in nest.block.spatial)
     assert share[y == 1].max() == 0
     assert share[(y > 2) & (y < 14) & (x < 7)].max() == 1
+
+
+def test_points_left_of_tiles_are_those_whose_bounds_hold():
+    rng = np.random.default_rng(0)
+    node = Compare("bool", "<", Const("int32", 0), Const("int32", 1))
+    for _ in range(300):
+        extent, taps, size = (int(n) for n in rng.integers(1, (30, 8, 10)))
+        axis, tap = Axis("int32", "y", extent, "spatial"), Axis("int32", "ry", taps, "reduce")
+        bounds = []
+        for linked in rng.integers(0, 2, rng.integers(0, 4)):
+            slope = int(rng.choice([-3, -2, -1, 1, 2, 3]))
+            step, const = int(rng.integers(-3, 4)) * int(linked), int(rng.integers(-20, 21))
+            bounds.append(Bound(node, axis, slope, tap if linked else None, step, const, True))
+        taps = taps if any(b.tap is not None for b in bounds) else 1
+        used = np.zeros((-(-extent // size), taps))
+        for y in range(extent):
+            for r in range(taps):
+                used[y // size, r] += all(b.slope * y + b.step * r + b.const >= 0 for b in bounds)
+        found = points_left(Border.of(axis, bounds), size)
+        whole, half = used == size, (2 * used >= size) & (used < size)
+        for part, (number, points) in zip(
+            (whole, half, (2 * used < size) & (used > 0)), found, strict=True
+        ):
+            assert number == part.sum() / taps
+            assert points == (used[part].mean() if part.any() else 0)

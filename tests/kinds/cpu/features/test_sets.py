@@ -8,7 +8,7 @@ import pytest
 from tests.hosts import x86
 from tilework import te
 from tilework.kinds.cpu.features.facts import block_facts
-from tilework.kinds.cpu.features.sets import crowded
+from tilework.kinds.cpu.features.sets import _apart, _share, _shares, crowded
 from tilework.ops.conv import depthwise_conv
 from tilework.space import SearchSpace
 from tilework.target import Target
@@ -50,3 +50,18 @@ def test_a_power_of_two_of_channels_crowds_and_others_do_not():
     assert shares(528)[-1].max() == 0
     y, x, _, share = shares(512)
     assert share[y * x >= 14].min() == 1 and share[y * x == 1].max() == 0
+
+
+def test_windows_whose_lines_lie_apart_are_counted_together_as_they_are_one_by_one():
+    rng = np.random.default_rng(0)
+    together = 0
+    for _ in range(60):
+        inner = [1, 3, 16, 24, 40, 64, 96, 512][rng.integers(8)]
+        row = int(rng.integers(1, 40))
+        strides = [4 * inner * row * 30, 4 * inner * row, 4 * inner, 4]
+        reach = np.array([rng.integers(1, most, 50) for most in (3, 9, row + 1, inner + 2)])
+        apart = _apart(strides, reach)
+        one_by_one = [_share(tuple(strides), tuple(w), 8) for w in reach.T[apart].tolist()]
+        assert _shares(strides, reach[:, apart], 8).tolist() == one_by_one
+        together += apart.sum()
+    assert 500 < together < 2900

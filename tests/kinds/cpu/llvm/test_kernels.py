@@ -20,7 +20,7 @@ from tilework.kinds.cpu.build import build, generate
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
-from tilework.kinds.cpu.llvm.lanes import pieces
+from tilework.kinds.cpu.llvm.lanes import Lane, pieces
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace
 
@@ -190,10 +190,10 @@ class TestRefusals:
 
 
 def test_ends_of_vector_loops_are_masked_where_that_saves_vectors():
-    assert pieces(29, 16, masked=True) == [(0, 16, 16), (16, 16, 13)]
-    assert pieces(19, 16, masked=True) == [(0, 16, 16), (16, 4, 3)]
-    assert pieces(24, 16, masked=True) == [(0, 16, 16), (16, 8, 8)]
-    assert pieces(13, 8, masked=False) == [(0, 8, 8), (8, 4, 4), (12, 1, 1)]
+    assert pieces(29, 16, masked=True) == (Lane(0, 16, 16), Lane(16, 16, 13))
+    assert pieces(19, 16, masked=True) == (Lane(0, 16, 16), Lane(16, 4, 3))
+    assert pieces(24, 16, masked=True) == (Lane(0, 16, 16), Lane(16, 8, 8))
+    assert pieces(13, 8, masked=False) == (Lane(0, 8, 8), Lane(8, 4, 4), Lane(12, 1, 1))
     row = [1, 1, 4, 1, 1, 13, 32, 0, 0]
     for cpu, masked in (("x86-64-v4", True), ("core-avx2", False)):
         task = task_of(te.ComputeDAG(matmul(8, 13, 32)), x86(cpu))

@@ -58,9 +58,12 @@ def run_lines(access: Access, widths: Sequence[Floats | float], touched: Floats)
     run: Floats | float = access.element_bytes / LINE_BYTES
     whole: NDArray[np.bool_] | bool = True
     for one, extent in zip(reversed(widths), reversed(access.shape), strict=True):
-        if not (isinstance(one, float) and one == extent == 1.0):
-            run = np.where(whole, run * one, run)
-            whole = np.logical_and(whole, one >= extent)
+        if isinstance(one, float) and one == extent == 1.0:
+            continue
+        if whole is False:
+            break
+        run = run * one if whole is True else np.where(whole, run * one, run)
+        whole = one >= extent if whole is True else np.logical_and(whole, one >= extent)
     return np.broadcast_to(np.maximum(run, 1.0), touched.shape)
 
 
@@ -188,24 +191,34 @@ class Walk:
 
     @cached_property
     def _found(self) -> tuple[tuple[_Dimension, ...], tuple[_Touched, ...]]:
-        dimensions: dict[object, _Dimension] = {}
+        numbers: dict[object, int] = {}
+        dimensions: list[_Dimension] = []
         touched = []
+        moving = {a for a, _ in self.loops}
         states_of = cache(self._states)
+
+        @cache
+        def seen_in(few: frozenset[Axis], more: frozenset[Axis]) -> Places:
+            """The state of some axes in each state of a larger set of axes."""
+            found = dict(zip(states_of(more), states_of(few), strict=True))
+            return np.array(list(found.values()), np.intp)
+
         for access in self.accesses:
-            states = states_of(tuple(a for a in access.axes if a.typical > 1))
+            states = frozenset(moving & access.axes)
             dims = []
             for i, dim in enumerate(access.dims):
                 last = i == len(access.dims) - 1 and not access.packed
                 terms = frozenset(dim.items()) if dim is not None else None
                 key = (terms, access.shape[i], access.element_bytes if last else 0)
-                axes = tuple(a for a in dim or () if a.typical > 1)
-                own = states_of(axes)
-                if key not in dimensions:
-                    spans = tuple((a, _seen_in(states_of((a,)), own)) for a in axes)
-                    dimensions[key] = _Dimension(access, i, spans)
-                dims.append((list(dimensions).index(key), _seen_in(own, states)))
-            touched.append(_Touched(tuple(dims), np.array(states, np.intp)))
-        return tuple(dimensions.values()), tuple(touched)
+                axes = [a for a in dim or () if a in moving]
+                own = frozenset(axes)
+                number = numbers.setdefault(key, len(dimensions))
+                if number == len(dimensions):
+                    spans = tuple((a, seen_in(frozenset((a,)), own)) for a in axes)
+                    dimensions.append(_Dimension(access, i, spans))
+                dims.append((number, seen_in(own, states)))
+            touched.append(_Touched(tuple(dims), np.array(states_of(states), np.intp)))
+        return tuple(dimensions), tuple(touched)
 
     def _states(self, axes: Collection[Axis]) -> list[int]:
         """How many loops of some axes run in each state."""
@@ -218,9 +231,3 @@ class Walk:
     @property
     def _touched(self) -> tuple[_Touched, ...]:
         return self._found[1]
-
-
-def _seen_in(states: Sequence[int], others: Sequence[int]) -> Places:
-    """The state of some axes in each state of a larger set of axes."""
-    found = dict(zip(others, states, strict=True))
-    return np.array(list(found.values()), np.intp)

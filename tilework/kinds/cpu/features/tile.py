@@ -125,7 +125,8 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
         always=block.const_axes,
         serial=block_facts(block).serial,
     )
-    found |= dict.fromkeys((a for a in block.reduce if a in ragged), copies(nest.unroll))
+    if ragged:
+        found |= dict.fromkeys((a for a in block.reduce if a in ragged), copies(nest.unroll))
     return {a: n.astype(np.float64) for a, n in found.items()}
 
 

@@ -117,12 +117,17 @@ def points_left(border: Border, size: int) -> list[tuple[float, float]]:
     own = border.bounds
     taps = max([b.tap.typical for b in own if b.tap is not None], default=1)
     count = -(-border.axis.typical // size)
-    used = np.ones((count * size, taps), bool)
-    position, tap = np.arange(count * size)[:, None], np.arange(taps)[None, :]
-    for b in own:
-        used &= b.slope * position + b.step * tap + b.const >= 0
-    used[border.axis.typical :] = False
-    points = used.reshape(count, size, taps).sum(axis=1)
+    tap = np.arange(taps)
+    low, high = np.zeros_like(tap), np.full_like(tap, border.axis.typical - 1)
+    for b in own:  # slope * position + step * tap + const >= 0
+        rest = b.step * tap + b.const
+        if b.slope > 0:
+            low = np.maximum(low, -(rest // b.slope))
+        else:
+            high = np.minimum(high, rest // -b.slope)
+    first = size * np.arange(count)[:, None]
+    inside = np.minimum(high, first + size - 1) - np.maximum(low, first) + 1
+    points = np.maximum(inside, 0)
     out: list[tuple[float, float]] = []
     many = 2 * points >= size
     for part in (points == size, many & (points < size), ~many & (points > 0)):

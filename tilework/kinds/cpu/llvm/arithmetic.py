@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tilework.dtypes import is_float, is_unsigned
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.declarations import Declarations
@@ -51,10 +53,9 @@ class Arithmetic:
     def multiply_add(self, x: Ssa, y: Ssa, z: Ssa) -> Ssa:
         """``x * y + z``, fused where the target can."""
         a, b, c = self.match(x, y, z)
-        kind = a.type
-        name = f"llvm.fmuladd.{a.suffix}"
-        self.declarations.declare(f"declare {kind} @{name}({kind}, {kind}, {kind})")
-        text = f"call {kind} @{name}({kind} {a.ssa}, {kind} {b.ssa}, {kind} {c.ssa})"
+        kind, symbol, declaration = _fused(a.dtype, a.width)
+        self.declarations.declare(declaration)
+        text = f"call {kind} {symbol}({kind} {a.ssa}, {kind} {b.ssa}, {kind} {c.ssa})"
         return Ssa(self.fn.emit(text), a.width, a.dtype)
 
     def binary(self, op: str, x: Ssa, y: Ssa) -> Ssa:
@@ -149,3 +150,11 @@ class Arithmetic:
         a, b = self.match(x, y)
         text = f"{comparison(op, a.dtype)} {a.type} {a.ssa}, {b.ssa}"
         return Ssa(self.fn.emit(text), a.width, "bool")
+
+
+@cache
+def _fused(dtype: str, width: int) -> tuple[str, str, str]:
+    """Type, name and declaration of a multiply-add."""
+    one = Ssa("", width, dtype)
+    symbol = f"@llvm.fmuladd.{one.suffix}"
+    return one.type, symbol, f"declare {one.type} {symbol}({', '.join([one.type] * 3)})"

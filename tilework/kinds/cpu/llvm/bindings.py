@@ -24,6 +24,8 @@ Binding = int | Dynamic | Lane
 """A loop variable's value: known now, computed by the code, or different in each lane."""
 Terms = tuple[tuple[str, Extent, int], ...]
 """Dynamic terms of an index: SSA value, coefficient, loop depth."""
+_Parts = tuple[Form[Axis], Terms, list[tuple[Axis, Extent]]]
+"""A form, its terms that the code computes, which many points share, and its other ones."""
 _BY_DEPTH = itemgetter(2, 0)
 
 
@@ -32,7 +34,7 @@ class Bindings:
     """Loop variables and buffers at the current point of the program.
 
     Attributes:
-        loops: values of loop variables.
+        loops: values of loop variables; they are changed by `bind`.
         vector: the variable of the vector loop that the point is in; None outside.
         base: pointers to the buffers.
         written: buffers that the region stores to.
@@ -42,6 +44,13 @@ class Bindings:
     vector: Axis | None = None
     base: dict[Buffer, str] = field(default_factory=dict)
     written: frozenset[Buffer] = frozenset()
+    _parts: dict[int, _Parts] = field(default_factory=dict)
+
+    def bind(self, axis: Axis, to: Binding) -> None:
+        """From now on a loop variable stands for something else."""
+        if isinstance(to, Dynamic) or isinstance(self.loops.get(axis), Dynamic):
+            self._parts.clear()
+        self.loops[axis] = to
 
     def lane(self) -> Lane | None:
         """The lanes of the vector loop that the point is in; None for a single element."""
@@ -53,19 +62,32 @@ class Bindings:
 
         Terms are ordered by the depth of the loop that they come from.
         """
+        found = self._parts.get(id(form))
+        if found is None:
+            found = self._parts[id(form)] = self._of(form)
         const, lane = form.const, None
         lane_c: Extent = 0
-        terms: list[tuple[str, Extent, int]] = []
+        _, dynamic, others = found
         loops = self.loops
-        for axis, c in form.coefficients.items():
+        for axis, c in others:
             bound = loops[axis]
             if isinstance(bound, int):
                 const += c * bound
-            elif isinstance(bound, Dynamic):
-                terms.append((bound.ssa, c, bound.depth))
-            else:
+            elif isinstance(bound, Lane):
                 const += c * bound.offset
                 lane_c, lane = c, bound
-        if len(terms) > 1:
-            terms.sort(key=_BY_DEPTH)
-        return const, tuple(terms), lane_c, lane
+        return const, dynamic, lane_c, lane
+
+    def _of(self, form: Form[Axis]) -> _Parts:
+        dynamic: list[tuple[str, Extent, int]] = []
+        others = []
+        loops = self.loops
+        for term in form.coefficients.items():
+            bound = loops[term[0]]
+            if isinstance(bound, Dynamic):
+                dynamic.append((bound.ssa, term[1], bound.depth))
+            else:
+                others.append(term)
+        if len(dynamic) > 1:
+            dynamic.sort(key=_BY_DEPTH)
+        return form, tuple(dynamic), others

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from tilework.dtypes import is_float
 from tilework.errors import ScheduleError
 from tilework.index.extents import Extent
@@ -17,7 +20,7 @@ from tilework.kinds.cpu.llvm.lanes import LaneDependent
 from tilework.kinds.cpu.llvm.load_store import LoadStore, extent_of
 from tilework.kinds.cpu.llvm.math_calls import MathCalls
 from tilework.kinds.cpu.llvm.products import Products
-from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal
+from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal, zero_literal
 from tilework.lower.ir import VALUES, Dot, Load
 from tilework.te import expr as x
 
@@ -44,33 +47,30 @@ class Expressions:
 
     def value(self, e: x.Expr) -> Ssa:
         """Emit ``e``; a vector where it depends on the vector loop, else a scalar."""
-        match e:
-            case x.Const():
-                if isinstance(e.value, Symbolic):
-                    return self.index.scalar(e, e.dtype)
-                return Ssa(literal(e.value, e.dtype), 1, e.dtype)
-            case Load():
-                return self._load(e)
-            case x.Binary() if e.op == "+" and is_float(e.dtype):
+        emit = _EMITTERS.get(type(e))
+        if emit is None:
+            raise ScheduleError(f"cannot generate code for {type(e).__name__}")
+        return emit(self, e)
+
+    def _const(self, e: x.Const) -> Ssa:
+        if isinstance(e.value, Symbolic):
+            return self.index.scalar(e, e.dtype)
+        return Ssa(literal(e.value, e.dtype), 1, e.dtype)
+
+    def _lookup(self, e: x.Lookup) -> Ssa:
+        return Ssa(literal(self.products.entry(e), e.dtype), 1, e.dtype)
+
+    def _call(self, e: x.Call) -> Ssa:
+        return self.math.call(e.name, [self.value(a) for a in e.args])
+
+    def _binary(self, e: x.Binary) -> Ssa:
+        if is_float(e.dtype):
+            if e.op == "+":
                 return self._add(e)
-            case x.Binary() if e.op == "*" and is_float(e.dtype):
+            if e.op == "*":
                 return self._scaled(e.dtype, *self.products.split(e))
-            case x.Binary():
-                steps = self.index.steps(e) or self._few_bits(e)
-                return steps or binary(self.arithmetic, e.op, self.value(e.a), self.value(e.b))
-            case x.Lookup():
-                return Ssa(literal(self.products.entry(e), e.dtype), 1, e.dtype)
-            case x.Select() | x.IfThenElse():
-                return self._choose(e)
-            case Dot():
-                return self._dot(e)
-            case x.Call():
-                return self.math.call(e.name, [self.value(a) for a in e.args])
-            case x.Cast():
-                return self._cast(e)
-            case x.Compare() | x.Logic() | x.Not() | x.Axis():
-                return self._predicate(e)
-        raise ScheduleError(f"cannot generate code for {type(e).__name__}")
+        steps = self.index.steps(e) or self._few_bits(e)
+        return steps or binary(self.arithmetic, e.op, self.value(e.a), self.value(e.b))
 
     def _add(self, e: x.Binary) -> Ssa:
         """Additions of a product become fused multiply-adds."""
@@ -78,7 +78,7 @@ class Expressions:
             if isinstance(product, x.Binary) and product.op == "*":
                 scale, factors = self.products.split(product)
                 other_value = self.value(other)
-                zero = other_value.ssa == float_literal(0.0, e.dtype)
+                zero = other_value.ssa == zero_literal(e.dtype)
                 if scale == 0:
                     return other_value
                 if zero or not factors:
@@ -204,13 +204,13 @@ class Expressions:
         assert lane is not None
         out: Ssa | None = None
         for i in range(lane.active):
-            self.bindings.loops[var] = lane.offset + i
+            self.bindings.bind(var, lane.offset + i)
             some = lane.some
             part = self.value(e) if some is None else self._guarded(self.memory.counts(some, i), e)
             into = Ssa("poison" if out is None else out.ssa, lane.width, part.dtype)
             text = f"insertelement {into.type} {into.ssa}, {part.type} {part.ssa}, i32 {i}"
             out = Ssa(self.fn.emit(text), lane.width, part.dtype)
-        self.bindings.loops[var] = lane
+        self.bindings.bind(var, lane)
         assert out is not None
         return out
 
@@ -254,3 +254,18 @@ class Expressions:
                 ones = self.arithmetic.splat(Ssa("true", 1, "bool"), a.width)
                 return Ssa(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
         raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
+
+
+_EMITTERS: dict[type[x.Expr], Callable[[Expressions, Any], Ssa]] = {
+    x.Const: Expressions._const,
+    Load: Expressions._load,
+    x.Binary: Expressions._binary,
+    x.Lookup: Expressions._lookup,
+    x.Select: Expressions._choose,
+    x.IfThenElse: Expressions._choose,
+    Dot: Expressions._dot,
+    x.Call: Expressions._call,
+    x.Cast: Expressions._cast,
+    **dict.fromkeys((x.Compare, x.Logic, x.Not, x.Axis), Expressions._predicate),
+}
+"""How each class of expressions is emitted."""

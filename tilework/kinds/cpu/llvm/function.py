@@ -58,6 +58,11 @@ class Function:
         self._next += 1
         return f"%v{self._next}"
 
+    def names(self, count: int) -> list[str]:
+        """So many fresh value names, in order."""
+        first, self._next = self._next + 1, self._next + count
+        return [f"%v{n}" for n in range(first, self._next + 1)]
+
     def label(self, hint: str) -> str:
         """A fresh block label."""
         self._next += 1

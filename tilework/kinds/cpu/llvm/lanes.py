@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilework.kinds.cpu.llvm.ssa import Ssa
 
@@ -67,8 +68,9 @@ def whole_vectors(extent: int, lanes: int) -> list[tuple[int, int]]:
     return out
 
 
-def pieces(extent: int, lanes: int, masked: bool) -> list[tuple[int, int, int]]:
-    """Cut a vector loop into (offset, width, active lanes).
+@lru_cache(maxsize=1024)
+def pieces(extent: int, lanes: int, masked: bool) -> tuple[Lane, ...]:
+    """The vectors of a loop whose extent is known.
 
     Whole registers first. What is left is cut into halving widths; with ``masked``, the last
     piece is a vector with idle lanes where that saves one or more others: 13 elements of 16
@@ -81,8 +83,8 @@ def pieces(extent: int, lanes: int, masked: bool) -> list[tuple[int, int, int]]:
         while width > rest:
             width //= 2
         if masked and width < rest < lanes:
-            out.append((offset, 1 << rest.bit_length(), rest))
+            out.append(Lane(offset, 1 << rest.bit_length(), rest))
             break
-        out.append((offset, width, width))
+        out.append(Lane(offset, width, width))
         offset += width
-    return out
+    return tuple(out)

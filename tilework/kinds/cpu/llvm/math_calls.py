@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
+from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.ssa import (
     SUFFIX,
     Ssa,
@@ -11,7 +14,7 @@ from tilework.kinds.cpu.llvm.ssa import (
     intrinsic_suffix,
     vector_type,
 )
-from tilework.kinds.cpu.llvm.vector_body import Body, Lanes
+from tilework.kinds.cpu.llvm.vector_body import Body, Template
 from tilework.kinds.cpu.llvm.vector_math import FAR, PERIODIC, VECTOR
 
 _INTRINSICS = {
@@ -108,9 +111,9 @@ class MathCalls:
         """A function of `vector_math`: written here, or called."""
         a, fn = args[0], self.fn
         if name in _INLINED:
-            body = Body(self.declarations, a.width, fn)
-            out = VECTOR[name](body, *(Lanes(body, x.ssa, x.dtype) for x in args))
-            return Ssa(out.ssa, a.width, a.dtype)
+            inlined = _template(name, a.width, len(args), self.declarations.features)
+            self.declarations.declared |= inlined.declared
+            return Ssa(inlined.write(fn, [x.ssa for x in args]), a.width, a.dtype)
         symbol = self._helper(name, a.width, len(args))
         text = ", ".join(f"{x.type} {x.ssa}" for x in args)
         return Ssa(fn.emit(f"call {a.type} {symbol}({text})"), a.width, a.dtype)
@@ -164,3 +167,10 @@ class MathCalls:
                 lines.append(f"  %o{i} = insertelement {t} {out}, float %c{i}, i32 {i}")
             out = f"%o{i}" if width > 1 else f"%c{i}"
         return "\n".join([*lines, f"  ret {t} {out}", "}"])
+
+
+@lru_cache(maxsize=256)
+def _template(name: str, width: int, count: int, features: frozenset[str]) -> Template:
+    """A function of `vector_math`, to be written where it is used: the same text each time."""
+    body = Body(Declarations(features), width)
+    return body.template(VECTOR[name](body, *(body.argument() for _ in range(count))))

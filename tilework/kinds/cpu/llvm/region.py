@@ -57,8 +57,9 @@ class RegionCode:
         given = "i64 %start, i64 %stop, i64 %tid" if several else "i64 %tid, i64 %nt"
         self.fn = Function(f"define void @SYMBOL(ptr %bases, {given}) #0")
         self.bindings = Bindings()
-        self.symbols: dict[Symbol, int] = {}
-        self.integers = Integers(self.fn, self.bindings, self._symbol)
+        symbols = _Symbols(self.fn, len(used_buffers(region.body)) + 1)
+        self.symbols = symbols.places
+        self.integers = Integers(self.fn, self.bindings, symbols.value)
         self.addresses = Addresses(self.integers)
         self.arithmetic = Arithmetic(self.fn, declarations)
         self.memory = LoadStore(self.addresses, self.arithmetic)
@@ -101,14 +102,6 @@ class RegionCode:
                 name = own
             self.bindings.base[buffer] = name
 
-    def _symbol(self, symbol: Symbol) -> str:
-        """The value of a symbol, which the caller hands over."""
-        place = self.symbols.setdefault(symbol, len(self.symbols))
-        at = len(used_buffers(self.region.body)) + 1 + place
-        text = f"getelementptr ptr, ptr %bases, i64 {at}"
-        slot = self.fn.hoist(0, text, text)
-        return self.fn.hoist(0, ("symbol", symbol), f"load i64, ptr {slot}")
-
     def _parallel(self) -> None:
         """Loop over the iterations of the fused parallel loops that are this call's."""
         fn, loops = self.fn, self.region.parallel
@@ -122,13 +115,13 @@ class RegionCode:
         rest = i
         for k, var in enumerate(reversed(loops)):
             if k == len(loops) - 1:
-                self.bindings.loops[var] = Dynamic(rest, fn.depth)
+                self.bindings.bind(var, Dynamic(rest, fn.depth))
                 break
             mod, quotient = fn.name(), fn.name()
             extent = self.integers.literal(var.extent)
             block.hoisted.append(f"  {mod} = urem i64 {rest}, {extent}")
             block.hoisted.append(f"  {quotient} = udiv i64 {rest}, {extent}")
-            self.bindings.loops[var] = Dynamic(mod, fn.depth)
+            self.bindings.bind(var, Dynamic(mod, fn.depth))
             rest = quotient
         self._stmt(self.region.body)
         fn.line(f"{following} = add nuw nsw i64 {i}, 1")
@@ -169,7 +162,7 @@ class RegionCode:
             case ir.Let():
                 ssa, depth = self.integers.int_value(s.value)
                 known = not ssa.startswith("%")
-                self.bindings.loops[s.var] = int(ssa) if known else Dynamic(ssa, depth)
+                self.bindings.bind(s.var, int(ssa) if known else Dynamic(ssa, depth))
                 self._stmt(s.body)
             case _:
                 raise TypeError(f"no code is made for {type(s).__name__}")
@@ -178,27 +171,27 @@ class RegionCode:
         ordered = by_element(s, self.addresses)
         if ordered is None:
             for i in range(_static(s.extent)):
-                self.bindings.loops[s.var] = i
+                self.bindings.bind(s.var, i)
                 self._stmt(s.body)
             return
         body, points = ordered
         for point in points:
-            self.bindings.loops.update(point)
+            for var, i in point.items():
+                self.bindings.bind(var, i)
             self._stmt(body)
 
     def _vector(self, s: ir.For) -> None:
         lanes = self._lanes(s)
         outer, self.bindings.vector = self.bindings.vector, s.var
         for lane in self._cut(s, lanes):
-            self.bindings.loops[s.var] = lane if lane.width > 1 else lane.offset
+            self.bindings.bind(s.var, lane if lane.width > 1 else lane.offset)
             self._stmt(s.body)
         self.bindings.vector = outer
 
     def _cut(self, s: ir.For, lanes: int) -> Iterator[Lane]:
         """The vectors of a loop, made when each is reached."""
         if s.active is None:
-            for piece in pieces(_static(s.extent), lanes, self._masked):
-                yield Lane(*piece)
+            yield from pieces(_static(s.extent), lanes, self._masked)
             return
         for offset, width in whole_vectors(_static(s.extent), lanes):
             if self._facts.reaches(s.active, offset + width):
@@ -263,7 +256,7 @@ class RegionCode:
             fn.line(f"br i1 {any_}, label %{head}, label %{done}")
         block = fn.open_loop(head)
         i, following = fn.name(), fn.name()
-        self.bindings.loops[s.var] = Dynamic(i, fn.depth)
+        self.bindings.bind(s.var, Dynamic(i, fn.depth))
         inside = {k: Ssa(fn.name(), before[k].width, before[k].dtype) for k in carried}
         registers.update(inside)
         self._forget()
@@ -317,6 +310,25 @@ class RegionCode:
             fn.line(f"br label %{done}")
         fn.begin(done)
         self._forget()
+
+
+class _Symbols:
+    """The symbols that a region asks for, which the caller hands over behind its buffers.
+
+    Attributes:
+        places: of each, in the order in which they were asked for.
+    """
+
+    def __init__(self, fn: Function, first: int) -> None:
+        self.fn, self.first = fn, first
+        self.places: dict[Symbol, int] = {}
+
+    def value(self, symbol: Symbol) -> str:
+        """The value of a symbol."""
+        at = self.first + self.places.setdefault(symbol, len(self.places))
+        text = f"getelementptr ptr, ptr %bases, i64 {at}"
+        slot = self.fn.hoist(0, text, text)
+        return self.fn.hoist(0, ("symbol", symbol), f"load i64, ptr {slot}")
 
 
 def _static(extent: Extent | Expr) -> int:

@@ -77,6 +77,12 @@ def float_literal(value: float, dtype: str) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
+@cache
+def zero_literal(dtype: str) -> str:
+    """`float_literal` of 0."""
+    return float_literal(0.0, dtype)
+
+
 def literal(value: float, dtype: str) -> str:
     """A literal of any type; integers wrap around."""
     if is_float(dtype):

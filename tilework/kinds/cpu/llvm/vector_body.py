@@ -9,6 +9,8 @@ A value is a vector of ``width`` lanes, or a scalar for width 1.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -90,12 +92,10 @@ class Lanes:
 
 
 class Body:
-    """The lines of one function of ``width`` lanes, or of a part of the function ``within``."""
+    """The lines of one function of ``width`` lanes."""
 
-    def __init__(
-        self, declarations: Declarations, width: int, within: Function | None = None
-    ) -> None:
-        self.declarations, self.width, self.within = declarations, width, within
+    def __init__(self, declarations: Declarations, width: int) -> None:
+        self.declarations, self.width = declarations, width
         self.lines: list[str] = []
         self.arguments: list[Lanes] = []
         self._next = 0
@@ -108,8 +108,6 @@ class Body:
 
     def emit(self, text: str, dtype: str) -> Lanes:
         """The value of an instruction."""
-        if self.within is not None:
-            return Lanes(self, self.within.emit(text), dtype)
         self._next += 1
         name = f"%t{self._next}"
         self.lines.append(f"  {name} = {text}")
@@ -234,3 +232,43 @@ class Body:
         parameters = ", ".join(f"{a.type} {a.ssa}" for a in self.arguments)
         head = f"define internal {result.type} {symbol}({parameters}) #0 {{"
         return "\n".join([head, *self.lines, f"  ret {result.type} {result.ssa}", "}"])
+
+    def template(self, result: Lanes) -> Template:
+        """The function's lines, to be written into other functions."""
+        count = len(self.arguments)
+
+        def place(name: re.Match[str]) -> str:
+            number = int(name[2])
+            return f"{{{number if name[1] == 'x' else count + number - 1}}}"
+
+        def placed(text: str) -> str:
+            return _NAME.sub(place, text.replace("{", "{{").replace("}", "}}"))
+
+        declared = frozenset(self.declarations.declared)
+        return Template(placed("\n".join(self.lines)), placed(result.ssa), self._next, declared)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A function's lines with places for its arguments and for the names of its values.
+
+    Attributes:
+        lines, result: format strings, of positions: arguments, then names.
+        names: how many names it takes.
+        declared: what a module with these lines declares.
+    """
+
+    lines: str
+    result: str
+    names: int
+    declared: frozenset[str]
+
+    def write(self, fn: Function, arguments: Sequence[str]) -> str:
+        """Append the lines to a function's current block; returns the result's name."""
+        names = (*arguments, *fn.names(self.names))
+        fn.block.body.append(self.lines.format(*names))
+        return self.result.format(*names)
+
+
+_NAME = re.compile(r"%([xt])(\d+)\b")
+"""Arguments and values of a `Body`."""
