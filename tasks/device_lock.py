@@ -167,7 +167,8 @@ def _acquire(file: int, device: DeviceIdentity, wait: bool, tell: Tell) -> None:
         busy = f"{device.name} is held by {found or 'another run'}"
         if not wait:
             raise DeviceBusy(f"{busy}: two runs would disturb each other's measurements")
-        if said != (said := f"{found and (found.pid, found.who)}"):
+        # who lets go takes back its name first, which is no other holder
+        if (found or not said) and said != (said := f"{found and (found.pid, found.who)}"):
             tell(f"waiting: {busy}")
         time.sleep(_LOOK_S)
 

@@ -63,6 +63,24 @@ def test_who_waits_says_one_line_and_goes_on_when_the_device_is_free(folder):
     assert line.startswith("waiting: Test CPU is held by `tune other`")
 
 
+def test_who_lets_go_is_no_other_holder(folder, monkeypatch):
+    """It empties the file before it frees the lock."""
+    read, lines, looks = device_lock._read, [], []
+
+    def empty_after_a_look(file):
+        looks.append(file)
+        return read(file) if len(looks) == 1 else None
+
+    with other_process(folder, "time.sleep(0.3)") as process:
+        process.stdout.readline()
+        monkeypatch.setattr(device_lock, "_read", empty_after_a_look)
+        with hold_device(HERE, "me", tell=lines.append):
+            assert process.wait(10) == 0
+    assert len(looks) > 1
+    (line,) = lines
+    assert "tune other" in line
+
+
 def test_threads_exclude_each_other_and_nested_blocks_do_not():
     inside, most = 0, 0
 
