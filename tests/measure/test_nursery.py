@@ -12,6 +12,7 @@ import textwrap
 import pytest
 
 from tests.processes import alive, started, wait_until_dead
+from tilework.measure import nursery
 from tilework.measure.nursery import NURSERY, Nursery
 from tilework.measure.process import Worker, WorkerDied, wait_for
 
@@ -123,6 +124,30 @@ def test_one_that_cannot_be_started_is_told(monkeypatch):
     with pytest.raises(WorkerDied, match=r"not started: .*No module named"):
         worker.receive()
     worker.kill()
+    monkeypatch.undo()
+    ready(Worker()).kill()
+
+
+def test_one_that_hangs_is_replaced(worker, monkeypatch):
+    monkeypatch.setattr(nursery, "PATIENCE_S", 0.2)
+    before = nursery_of(worker)
+    os.kill(before, signal.SIGSTOP)
+    waits = Worker()
+    worker.kill()  # it ends, though nobody says so
+    assert wait_until_dead([worker.pid])
+    waits.kill()
+    assert not alive(before)
+    monkeypatch.undo()
+    after = ready(Worker())
+    assert nursery_of(after) != before
+    after.kill()
+
+
+def test_a_start_that_failed_is_no_end(monkeypatch):
+    NURSERY.close()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(FileNotFoundError):
+        Worker()
     monkeypatch.undo()
     ready(Worker()).kill()
 

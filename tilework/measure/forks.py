@@ -22,7 +22,8 @@ from tilework.measure.worker import main
 
 IDLE_S = 300.0
 _OURS = "tilework."
-_WORD = struct.Struct("i")
+WORD = struct.Struct("i")
+"""What is told of a child: its process id, then its exit code or minus a signal."""
 
 
 def serve(control: int) -> NoReturn:
@@ -86,7 +87,7 @@ def _bury(told: dict[int, int]) -> None:
 
 def _tell(descriptor: int, word: int) -> None:
     with suppress(OSError):  # nobody wants to know
-        os.write(descriptor, _WORD.pack(word))
+        os.write(descriptor, WORD.pack(word))
 
 
 def _live(connection: int, errors: int) -> NoReturn:

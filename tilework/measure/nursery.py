@@ -12,17 +12,20 @@ import atexit
 import contextlib
 import os
 import select
+import signal
 import socket
-import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable
 
 from tilework.measure.error_text import shorten
+from tilework.measure.forks import WORD
 
 _BOOT = "import sys; sys.path[:] = {path!r}; from tilework.measure.forks import serve; serve({fd})"
-_WORD = struct.Struct("i")
+PATIENCE_S = 20.0
+"""For a nursery that says nothing: it may be importing, or hang."""
 
 
 class Child:
@@ -39,8 +42,8 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id; 0 if it was never born. Waits for the nursery to start."""
-        self._listen(1, None)
+        """Its process id; 0 if it was not born in time. Waits for the nursery to start."""
+        self._listen(1, PATIENCE_S)
         return self._words[0] if self._words else 0
 
     def wait(self, timeout: float | None = None) -> int | None:
@@ -53,11 +56,11 @@ class Child:
         return self._words[1] if len(self._words) > 1 else None
 
     def kill(self) -> None:
-        """End it now, and wait until it has ended."""
+        """End it now, and wait until it has ended, but not for a nursery that hangs."""
         if self.pid and self.wait(0) is None and not self._silent:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._words[0], 9)
-        self.wait()
+                os.kill(self._words[0], signal.SIGKILL)
+            self.wait(PATIENCE_S)
         if self._told >= 0:
             os.close(self._told)
             self._told, self._silent = -1, True
@@ -67,9 +70,9 @@ class Child:
         while len(self._words) < words and not self._silent:
             if timeout is not None and not select.select([self._told], [], [], timeout)[0]:
                 return
-            word = os.read(self._told, _WORD.size)
+            word = os.read(self._told, WORD.size)
             self._silent = not word
-            self._words += _WORD.unpack(word) if word else ()
+            self._words += WORD.unpack(word) if word else ()
 
 
 class Nursery:
@@ -87,16 +90,19 @@ class Nursery:
             modules: to be imported beforehand, once for all workers to come, if they are ours.
             connection: the descriptor that it talks on.
             errors: the descriptor of its standard error.
+
+        Raises:
+            OSError: no process can be started here.
         """
         asked = " ".join(["-", *modules]).encode()
         with self._lock:
             hears, tells = os.pipe()
-            with open(tells, "wb"):
-                try:
-                    self._send(asked, [connection, errors, tells])
-                except OSError:  # it has ended: of idleness, or by another's hand
-                    self._end()
-                    self._send(asked, [connection, errors, tells])
+            try:
+                with open(tells, "wb"):
+                    self._ask(asked, [connection, errors, tells])
+            except OSError:
+                os.close(hears)
+                raise
         return Child(hears)
 
     def close(self) -> str:
@@ -115,27 +121,43 @@ class Nursery:
             self._process.returncode = 0  # nothing to wait for
         self._lock, self._process, self._socket = threading.Lock(), None, None
 
+    def _ask(self, text: bytes, descriptors: list[int]) -> None:
+        try:
+            self._send(text, descriptors)
+        except OSError:  # it has ended: of idleness, or by another's hand
+            self._end()
+            self._send(text, descriptors)
+
     def _send(self, text: bytes, descriptors: list[int]) -> None:
         if self._socket is None:
-            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-c", _BOOT.format(path=sys.path, fd=theirs.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    pass_fds=[theirs.fileno()],
-                )
+            self._start()
+        assert self._socket is not None
         socket.send_fds(self._socket, [text], descriptors)
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `_end`
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _BOOT.format(path=sys.path, fd=theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=[theirs.fileno()],
+            )
+        self._socket = ours
 
     def _end(self) -> str:
         if self._socket is None or self._process is None:
             return ""
         self._socket.close()
         self._process.kill()
-        _, said = self._process.communicate()
+        self._process.wait()
         self._socket = self._process = None
-        return shorten(said[-4096:].decode(errors="replace").strip(), 240)
+        with self._errors as errors:
+            errors.seek(0)
+            said = errors.read()[-4096:]
+        return shorten(said.decode(errors="replace").strip(), 240)
 
 
 NURSERY = Nursery()

@@ -108,6 +108,8 @@ class Worker(Generic[Job]):
     def kill(self) -> None:
         """Ends the process now and frees what belongs to it. It may be called again."""
         self._process.kill()
+        if not self._process.pid:  # the nursery hangs, or has ended: the next worker has another
+            NURSERY.close()
         self.connection.close()
         self._errors.close()
 
