@@ -22,6 +22,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Several processes run tests at once: threads of NumPy and XGBoost would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
 settings.load_profile("patient")
 
