@@ -1,8 +1,8 @@
 """Ctrl-C ends a command, whatever code it meets.
 
 It is a KeyboardInterrupt in whatever Python code is running. Where C code has called that, as
-pyarrow does while it converts a table, the exception may be dropped, and the run would go on to
-its end. So it is raised again until somebody handles it.
+pyarrow does while it converts a table, or where an object ends, the exception may be dropped, and
+the run would go on to its end. So it is raised again until somebody handles it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def insistent() -> Iterator[None]:
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    with _handler(signal.SIGALRM, _repeat), _handler(signal.SIGINT, _interrupt):
+    with _handler(signal.SIGALRM, _repeat), _handler(signal.SIGINT, _interrupt), _untold():
         try:
             yield
         finally:
@@ -59,6 +59,22 @@ def usual() -> Iterator[None]:
         return
     with _handler(signal.SIGINT, signal.default_int_handler):
         yield
+
+
+@contextmanager
+def _untold() -> Iterator[None]:
+    """No traceback of a Ctrl-C that was dropped, for it comes again."""
+    before = sys.unraisablehook
+
+    def tell(dropped: sys.UnraisableHookArgs) -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            before(dropped)
+
+    sys.unraisablehook = tell
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 @contextmanager

@@ -29,16 +29,16 @@ def python_handles_it(monkeypatch):
 
 @pytest.fixture
 def lost(monkeypatch):
-    """It comes while C code calls Python code, which drops it; then the run goes on."""
-    dropped = []
-    monkeypatch.setattr("sys.unraisablehook", dropped.append)
+    """It comes while C code calls Python code, which drops it; then the run goes on, untold."""
+    told = []
+    monkeypatch.setattr("sys.unraisablehook", told.append)
 
     def lose(*_):
         something = set()
         weak = weakref.ref(something, lambda _: os.kill(os.getpid(), signal.SIGINT))
         del something
         assert weak() is None
-        assert dropped[0].exc_type is KeyboardInterrupt
+        assert not told
         go_on()
 
     return lose
