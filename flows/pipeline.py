@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from flows.settings import TuneSettings
     from storage import RecordStore
-    from tasks.network import Extracted
+    from tasks.extraction import Extracted
     from tasks.report import CheckResult, Progress, Standing
     from tasks.run import TuningRun
     from tilework.record import History, Record
@@ -73,10 +73,10 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     check_place(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
     found = stages.extract(spec, target)
-    if found.left:
-        reporter.note(found.left)
-        if not found.tasks:
-            raise NetworkError(f"{settings.network}: there is nothing to tune; {found.left}")
+    for line in found.notes:
+        reporter.note(line)
+    if found.left and not found.tasks:
+        raise NetworkError(f"{settings.network}: there is nothing to tune; {found.left}")
     measuring = settings.measurer()  # which refuses a machine that is not this one
     patiently(store.check_writable, reporter.warn)  # what was refused so far leaves no store
     device = identity_of(target)
@@ -217,6 +217,7 @@ def _tuned(
         weights={task.workload_key: float(weight) for task, weight in weights},
         model=run.start.text,
         left=found.left,
+        loss=found.loss,
     )
     return Tuned(report, records)
 

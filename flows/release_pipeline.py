@@ -12,7 +12,7 @@ from flows.pipeline import finish, tell_of_rows
 from flows.reporting import current_reporter
 from storage.packages import knowledge
 from tasks.device_lock import hold_device
-from tasks.network import spec_fingerprint
+from tasks.extraction import spec_fingerprint
 from tasks.patience import patiently
 from tasks.release import Entry, Made, Manifest, Outcome, failure, sha256_of
 from tasks.stages import PLAIN, Stages

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from tilework.dtypes import Precision
+from tasks.network import Precision
 from tilework.errors import StoreError
 from tilework.target import Target
 
@@ -88,6 +88,7 @@ class TuneSettings(BaseModel):
     layout: Layout = Field("NHWC", description="Input layout of a built-in network")
     shapes: tuple[str, ...] = Field((), description="NAME=1,3,224,224 for an ONNX file's inputs")
     precision: Precision = Field("f32", description="Weights and values between kernels")
+    calibrate: str = Field("", description="Samples (.npz) for int8; empty: random ones")
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
     block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
     strict: bool = Field(False, description="Refuse what ONNX Runtime would have to run")
@@ -125,6 +126,7 @@ class TuneSettings(BaseModel):
             self.shapes,
             sparse,
             self.strict,
+            self.calibrate,
         )
 
     def tuning_options(self) -> TuningOptions:

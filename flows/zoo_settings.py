@@ -31,8 +31,7 @@ from pydantic import (
 from flows.events import Event
 from flows.settings import Effort, Layout, StoreText
 from flows.texts import target_words
-from tasks.network import NetworkSpec, is_onnx, parse_sparse
-from tilework.dtypes import Precision
+from tasks.network import NetworkSpec, Precision, is_onnx, parse_sparse
 from tilework.errors import TileworkError
 from tilework.target import Target
 
@@ -57,6 +56,7 @@ class ZooNetwork(BaseModel):
     layout: Layout = Field("NHWC", description="Input layout of a built-in network")
     shapes: tuple[str, ...] = Field((), description="NAME=1,3,224,224 for an ONNX file's inputs")
     precision: Precision = Field("f32", description="Weights and values between kernels")
+    calibrate: str = Field("", description="Samples (.npz) for int8; empty: random ones")
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
     block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
     output: str = Field("", description="File of the module in the folder; none: made of the rest")
@@ -131,6 +131,7 @@ class ZooNetwork(BaseModel):
             self.shapes,
             sparse,
             strict=True,  # releases are files that run without another engine
+            calibrate=self.calibrate,
         )
 
 
@@ -279,9 +280,10 @@ def _networks_of(document: Any, path: str, folder: Path) -> tuple[ZooNetwork, ..
             raise SettingsError(
                 f"zoo file {path}: network {place}: {first_error(error)}"
             ) from None
-        if is_onnx(network.network) and not Path(network.network).is_absolute():
-            network = network.model_copy(update={"network": str(folder / network.network)})
-        found.append(network)
+        files = {"network": network.network if is_onnx(network.network) else ""}
+        files["calibrate"] = network.calibrate
+        update = {name: str(folder / file) for name, file in files.items() if file}
+        found.append(network.model_copy(update=update))
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ from tilework.record import Record, best_elsewhere, best_of, by_device, contende
 from tilework.target.identity import device_here
 
 if TYPE_CHECKING:
-    from tasks.network import Extracted
+    from tasks.extraction import Extracted
     from tilework.lower.listing import Listing
     from tilework.space import SearchSpace, Sketch
     from tilework.task import SearchTask
@@ -176,7 +176,7 @@ def explain(
         ],
         median_latency_s=latencies[len(latencies) // 2] if latencies else None,
         roofline=None if family else roofline(task),
-        passes=passes_text(origin.network, task, origin.spec.precision)
+        passes=passes_text(origin.network, task, origin.precision)
         if steps and origin is not None
         else "",
         points=points_text(typical_points(family)),

@@ -28,7 +28,7 @@ from tilework.stages import stage
 from tilework.target.runs import caveat
 
 if TYPE_CHECKING:
-    from tasks.network import Extracted
+    from tasks.extraction import Extracted
     from tilework.record import History
     from tilework.runtime.parts import AnyModule
     from tilework.runtime.samples import Samples
@@ -169,7 +169,7 @@ def compile_network(
     """
     import tilework as tw
 
-    net, precision = found.network, found.spec.precision
+    net, precision = found.network, found.precision
     tuned = tw.compile(net, target, records=records, precision=precision)
     foreign = bool(target.missing_on_host())
     other = None
@@ -236,7 +236,7 @@ def check(compiled: Compiled) -> CheckResult | None:
     """Compare the module's output with a reference's; None where this machine cannot run it."""
     if not compiled.runs_here:
         return None
-    return check_output(compiled.tuned, compiled.found.network, compiled.found.spec.precision)
+    return check_output(compiled.tuned, compiled.found.network, compiled.found.precision)
 
 
 def run_once(compiled: Compiled) -> None:
@@ -284,7 +284,7 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
         suspects = [name for name in suspects if slower(samples["tuned"], samples[name])]
     if "old" in suspects and compiled.old is not None:
         found = compiled.found
-        was = check_output(compiled.old, found.network, found.spec.precision)
+        was = check_output(compiled.old, found.network, found.precision)
         if not was.passed:
             suspects.remove("old")
             note = f"{compiled.output} is replaced, although it was faster: its output is wrong"
@@ -329,7 +329,7 @@ def keep(compiled: Compiled, check: CheckResult | None, standing: Standing | Non
     if check is not None and check.passed and standing is not None and standing.untuned_kept:
         compiled.take_untuned()
         found = compiled.found
-        check = check_output(compiled.tuned, found.network, found.spec.precision)
+        check = check_output(compiled.tuned, found.network, found.precision)
     reason = _objection(check, standing)
     if reason:
         kept = ""

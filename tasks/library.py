@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks import finish
-from tasks.network import Extracted, NetworkSpec, extract
+from tasks.extraction import Extracted, extract
+from tasks.network import NetworkSpec
 from tilework.errors import ModuleError, RunFailed, TargetError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Load a network by name or file, and split it into search tasks."""
+"""Which network is meant, and loading it by name or file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from tilework import dtypes
 from tilework.errors import NetworkError
-from tilework.stages import stage
 
 if TYPE_CHECKING:
-    from tilework.dtypes import Precision
     from tilework.graph import Network, Parts
     from tilework.graph.onnx.ranges import Given
-    from tilework.target import Target
-    from tilework.task import SearchTask
+
+Precision = Literal[dtypes.Precision, "int8"]
+"""Of a network. The engine's own say how values are stored; 8 bits are in the network itself."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class NetworkSpec:
     Attributes:
         network: a built-in network's name, or an ONNX file.
         batch, layout: of a built-in network.
-        precision: of weights and of values between kernels.
+        precision: of weights and of values between kernels; ``int8``: quantised by what samples
+            show.
+        calibrate: an .npz file of samples for ``int8``; empty for random ones.
         shapes: texts such as ``"input=1,3,224,224"``, ``"batch=4"`` or ``"seq=1..512"`` for an
             ONNX file; see `parse_shapes`.
         sparse: give it block-sparse weights.
@@ -41,31 +43,12 @@ class NetworkSpec:
     shapes: tuple[str, ...] = ()
     sparse: Sparse | None = None
     strict: bool = False
+    calibrate: str = ""
 
     @property
     def label(self) -> str:
         """A short name for file names and records."""
         return network_label(self.network, self.sparse)
-
-
-@dataclass(frozen=True, eq=False)
-class Extracted:
-    """A network and its search tasks; ``weights[i]`` counts the calls of ``tasks[i]``.
-
-    ``fingerprint`` identifies the network's content, whatever its file is called, and its
-    precision.
-    """
-
-    spec: NetworkSpec
-    network: Network | Parts
-    fingerprint: str
-    tasks: list[SearchTask]
-    weights: list[int]
-
-    @property
-    def left(self) -> str:
-        """What another engine runs of it, in one line; empty if nothing."""
-        return left_of(self.network)
 
 
 def is_onnx(network: str) -> bool:
@@ -226,42 +209,3 @@ def fingerprint(network: str, batch: int, layout: str, shapes: Sequence[str] = (
     for name, shape in sorted(parse_shapes(shapes).items()):
         digest.update(f"{name}={shape}".encode())
     return digest.hexdigest()[:16]
-
-
-def extract(spec: NetworkSpec, target: Target) -> Extracted:
-    """Load a network and list its distinct tasks, in the order in which they first run.
-
-    Raises:
-        NetworkError: see `load_network`.
-        TargetError: the target lacks what the precision needs.
-    """
-    import tilework as tw
-
-    with stage("read"):
-        net = load_network(
-            spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse, spec.strict
-        )
-    with stage("passes"):
-        tasks, weights = tw.extract_tasks(net, target, precision=spec.precision)
-    return Extracted(spec, net, spec_fingerprint(spec), tasks, weights)
-
-
-def spec_fingerprint(spec: NetworkSpec) -> str:
-    """Identity of a network's content, precision and sparsity; nothing is loaded for it.
-
-    Raises:
-        NetworkError: there is no such network or file any more.
-    """
-    import tilework as tw
-
-    if not is_onnx(spec.network):
-        tw.zoo.outline(spec.network, spec.batch, spec.layout)
-    try:
-        identity = fingerprint(spec.network, spec.batch, spec.layout, spec.shapes)
-    except OSError as error:
-        raise NetworkError(f"{spec.network}: {error.strerror or error}") from error
-    if spec.precision != "f32":
-        identity += f"-{spec.precision}"
-    if spec.sparse is not None:
-        identity += f"-sparse-{spec.sparse.identity}"
-    return identity

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tasks.slower import excuse
+from tilework.latency import digits
 from tilework.search.report import TaskRow
 
 
@@ -65,6 +66,36 @@ class Timing:
     min_ms: float
     max_ms: float
     std_ms: float
+
+
+@dataclass(frozen=True)
+class Loss:
+    """How far the outputs of a quantised network are from those in float32.
+
+    Attributes:
+        largest: the largest difference, divided by the largest magnitude of its output.
+        mean: of the magnitudes of differences, divided likewise; the worst output's.
+        samples: on how many it was measured.
+        agreeing, classified: rows of outputs of two axes whose largest element is at the same
+            place, and how many rows there were; 0 of 0 without such outputs.
+    """
+
+    largest: float
+    mean: float
+    samples: int
+    agreeing: int = 0
+    classified: int = 0
+
+    def __str__(self) -> str:
+        """In a line, for people."""
+        said = (
+            f"8 bits against float32, on {self.samples} sample{'s' * (self.samples != 1)}: "
+            f"largest error {digits(100 * self.largest)} % of the largest output, "
+            f"mean error {digits(100 * self.mean)} %"
+        )
+        if self.classified:
+            said += f"; the same class first in {self.agreeing} of {self.classified}"
+        return said
 
 
 TOLERANCES = {"f32": 1e-3, "bf16": 0.1, "f16": 1e-2, "tf32": 1e-2}
@@ -195,6 +226,7 @@ class TuneReport:
     weights: dict[str, float] = field(default_factory=dict)
     model: str = ""
     left: str = ""
+    loss: Loss | None = None
 
     @property
     def verdict(self) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tasks import finish, network, run, stores
+from tasks import extraction, finish, run, stores
 
 if TYPE_CHECKING:
     from storage import RecordStore
+    from tasks.extraction import Extracted
     from tasks.finish import Compiled
-    from tasks.network import Extracted, NetworkSpec
+    from tasks.network import NetworkSpec
     from tasks.patience import Tell
     from tasks.report import CheckResult, Standing
     from tasks.run import SearchPlan, TuningRun
@@ -24,7 +25,7 @@ class Extract(Protocol):
     """Load a network and list its tasks."""
 
     def __call__(self, spec: NetworkSpec, target: Target) -> Extracted:
-        """See `tasks.network.extract`."""
+        """See `tasks.extraction.extract`."""
 
 
 class Prepare(Protocol):
@@ -98,7 +99,7 @@ class Stages:
 
 
 PLAIN = Stages(
-    extract=network.extract,
+    extract=extraction.extract,
     prepare=run.prepare,
     round=run.run_round,
     final=run.run_final,

@@ -19,6 +19,7 @@ from flows.cli import (
     model,
     networks,
     publish,
+    quantize,
     records,
     release,
     tune,
@@ -92,6 +93,7 @@ app.command("extract")(networks.extract)
 app.command("tune")(tune.tune)
 app.command("tune-zoo")(zoo.tune_zoo)
 app.command("compile")(compile.compile_network)
+app.command("quantize")(quantize.quantize)
 app.command("compile-release")(release.compile_release)
 app.command("bench")(bench.bench)
 app.command("explain")(explain.explain)

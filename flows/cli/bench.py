@@ -38,6 +38,7 @@ def bench(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    calibrate: options.Calibrate = "",
     sparse: options.Sparse = "",
     block: options.Block = "",
     strict: options.Strict = False,
@@ -74,27 +75,31 @@ def bench(
     from flows.cli.networks import target_of
     from flows.cli.reading import say_problems, used_by
     from tasks.compare import compare_engines
-    from tasks.network import load_network, parse_sparse
+    from tasks.extraction import load, stored_precision
+    from tasks.network import NetworkSpec, parse_sparse
     from tasks.peers import require_peers
 
     engines = [name.strip() for name in compare.split(",") if name.strip()]
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
     pruned = parse_sparse(sparse, block)
-    net = load_network(network, batch, layout, tuple(shape or ()), pruned, strict)
+    shapes = tuple(shape or ())
+    spec = NetworkSpec(network, batch, layout, precision, shapes, pruned, strict, calibrate)
+    net, loss = load(spec)
     records = used_by(store, packages=packages)
+    stored = stored_precision(precision)
     found = []
     for where in targets:
         with held(where, f"bench {network}"):
-            found.append(
-                compare_engines(net, where, records, engines, seconds, profile, precision)
-            )
+            found.append(compare_engines(net, where, records, engines, seconds, profile, stored))
     say_problems(records)
     if json:
         print_json(found)
         return
     for comparison in found:
         _print(comparison)
+    if loss is not None:
+        console().print(str(loss))
 
 
 def _counts(text: str) -> list[int | None]:

@@ -33,6 +33,7 @@ def compile_network(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    calibrate: options.Calibrate = "",
     sparse: options.Sparse = "",
     block: options.Block = "",
     strict: options.Strict = False,
@@ -77,14 +78,16 @@ def compile_network(
     from flows.cli.device import warn
     from flows.cli.reading import say_problems, used_by
     from tasks import finish
+    from tasks.extraction import extract
     from tasks.library import library_request
-    from tasks.network import NetworkSpec, extract, parse_sparse
+    from tasks.network import NetworkSpec, parse_sparse
     from tasks.packages import origins
     from tilework.errors import ModuleError, RunFailed
 
     where = target_of(target, threads)
     pruned = parse_sparse(sparse, block)
-    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), pruned, strict)
+    shapes = tuple(shape or ())
+    spec = NetworkSpec(network, batch, layout, precision, shapes, pruned, strict, calibrate)
     place = f"{spec.label}.tw" if output is None else output
     request = library_request(place, header, levels, weights)
     if request is not None:
@@ -116,9 +119,17 @@ def compile_network(
     if json:
         document = {"module": path, "check": check, "failed": failed, "tasks": list(report)}
         stages = {"stages": {**ordered(spent), "all": total}} if profile else {}
-        print_json({**document, "packages": packages_used, "left": found.left, **stages})
+        print_json(
+            {
+                **document,
+                "packages": packages_used,
+                "left": found.left,
+                "loss": found.loss,
+                **stages,
+            }
+        )
     else:
-        _print_origins(report, where, packages_used, found.left)
+        _print_origins(report, where, packages_used, found.notes)
         console().print(f"{_check_text(check, where)}\nModule: {path or 'not kept'}")
         if profile:
             print_stages(ordered(spent), total)
@@ -177,14 +188,17 @@ def _compile_library(
 
 
 def _print_origins(
-    report: Sequence[TaskReport], where: Target, packages_used: Mapping[str, int], left: str
+    report: Sequence[TaskReport],
+    where: Target,
+    packages_used: Mapping[str, int],
+    notes: Sequence[str],
 ) -> None:
-    """Where the schedules of a network come from, and what of it is left to another engine."""
+    """Where the schedules of a network come from, and what else is to be known."""
     print_task_reports(report, str(where))
     for origin, count in sorted(packages_used.items()):
         console().print(f"{count} of {len(report)} tasks: best schedule of {origin}")
-    if left:
-        console().print(left, markup=False)
+    for line in notes:
+        console().print(line, markup=False)
 
 
 def print_stages(spent: Mapping[str, Spent], total: Spent) -> None:

@@ -31,6 +31,7 @@ def explain(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    calibrate: options.Calibrate = "",
     sparse: options.Sparse = "",
     block: options.Block = "",
     strict: options.Strict = False,
@@ -62,15 +63,16 @@ def explain(
     """
     from flows.cli.device import warn
     from tasks.explanation import explain as explained
+    from tasks.extraction import extract as extract_network
     from tasks.network import NetworkSpec, parse_sparse
-    from tasks.network import extract as extract_network
     from tasks.stores import open_store, other_targets, records_of
 
     network, _, number = task.rpartition(":")
     if not network or not number.isdigit():
         raise NetworkError(f"'{task}' names no task: write NET:ID, for instance resnet-18:3")
     weights = parse_sparse(sparse, block)
-    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights, strict)
+    shapes = tuple(shape or ())
+    spec = NetworkSpec(network, batch, layout, precision, shapes, weights, strict, calibrate)
     found = extract_network(spec, target_of(target, threads))
     if int(number) >= len(found.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
@@ -82,8 +84,8 @@ def explain(
         typer.secho(
             f"{records.path}: {count} rows not shown: they are of target {other}", err=True
         )
-    if found.left:
-        typer.secho(f"{network}: {found.left}", err=True)
+    for line in found.notes:
+        typer.secho(f"{network}: {line}", err=True)
     document = explained(chosen, rows, origin=found, measure=measure, steps=steps, tell=warn)
     if json:
         print_json(document)

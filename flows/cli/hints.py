@@ -25,6 +25,7 @@ def network_options(
     layout: str,
     shape: Sequence[str],
     precision: str,
+    calibrate: str,
     sparse: str,
     block: str,
 ) -> str:
@@ -39,6 +40,7 @@ def network_options(
     said += f" --layout {layout}" if layout != "NHWC" else ""
     said += "".join(f" --shape {shlex.quote(text)}" for text in shape)
     said += f" --precision {precision}" if precision != "f32" else ""
+    said += f" --calibrate {shlex.quote(calibrate)}" if calibrate else ""
     said += f" --sparse {sparse}" if sparse else ""
     return said + (f" --block {block}" if block else "")
 

@@ -11,7 +11,7 @@ from flows.cli.output import console, print_json, table
 from flows.numbers import digits, duration, number, operations
 
 if TYPE_CHECKING:
-    from tasks.network import Extracted
+    from tasks.extraction import Extracted
     from tilework.target import Target
     from tilework.task import SearchTask
 
@@ -65,6 +65,7 @@ def extract(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    calibrate: options.Calibrate = "",
     sparse: options.Sparse = "",
     block: options.Block = "",
     strict: options.Strict = False,
@@ -84,11 +85,12 @@ def extract(
 
       tilework extract model.onnx --show
     """
+    from tasks.extraction import extract as extract_network
     from tasks.network import NetworkSpec, parse_sparse
-    from tasks.network import extract as extract_network
 
     weights = parse_sparse(sparse, block)
-    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weights, strict)
+    shapes = tuple(shape or ())
+    spec = NetworkSpec(network, batch, layout, precision, shapes, weights, strict, calibrate)
     found = extract_network(spec, target_of(target, threads))
     if json:
         print_json(
@@ -113,8 +115,8 @@ def extract(
     ]
     out = console()
     out.print(table([">ID", "Description", ">Weight", ".MFLOP", "Output"], rows))
-    if found.left:
-        out.print(found.left, markup=False)
+    for line in found.notes:
+        out.print(line, markup=False)
     total = sum(t.flops * w for t, w in zip(found.tasks, found.weights, strict=True))
     real = sum(t.real_flops * w for t, w in zip(found.tasks, found.weights, strict=True))
     made = f" counted as dense, {operations(real)} made" if real < total else ""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from flows.cli.verbosity import show_log
-from tilework import dtypes
+from tasks.network import Precision as NetworkPrecision
 
 Network = Annotated[
     str, typer.Argument(metavar="NET", help="A built-in network's name, or an ONNX file.")
@@ -60,11 +60,19 @@ Strict = Annotated[
     ),
 ]
 Precision = Annotated[
-    dtypes.Precision,
+    NetworkPrecision,
     typer.Option(
         "--precision",
         help="Weights and values between kernels: bf16 (CPUs with AVX512_BF16; GPUs), f16 (GPUs); "
-        "tf32 (GPUs) rounds factors only. Sums are float32.",
+        "tf32 (GPUs) rounds factors only. Sums are float32. int8: quantised by ONNX Runtime.",
+    ),
+]
+Calibrate = Annotated[
+    str,
+    typer.Option(
+        "--calibrate",
+        metavar="FILE.npz",
+        help="Samples for --precision int8; see `tilework quantize`. Default: random ones.",
     ),
 ]
 Sparse = Annotated[

@@ -154,7 +154,8 @@ def plot(
     from flows.cli.networks import target_of
     from flows.convergence import convergence, task_curves
     from flows.plots import plot_png
-    from tasks.network import NetworkSpec, extract, network_label, parse_sparse
+    from tasks.extraction import extract
+    from tasks.network import NetworkSpec, network_label, parse_sparse
     from tasks.stores import records_of
 
     weighed = parse_sparse(sparse, block)

@@ -44,6 +44,7 @@ def tune(
     layout: options.Layout = "NHWC",
     shape: options.Shapes = None,
     precision: options.Precision = "f32",
+    calibrate: options.Calibrate = "",
     sparse: options.Sparse = "",
     block: options.Block = "",
     strict: options.Strict = False,
@@ -94,6 +95,7 @@ def tune(
         layout=layout,
         shapes=tuple(shape or ()),
         precision=precision,
+        calibrate=calibrate,
         sparse=sparse,
         block=block,
         strict=strict,
@@ -110,6 +112,7 @@ def tune(
         layout=layout,
         shape=shape or (),
         precision=precision,
+        calibrate=calibrate,
         sparse=sparse,
         block=block,
     )
@@ -177,6 +180,7 @@ def _document(report: TuneReport) -> dict[str, Any]:
         "speedup": report.speedup,
         "gap": list(report.gap),
         "left": report.left,
+        "loss": report.loss,
         "check": report.check,
         "tasks": list(progress.rows),
     }
@@ -213,8 +217,8 @@ def print_report(report: TuneReport, options: str = "") -> None:
         out.print(f"Failed measurements, kept as records: {kinds}")
     if unfit := report.failures.get("unfit", 0):
         out.print(f"Built and refused without a measurement, kept as records: {unfit}")
-    if report.left:
-        out.print(report.left, markup=False)
+    for line in filter(None, (report.left, report.loss)):
+        out.print(str(line), markup=False)
     _print_latency(report)
     if report.check is not None:
         verdict = "ok" if report.check.passed else "[red]WRONG[/]"

@@ -13,6 +13,7 @@ USUAL = {
     "layout": "NHWC",
     "shape": (),
     "precision": "f32",
+    "calibrate": "",
     "sparse": "",
     "block": "",
 }
@@ -31,14 +32,16 @@ def test_all_that_was_given_is_said_and_survives_a_shell():
         batch=4,
         layout="NCHW",
         shape=("x=1,3", "n=2"),
-        precision="f16",
+        precision="int8",
+        calibrate="my samples.npz",
         sparse="0.85",
         block="16x1",
     )
     assert shlex.split(said) == [
         *("--target", "cuda -model=a100", "--threads", "2", "--store", "my records"),
         *("--batch", "4", "--layout", "NCHW", "--shape", "x=1,3", "--shape", "n=2"),
-        *("--precision", "f16", "--sparse", "0.85", "--block", "16x1"),
+        *("--precision", "int8", "--calibrate", "my samples.npz"),
+        *("--sparse", "0.85", "--block", "16x1"),
     ]
 
 

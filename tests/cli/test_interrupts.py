@@ -66,7 +66,7 @@ def test_a_run_says_how_to_go_on(cli, monkeypatch, lost, words, place):
 
 
 def test_other_commands_end(cli, monkeypatch, lost):
-    monkeypatch.setattr("tasks.network.extract", lost)
+    monkeypatch.setattr("tasks.extraction.extract", lost)
     result = cli("extract", "mlp")
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code in (1, 130), result.output  # typer's, by its version

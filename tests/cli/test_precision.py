@@ -26,6 +26,22 @@ def test_a_cpu_without_the_instructions_is_refused(cli, command):
     assert "avx512bf16" in told
 
 
+def test_8_bits_and_what_they_cost(cli, tmp_path):
+    """As a file, and as a precision; each says how far outputs are from float32."""
+    result = cli("quantize", "mlp")
+    assert result.exit_code == 0, result.output
+    assert "3 of 3 convolutions and products in 8 bits" in result.output
+    assert "8 bits against float32, on 8 samples: largest error" in result.output
+    assert (tmp_path / "mlp.int8.onnx").exists()
+    budget = ("--trials", 8, "--seconds", 20, "--threads", 1, "--no-prefect")
+    report = cli.json("tune", "mlp", "--precision", "int8", *budget)
+    assert report["check"]["max_rel_error"] <= 1e-3 < report["loss"]["largest"] < 0.1
+    bench = cli("bench", "mlp", "--precision", "int8", "--threads", 1, "--seconds", 0.1)
+    assert "8 bits against float32" in bench.output
+    told = cli.error("compile", "mlp", "--calibrate", "samples.npz")
+    assert "it belongs to --precision int8" in told
+
+
 @needs_bf16
 def test_a_module_is_checked_against_float32(cli):
     found = cli.json("compile", "mlp", "--precision", "bf16", "--threads", 1)

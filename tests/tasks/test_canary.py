@@ -18,7 +18,8 @@ from tasks.canary.journal import KIND, Journal, keep_journal, read_journal
 from tasks.canary.remedy import fastest
 from tasks.canary.report import remedy_line, rows
 from tasks.canary.run import CanaryError, CanaryPlan, run_canary
-from tasks.network import NetworkSpec, extract
+from tasks.extraction import extract
+from tasks.network import NetworkSpec
 from tasks.run import SearchPlan, prepare, run_final, run_round
 from tilework.errors import StoreError
 from tilework.measure import Measured

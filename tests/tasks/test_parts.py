@@ -12,8 +12,9 @@ from tasks import finish
 from tasks.check import check_output
 from tasks.compare import compare_engines
 from tasks.engines import max_rel_error, random_inputs
+from tasks.extraction import extract
 from tasks.library import compile_levels
-from tasks.network import NetworkSpec, extract
+from tasks.network import NetworkSpec
 from tests.graph.cut_models import DETECTION, TWICE, model
 from tilework.errors import ModuleError, NetworkError
 from tilework.record import MemoryHistory

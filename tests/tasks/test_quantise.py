@@ -1,0 +1,222 @@
+"""Networks quantised here: the file, the samples it is made from, and what it lost."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import tilework as tw
+from tasks import check
+from tasks.engines import random_inputs
+from tasks.extraction import extract, spec_fingerprint
+from tasks.network import NetworkSpec, Sparse
+from tasks.quantise import QuantiseRequest, loss_of, quantise
+from tasks.samples import End, read_samples
+from tilework.errors import NetworkError
+
+TARGET = tw.Target("llvm -mcpu=native -num-cores=1")
+OPSET = '<ir_version: 8, opset_import: ["" : {opset}]>'
+CONVOLUTIONS = """
+net (float[batch, 4, 12, 12] x) => (float[batch, 10] y) {
+  a = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(x, w)
+  b = Relu(a)
+  c = GlobalAveragePool(b)
+  d = Flatten(c)
+  y = MatMul(d, v)
+}
+"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    return written(tmp_path)
+
+
+def written(folder, opset=17):
+    rng = np.random.default_rng(0)
+    made = onnx.parser.parse_model(OPSET.replace("{opset}", str(opset)) + CONVOLUTIONS)
+    for i, node in enumerate(made.graph.node):
+        node.name = f"node{i}"
+    for name, shape in {"w": (16, 4, 3, 3), "v": (16, 10)}.items():
+        array = rng.standard_normal(shape).astype(np.float32)
+        made.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    path = folder / f"net{opset}.onnx"
+    onnx.save(made, path)
+    return str(path)
+
+
+@pytest.fixture
+def samples(tmp_path):
+    rng = np.random.default_rng(1)
+    path = tmp_path / "samples.npz"
+    np.savez(path, x=rng.standard_normal((6, 4, 12, 12)).astype(np.float32))
+    return str(path)
+
+
+@pytest.mark.parametrize("opset", [11, 17])
+def test_a_file_is_quantised_by_its_samples(opset, tmp_path, samples):
+    """What it lost is what ONNX Runtime loses by the same file."""
+    ort = pytest.importorskip("onnxruntime")
+    before, after = written(tmp_path, opset), str(tmp_path / "narrow.onnx")
+    made = quantise(QuantiseRequest(before, after, samples))
+    assert (made.narrow, made.products, made.samples, made.random) == (2, 2, 6, False)
+    assert made.after < made.before
+    with np.load(samples) as file:
+        outputs = [ort.InferenceSession(p).run(None, {"x": file["x"]}) for p in (after, before)]
+    theirs = loss_of([tuple(outputs)])
+    assert 0 < made.loss.largest < 0.1
+    assert made.loss.largest == pytest.approx(theirs.largest, rel=0.2)
+    assert made.loss.mean == pytest.approx(theirs.mean, rel=0.2)
+    assert (made.loss.agreeing, made.loss.classified) == (theirs.agreeing, 6)
+    left = {p.name for p in tmp_path.iterdir()}
+    assert left == {f"net{opset}.onnx", "narrow.onnx", "samples.npz"}
+
+
+def test_what_is_kept_and_what_is_computed_in_each_run(model, samples, tmp_path):
+    kept = quantise(QuantiseRequest(model, str(tmp_path / "a.onnx"), samples, keep=("node0",)))
+    assert (kept.narrow, kept.products) == (1, 2)
+    dynamic = quantise(QuantiseRequest(model, str(tmp_path / "b.onnx"), samples, "dynamic"))
+    assert (dynamic.narrow, dynamic.products) == (1, 2)
+    assert 0 < dynamic.loss.largest < 0.1
+
+
+def test_random_samples_are_at_the_typical_points(model, tmp_path):
+    made = quantise(QuantiseRequest(model, str(tmp_path / "a.onnx"), shapes=("batch=1..8:2,4",)))
+    assert made.random and made.loss.classified == 4 * 2 + 4 * 4
+
+
+def test_the_loss_is_the_worst_output_s():
+    a, b = np.float32([[0, 1]]), np.float32([[1, 0]])
+    wide = np.float32([[[3.0, 4.0]]])
+    found = loss_of([([a, wide], [b, wide]), ([b, wide + 1], [b, wide])])
+    assert (found.largest, found.mean, found.samples) == (1.0, 0.5, 2)
+    assert (found.agreeing, found.classified) == (1, 2)
+    assert "the same class first in 1 of 2" in str(found)
+
+
+# --- samples -------------------------------------------------------------------------------------
+
+INPUTS = [End("ids", "int64", ("batch", 8)), End("mask", "float32", ("batch", 8))]
+IDS, MASK = np.ones((6, 8), np.int32), np.ones((6, 8))
+
+
+@pytest.mark.parametrize(
+    ("shape", "arrays", "count", "each"),
+    [
+        (("batch", 8), (6, 8), 6, (1, 8)),
+        ((2, 8), (6, 8), 3, (2, 8)),
+        ((2, 8), (6, 2, 8), 6, (2, 8)),
+        ((None, 8), (6, 8), 1, (6, 8)),
+        ((), (3,), 3, ()),
+    ],
+)
+def test_arrays_are_cut_into_samples(shape, arrays, count, each, tmp_path):
+    np.savez(tmp_path / "s.npz", x=np.zeros(arrays, np.float32))
+    found = read_samples(str(tmp_path / "s.npz"), [End("x", "float32", shape)])
+    assert [sample["x"].shape for sample in found] == [each] * count
+
+
+def test_numbers_are_of_the_inputs_types(tmp_path):
+    np.savez(tmp_path / "s.npz", ids=IDS, mask=MASK)
+    found = read_samples(str(tmp_path / "s.npz"), INPUTS)
+    assert len(found) == 6
+    assert (found[0]["ids"].dtype, found[0]["mask"].dtype) == (np.int64, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "why"),
+    [
+        ({"ids": IDS}, "it has no array 'mask'; the inputs are ids, mask, its arrays ids"),
+        ({"ids": IDS, "mask": MASK, "x": MASK}, "'x' is no input; the inputs are ids, mask"),
+        ({"ids": MASK, "mask": MASK}, "'ids' holds float64, and the input is int64"),
+        ({"ids": IDS[:, :7], "mask": MASK}, "'ids' is 1 x 7, and the input is batch x 8"),
+        ({"ids": IDS[:4], "mask": MASK}, "samples is needed; there are 4 of ids"),
+        ({"ids": IDS[:0], "mask": MASK[:0]}, "there are 0 of ids, 0 of mask"),
+        ({"ids": IDS, "mask": np.array([None])}, "no pickled objects"),
+        (None, "samples are read from .npz files"),
+    ],
+    ids=lambda v: v[:20] if isinstance(v, str) else "",
+)  # fmt: skip
+def test_samples_that_do_not_fit_are_refused_in_a_line(arrays, why, tmp_path):
+    path = tmp_path / "s.npz"
+    if arrays is None:
+        path.write_bytes(b"x")
+    else:
+        np.savez(path, **arrays)
+    with pytest.raises(NetworkError) as error:
+        read_samples(str(path), INPUTS)
+    assert why in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"network": "nowhere.onnx"}, "nowhere.onnx: there is no such file"),
+        ({"output": "net.tw"}, "net.tw: a quantised network is written as an .onnx file"),
+        ({"output": "/nowhere/net.onnx"}, "there is no folder '/nowhere'"),
+        ({"keep": ("pool",)}, "--keep pool: "),
+        ({"calibrate": "nowhere.npz"}, "nowhere.npz: No such file"),
+    ],
+)
+def test_what_cannot_be_quantised(change, why, model, samples, tmp_path):
+    fields = {"network": model, "output": str(tmp_path / "a.onnx"), "calibrate": samples}
+    with pytest.raises(NetworkError) as error:
+        quantise(QuantiseRequest(**{**fields, **change}))
+    assert why in str(error.value) and "\n" not in str(error.value)
+    assert not (tmp_path / "a.onnx").exists()
+
+
+# --- as a precision ------------------------------------------------------------------------------
+
+
+def test_a_precision_of_8_bits(tmp_path):
+    """The same tasks as of the file, whatever the samples: scales are data."""
+    spec = NetworkSpec("mlp", precision="int8")
+    found = extract(spec, TARGET)
+    assert found.precision == "f32" and found.loss is not None and found.loss.samples == 8
+    assert found.notes == [str(found.loss)]
+    made = quantise(QuantiseRequest("mlp", str(tmp_path / "mlp.onnx"), method="percentile"))
+    assert made.narrow == made.products == 3
+    again, _ = tw.extract_tasks(tw.from_onnx(tmp_path / "mlp.onnx"), TARGET)
+    assert {t.workload_key for t in again} == {t.workload_key for t in found.tasks}
+    module = tw.compile(found.network, TARGET)
+    checked = check.check_output(module, found.network)
+    assert checked.passed
+
+
+def test_samples_are_part_of_a_networks_identity(samples, model):
+    plain = NetworkSpec(model, precision="int8", shapes=("batch=2",))
+    given = NetworkSpec(model, precision="int8", shapes=("batch=2",), calibrate=samples)
+    assert len({spec_fingerprint(plain), spec_fingerprint(given)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (NetworkSpec("mlp", calibrate="a.npz"), "it belongs to --precision int8"),
+        (NetworkSpec("mlp", precision="int8", sparse=Sparse(0.5, (16, 1))), "exclude each other"),
+    ],
+)
+def test_forms_that_exclude_each_other(spec, why):
+    with pytest.raises(NetworkError, match=why):
+        extract(spec, TARGET)
+
+
+def test_an_engine_that_rounds_otherwise_decides_nothing(monkeypatch):
+    """A step more here and there is nobody's mistake; a wrong output still is."""
+    found = extract(NetworkSpec("mlp", precision="int8"), TARGET)
+    module = tw.compile(found.network, TARGET)
+    (right,) = (np.array(o) for o in module.run(random_inputs(found.network)))
+    other = SimpleNamespace(name="another", run=lambda inputs: [right * 1.1])
+    monkeypatch.setattr(check, "load_peer", lambda *_, **__: other)
+    assert check.check_output(module, found.network) == check.CheckResult("NumPy", 0.0)
+    wrong = SimpleNamespace(run=lambda inputs: [right * 1.2])
+    found_wrong = check.check_output(wrong, found.network)
+    assert found_wrong.reference == "NumPy" and not found_wrong.passed
+    dense = extract(NetworkSpec("mlp"), TARGET)
+    module = tw.compile(dense.network, TARGET)
+    assert check.check_output(module, dense.network).reference == "another"
