@@ -180,7 +180,9 @@ class KindConformance:
         assert {name: repr(after[name]) for name in before} == {
             name: repr(record) for name, record in before.items()
         }
-        assert sum(r.purpose == "search" for r in after.values()) == TRIALS
+        searched = sum(r.purpose == "search" for r in after.values())
+        # what was measured decides whether a task has anything left to measure
+        assert searched == TRIALS if self.deterministic else len(before) < searched <= TRIALS
         rounds = sorted({r.round for r in after.values()})
         assert rounds == list(range(len(rounds)))
         assert said.count("round\n") == len(rounds) - len({r.round for r in before.values()})
