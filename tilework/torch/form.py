@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 from tilework.errors import NetworkError
 from tilework.graph import Network
 from tilework.graph.aten import ROOMS, Sizes, Stays, Translation, from_graph, memory_order
-from tilework.index.symbols import symbols_of
+from tilework.index.symbols import Symbolic, symbols_of
 from tilework.runtime import Module
 from tilework.torch.notes import say
 from tilework.torch.partition import PREFIX, freeze, split, worth
@@ -99,13 +99,21 @@ def make_open(
             break
     if whole.stays:
         raise NetworkError(_staying(whole.stays))
-    if whole.network is not None:
-        bound = symbols_of(n for x in whole.network.inputs.values() for n in x.shape)
-        if free := set(sizes.symbols) - set(bound):
-            raise NetworkError(f"{', '.join(sorted(s.name for s in free))} is no input's extent")
+    if whole.network is not None and (free := _unbound(whole.network)):
+        raise NetworkError(f"{', '.join(free)} is no input's extent, but a number")
     if whole.network is None or not worth(gm.graph.nodes, smallest):
         return None
     return OpenSegment(compile_network(whole.network), whole).run, sizes
+
+
+def _unbound(network: Network) -> list[str]:
+    """Symbols of which no input's shape says the value."""
+    attrs = [value for node in network.nodes for value in node.attrs.values()]
+    listed = [n for value in attrs if isinstance(value, tuple) for n in value]
+    shapes = [n for kind in network.types.values() for n in kind.shape]
+    used = symbols_of(n for n in (*attrs, *listed, *shapes) if isinstance(n, (int, Symbolic)))
+    bound = symbols_of(n for x in network.inputs.values() for n in x.shape)
+    return sorted(s.name for s in set(used) - set(bound))
 
 
 def _segment(found: Translation, compile_network: Compile) -> Segment:

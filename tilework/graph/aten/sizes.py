@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.index.extents import Extent
-from tilework.index.symbols import Symbol, Undecided, symbol, symbols_of
+from tilework.index.symbols import Undecided, symbol
 
 if TYPE_CHECKING:
     import torch
@@ -49,11 +49,6 @@ class Sizes:
             return self._extent(n.node.expr, n.node.shape_env)
         except (Undecided, TypeError) as e:  # a division by what a run brings
             raise NetworkError(f"the size {n.node.expr} is no arithmetic of whole numbers") from e
-
-    @property
-    def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols that were met so far."""
-        return symbols_of(self._symbols.values())
 
     def _extent(self, expr: Any, env: Any) -> Extent:
         """What a formula of SymPy is."""

@@ -317,6 +317,7 @@ CONVERTERS: dict[str, Converter] = {
     "rsub": _reversed_subtract,
     "mul": _multiply,
     "div": _divide,
+    "true_divide": _divide,
     "remainder": _remainder("floor_mod"),
     "fmod": _remainder("truncated_mod"),
     "pow": _power,
