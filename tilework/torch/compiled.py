@@ -13,11 +13,14 @@ from torch.fx import GraphModule
 
 from tilework.errors import NetworkError, TileworkError
 from tilework.graph.aten.decompositions import decompositions
+from tilework.index.symbols import range_of
 from tilework.locks import Lock
-from tilework.torch.form import Compile, Run, make
+from tilework.torch.form import Compile, Run, make, make_open
 from tilework.torch.notes import say
 
 _version = attrgetter("_version")
+Ranges = tuple[tuple[int, int, int], ...]
+"""Of each number among a graph's inputs the least, the greatest, and which it is equal to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,16 +28,25 @@ class _Form:
     """What runs the graph for one choice of sizes and parameters.
 
     Attributes:
-        sizes: the numbers among the graph's inputs.
+        sizes: the numbers among the graph's inputs at its first run.
+        ranges: which others it runs; None: no others.
         frozen: the parameters, whose values are part of the form.
         versions: of those that count their changes.
         run: what runs the graph.
     """
 
     sizes: tuple[Any, ...]
+    ranges: Ranges | None
     frozen: tuple[Tensor, ...]
     versions: tuple[int, ...]
     run: Run
+
+    def fits(self, sizes: tuple[Any, ...]) -> bool:
+        """Whether it runs inputs of these sizes."""
+        if self.ranges is None:
+            return self.sizes == sizes
+        pairs = zip(sizes, self.ranges, strict=True)
+        return all(low <= n <= high and n == sizes[same] for n, (low, high, same) in pairs)
 
 
 class CompiledGraph:
@@ -71,6 +83,7 @@ class CompiledGraph:
         self._pick: Callable[[Any], Any] = _nothing
         self._pick_counted: Callable[[Any], Any] = _nothing
         self._pick_sizes: Callable[[Any], Any] = _nothing
+        self._closed = False  # it cannot be compiled for open sizes
         self._lock = Lock()
 
     def __call__(self, args: list[Any]) -> Any:
@@ -78,7 +91,7 @@ class CompiledGraph:
         sizes, frozen = self._pick_sizes(args), self._pick(args)
         for form in self.forms:
             if (
-                form.sizes == sizes
+                form.fits(sizes)
                 and all(map(is_, form.frozen, frozen))
                 and form.versions == tuple(map(_version, self._pick_counted(args)))
             ):
@@ -99,11 +112,12 @@ class CompiledGraph:
                 )
                 return self.graph.forward(*args)
             for form in self.forms:  # somebody else may have been here
-                same = form.sizes == sizes and form.versions == versions
+                same = form.fits(sizes) and form.versions == versions
                 if same and all(map(is_, form.frozen, frozen)):
                     return form.run(args)
-            run = self._run_for(args)
-            self.forms.insert(0, _Form(sizes, frozen, versions, run))
+            opened = self._open(args)
+            run, ranges = opened or (self._run_for(args), None)
+            self.forms.insert(0, _Form(sizes, ranges, frozen, versions, run))
         return run(args)
 
     def _look_at(self, args: Sequence[Any]) -> None:
@@ -114,6 +128,30 @@ class CompiledGraph:
         self._pick = _picker(self._places)
         self._pick_counted = _picker([i for i in self._places if not args[i].is_inference()])
         self._pick_sizes = _picker([i for i, x in enumerate(args) if not isinstance(x, Tensor)])
+
+    def _open(self, args: Sequence[Any]) -> tuple[Run, Ranges] | None:
+        """What runs the graph for ranges of sizes, if it leaves any open and can be made so."""
+        examples = [n.meta.get("val") for n in self.graph.graph.find_nodes(op="placeholder")]
+        pairs = zip(examples, args, strict=True)
+        numbers = [(e, a) for e, a in pairs if not isinstance(a, Tensor)]
+        if self._closed or not numbers or any(_no_size(e, a) for e, a in numbers):
+            return None
+        assert self._places is not None
+        constants = {i: args[i].detach() for i in self._places}
+        now = {str(e.node.expr): a for e, a in numbers if isinstance(e, torch.SymInt)}
+        given = (self._compile, self._smallest, self._name)
+        try:
+            with torch.no_grad():
+                found = make_open(self.graph, constants, args, now, *given)
+        except Exception as e:  # whatever it is that cannot be open: each size is compiled then
+            self._closed = True
+            say(f"{self._name} is compiled for each size that occurs: {_line(e)}")
+            return None
+        if found is None:
+            return None
+        run, sizes = found
+        extents = [sizes(e) for e, _ in numbers]
+        return run, tuple((*range_of(n), extents.index(n)) for n in extents)
 
     def _run_for(self, args: Sequence[Any]) -> Run:
         def plain(args: Sequence[Any]) -> Any:
@@ -134,6 +172,15 @@ class CompiledGraph:
             say(f"{self._name} is left to PyTorch: {type(e).__name__}: {e}")
             return plain
         return plain if run is None else run
+
+
+def _no_size(example: Any, value: Any) -> bool:
+    return type(value) is not int or not isinstance(example, (int, torch.SymInt))
+
+
+def _line(error: Exception) -> str:
+    said = " ".join(str(error).split())[:300]
+    return said if isinstance(error, TileworkError) else f"{type(error).__name__}: {said}"
 
 
 def _nothing(args: Any) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +11,14 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from tilework.errors import NetworkError
 from tilework.graph import Network
-from tilework.graph.aten import Stays, Translation, from_graph, memory_order
+from tilework.graph.aten import ROOMS, Sizes, Stays, Translation, from_graph, memory_order
+from tilework.index.symbols import Symbolic, symbols_of
 from tilework.runtime import Module
 from tilework.torch.notes import say
 from tilework.torch.partition import PREFIX, freeze, split, worth
-from tilework.torch.segment import Segment
+from tilework.torch.segment import OpenSegment, Segment
 
 Compile = Callable[[Network], Module]
 Run = Callable[[Sequence[Any]], Any]
@@ -59,6 +62,58 @@ def make(
     parts.recompile()
     run = parts.forward
     return lambda args: run(*args)
+
+
+def make_open(
+    graph: GraphModule,
+    constants: Mapping[int, Tensor],
+    examples: Sequence[Any],
+    now: Mapping[str, int],
+    compile_network: Compile,
+    smallest: int,
+    name: str,
+) -> tuple[Run, Sizes] | None:
+    """What runs ``graph`` for all sizes within ranges; None if it is not worth compiling.
+
+    Ranges are as wide as the graph is one network at all of their sizes.
+
+    Args:
+        graph, constants, examples: see `make`; the graph leaves sizes open.
+        now: these sizes in the examples, by the name of their symbol.
+        compile_network, smallest, name: see `make`.
+
+    Raises:
+        NetworkError: a node stays with PyTorch, or differs from size to size.
+    """
+    gm = GraphModule(graph, copy.deepcopy(graph.graph))
+    gm.graph.eliminate_dead_code()
+    orders = {
+        i: memory_order(x)
+        for i, x in enumerate(examples)
+        if isinstance(x, Tensor) and i not in constants
+    }
+    for alike, room in itertools.product((False, True), ROOMS):
+        sizes = Sizes(now, room, alike=alike)
+        whole = from_graph(gm, constants, name, orders, sizes=sizes)
+        if not whole.stays:
+            break
+    if whole.stays:
+        raise NetworkError(_staying(whole.stays))
+    if whole.network is not None and (free := _unbound(whole.network)):
+        raise NetworkError(f"{', '.join(free)} is no input's extent, but a number")
+    if whole.network is None or not worth(gm.graph.nodes, smallest):
+        return None
+    return OpenSegment(compile_network(whole.network), whole).run, sizes
+
+
+def _unbound(network: Network) -> list[str]:
+    """Symbols of which no input's shape says the value."""
+    attrs = [value for node in network.nodes for value in node.attrs.values()]
+    listed = [n for value in attrs if isinstance(value, tuple) for n in value]
+    shapes = [n for kind in network.types.values() for n in kind.shape]
+    used = symbols_of(n for n in (*attrs, *listed, *shapes) if isinstance(n, (int, Symbolic)))
+    bound = symbols_of(n for x in network.inputs.values() for n in x.shape)
+    return sorted(s.name for s in set(used) - set(bound))
 
 
 def _segment(found: Translation, compile_network: Compile) -> Segment:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tilework.dtypes import numpy_dtype
 from tilework.graph.aten import Computed, Passed, Translation
 from tilework.runtime import Module
 from tilework.runtime.arrays import ALIGN
@@ -95,6 +96,46 @@ class Segment(torch.nn.Module):
         assert self.module is not None
         self._idle.setdefault(threads, [])
         return self.module.by_address(threads)
+
+
+class OpenSegment:
+    """Runs a module of open sizes on tensors: each run brings its own.
+
+    Inputs are read where they lie, as those of a `Segment`.
+    """
+
+    def __init__(self, module: Module, translation: Translation) -> None:
+        self.module = module
+        orders = [None if o == tuple(range(len(o))) else o for o in translation.orders]
+        self._feeds = list(zip(translation.feeds, orders, strict=True))
+        self._results = [_Result(o) for o in translation.outputs]
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        """The graph's outputs for the values of its placeholders."""
+        threads = min(torch.get_num_threads(), self.module.image.cores)
+        if threads != self.module.num_threads:
+            self.module.set_threads(threads)
+        arrays = [
+            _array(args[number] if order is None else args[number].permute(order))
+            for number, order in self._feeds
+        ]
+        computed = [_tensor(y) for y in self.module.run(*arrays)]
+        return [r.of(args, computed) for r in self._results]
+
+
+def _array(t: Tensor) -> Any:
+    """The numbers of a tensor, where they lie if they are dense."""
+    if t.is_neg() or not t.is_contiguous():
+        t = t.resolve_neg().contiguous()
+    if t.dtype == torch.bfloat16:
+        return t.detach().view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
+    return t.detach().numpy()
+
+
+def _tensor(array: Any) -> Tensor:
+    if array.dtype == numpy_dtype("bfloat16"):
+        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 class _Result:

@@ -6,6 +6,7 @@ them with the converters in `convert`. Importing this package imports no torch.
 
 from __future__ import annotations
 
+from tilework.graph.aten.sizes import ROOMS, Sizes
 from tilework.graph.aten.walk import (
     Computed,
     Passed,
@@ -15,4 +16,13 @@ from tilework.graph.aten.walk import (
     memory_order,
 )
 
-__all__ = ["Computed", "Passed", "Stays", "Translation", "from_graph", "memory_order"]
+__all__ = [
+    "ROOMS",
+    "Computed",
+    "Passed",
+    "Sizes",
+    "Stays",
+    "Translation",
+    "from_graph",
+    "memory_order",
+]

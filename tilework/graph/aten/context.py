@@ -13,7 +13,9 @@ from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.aten.dtypes import array_of, dtype_name
 from tilework.graph.ir import Builder
-from tilework.index.extents import known_shape
+from tilework.graph.operators.base import Shape
+from tilework.index.extents import Extent, known_shape
+from tilework.index.symbols import Symbolic
 
 if TYPE_CHECKING:
     import torch
@@ -34,19 +36,23 @@ class AtenContext:
     """The network under construction.
 
     Converters get a node's arguments with every node replaced by what it means: a `Value`, a
-    tensor that is known now, a number, or a tuple of these.
+    tensor that is known now, a number, an extent that a run decides, or a tuple of these.
+
+    Args:
+        b: takes the nodes.
+        extent: what a size of an example value is.
     """
 
-    def __init__(self, b: Builder) -> None:
-        self.b = b
+    def __init__(self, b: Builder, extent: Callable[[Any], Extent] = int) -> None:
+        self.b, self.extent = b, extent
         self._constants: dict[tuple[int, str], tuple[object, str]] = {}
 
     # ------------------------------------------------------------ reading
 
-    def shape(self, x: Any) -> tuple[int, ...]:
+    def shape(self, x: Any) -> Shape:
         """Extents of a value, a tensor or a number."""
         if isinstance(x, Value):
-            return known_shape(self.b.shape(x))
+            return self.b.shape(x)
         return tuple(getattr(x, "shape", ()))
 
     def rank(self, x: Any) -> int:
@@ -86,6 +92,9 @@ class AtenContext:
             return self.cast(x, dtype or self.dtype(x))
         if isinstance(x, (bool, int, float)):
             return self.number(x, dtype or "float32")
+        if isinstance(x, Symbolic):
+            attrs = {"shape": (), "axis": 0, "start": x, "step": 0, "dtype": "int64"}
+            return self.cast(self.op("arange", **attrs), dtype or "int64")
         if hasattr(x, "stride"):
             return self._tensor(x, dtype)
         raise Unsupported(f"an argument is a {type(x).__name__}")
@@ -146,18 +155,24 @@ class AtenContext:
         """``x`` with elements of another type."""
         return x if self.dtype(x) == dtype else self.op("cast", x, to=dtype)
 
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+    def result_shape(self, node: Node) -> Shape:
+        """Extents of a node's (first) result."""
+        found = node.meta["val"]
+        first = found[0] if isinstance(found, (tuple, list)) else found
+        return tuple(map(self.extent, first.shape))
+
+    def reshape(self, x: Value, shape: Sequence[Extent]) -> Value:
         """``x`` with other extents, of which one may be -1."""
         old = self.shape(x)
         known = math.prod(n for n in shape if n != -1)
         if not known and -1 in shape:
             raise Unsupported(f"its result of shape {list(shape)} is empty")
-        new = tuple(math.prod(old) // known if n == -1 else int(n) for n in shape)
+        new = tuple(math.prod(old) // known if n == -1 else n for n in shape)
         if old == new:
             return x
         array = self.known(x)
         if array is not None:
-            return self.constant(array.reshape(new), x)
+            return self.constant(array.reshape(known_shape(new)), x)
         return self.op("reshape", x, shape=new)
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
@@ -170,16 +185,16 @@ class AtenContext:
             return self.constant(np.transpose(array, order), x)
         return self.op("transpose", x, perm=order)
 
-    def expand(self, x: Value, shape: Sequence[int]) -> Value:
+    def expand(self, x: Value, shape: Sequence[Extent]) -> Value:
         """``x`` repeated to ``shape``; a -1 keeps an extent."""
         own = self.shape(x)
         own = (1,) * (len(shape) - len(own)) + own
-        new = tuple(o if n == -1 else int(n) for o, n in zip(own, shape, strict=True))
+        new = tuple(o if n == -1 else n for o, n in zip(own, shape, strict=True))
         x = self.reshape(x, own)
         return x if own == new else self.op("expand", x, shape=new)
 
     def slice(
-        self, x: Value, begin: Sequence[int], size: Sequence[int], stride: Sequence[int]
+        self, x: Value, begin: Sequence[Extent], size: Sequence[Extent], stride: Sequence[int]
     ) -> Value:
         """Elements at equal distances along each dimension."""
         shape = self.b.shape(x)
@@ -188,10 +203,11 @@ class AtenContext:
         attrs = {"begin": tuple(begin), "size": tuple(size), "stride": tuple(stride)}
         return self.op("slice", x, **attrs)
 
-    def along(self, x: Value, axis: int, begin: int, size: int, stride: int = 1) -> Value:
+    def along(self, x: Value, axis: int, begin: Extent, size: Extent, stride: int = 1) -> Value:
         """``size`` entries of one dimension."""
         shape = self.shape(x)
-        first, step = [0] * len(shape), [1] * len(shape)
+        first: list[Extent] = [0] * len(shape)
+        step = [1] * len(shape)
         first[axis], step[axis] = begin, stride
         return self.slice(x, first, (*shape[:axis], size, *shape[axis + 1 :]), step)
 
@@ -219,13 +235,6 @@ def output_dtype(node: Node) -> str:
     if name is None:
         raise Unsupported(f"element type {first.dtype}")
     return name
-
-
-def output_shape(node: Node) -> tuple[int, ...]:
-    """Extents of a node's (first) result."""
-    found = node.meta["val"]
-    first = found[0] if isinstance(found, (tuple, list)) else found
-    return tuple(int(n) for n in first.shape)
 
 
 _MOST_IN_ORDER = 512

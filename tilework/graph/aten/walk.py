@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value
 from tilework.graph.aten.convert import CONVERTERS
 from tilework.graph.aten.dtypes import dtype_name
+from tilework.graph.aten.sizes import Sizes, hints, is_known
 from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder, Network
 from tilework.graph.operators import MAX_ELEMENTS
@@ -78,6 +79,7 @@ def from_graph(
     name: str,
     orders: Mapping[int, Sequence[int]] | None = None,
     input_names: Mapping[int, str] | None = None,
+    sizes: Sizes | None = None,
 ) -> Translation:
     """Translate a graph whose nodes carry example values in ``meta["val"]``.
 
@@ -88,8 +90,9 @@ def from_graph(
         orders: how the tensors of placeholders lie in memory, where they are not contiguous: the
             dimensions from the outermost to the innermost. The network's input has that order.
         input_names: of placeholders; by default their own.
+        sizes: what the sizes are that the graph leaves open.
     """
-    return _Walk(gm, constants, name, orders or {}, input_names or {}).run()
+    return _Walk(gm, constants, name, orders or {}, input_names or {}, sizes).run()
 
 
 class _Walk:
@@ -100,10 +103,11 @@ class _Walk:
         name: str,
         orders: Mapping[int, Sequence[int]],
         names: Mapping[int, str],
+        sizes: Sizes | None,
     ) -> None:
         self.gm, self.given, self.orders, self.names = gm, constants, orders, names
         self.b = Builder(name)
-        self.c = AtenContext(self.b)
+        self.c = AtenContext(self.b, int if sizes is None else sizes)
         self.env: dict[Node, Any] = {}
         self.stays: list[Stays] = []
         self.feeds: list[int] = []
@@ -137,6 +141,9 @@ class _Walk:
         if isinstance(example, (bool, int, float)):
             self.env[node] = example
             return
+        if isinstance(example, torch.SymInt):
+            self.env[node] = self.c.extent(example)
+            return
         if not isinstance(example, torch.Tensor):
             self.env[node] = None
             return
@@ -156,7 +163,7 @@ class _Walk:
     def _input(self, name: str, example: torch.Tensor, order: Sequence[int]) -> Value:
         dtype = dtype_name(example.dtype)
         assert dtype is not None
-        shape = [int(example.shape[d]) for d in order]
+        shape = [self.c.extent(example.shape[d]) for d in order]
         x = Value(self.b.input(self.b._unique(name), shape, dtype))
         return self.c.transpose(x, [list(order).index(d) for d in range(len(order))])
 
@@ -173,6 +180,11 @@ class _Walk:
     def _meaning(self, node: Node) -> Any:
         import operator
 
+        import torch
+
+        size = node.meta.get("val")
+        if isinstance(size, torch.SymInt):
+            return self.c.extent(size)
         if node.op == "get_attr":
             self.constant.add(node)
             return _attribute(self.gm, str(node.target))
@@ -215,6 +227,7 @@ class _Walk:
         if any(
             not isinstance(e, torch.Tensor)
             or e.device.type != "cpu"
+            or not is_known(e)
             or (e.numel() > _LARGEST_FOLDED and e.numel() > _inputs_size(args))
             for e in some
         ):
@@ -288,10 +301,10 @@ def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
     They are in order where a tensor has gaps or overlaps itself: it is copied then.
     """
     plain = tuple(range(tensor.ndim))
-    if tensor.is_contiguous():
+    strides, extents = hints(tensor.stride()), hints(tensor.shape)
+    dense = in_order(extents, plain, 0)
+    if 0 in extents or all(extents[d] == 1 or strides[d] == dense[d] for d in plain):
         return plain
-    strides = tuple(int(s) for s in tensor.stride())
-    extents = [int(n) for n in tensor.shape]
     order = tuple(sorted(plain, key=lambda d: (-strides[d], extents[d] == 1 and strides[d] == 1)))
     dense = in_order(extents, order, 0)
     return plain if any(extents[d] != 1 and strides[d] != dense[d] for d in plain) else order
@@ -322,7 +335,7 @@ def _unfit(example: torch.Tensor) -> str | None:
         return f"a tensor on device {example.device}"
     if example.layout.__repr__() != "torch.strided":
         return f"layout {example.layout}"
-    if example.numel() > MAX_ELEMENTS:
+    if is_known(example) and example.numel() > MAX_ELEMENTS:
         return f"a tensor of {example.numel()} elements"
     return None
 

@@ -12,7 +12,6 @@ from tilework.graph.aten.context import (
     Unsupported,
     Value,
     output_dtype,
-    output_shape,
 )
 from tilework.graph.aten.convert.promotion import operands
 from tilework.graph.aten.dtypes import dtype_name
@@ -259,7 +258,22 @@ def _same(c: AtenContext, node: Node, x: Any, *args: Any, **kwargs: Any) -> Valu
 
 
 def _full_like(c: AtenContext, node: Node, x: Any, value: Any = 0, **kwargs: Any) -> Value:
-    return c.expand(c.number(value, output_dtype(node)), output_shape(node))
+    return c.expand(c.number(value, output_dtype(node)), c.result_shape(node))
+
+
+def _full(c: AtenContext, node: Node, size: Any, value: Any, **kwargs: Any) -> Value:
+    return _full_like(c, node, None, value)
+
+
+def _arange(
+    c: AtenContext, node: Node, start: Any, end: Any, step: Any = 1, **kwargs: Any
+) -> Value:
+    """Numbers in order, up to a size that a run decides."""
+    dtype = output_dtype(node)
+    if not is_integer(dtype):
+        raise Unsupported("of floats")
+    attrs = {"shape": c.result_shape(node), "start": start, "step": step, "axis": 0}
+    return c.op("arange", dtype=dtype, **attrs)
 
 
 def _filled(number: float) -> Converter:
@@ -303,6 +317,7 @@ CONVERTERS: dict[str, Converter] = {
     "rsub": _reversed_subtract,
     "mul": _multiply,
     "div": _divide,
+    "true_divide": _divide,
     "remainder": _remainder("floor_mod"),
     "fmod": _remainder("truncated_mod"),
     "pow": _power,
@@ -323,6 +338,8 @@ CONVERTERS: dict[str, Converter] = {
     "lift_fresh_copy": _same,
     "contiguous": _same,
     "dropout": _same,
+    "arange.start_step": _arange,
+    "full.default": _full,
     "full_like": _full_like,
     "zeros_like": _filled(0),
     "ones_like": _filled(1),

@@ -10,9 +10,12 @@ import numpy as np
 from tilework.dtypes import is_float
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, used
 from tilework.graph.aten.convert.matrices import linear
+from tilework.index.extents import known
 
 if TYPE_CHECKING:
     from torch.fx import Node
+
+    from tilework.index.extents import Extent
 
 
 def _attention(
@@ -37,17 +40,16 @@ def _attention(
     if not is_float(dtype) or {c.dtype(k), c.dtype(v)} != {dtype}:
         raise Unsupported("operands of different types")
     (b, h, s, d), (_, shared, t, _) = c.shape(q), c.shape(k)
+    h, shared, d = known(h), known(shared), known(d)
     if c.shape(k)[0] != b or c.shape(v)[:3] != (b, shared, t) or not shared or h % shared:
-        raise Unsupported(f"{h} heads of queries do not share {shared} of keys")
+        raise Unsupported(f"queries {c.shape(q)}, keys {c.shape(k)} and values {c.shape(v)}")
     # queries of heads that share one of keys count as further queries of that head
     q = c.reshape(q, (b, shared, h // shared * s, d))
     scores = c.reshape(c.op("einsum", q, k, equation="bhsd,bhtd->bhst"), (b, h, s, t))
     factor = 1.0 / math.sqrt(d) if scale is None else float(scale)
     scores = c.op("multiply", scores, c.number(factor, dtype))
     if is_causal:
-        later = np.triu(np.full((s, t), -np.inf, np.float32), 1)
-        mask = c.constant(later, "mask")
-        scores = c.op("add", scores, c.cast(mask, dtype))
+        scores = _causal(c, scores, s, t)
     seen = None
     if attn_mask is not None:
         m = c.value(attn_mask)
@@ -61,6 +63,17 @@ def _attention(
     mixed = c.op("einsum", shares, v, equation="bhst,bhtd->bhsd")
     mixed = c.reshape(mixed, (b, h, s, c.shape(v)[3]))
     return mixed if seen is None else c.op("where", seen, mixed, c.number(0.0, dtype)), None
+
+
+def _causal(c: AtenContext, scores: Value, s: Extent, t: Extent) -> Value:
+    """Scores of later positions are minus infinity."""
+    dtype = c.dtype(scores)
+    if isinstance(s, int) and isinstance(t, int):
+        later = np.triu(np.full((s, t), -np.inf, np.float32), 1)
+        return c.op("add", scores, c.cast(c.constant(later, "mask"), dtype))
+    attrs = {"shape": (s, t), "start": 0, "step": 1, "dtype": "int32"}
+    rows, columns = (c.op("arange", axis=axis, **attrs) for axis in (0, 1))
+    return c.op("where", c.op("less", rows, columns), c.number(-math.inf, dtype), scores)
 
 
 def _sees(c: AtenContext, mask: Value) -> Value:
@@ -92,6 +105,7 @@ def _self_attention(
     mask_type: int | None,
 ) -> Value:
     b, s, width = c.shape(x)
+    width = known(width)
     weights = [
         linear(
             c, x, qkv_weight[i * width : (i + 1) * width], qkv_bias[i * width : (i + 1) * width]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,17 @@ from tilework.graph.aten.context import (
     used,
 )
 from tilework.graph.aten.dtypes import array_of
+from tilework.index.extents import Extent, known
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
 
-def _known(x: Any, extent: int) -> NDArray[Any] | None:
+def _known(x: Any, extent: Extent) -> NDArray[Any] | None:
     """Constant indices counted from the front; None if they are computed at run time."""
     if isinstance(x, Value):
         return None
+    extent = known(extent)
     found = array_of(x).astype(np.int64)
     if found.size and (found.min() < -extent or found.max() >= extent):
         raise Unsupported("indices out of range")
@@ -52,9 +55,9 @@ def taken(c: AtenContext, v: Value, indices: NDArray[Any], axis: int) -> Value:
 
 
 def _at(c: AtenContext, v: Value, indices: Any, axis: int) -> Value:
-    known = _known(indices, c.shape(v)[axis])
-    if known is not None:
-        return taken(c, v, known, axis)
+    fixed = _known(indices, c.shape(v)[axis])
+    if fixed is not None:
+        return taken(c, v, fixed, axis)
     return c.op("take", v, c.value(indices), axis=axis)
 
 
@@ -105,10 +108,10 @@ def _crossed(c: AtenContext, v: Value, given: dict[int, Any]) -> Value | None:
         padded = (1,) * (rank - len(shape)) + shape
         if any(n != 1 for d, n in enumerate(padded) if d != place):
             return None
-        known = _known(index, c.shape(v)[axis])
-        if known is None:
+        fixed = _known(index, c.shape(v)[axis])
+        if fixed is None:
             return None
-        tables[axis] = known.reshape(-1)
+        tables[axis] = fixed.reshape(-1)
     for axis, table in tables.items():
         v = taken(c, v, table, axis)
     return v
@@ -120,10 +123,10 @@ def _together(c: AtenContext, v: Value, given: dict[int, Any]) -> Value:
     first, last = dims[0], dims[-1]
     flat: Value | None = None
     for d in dims:
-        index, extent = given[d], shape[d]
-        known = _known(index, extent)
-        if known is not None:
-            at = c.constant(known, "indices")
+        index, extent = given[d], known(shape[d])
+        fixed = _known(index, extent)
+        if fixed is not None:
+            at = c.constant(fixed, "indices")
         else:
             at = c.value(index, "int64")
             below = c.op("less", at, c.number(0, "int64"))
@@ -134,7 +137,7 @@ def _together(c: AtenContext, v: Value, given: dict[int, Any]) -> Value:
         else:
             flat = c.op("add", c.op("multiply", flat, c.number(extent, "int64")), at)
     assert flat is not None
-    rows = int(np.prod([shape[d] for d in dims]))
+    rows = math.prod(shape[d] for d in dims)
     folded = c.reshape(v, (*shape[:first], rows, *shape[last + 1 :]))
     return c.op("take", folded, flat, axis=first, negative=False)
 
@@ -145,7 +148,7 @@ def _unfold(c: AtenContext, node: Node, x: Any, dim: int, size: int, step: int) 
     if not c.rank(v):
         raise Unsupported("of a scalar")
     axis = c.axis(dim, c.rank(v))
-    starts = np.arange(0, c.shape(v)[axis] - size + 1, step)
+    starts = np.arange(0, known(c.shape(v)[axis]) - size + 1, step)
     y = taken(c, v, starts[:, None] + np.arange(size), axis)
     order = [d for d in range(c.rank(y)) if d != axis + 1]
     return c.transpose(y, [*order, axis + 1])
@@ -164,7 +167,7 @@ def _top_k(
     if not c.rank(v):
         raise Unsupported("of a scalar")
     axis = c.axis(dim, c.rank(v))
-    few_enough(c.shape(v)[axis])
+    few_enough(known(c.shape(v)[axis]))
     places = c.op("top_k", v, axis=axis, k=int(k), largest=bool(largest))
     values = c.op("take_along", v, places, axis=axis) if used(node, 0) else None
     return values, places

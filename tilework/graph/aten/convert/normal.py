@@ -16,6 +16,7 @@ from tilework.graph.aten.context import (
     output_dtype,
     used,
 )
+from tilework.index.extents import known
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -40,7 +41,7 @@ def _batch_norm(
     if used(node, 1) or used(node, 2):
         raise Unsupported("its saved statistics are not offered")
     v = c.value(x)
-    dtype, size = c.dtype(v), (c.shape(v)[1],)
+    dtype, size = c.dtype(v), (known(c.shape(v)[1]),)
     gamma = c.constant(np.ones(size, numpy_dtype(dtype))) if weight is None else weight
     beta = c.constant(np.zeros(size, numpy_dtype(dtype))) if bias is None else bias
     stats = [c.value(s, dtype) for s in (gamma, beta, mean, var)]

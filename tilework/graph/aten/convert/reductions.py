@@ -14,6 +14,7 @@ from tilework.graph.aten.context import (
     output_dtype,
     used,
 )
+from tilework.index.extents import known
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -124,7 +125,7 @@ def _variance(
     v = c.value(x)
     shape = c.shape(v)
     axes = c.axes(dim, len(shape))
-    count = math.prod(shape[d] for d in axes)
+    count = known(math.prod(shape[d] for d in axes))
     less = 1 if correction is None else correction
     if count <= less:
         raise Unsupported(f"of {count} elements")
@@ -160,7 +161,7 @@ def _cumulative(kind: str) -> Converter:
         if not c.rank(v):
             return v
         axis = c.axis(dim, c.rank(v))
-        few_enough(c.shape(v)[axis])
+        few_enough(known(c.shape(v)[axis]))
         return c.op("cumulative", v, axis=axis, kind=kind, exclusive=False, reverse=False)
 
     return convert

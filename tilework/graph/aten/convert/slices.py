@@ -12,11 +12,13 @@ from tilework.graph.aten.context import (
     Converter,
     Unsupported,
     Value,
-    output_shape,
 )
+from tilework.index.extents import known
 
 if TYPE_CHECKING:
     from torch.fx import Node
+
+    from tilework.index.extents import Extent
 
 
 def _slice(
@@ -30,15 +32,24 @@ def _slice(
 ) -> Value:
     v = c.value(x)
     axis = c.axis(dim, c.rank(v))
-    kept = range(c.shape(v)[axis])[slice(start, end, step)]
-    return c.along(v, axis, kept.start, len(kept), kept.step)
+    extent = c.shape(v)[axis]
+    if isinstance(extent, int) and all(n is None or isinstance(n, int) for n in (start, end)):
+        kept = range(extent)[slice(start, end, step)]
+        return c.along(v, axis, kept.start, len(kept), kept.step)
+    first: Extent = 0 if start is None else start
+    if first < 0:
+        first = extent + first
+    return c.along(v, axis, first, c.result_shape(node)[axis], step)
 
 
 def _select(c: AtenContext, node: Node, x: Any, dim: int, index: int) -> Value:
     v = c.value(x)
     axis = c.axis(dim, c.rank(v))
-    part = c.along(v, axis, index % c.shape(v)[axis], 1)
-    return c.reshape(part, output_shape(node))
+    extent = c.shape(v)[axis]
+    if isinstance(extent, int):
+        index %= extent
+    part = c.along(v, axis, extent + index if index < 0 else index, 1)
+    return c.reshape(part, c.result_shape(node))
 
 
 def _parts(c: AtenContext, v: Value, axis: int, sizes: Sequence[int]) -> tuple[Value, ...]:
@@ -54,7 +65,7 @@ def _split_with_sizes(c: AtenContext, node: Node, x: Any, sizes: Any, dim: int =
 def _split(c: AtenContext, node: Node, x: Any, size: int, dim: int = 0) -> Any:
     v = c.value(x)
     axis = c.axis(dim, c.rank(v))
-    extent = c.shape(v)[axis]
+    extent = known(c.shape(v)[axis])
     return _parts(c, v, axis, [min(size, extent - at) for at in range(0, extent, size)])
 
 
@@ -63,7 +74,7 @@ def _unbind(c: AtenContext, node: Node, x: Any, dim: int = 0) -> Any:
     axis = c.axis(dim, c.rank(v))
     shape = c.shape(v)
     one = (*shape[:axis], *shape[axis + 1 :])
-    return tuple(c.reshape(c.along(v, axis, i, 1), one) for i in range(shape[axis]))
+    return tuple(c.reshape(c.along(v, axis, i, 1), one) for i in range(known(shape[axis])))
 
 
 def _flip(c: AtenContext, node: Node, x: Any, dims: Sequence[int]) -> Value:

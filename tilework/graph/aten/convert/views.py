@@ -14,8 +14,8 @@ from tilework.graph.aten.context import (
     Unsupported,
     Value,
     output_dtype,
-    output_shape,
 )
+from tilework.index.extents import known_shape
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def _reshape(c: AtenContext, node: Node, x: Any, *args: Any) -> Value:
     """The shape of the result is what the node's example has."""
-    return c.reshape(c.value(x), output_shape(node))
+    return c.reshape(c.value(x), c.result_shape(node))
 
 
 def _permute(c: AtenContext, node: Node, x: Any, dims: Sequence[int]) -> Value:
@@ -46,21 +46,21 @@ def _matrix_transpose(c: AtenContext, node: Node, x: Any) -> Value:
 
 
 def _expand(c: AtenContext, node: Node, x: Any, shape: Any, **kwargs: Any) -> Value:
-    return c.expand(c.value(x), output_shape(node))
+    return c.expand(c.value(x), c.result_shape(node))
 
 
 def _concat(c: AtenContext, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
     dtype = output_dtype(node)
     values = [c.value(x, dtype) for x in tensors if 0 not in c.shape(x)]
     if not values:
-        return c.constant(np.empty(output_shape(node), numpy_dtype(dtype)))
+        return c.constant(np.empty(known_shape(c.result_shape(node)), numpy_dtype(dtype)))
     if len(values) == 1:
         return values[0]
     return c.op("concat", *values, axis=c.axis(dim, c.rank(values[0])))
 
 
 def _stack(c: AtenContext, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
-    dtype, result = output_dtype(node), output_shape(node)
+    dtype, result = output_dtype(node), c.result_shape(node)
     axis = dim % len(result)
     one = (*result[:axis], 1, *result[axis + 1 :])
     values = [c.reshape(c.value(x, dtype), one) for x in tensors]

@@ -1,0 +1,145 @@
+"""Graphs that leave sizes open: one network for a range of them."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from tilework.torch import Settings, backend  # noqa: E402
+from tilework.torch.compiled import CompiledGraph  # noqa: E402
+from tilework.torch.notes import _SAID  # noqa: E402
+
+WIDTH, HEADS = 32, 4
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    _SAID.clear()
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        yield
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """All graphs that are compiled."""
+    made = []
+    init = CompiledGraph.__init__
+    monkeypatch.setattr(
+        CompiledGraph, "__init__", lambda self, *a: made.append(self) or init(self, *a)
+    )
+    return made
+
+
+def compiled(model, cores=1, **options):
+    settings = Settings.of(
+        None, {"target": f"llvm -mcpu=native -num-cores={cores}", "cache": False, **options}
+    )
+    return torch.compile(model, backend=lambda gm, x: backend(gm, x, settings), dynamic=True)
+
+
+def check(run, model, *inputs):
+    found, want = run(*inputs), model(*inputs)
+    for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (found, want)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+class Decoder(nn.Module):
+    """A layer of attention that appends to its cache."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, WIDTH), nn.Embedding(4096, WIDTH)
+        self.norm, self.qkv = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH)
+
+    def forward(self, ids, keys, values):
+        b, n = ids.shape
+        x = self.words(ids) + self.places(keys.shape[2] + torch.arange(n))
+        qkv = self.qkv(self.norm(x)).view(b, n, 3, HEADS, WIDTH // HEADS)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        seen, both = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        y = nn.functional.scaled_dot_product_attention(q, seen, both)
+        y = y + nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.transpose(1, 2).reshape(b, n, WIDTH)[:, -1], seen, both
+
+
+def feed(b, n, past):
+    cache = [torch.randn(b, HEADS, past, WIDTH // HEADS) for _ in range(2)]
+    return torch.randint(0, 50, (b, n)), *cache
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_decoder_is_compiled_once(cores, graphs):
+    model = Decoder().eval()
+    run = compiled(model, cores)
+    with torch.inference_mode():
+        for b, n, past in ((2, 7, 5), (2, 9, 33), (5, 16, 100), (3, 64, 17), (2, 2, 511)):
+            check(run, model, *feed(b, n, past))
+        (graph,) = graphs
+        (form,) = graph.forms
+        check(run, model, *feed(2, 900, 3))  # beyond the range
+        assert [f.ranges is None for f in graph.forms] == [False, False]
+        check(run, model, *feed(2, 9, 3))
+        assert graph.forms[1] is form and len(graph.forms) == 2
+
+
+def test_a_cache_that_grows(graphs):
+    model = Decoder().eval()
+    run = compiled(model)
+    ids, *cache = feed(2, 5, 2)
+    with torch.inference_mode():
+        for _ in range(40):
+            _, *grown = run(ids, *cache)
+            check(run, model, ids, *cache)
+            ids, cache = torch.randint(0, 50, (2, 1)), grown
+    assert sum(len(g.forms) for g in graphs) <= 2  # five tokens at first, one from then on
+
+
+def test_images_of_any_number(graphs):
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5),
+    ).eval()  # fmt: skip
+    run = compiled(model)
+    with torch.inference_mode():
+        for n in (2, 3, 17, 64):
+            x = torch.randn(n, 3, 12, 12)
+            torch._dynamo.maybe_mark_dynamic(x, 0)
+            for d in (1, 2, 3):
+                torch._dynamo.mark_static(x, d)
+            check(run, model, x)
+    assert sum(f.ranges is not None for g in graphs for f in g.forms) <= 2
+
+
+def test_layouts_types_and_numbers():
+    def model(x, y):
+        return (x.transpose(0, 1) @ y.float() + x.shape[0]).to(torch.bfloat16), y.flip(1)[:, -2:]
+
+    run = compiled(model)
+    with torch.inference_mode():
+        for rows in (3, 8, 33):
+            x, y = torch.randn(6, rows).T, torch.randn(rows, 9).to(torch.bfloat16)
+            found, want = run(x, y), model(x, y)
+            assert [a.dtype for a in found] == [b.dtype for b in want]
+            for a, b in zip(found, want, strict=True):
+                torch.testing.assert_close(a.float(), b.float(), rtol=2e-2, atol=2e-2)
+
+
+def test_a_range_is_what_the_user_bounds(graphs):
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    run = compiled(model)
+    with torch.inference_mode():
+        for n in (3, 4000):
+            x = torch.randn(n, 8)
+            torch._dynamo.mark_dynamic(x, 0, min=2, max=5000)
+            check(run, model, x)
+    (graph,) = graphs
+    (form,) = graph.forms
+    assert form.ranges == ((2, 5000, 0),)

@@ -1,0 +1,109 @@
+"""Sizes that a graph leaves open, as extents with a range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilework.errors import NetworkError
+from tilework.index.extents import Extent
+from tilework.index.symbols import Undecided, symbol
+
+if TYPE_CHECKING:
+    import torch
+
+ROOMS = ((512, 4), (128, 4), (128, 2), (32, 2), (8, 1))
+"""Where a range ends, the widest first: at a number, or at so many times what a size is now."""
+_MOST = 2**20
+
+
+class Sizes:
+    """What each `torch.SymInt` of a graph is as an extent.
+
+    PyTorch knows how little a size may be, and seldom how much. What lies beyond the range that it
+    gets here is another compilation.
+
+    Args:
+        now: sizes at the first run, by the name of their symbol.
+        room: one of `ROOMS`.
+        alike: sizes that are equal now are one. PyTorch often does not know that those of all
+            caches are.
+    """
+
+    def __init__(
+        self, now: Mapping[str, int], room: tuple[int, int] = ROOMS[0], *, alike: bool = False
+    ) -> None:
+        self._now, self._room, self._alike = now, room, alike
+        self._symbols: dict[str, Extent] = {}
+
+    def __call__(self, n: int | torch.SymInt) -> Extent:
+        """A size as an extent.
+
+        Raises:
+            NetworkError: it is no arithmetic of symbols that are sizes now.
+        """
+        if isinstance(n, int):
+            return n
+        try:
+            return self._extent(n.node.expr, n.node.shape_env)
+        except (Undecided, TypeError) as e:  # a division by what a run brings
+            raise NetworkError(f"the size {n.node.expr} is no arithmetic of whole numbers") from e
+
+    def _extent(self, expr: Any, env: Any) -> Extent:
+        """What a formula of SymPy is."""
+        if expr.is_Integer:
+            return int(expr)
+        if expr.is_Symbol:
+            name = str(expr)
+            if name not in self._symbols:
+                self._symbols[name] = self._symbol(name, env, expr)
+            return self._symbols[name]
+        kind, parts = type(expr).__name__, [self._extent(part, env) for part in expr.args]
+        if kind == "Add":
+            return sum(parts)
+        if kind == "Mul":
+            return math.prod(parts)
+        if kind == "Pow" and isinstance(parts[1], int) and parts[1] >= 0:
+            return math.prod([parts[0]] * parts[1])
+        if kind in ("FloorDiv", "CleanDiv"):
+            return parts[0] // parts[1]
+        if kind in ("Mod", "PythonMod"):
+            return parts[0] - parts[0] // parts[1] * parts[1]
+        raise NetworkError(f"the size {expr} is no arithmetic of whole numbers")
+
+    def _symbol(self, name: str, env: Any, one: Any) -> Extent:
+        now = self._now.get(name)
+        if now is None:
+            raise NetworkError(f"the size {name} is not an input of the graph")
+        if self._alike:
+            same = (x for other, x in self._symbols.items() if self._now[other] == now)
+            if (found := next(same, None)) is not None:
+                return found
+        bounds = env.var_to_range.get(one)
+        low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else 0
+        least, times = self._room
+        room = max(least, 1 << (times * now - 1).bit_length())
+        high = int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else room
+        low, high = max(low, 0), min(high, max(room, _MOST))
+        if not low <= now <= high:
+            low, high = min(low, now), max(high, now)
+        near = (now // 4, now, 4 * now)
+        return symbol(name, low, high, [min(max(n, low), high) for n in near])
+
+
+def hints(sizes: Sequence[int | torch.SymInt]) -> tuple[int, ...]:
+    """Example values of sizes; asking a `torch.SymInt` for its own would bind it.
+
+    Raises:
+        NetworkError: a size has none.
+    """
+    found = [n if isinstance(n, int) else n.node.hint for n in sizes]
+    if any(n is None for n in found):
+        raise NetworkError("a size follows from data")
+    return tuple(int(n) for n in found)
+
+
+def is_known(tensor: torch.Tensor) -> bool:
+    """Whether all sizes of a tensor are numbers."""
+    return all(isinstance(n, int) for n in tensor.shape)
