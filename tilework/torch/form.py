@@ -13,7 +13,15 @@ from torch.fx import GraphModule
 
 from tilework.errors import NetworkError
 from tilework.graph import Network
-from tilework.graph.aten import ROOMS, Sizes, Stays, Translation, from_graph, memory_order
+from tilework.graph.aten import (
+    ROOMS,
+    Sizes,
+    Stays,
+    Translation,
+    Unsupported,
+    from_graph,
+    memory_order,
+)
 from tilework.index.symbols import Symbolic, symbols_of
 from tilework.runtime import Module
 from tilework.torch.notes import say
@@ -84,6 +92,7 @@ def make_open(
 
     Raises:
         NetworkError: a node stays with PyTorch, or differs from size to size.
+        Unsupported: so does an input or an output.
     """
     gm = GraphModule(graph, copy.deepcopy(graph.graph))
     gm.graph.eliminate_dead_code()
@@ -92,13 +101,19 @@ def make_open(
         for i, x in enumerate(examples)
         if isinstance(x, Tensor) and i not in constants
     }
+    reason: Exception = NetworkError("it has no sizes")
     for alike, room in itertools.product((False, True), ROOMS):
         sizes = Sizes(now, room, alike=alike)
-        whole = from_graph(gm, constants, name, orders, sizes=sizes)
+        try:
+            whole = from_graph(gm, constants, name, orders, sizes=sizes)
+        except (NetworkError, Unsupported) as e:
+            reason = e
+            continue
         if not whole.stays:
             break
-    if whole.stays:
-        raise NetworkError(_staying(whole.stays))
+        reason = NetworkError(_staying(whole.stays))
+    else:
+        raise reason
     if whole.network is not None and (free := _unbound(whole.network)):
         raise NetworkError(f"{', '.join(free)} is no input's extent, but a number")
     if whole.network is None or not worth(gm.graph.nodes, smallest):

@@ -6,6 +6,7 @@ them with the converters in `convert`. Importing this package imports no torch.
 
 from __future__ import annotations
 
+from tilework.graph.aten.context import Unsupported
 from tilework.graph.aten.sizes import ROOMS, Sizes
 from tilework.graph.aten.walk import (
     Computed,
@@ -17,12 +18,6 @@ from tilework.graph.aten.walk import (
 )
 
 __all__ = [
-    "ROOMS",
-    "Computed",
-    "Passed",
-    "Sizes",
-    "Stays",
-    "Translation",
-    "from_graph",
+    "ROOMS", "Computed", "Passed", "Sizes", "Stays", "Translation", "Unsupported", "from_graph",
     "memory_order",
-]
+]  # fmt: skip
