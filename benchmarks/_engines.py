@@ -15,6 +15,7 @@ import tilework as tw
 from tasks.engines import max_rel_error, random_inputs
 from tasks.peers import load_peer
 from tilework.graph import Network
+from tilework.graph.precision import Precision
 from tilework.record import RecordLog
 from tilework.runtime import Module
 from tilework.runtime.samples import Samples, interleave, paired_ratio
@@ -76,6 +77,7 @@ def compare(
     flops: float = 0.0,
     net: Network | None = None,
     search: Search | None = None,
+    precision: Precision = "f32",
 ) -> Result:
     """Time the engines on one network.
 
@@ -88,6 +90,7 @@ def compare(
         flops: operations; by default those of our kernels' calls.
         net: what ours compiles; by default the first model.
         search: adds to the records first.
+        precision: of ours, and of peers that can.
 
     Raises:
         NetworkError: the network cannot be imported.
@@ -102,7 +105,7 @@ def compare(
             _tune(net, target, records, tune_trials)
         if search is not None and records is not None:
             search(net, target, records)
-        module = tw.compile(net, target, records=records)
+        module = tw.compile(net, target, records=records, precision=precision)
         first = random_inputs(net)
         inputs = {
             form: {n: _aligned_turn(x, layout, form) for n, x in first.items()} for form in models
@@ -110,7 +113,7 @@ def compare(
         engines: dict[str, Any] = {OURS: module}
         layouts = {OURS: layout}
         for peer in peers:
-            loaded, form = _better_layout(peer, paths, inputs, target.num_cores)
+            loaded, form = _better_layout(peer, paths, inputs, target.num_cores, precision)
             engines[loaded.name], layouts[loaded.name] = loaded, form
         outputs = {
             n: [_turned(np.array(o), layouts[n], layout) for o in e.run(inputs[layouts[n]])]
@@ -137,10 +140,14 @@ def _interleave(calls: Mapping[str, Any], threads: int, seconds: float) -> dict[
 
 
 def _better_layout(
-    peer: str, paths: Mapping[str, str], inputs: Mapping[str, Any], threads: int
+    peer: str,
+    paths: Mapping[str, str],
+    inputs: Mapping[str, Any],
+    threads: int,
+    precision: Precision,
 ) -> tuple[Any, str]:
     """The peer with the model in the layout in which its call is cheaper."""
-    loaded = {form: load_peer(peer, path, threads) for form, path in paths.items()}
+    loaded = {form: load_peer(peer, path, threads, precision) for form, path in paths.items()}
     if len(loaded) > 1:
         calls = {form: e.bind(inputs[form]) for form, e in loaded.items()}
         short = _interleave(calls, threads, 0.15)

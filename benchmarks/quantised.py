@@ -1,15 +1,18 @@
 """Networks of 8 and 4 bits: our time beside that of ONNX Runtime and OpenVINO.
 
     python benchmarks/quantised.py [NET ...] [--forms u8s8,u8u8,s8s8] [--threads 1,2]
-                                   [--peers onnxruntime,openvino] [--seconds S]
+                                   [--peers onnxruntime,openvino] [--seconds S] [--mattr=-FEATURE]
+    python benchmarks/quantised.py minilm bert --forms u8s8,bf16
     python benchmarks/quantised.py decoder-1 decoder-128 [--forms int4/32,...] [--threads 1,2]
 
 NET is a name of the zoo (random weights), by default ResNet-18 and MobileNet. ONNX Runtime's tool
 folds its batch norms and quantises it, with calibration on random images, to ``QuantizeLinear``
 and ``DequantizeLinear``: data and weights as uint8 and int8 (weights of a scale a channel), both
 uint8, or both int8. All engines run that file, and ours the float32 network before it as well, on
-fixed buffers, in turns, at batch 1; our schedules are the draft's. Times are medians, a ratio is
-the median over paired samples of our time divided by theirs.
+fixed buffers, in turns, at batch 1; our schedules are the draft's. ``minilm`` and ``bert`` are
+encoders of these sizes on 128 states (`_encoder`); ``bf16`` is the float32 network computed so by
+ours and OpenVINO. Features of ``--mattr`` are those that ours does without. Times are medians, a
+ratio is the median over paired samples of our time divided by theirs.
 
 ``decoder-ROWS`` are layers of a decoder with weights of 4 bits on so many rows (`_decoder`),
 beside a plain read of the packed bytes from memory. Data stay float32 in ours, whatever the level.
@@ -27,6 +30,7 @@ import numpy as np
 import onnx
 from _decoder import FORMS as DECODER_FORMS
 from _decoder import decoder, packed_bytes
+from _encoder import encoder
 from _engines import compare
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -34,31 +38,40 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 import tilework as tw
 from tasks.peers import require_peers
 from tilework.graph import zoo
+from tilework.graph.precision import Precision
 from tilework.kinds.cpu.calibrate.bandwidth import read_level
 from tilework.kinds.cpu.target import CpuTarget
 
 _U8, _S8 = quantization.QuantType.QUInt8, quantization.QuantType.QInt8
 FORMS = {"u8s8": (_U8, _S8), "u8u8": (_U8, _U8), "s8s8": (_S8, _S8)}
+ENCODERS = {"minilm": (6, 384, 12, 128), "bert": (12, 768, 12, 128)}
 _IMAGES = 2
 
 
 class _Images(quantization.CalibrationDataReader):
     def __init__(self, model: onnx.ModelProto) -> None:
-        (x,) = model.graph.input
-        shape = [d.dim_value for d in x.type.tensor_type.shape.dim]
         rng = np.random.default_rng(0)
-        draws = [rng.standard_normal(shape).astype(np.float32) for _ in range(_IMAGES)]
-        self.rows: Iterator[dict[str, np.ndarray]] = iter([{x.name: d} for d in draws])
+        shapes = {
+            x.name: [d.dim_value for d in x.type.tensor_type.shape.dim] for x in model.graph.input
+        }
+        draws = [
+            {name: rng.standard_normal(n).astype(np.float32) for name, n in shapes.items()}
+            for _ in range(_IMAGES)
+        ]
+        self.rows: Iterator[dict[str, np.ndarray]] = iter(draws)
 
     def get_next(self) -> dict[str, np.ndarray] | None:
         return next(self.rows, None)
 
 
-def quantised(name: str, forms: list[str]) -> dict[str, onnx.ModelProto]:
+def quantised(name: str, forms: list[str], bfloat16: bool) -> dict[str, onnx.ModelProto]:
     """The network in float32, as the tool prepares it, and in each of the forms."""
     with tempfile.TemporaryDirectory() as folder:
         plain, prepared, path = (Path(folder, f"{n}.onnx") for n in ("plain", "prepared", "q"))
-        zoo.get(name, layout="NCHW").to_onnx(plain)
+        if name in ENCODERS:
+            onnx.save(encoder(*ENCODERS[name]), plain)
+        else:
+            zoo.get(name, layout="NCHW").to_onnx(plain)
         quant_pre_process(plain, prepared, skip_symbolic_shape=True)
         made = {"float32": onnx.load(prepared)}
         for form in forms:
@@ -73,7 +86,7 @@ def quantised(name: str, forms: list[str]) -> dict[str, onnx.ModelProto]:
                 per_channel=weights is _S8,
             )
             made[form] = onnx.load(path)
-    return made
+    return made | ({"bf16": made["float32"]} if bfloat16 else {})
 
 
 def models_of(name: str, forms: list[str]) -> dict[str, onnx.ModelProto]:
@@ -81,7 +94,7 @@ def models_of(name: str, forms: list[str]) -> dict[str, onnx.ModelProto]:
     kind, _, rows = name.rpartition("-")
     if kind == "decoder":
         return {form: decoder(int(rows), form) for form in forms if form in DECODER_FORMS}
-    return quantised(name, [form for form in forms if form in FORMS])
+    return quantised(name, [form for form in forms if form in FORMS], "bf16" in forms)
 
 
 def main() -> None:
@@ -91,6 +104,7 @@ def main() -> None:
     parser.add_argument("--forms", default=",".join((*FORMS, *DECODER_FORMS)))
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--peers", default="onnxruntime,openvino")
+    parser.add_argument("--mattr", default="", help="of our target")
     parser.add_argument("--seconds", type=float, default=4.0, help="of each comparison")
     args = parser.parse_args()
     peers = [p for p in args.peers.split(",") if p]
@@ -102,8 +116,12 @@ def main() -> None:
         models = models_of(name, args.forms.split(","))
         for threads in map(int, args.threads.split(",")):
             for form, model in models.items():
-                target = tw.Target(f"llvm -num-cores={threads}")
-                result = compare(name, {"NCHW": model}, target, peers, None, args.seconds)
+                mattr = f" -mattr={args.mattr}" if args.mattr else ""
+                target = tw.Target(f"llvm -num-cores={threads}{mattr}")
+                precision: Precision = "bf16" if form == "bf16" else "f32"
+                result = compare(
+                    name, {"NCHW": model}, target, peers, None, args.seconds, precision=precision
+                )
                 ours, *rest = result.rows
                 cells = [f"{r.median_us / 1e3:.2f} ({r.ratio:.2f})" for r in rest]
                 time = f"{ours.median_us / 1e3:.2f}"

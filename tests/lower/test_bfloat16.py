@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.hosts import on_x86, x86
-from tests.lower.check import check_dag, check_row, random_inputs, reference, task_of
+from tests.lower.check import NATIVE, check_dag, check_row, random_inputs, reference, task_of
 from tilework import ops, te
 from tilework.kinds.cpu.build import generate
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
@@ -169,7 +169,7 @@ def test_weights_are_packed_with_pairs_innermost():
 
 @needs_bf16
 def test_the_code_is_made_of_dot_products():
-    task = task_of(pointwise())
+    task = task_of(pointwise(), f"{NATIVE} -mattr=-amx-tile")
     sketch = SearchSpace.of(task).sketches[0]
     rows = sketch.sample(np.random.default_rng(0), 200)
     row = rows[int(np.argmin(draft_of(sketch.target).seconds(sketch, rows)))]

@@ -196,6 +196,8 @@ class Machine:
                 return self._store(s)
             case ir.Claim():
                 return lambda: None
+            case ir.Matrix():
+                return self.stmt(s.body)
             case ir.Let():
                 bound, inside = self.value(s.value), self.stmt(s.body)
 

@@ -6,6 +6,7 @@ Grammar::
     region   = parallel loops (fused, may be none) around a statement
     stmt     = Seq(stmts) | For(var, extent, kind, body, start, active) | If(cond, then, orelse)
              | Store(buffer, indices, value) | Claim(buffer, indices) | Let(var, value, body)
+             | Matrix(action, instruction, rows, column, group, body)
              | Barrier | Combine | AsyncCopy | Commit | Wait | Intrinsic       threads of a block
     kind     = serial | unroll | vector
     value    = te expression whose reads are Load(buffer, indices) and whose axes are loop vars
@@ -27,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Literal
 
 from tilework.index.extents import Extent, size
@@ -182,6 +184,43 @@ class Let:
     body: Stmt
 
 
+Action = Literal["clear", "load", "multiply", "store"]
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Loops that a matrix unit does to all sums of a register tile at once.
+
+    ``body`` says what they compute: expanded loops over groups of terms (of ``multiply``) and
+    rows, and a vector loop over columns, those of one iteration left out, around one `Store`. It
+    sets sums to 0 or to what is in memory, adds a `Dot` to each, or stores them.
+
+    Attributes:
+        instruction: the unit's.
+        rows, column: variables of the loops; blocks of the unit have rows along the last of the
+            former.
+        group: that over groups of terms, of as many points as one instruction takes groups; in all
+            statements on one tile.
+    """
+
+    action: Action
+    instruction: Instruction
+    rows: tuple[Axis, ...]
+    column: Axis
+    group: Axis
+    body: Stmt
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Points of the loops, equal in all statements on one tile.
+
+        Those of the outer rows together, of the last rows, of columns and of groups.
+        """
+        *outer, row = self.rows
+        around = prod(v.points for v in outer)
+        return around, row.points, self.column.points, self.group.points
+
+
 @dataclass(frozen=True, eq=False)
 class Barrier:
     """All threads of the block (or of the warp) wait for each other and see what they wrote."""
@@ -273,7 +312,7 @@ class Intrinsic:
 
 BlockStmt = Barrier | Combine | AsyncCopy | Commit | Wait | Intrinsic
 """Statements for machines whose threads come in blocks."""
-Stmt = Store | Claim | For | If | Seq | Let | BlockStmt
+Stmt = Store | Claim | For | If | Seq | Let | Matrix | BlockStmt
 
 
 @dataclass(frozen=True, eq=False)

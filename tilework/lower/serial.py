@@ -174,6 +174,8 @@ class _Writer:
                 return ["let", self._axis(s.var), self._node(s.value), self._stmt(s.body)]
             case ir.Seq():
                 return ["seq", *map(self._stmt, s.stmts)]
+            case ir.Matrix():
+                return self._stmt(s.body)
         raise ProgramFormatError(f"a statement of type {type(s).__name__} cannot be kept")
 
 

@@ -104,6 +104,9 @@ class _Writer:
                     yield f"{element} = {value}"
             case ir.Claim():
                 yield f"claim {self._element(s.buffer, s.indices)}"
+            case ir.Matrix():
+                yield f"{s.action} by {s.instruction.name}:"
+                yield from self._indented(s.body)
             case ir.Barrier():
                 yield f"barrier of the {s.scope}"
             case ir.Combine():

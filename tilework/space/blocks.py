@@ -12,7 +12,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilework.space.capabilities import NOT_RAGGED, Bound, Dots, Ragged, Scaled, Transform
+from tilework.space.capabilities import (
+    NOT_RAGGED,
+    Bound,
+    Dots,
+    MatrixUnit,
+    Ragged,
+    Scaled,
+    Transform,
+)
 from tilework.space.levels import Levels, Role
 from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, rewritten
 from tilework.te.tensor import Compute, Operation
@@ -69,6 +77,7 @@ class Block:
         attached: producers computed inside this nest, each after those that it reads.
         const_axes: axes whose loops are always expanded, because they index constant matrices.
         dots: neighbours that one instruction multiplies and sums; None if there are none.
+        matrix: the unit that does so for large register tiles; None if there is none.
         scaled: the sum inside the sum; None if there is none (`tilework.space.scaled`).
         transform: what the block is where it multiplies constant matrices into its data.
         ragged: of a reduction whose number of terms is data; false for any other.
@@ -85,6 +94,7 @@ class Block:
     write_depth: int = 0
     const_axes: frozenset[Axis] = frozenset()
     dots: Dots | None = None
+    matrix: MatrixUnit | None = None
     scaled: Scaled | None = None
     transform: Transform | None = None
     ragged: Ragged = NOT_RAGGED

@@ -31,6 +31,22 @@ class Dots:
 
 
 @dataclass(frozen=True, eq=False)
+class MatrixUnit:
+    """What computes the register tiles that are large for vector registers.
+
+    Attributes:
+        instruction: takes several groups of `Dots` at a time.
+        rows: spatial axes along which rows of a tile may lie; those of a block lie along the
+            last one that has several points in a tile.
+        vectors: registers that smaller tiles take, of sums and of a row of weights.
+    """
+
+    instruction: Instruction
+    rows: frozenset[Axis]
+    vectors: int
+
+
+@dataclass(frozen=True, eq=False)
 class Apart:
     """``sum of terms - less * sum of data``: a sum of ``data * (w - less)`` in two.
 

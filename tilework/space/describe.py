@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tilework.space.blocks import Attached, Block
 from tilework.space.describe_grid import UPDATE, fused, grid_tree, has_grid, tiled_by_level
 from tilework.space.levels import Role
+from tilework.space.matrix_unit import groups_of, in_unit
 from tilework.space.nest import BlockNest
 from tilework.space.packings import packings
 from tilework.space.plan import Inlined, StagePlan
@@ -210,13 +211,24 @@ def _tree(nest: BlockNest) -> Iterator[str]:
                 yield from _attached_tree(nest, attached, indent)
         if level.role == Role.inner:
             assert isinstance(block.body, Reduce)
-            dots = block.dots
-            by = f", {dots.axis.name} by {dots.count}" if dots is not None else ""
-            yield from register_tile(f"{block.op.name} {UPDATE[block.body.kind]} ...{by}")
+            text = f"{block.op.name} {UPDATE[block.body.kind]} ...{_together(nest)}"
+            yield from register_tile(text)
             indent = outside
     if not block.reduce or block.epilogue is not None or block.write_depth:
         late = " (last visit)" if _revisited(nest) else ""
         yield from register_tile(f"{block.result.name} = ...{late}")
+
+
+def _together(nest: BlockNest) -> str:
+    """How many terms an instruction adds, and of a matrix unit which one it is."""
+    block, dots = nest.block, nest.block.dots
+    if dots is None:
+        return ""
+    tile = [nest.tiles[a][-1] for a in block.spatial]
+    if block.matrix is None or not in_unit(block, tile)[0]:
+        return f", {dots.axis.name} by {dots.count}"
+    terms = dots.count * int(groups_of(nest)[0])
+    return f", {dots.axis.name} by {terms} in {block.matrix.instruction.name}"
 
 
 def _attached_tree(nest: BlockNest, attached: Attached, depth: int) -> Iterator[str]:

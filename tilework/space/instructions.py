@@ -57,7 +57,8 @@ class Instruction:
             where an instruction takes any number.
         needs: the target's feature, empty where every target of the kind has it.
         cost: what it takes as long as, its additions to the accumulator included: in multiply-adds
-            of a whole register, or, in a matrix unit, of single numbers of its fastest type.
+            of a whole register, or, in a matrix unit, of single numbers of its fastest type (of a
+            CPU's unit: cycles).
         meaning: of one element of the result.
         fragments: where the threads of a warp hold left, right and result, if a warp computes it.
     """

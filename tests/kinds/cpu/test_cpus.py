@@ -219,6 +219,19 @@ def test_half_a_family_is_not_used(monkeypatch):
     assert found == cpus.without(have, ["avx512f"])
 
 
+@pytest.mark.parametrize("permitted", [True, False])
+def test_tiles_are_there_where_the_system_permits_them(monkeypatch, permitted):
+    have = dict.fromkeys(cpus.promised("sapphirerapids", "x86_64"), True)
+    monkeypatch.setattr(cpus, "_host_map", lambda: have)
+    monkeypatch.setattr(cpus, "tiles_permitted", lambda: permitted)
+    cpus.host_features.cache_clear()
+    try:
+        found = cpus.host_features() & {"amx-tile", "amx-int8", "amx-bf16"}
+    finally:
+        cpus.host_features.cache_clear()
+    assert bool(found) == permitted and len(found) in (0, 3)
+
+
 def test_a_machine_that_llvm_cannot_ask(monkeypatch):
     monkeypatch.setattr(cpus, "_host_map", dict)
     monkeypatch.setattr(cpus, "host_cpu", lambda: "haswell")

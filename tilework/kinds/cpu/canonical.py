@@ -6,6 +6,7 @@ import numpy as np
 
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.expansion import tile_vectors
+from tilework.space.matrix_unit import in_unit
 from tilework.space.nest import BlockNest, Ints
 
 
@@ -13,7 +14,8 @@ def canonical(nest: BlockNest, target: CpuTarget) -> dict[str, Ints]:
     """The ``parallel`` and ``unroll`` columns of a block without what has no effect.
 
     Fusing a loop of one iteration into the parallel loop changes nothing, and neither does an
-    unroll limit that leaves no room for a second copy of the register tile. One core has nobody
+    unroll limit that leaves no room for a second copy of the register tile, or stands beside a
+    matrix unit. One core has nobody
     to share loops with: of 1,000 programs that a search measured for it, every other one was
     another one but for that (programs that fuse take 0.9 to 2.4 % longer, for counting).
     """
@@ -31,4 +33,6 @@ def canonical(nest: BlockNest, target: CpuTarget) -> dict[str, Ints]:
             rest = np.ones_like(tile)
         sizes.append(np.minimum(tile, rest))  # a shorter last tile leaves more room
     unroll = np.where(nest.unroll >= 2 * tile_vectors(sizes), nest.unroll, 0)
+    if block.matrix is not None:
+        unroll[in_unit(block, [nest.tiles[a][-1] for a in block.spatial])] = 0
     return {"parallel": parallel, "unroll": unroll}

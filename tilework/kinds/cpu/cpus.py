@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilework.errors import TargetError
+from tilework.kinds.cpu.permission import tiles_permitted
 from tilework.target.host import HOST_PLATFORM
 
 _AT_HWCAP, _AT_HWCAP2 = 16, 26
@@ -32,7 +33,8 @@ _NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
         "avx512dq": ("avx512f",), "avx512vl": ("avx512f",), "avx512vpopcntdq": ("avx512f",),
         "avx512vnni": ("avx512f",), "avx512ifma": ("avx512f",), "avx512vbmi": ("avx512bw",),
         "avx512vbmi2": ("avx512bw",), "avx512bitalg": ("avx512bw",), "avx512bf16": ("avx512bw",),
-        "avx512fp16": ("avx512bw",),
+        "avx512fp16": ("avx512bw",), "amx-tile": (), "amx-int8": ("amx-tile",),
+        "amx-bf16": ("amx-tile",),
     },
     "aarch64": {"neon": (), "sve": ("neon",)},
 }  # fmt: skip
@@ -112,6 +114,8 @@ def host_features() -> frozenset[str]:
     if not _host_map():
         return promised(host_cpu(), arch) or base
     asked = {name for name, enabled in _host_map().items() if enabled}
+    if "amx-tile" in asked and not tiles_permitted():
+        asked.discard("amx-tile")
     return usable(asked | base | hardware_features())
 
 
@@ -167,7 +171,7 @@ _SKYLAKE_512 = _features(_V4, "prfchw")
 _CASCADELAKE = _features(_SKYLAKE_512, "avx512vnni")
 _CANNONLAKE = _features(_SKYLAKE_512, "avx512ifma avx512vbmi")
 _ICELAKE = _features(_CANNONLAKE, "gfni avx512bitalg avx512vbmi2 avx512vnni avx512vpopcntdq")
-_SAPPHIRE = _features(_ICELAKE, "avx512bf16 avx512fp16 avxvnni")
+_SAPPHIRE = _features(_ICELAKE, "avx512bf16 avx512fp16 avxvnni amx-int8 amx-bf16")
 _ZEN = _features(_BROADWELL, "sse4a")
 _ZEN4 = _features(_ICELAKE, "sse4a avx512bf16")
 _SVE = _features("sve")

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilework.errors import ModuleError
+from tilework.kinds.cpu.permission import tiles_permitted
 from tilework.locks import Lock
 
 _making = Lock()
@@ -41,6 +42,7 @@ class LinkedObjects:
 
     def __init__(self, *objects: bytes, imports: Mapping[str, int] | None = None) -> None:
         binding = llvm()
+        tiles_permitted()  # asked for before any code runs
         machine = binding.Target.from_default_triple().create_target_machine(opt=0, jit=True)
         self._jit: Any = binding.create_lljit_compiler(machine, use_jit_link=True)
         library = binding.JITLibraryBuilder().add_current_process()

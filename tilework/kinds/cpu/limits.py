@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS, vector_lanes
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.space.blocks import Block
+from tilework.space.matrix_unit import in_unit, worthwhile
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.ragged import copies
 from tilework.space.regions import scratch_bytes
@@ -53,7 +54,11 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     if block.transform is not None:
         return ok & _whole_tiles(nest, vector_lanes(block, target))
     several = copies(nest.unroll) if block.ragged else 1
-    ok &= _in_registers(block, [nest.tiles[a][-1] for a in block.spatial], target, several)
+    tile = [nest.tiles[a][-1] for a in block.spatial]
+    held = _in_registers(block, tile, target, several)
+    if block.matrix is not None:
+        held = np.where(in_unit(block, tile), worthwhile(nest), held)
+    ok &= held
     for attached, (points, last) in nest.local.items():
         assert attached.block is not None
         vectors = -(-last // vector_lanes(attached.block, target))
@@ -69,7 +74,8 @@ def fits(block: Block, tiles: Sequence[Ints], target: CpuTarget) -> NDArray[np.b
     """Which innermost tiles of the block's spatial axes any valid row has."""
     if block.transform is not None:
         return np.ones(len(tiles[0]), bool)
-    return np.asarray(_in_registers(block, tiles, target))
+    held = _in_registers(block, tiles, target)
+    return held if block.matrix is None else held | in_unit(block, tiles)
 
 
 def _in_registers(

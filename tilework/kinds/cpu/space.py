@@ -19,12 +19,16 @@ from tilework.space.bounds import borders
 from tilework.space.decision import Open
 from tilework.space.dots import dot_products
 from tilework.space.levels import Tiling
+from tilework.space.matrix_unit import matrix_unit
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
 from tilework.space.ragged import ragged_block
 from tilework.space.scaled import scaled_sums
 from tilework.space.state import Rules
 from tilework.space.transforms import constant_transform
+
+_OF_VECTORS = 3
+"""Quarters of the vector registers that tiles may take where there is a matrix unit for others."""
 
 
 class CpuSpace:
@@ -37,8 +41,10 @@ class CpuSpace:
     def capabilities(self, target: CpuTarget) -> tuple[Capability, ...]:
         """Those of loops, and what the target's instructions can do."""
         instructions = instructions_of(target.features)
-        dots = dot_products(instructions)
-        return (ragged_block, constant_transform, dots, scaled_sums, borders)
+        dots = dot_products(i for i in instructions if i.rows == 1)
+        units = (i for i in instructions if i.rows > 1)
+        unit = matrix_unit(units, _OF_VECTORS * target.num_vector_registers // 4)
+        return (ragged_block, constant_transform, dots, scaled_sums, borders, unit)
 
     def decisions(self, block: Block, target: CpuTarget) -> list[Open]:
         """See `tilework.kinds.cpu.decisions`."""

@@ -22,12 +22,13 @@ from collections.abc import Sequence
 
 from tilework.lower.common import nest
 from tilework.lower.context import LoweringContext
-from tilework.lower.ir import Stmt, seq
+from tilework.lower.ir import Buffer, Stmt, seq
 from tilework.lower.ragged import Names
 from tilework.lower.register_tiles.addend import Addend
 from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.borders import Span
 from tilework.lower.register_tiles.loops import Loops
+from tilework.lower.register_tiles.matrix_tile import matrix_tile, unit_sums
 from tilework.lower.register_tiles.partial import PartialSums, write_late
 from tilework.lower.register_tiles.ragged_tile import ragged_tile
 from tilework.lower.register_tiles.register_tile import RegisterTile
@@ -66,19 +67,24 @@ def _register_tiles(
     block = loops.block
     base = {a: loops.offset(a, 0, block.spatial_levels - 1) for a in block.spatial}
     sizes = {a: loops.points(a) for a in block.spatial}
+    sums = unit_sums(ctx, loops, partial)
 
     def version(spans: dict[Axis, Span]) -> Stmt:
         found = Version.of(loops, spans, base)
-        return found.wrap(_one_tile(ctx, found, regions, partial), base)
+        return found.wrap(_one_tile(ctx, found, regions, partial, sums), base)
 
     served = served_by(block.spatial, sizes, spans_of(loops), ctx.lanes)
     return dispatch(block.spatial, base, sizes, served, version)
 
 
 def _one_tile(
-    ctx: LoweringContext, version: Version, regions: Regions, partial: PartialSums | None
+    ctx: LoweringContext,
+    version: Version,
+    regions: Regions,
+    partial: PartialSums | None,
+    sums: Buffer | None,
 ) -> Stmt:
-    """The register tile in one version."""
+    """The register tile in one version; ``sums`` are those of a matrix unit."""
     block = version.loops.block
     reduction = block.body
     assert isinstance(reduction, Reduce)
@@ -87,7 +93,9 @@ def _one_tile(
     if not block.ragged:
         addend = Addend(ctx, version, by_op, reduction, source)
         tile = RegisterTile.of(ctx, version, addend, partial)
-        return tile.code() if block.scaled is None else scaled_tile(tile, block.scaled)
+        if block.scaled is not None:
+            return scaled_tile(tile, block.scaled)
+        return tile.code() if sums is None else matrix_tile(tile, sums)
     names = Names.of(source, block.ragged.ends)
     accumulators = int(copies(version.loops.nest.unroll)[0])
     addend = Addend(ctx, version, by_op, reduction, names.source)

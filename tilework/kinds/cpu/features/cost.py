@@ -22,8 +22,10 @@ from tilework.kinds.cpu.features.tile import (
     version_cycles,
 )
 from tilework.kinds.cpu.features.traffic import Traffic, first_pass, traffic_of
+from tilework.kinds.cpu.features.unit import kept_cycles, shaping_cycles, unit_cycles
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.capabilities import Transform
+from tilework.space.matrix_unit import in_unit
 from tilework.space.nest import BlockNest
 from tilework.space.regions import scratch_bytes
 from tilework.te.expr import Axis, IfThenElse
@@ -76,6 +78,11 @@ class BlockCost:
                 + loop
             )
         )
+        if self._in_unit is not None:
+            own = shape.sum_over_versions(
+                lambda pixels, vectors: unit_cycles(self.nest, pixels, vectors, machine)
+            )
+            cycles = np.where(self._in_unit, own, cycles)
         return cycles * self._points[0]
 
     @cached_property
@@ -85,6 +92,9 @@ class BlockCost:
         tile_ops = shape.work * self._facts.finish_cycles(machine) + machine.tile_cycles
         visits = self._visits
         respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
+        if self._in_unit is not None:
+            own = kept_cycles(shape.work, visits) + shaping_cycles(self.nest)
+            respill = np.where(self._in_unit, own, respill)
         return np.asarray(shape.tiles * (tile_ops + respill + machine.loop_cycles * visits * 4))
 
     @cached_property
@@ -99,6 +109,9 @@ class BlockCost:
             return np.zeros(self.nest.count)
         step = shape.work * facts.update_ops + _LOAD * self._step.loads
         finish = shape.work * (facts.finish_ops + facts.math_ops + _STORE)
+        if self._in_unit is not None:  # a loop over rows
+            finish = np.where(self._in_unit, finish / shape.pixels, finish)
+            step = np.where(self._in_unit, shape.vectors + shape.pixels, step)
         return code_versions(self.nest, self._unrolled) * (self._steps_unrolled * step + finish)
 
     @cached_property
@@ -171,6 +184,14 @@ class BlockCost:
     @cached_property
     def _shape(self) -> TileShape:
         return TileShape(self.nest, self._tiles, self.machine)
+
+    @cached_property
+    def _in_unit(self) -> NDArray[np.bool_] | None:
+        """Which rows have register tiles in a matrix unit; None if there is none."""
+        block = self.nest.block
+        if block.matrix is None:
+            return None
+        return in_unit(block, [self.nest.tiles[a][-1] for a in block.spatial])
 
     @cached_property
     def _points(self) -> tuple[float | Floats, float | Floats]:

@@ -64,4 +64,4 @@ def askable(platform: str) -> frozenset[str]:
     text = (SOURCES / "library.c").read_text(encoding="utf-8")
     marks = {"x86_64": "defined(__x86_64__)", "aarch64": "defined(__aarch64__)"}
     part = text.partition(marks[platform.split()[1]])[2].partition("\n#e")[0]
-    return frozenset(re.findall(r'^ +\{"([a-z0-9.]+)",', part, re.MULTILINE))
+    return frozenset(re.findall(r'^ +\{"([a-z0-9.-]+)",', part, re.MULTILINE))

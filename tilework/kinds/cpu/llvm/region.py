@@ -20,6 +20,7 @@ from tilework.kinds.cpu.llvm.integers import Integers
 from tilework.kinds.cpu.llvm.lanes import Lane, pieces, whole_vectors
 from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.masks import maskable, some_lanes
+from tilework.kinds.cpu.llvm.matrix_unit import MatrixUnit
 from tilework.kinds.cpu.llvm.order import by_element
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.used import used_buffers
@@ -64,6 +65,7 @@ class RegionCode:
         self.arithmetic = Arithmetic(self.fn, declarations)
         self.memory = LoadStore(self.addresses, self.arithmetic)
         self.dots = Dots(self.memory, self.arithmetic)
+        self.matrix = MatrixUnit(self.memory, region.body)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
         self._facts = Facts()
         self._registers: dict[int, tuple[ir.Stmt, set[ir.Buffer]]] = {}
@@ -75,10 +77,12 @@ class RegionCode:
 
     def text(self) -> str:
         """The function's IR."""
+        self.matrix.begin()
         if self.region.parallel:
             self._parallel()
         else:
             self._stmt(self.region.body)
+        self.matrix.end()
         self.fn.line("ret void")
         return self.fn.text()
 
@@ -151,6 +155,8 @@ class RegionCode:
                 self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
             case ir.Claim():
                 self.memory.claim(s.buffer, s.indices, s)
+            case ir.Matrix():
+                self.matrix.emit(s)
             case ir.For(kind="unroll"):
                 self._expanded(s)
             case ir.For(kind="vector"):

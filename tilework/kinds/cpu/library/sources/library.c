@@ -72,13 +72,13 @@ typedef struct {
   uint32_t leaf, subleaf;
   uint8_t word; /* 0 to 3: eax, ebx, ecx, edx */
   uint8_t bit;
-  uint8_t state; /* bits of XCR0 */
+  uint32_t state; /* bits of XCR0 */
 } feature;
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-enum { NONE = 0, YMM = 0x06, ZMM = 0xe6 };
+enum { NONE = 0, YMM = 0x06, ZMM = 0xe6, TILES = 0x60000 };
 
 static const feature features[] = {
     {"sse2", 1, 0, 3, 26, NONE},
@@ -107,6 +107,9 @@ static const feature features[] = {
     {"avx512bitalg", 7, 0, 2, 12, ZMM},
     {"avx512vpopcntdq", 7, 0, 2, 14, ZMM},
     {"avx512fp16", 7, 0, 3, 23, ZMM},
+    {"amx-bf16", 7, 0, 3, 22, TILES},
+    {"amx-tile", 7, 0, 3, 24, TILES},
+    {"amx-int8", 7, 0, 3, 25, TILES},
     {"avxvnni", 7, 1, 0, 4, YMM},
     {"avx512bf16", 7, 1, 0, 5, ZMM},
     {"avxifma", 7, 1, 0, 23, YMM},
@@ -129,6 +132,14 @@ static uint32_t saved_states(void) {
   return low;
 }
 
+/* Linux wants a process to ask before it uses tiles, once: arch_prctl(ARCH_REQ_XCOMP_PERM, 18). */
+static int tiles_permitted(void) {
+  long result;
+  __asm__ volatile("syscall" : "=a"(result) : "a"(158), "D"(0x1023), "S"(18)
+                   : "rcx", "r11", "memory");
+  return result == 0;
+}
+
 static int has(const feature *f) {
   uint32_t words[4];
   __cpuid(f->leaf & 0x80000000, words[0], words[1], words[2], words[3]);
@@ -138,7 +149,8 @@ static int has(const feature *f) {
     if (words[0] < f->subleaf) return 0;
   }
   __cpuid_count(f->leaf, f->subleaf, words[0], words[1], words[2], words[3]);
-  return (words[f->word] >> f->bit & 1) && (saved_states() & f->state) == f->state;
+  if (!(words[f->word] >> f->bit & 1) || (saved_states() & f->state) != f->state) return 0;
+  return f->state != TILES || tiles_permitted();
 }
 
 #elif defined(__aarch64__)

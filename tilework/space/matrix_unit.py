@@ -1,0 +1,126 @@
+"""Register tiles that a matrix unit of a CPU computes: those that are large for vector registers.
+
+The sums of such a tile stay in the unit, 16 rows of 16 columns a block, while terms are added by
+64 (of bytes) at a time, and then go to memory, where the epilogue finds them::
+
+    for k2 in k / 64:  tile[m, n] += a[m, 64 * k2 + t] * w[64 * k2 + t, n]     m, n in 32, t in 64
+
+Operands are read as they lie for an instruction on groups (`tilework.space.dots`): neighbours of k
+in the data are a row of the unit's left operand, and packed weights, groups of every column one
+behind the other, are a row of its right one. So one packing serves tiles of both kinds, and a row
+of decisions says by the size of its tile who computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.space.blocks import Block
+from tilework.space.capabilities import MatrixUnit
+from tilework.space.instructions import Instruction
+from tilework.space.nest import BlockNest, Ints
+from tilework.space.nests import Capability
+from tilework.space.tables import divisors
+from tilework.te.affine import linear
+from tilework.te.expr import Axis, Expr, Read, Reduce, walk
+
+REGISTERS = 8
+"""Of a unit: for sums, for the operands of one side, and for what passes by of the other."""
+_LEAST_GROUPS = 4
+"""Fewer groups of terms at a time are not worth an instruction."""
+
+
+def matrix_unit(instructions: Iterable[Instruction], registers: int) -> Capability:
+    """Sets a block's `MatrixUnit` where one of the instructions fits.
+
+    Args:
+        instructions: of the unit.
+        registers: of vectors, which tiles that are not the unit's take at most.
+    """
+    return partial(_with_unit, tuple(instructions), registers)
+
+
+def _with_unit(instructions: tuple[Instruction, ...], registers: int, block: Block) -> Block:
+    dots, body = block.dots, block.body
+    if dots is None or block.bounds or not isinstance(body, Reduce):
+        return block
+    one, *others, last = dots.instruction, *block.spatial
+    factors = one.factors(body.source)
+    found = next((i for i in instructions if _types(i) == _types(one)), None)
+    groups = dots.axis.points // dots.count
+    if found is None or factors is None or last.open or not _enough(found, groups, dots.count):
+        return block
+    left, right = factors
+    if one.left == one.right and not _moves(right, last):
+        left, right = right, left
+    plain = isinstance(left, Read) and isinstance(right, Read) and _moves(right, last)
+    if not isinstance(left, Read) or not plain or any(linear(i) is None for i in left.indices):
+        return block
+    rows = frozenset(a for a in others if _moves(left, a) and not _moves(right, a))
+    return replace(block, matrix=MatrixUnit(found, rows, registers))
+
+
+def _types(i: Instruction) -> tuple[str, str, str]:
+    return i.left, i.right, i.result
+
+
+def _moves(e: Expr, axis: Axis) -> bool:
+    return any(node is axis for node in walk(e))
+
+
+def in_unit(block: Block, tiles: Sequence[Ints]) -> NDArray[np.bool_]:
+    """Which register tiles, by the sizes of each spatial axis, the matrix unit computes.
+
+    Those that leave too few of the vector registers, and that the unit's hold.
+    """
+    unit, (*others, last) = block.matrix, tiles
+    assert unit is not None
+    outer, rows = outer_and_rows(others, len(last))
+    fits = np.ones(len(last), bool)
+    for axis, size in zip(block.spatial, others, strict=False):
+        fits &= (size == 1) | (axis in unit.rows)
+    high, wide = outer * -(-rows // unit.instruction.rows), -(-last // unit.instruction.columns)
+    fits &= high * wide + np.minimum(high, wide) + 2 <= REGISTERS
+    return np.asarray(fits & (outer * rows * wide + wide > unit.vectors))
+
+
+def outer_and_rows(sizes: Sequence[Ints], count: int) -> tuple[Ints, Ints]:
+    """Of register tiles by the sizes of their row axes: points around a block's rows, and these.
+
+    The rows of a block lie along the last axis that has several points.
+    """
+    outer, rows = np.ones((2, count), np.int64)
+    for size in sizes:
+        several = size > 1
+        outer = np.where(several, outer * rows, outer)
+        rows = np.where(several, size, rows)
+    return outer, rows
+
+
+def groups_at_once(instruction: Instruction, groups: int, count: int) -> int:
+    """Of so many groups of ``count`` terms, how many the unit's instruction takes."""
+    return max(d for d in divisors(groups) if d <= instruction.terms // count)
+
+
+def _enough(instruction: Instruction, groups: int, count: int) -> bool:
+    return groups_at_once(instruction, groups, count) >= _LEAST_GROUPS
+
+
+def groups_of(nest: BlockNest) -> Ints:
+    """`groups_at_once` of every row of a block with a matrix unit."""
+    dots, unit = nest.block.dots, nest.block.matrix
+    assert dots is not None and unit is not None
+    groups = np.maximum(nest.tiles[dots.axis][-1] // dots.count, 1)
+    found, which = np.unique(groups, return_inverse=True)
+    one = unit.instruction
+    return np.array([groups_at_once(one, int(n), dots.count) for n in found])[which]
+
+
+def worthwhile(nest: BlockNest) -> NDArray[np.bool_]:
+    """Which rows give an instruction of the matrix unit enough terms."""
+    return np.asarray(groups_of(nest) >= _LEAST_GROUPS)
