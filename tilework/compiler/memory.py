@@ -36,6 +36,7 @@ class Memory:
         overwritten: of each call, the positions of inputs that its output may overwrite; by
             default none.
         slots: values that lie inside others.
+        rooms: shapes of the buffers that an input shares with the output that continues it.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Memory:
         plan: Plan,
         overwritten: Sequence[frozenset[int]] = (),
         slots: Mapping[str, Slot] | None = None,
+        rooms: Mapping[str, tuple[Extent, ...]] | None = None,
     ) -> None:
         self._plan = plan
         self._slots = slots or {}
@@ -53,6 +55,9 @@ class Memory:
             self._io.setdefault(self._root(name), len(self._io))
         self.inputs = tuple(self._value(n) for n in plan.inputs)
         self.outputs = tuple(self._value(n) for n in plan.outputs)
+        self.rooms = tuple(
+            replace(v, shape=rooms[v.name]) for v in self.inputs if rooms and v.name in rooms
+        )
         self.symbols = symbols_of(e for v in self.inputs for e in v.shape)
         lifetimes = self._share(self._lifetimes())
         self.lifetimes = tuple(lifetimes.values()) if self.symbols else ()
@@ -124,7 +129,8 @@ class Memory:
         if arg.packing is not None:
             raise RuntimeError(f"'{name}' is computed at run time, but {arg.name} wants it packed")
         if root in self._io:
-            return Ref("io", self._io[root], reach)
+            behind = name in self._slots and self._slots[name].offset != 0
+            return Ref("behind" if behind else "io", self._io[root], reach)
         inside = self._slots[name].offset * dtype_bytes(arg.dtype) if name in self._slots else 0
         if self.symbols:
             place = Place(self._arena[root], inside)

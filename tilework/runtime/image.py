@@ -2,6 +2,8 @@
 
 An image is what a module file holds. Kernel arguments are references into three spaces: ``arena``
 and ``constant`` (byte offsets), ``io`` (number of a buffer that the caller supplies per run).
+One to ``behind`` is to an io buffer, too, whose number it holds: it begins where the positions of
+the input end that lies there (`Ends.rooms`).
 Where shapes are symbolic, the arena is laid out when a run brings them (`tilework.runtime.sites`):
 then references are to two others, ``place`` (number in `Image.places`) instead of ``arena``, and
 ``symbol`` (number in `Image.symbols`), whose value a kernel is given the address of.
@@ -38,7 +40,7 @@ class Ref(NamedTuple):
     element, whether or not those between are its own.
     """
 
-    space: Literal["arena", "constant", "io", "place", "symbol"]
+    space: Literal["arena", "constant", "io", "behind", "place", "symbol"]
     at: int
     nbytes: Extent
 
@@ -82,19 +84,34 @@ class Ends:
         name: of the network.
         inputs, outputs: what a run takes and returns; two outputs may share an io buffer. The
             first io buffers are those of the inputs, in order.
+        rooms: of io buffers that hold an input and the output that continues it (keys of the past,
+            and those of the past and of now): the whole buffer, by the name of the input. It has
+            the shape of both but for one dimension, which is the longest that the output may be.
     """
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    rooms: tuple[Value, ...] = ()
 
     @cached_property
     def io_values(self) -> tuple[Value, ...]:
-        """The value of each io buffer, by its number; of several, the first."""
+        """The value of each io buffer, by its number: its room, or of several the first."""
         found: dict[int, Value] = {}
-        for value in (*self.inputs, *self.outputs):
+        for value in (*self.rooms, *self.inputs, *self.outputs):
             found.setdefault(value.io, value)
         return tuple(found[i] for i in range(len(found)))
+
+    @cached_property
+    def continued(self) -> frozenset[int]:
+        """The numbers of the io buffers that are rooms."""
+        return frozenset(room.io for room in self.rooms)
+
+
+def grown(ends: Ends, number: int) -> int:
+    """The dimension in which a room is longer than the input that lies there."""
+    pairs = zip(ends.inputs[number].shape, ends.io_values[number].shape, strict=True)
+    return next(d for d, (had, room) in enumerate(pairs) if had != room)
 
 
 @dataclass(frozen=True)
@@ -252,6 +269,7 @@ class Image:
         symbols: what a run decides, by name.
         lifetimes: of intermediate values, in calls, where shapes are symbolic.
         places: where references to ``place`` begin.
+        rooms: see `Ends`.
     """
 
     name: str
@@ -271,11 +289,12 @@ class Image:
     symbols: tuple[Symbol, ...] = ()
     lifetimes: tuple[Lifetime, ...] = ()
     places: tuple[Place, ...] = ()
+    rooms: tuple[Value, ...] = ()
 
     @cached_property
     def ends(self) -> Ends:
         """What a run takes and returns."""
-        return Ends(self.name, self.inputs, self.outputs)
+        return Ends(self.name, self.inputs, self.outputs, self.rooms)
 
     @property
     def io_values(self) -> tuple[Value, ...]:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ModuleError
-from tilework.index.extents import known, shape_at
+from tilework.index.extents import Extent, known, nbytes, shape_at
 from tilework.index.symbols import Symbol, Symbolic, value_at
 from tilework.runtime.arena import Arena
-from tilework.runtime.image import Ends, Image, Ref, Value
+from tilework.runtime.image import Ends, Image, Ref, Value, grown
 from tilework.runtime.sizes import Sizes
 from tilework.runtime.solve import Solver
 
@@ -28,6 +28,7 @@ KEPT = 32
 """Sites of a module that are kept."""
 BLOCKS = ("arena", "constant", "io", "symbol")
 """The blocks that arguments lie in at a site, in the order of `Site.blocks`."""
+_BLOCK_OF = {"place": "arena", "behind": "io"}
 _MOST_BYTES = 1 << 46
 
 Integers = NDArray[np.int64]
@@ -44,7 +45,7 @@ class Site:
         arena_bytes: memory of all intermediate values.
         workspaces: as `Image.workspaces`.
         blocks: of the arguments of all steps in order, in which of `BLOCKS` each lies.
-        starts: where in that block each begins, in bytes; 0 in io.
+        starts: where in that block, or io buffer, each begins, in bytes.
     """
 
     whole: Image
@@ -80,6 +81,7 @@ class Site:
         return replace(
             whole, inputs=self.ends.inputs, outputs=self.ends.outputs, steps=tuple(steps),
             arena_bytes=self.arena_bytes, workspaces=self.workspaces, lifetimes=(), places=(),
+            rooms=self.ends.rooms,
         )  # fmt: skip
 
     @property
@@ -103,6 +105,8 @@ class Sites:
         self._solver = Solver(f"module {image.name}", image.inputs, image.symbols)
         if image.symbols:
             self._plan = _Plan(image)
+        if image.rooms:
+            self._after = Solver(f"module {image.name}", _after(image.ends), image.symbols)
 
     def of(self, arrays: Sequence[Any]) -> Site:
         """Where inputs of these shapes are.
@@ -127,6 +131,20 @@ class Sites:
             self._shapes.put(shapes, found)
         return found
 
+    def after(self, length: int, arrays: Sequence[Any]) -> Site:
+        """Where a run is that continues a past of this length.
+
+        Args:
+            length: of all inputs that are continued.
+            arrays: the other inputs in order.
+
+        Raises:
+            ShapeError: the module was not compiled for these shapes, or the past is full.
+            ModuleError: sizes make no sense there.
+        """
+        past = (length,) * len(self._after.inputs[-1].shape)
+        return self._plan.at(self._after.point([*map(np.shape, arrays), past]))
+
     def named(self, values: Mapping[str, int] | None) -> Site:
         """Where symbols have these values, by name; typical ones where none is given.
 
@@ -135,6 +153,13 @@ class Sites:
         """
         point = self._solver.named(values or {})
         return self._plan.at(point) if self._only is None else self._only
+
+
+def _after(ends: Ends) -> list[Value]:
+    """What a run that continues a past is given, and last how long the past is."""
+    fed = [v for v in ends.inputs if v.io not in ends.continued]
+    lengths = [ends.inputs[r.io].shape[grown(ends, r.io)] for r in ends.rooms]
+    return [*fed, Value("the past", tuple(dict.fromkeys(lengths)), "positions", -1)]
 
 
 class _Plan:
@@ -146,29 +171,33 @@ class _Plan:
         refs = [r for step in image.steps for r in step.args]
         io = image.io_values
         values = (*image.inputs, *image.outputs)
+        behind = [behind_in(image.ends, n) if n in image.ends.continued else 0 for n in range(len(io))]
         groups = (
             [v.size for v in image.lifetimes],
             [p.offset for p in image.places],
             [n for pair in image.workspaces for n in pair],
             [v.nbytes for v in io],
             [v.nbytes for v in values],
+            behind,
             [r.nbytes for r in refs],
         )
         self._cuts = np.cumsum([len(g) for g in groups])[:-1]
         self._sizes = Sizes(image.symbols, [e for g in groups for e in g])
         self._lifetimes = np.array([p.lifetime for p in image.places], np.int64)
         self._io_of_values = np.array([v.io for v in values], np.int64)
+        self._shared = np.array([v.io in image.ends.continued for v in values], bool)
         spaces = np.array([r.space for r in refs], object)
         at = np.array([r.at for r in refs], np.int64)
         self.blocks = np.array(
-            [BLOCKS.index("arena" if r.space == "place" else r.space) for r in refs], np.int64
+            [BLOCKS.index(_BLOCK_OF.get(r.space, r.space)) for r in refs], np.int64
         )
         self._inside = np.flatnonzero(spaces == "place")
         self._place = at[self._inside]
         self._fixed = np.where(spaces == "constant", at, np.where(spaces == "symbol", 8 * at, 0))
         self._room = np.where(spaces == "constant", image.constants.nbytes - at, 8)
-        self._io = np.flatnonzero(spaces == "io")
+        self._io = np.flatnonzero(self.blocks == BLOCKS.index("io"))
         self._io_at = at[self._io]
+        self._behind = np.where(spaces == "behind", 1, 0)[self._io]
 
     def at(self, values: tuple[int, ...]) -> Site:
         """The site of a point.
@@ -178,19 +207,23 @@ class _Plan:
         """
         image = self._image
         found = self._sizes.at(values)
-        sizes, offsets, workspaces, io, given, reach = np.split(found, self._cuts)
+        sizes, offsets, workspaces, io, given, behind, reach = np.split(found, self._cuts)
         self._check(bool((found >= 0).all()), values, "a size is negative")
-        self._check(bool((io[self._io_of_values] == given).all()), values, "io buffers differ")
+        there = io[self._io_of_values]
+        fits = np.where(self._shared, there >= given, there == given)
+        self._check(bool(fits.all()), values, "io buffers differ")
         begins, arena_bytes = self._arena.place(sizes.tolist())
         most = max(arena_bytes, int(workspaces.max(initial=0)), int(io.max(initial=0)))
         self._check(most < _MOST_BYTES, values, f"a block of {most} bytes")
         starts, room = self._fixed.copy(), self._room.copy()
         starts[self._inside] = (np.array(begins, np.int64)[self._lifetimes] + offsets)[self._place]
         room[self._inside] = (sizes[self._lifetimes] - offsets)[self._place]
-        room[self._io] = io[self._io_at]
+        starts[self._io] = behind[self._io_at] * self._behind
+        room[self._io] = io[self._io_at] - starts[self._io]
         self._check(bool((reach <= room).all()), values, "a reference leaves its block")
         at = dict(zip(image.symbols, values, strict=True))
-        ends = Ends(image.name, *(_at(v, at) for v in (image.inputs, image.outputs)))
+        told = (image.inputs, image.outputs, image.rooms)
+        ends = Ends(image.name, *(_at(v, at) for v in told))
         pairs = workspaces.reshape(-1, 2).tolist()
         each = tuple((shared, thread) for shared, thread in pairs)
         return Site(image, values, ends, arena_bytes, each, self.blocks, starts)
@@ -201,6 +234,13 @@ class _Plan:
                 f"{s.name} = {n}" for s, n in zip(self._image.symbols, values, strict=True)
             )
             raise ModuleError(f"module {self._image.name} cannot run at {at}: {wrong}")
+
+
+def behind_in(ends: Ends, number: int) -> Extent:
+    """Where in a room the positions of its input end, in bytes from the first row's beginning."""
+    room, axis = ends.io_values[number], grown(ends, number)
+    step = nbytes(room.shape[axis + 1 :], room.dtype)
+    return ends.inputs[number].shape[axis] * step
 
 
 def static_site(image: Image) -> Site:
