@@ -102,24 +102,24 @@ def io_buffers(
 
 def bound_inputs(ends: Ends, buffers: Sequence[Any]) -> dict[str, Any]:
     """The inputs by name, as the caller knows them."""
-    named = {v.name: _seen(ends, v, buffers) for v in ends.inputs}
+    named = {v.name: _shown(ends, v, buffers) for v in ends.inputs}
     return {n: b.given if isinstance(b, DeviceArray) else b for n, b in named.items()}
 
 
 def bound_outputs(ends: Ends, buffers: Sequence[Any]) -> list[Any]:
     """The outputs in order: views of the io buffers, or what the caller gave."""
     return [
-        b.given if isinstance(b := buffers[v.io], DeviceArray) else _seen(ends, v, buffers)
+        b.given if isinstance(b := buffers[v.io], DeviceArray) else _shown(ends, v, buffers)
         for v in ends.outputs
     ]
 
 
-def _seen(ends: Ends, value: Value, buffers: Sequence[Any]) -> Any:
-    """A value as its io buffer has it: the first positions of a room."""
+def _shown(ends: Ends, value: Value, buffers: Sequence[Any]) -> Any:
+    """A value as its io buffer has it: the first positions of a room, or under its own shape."""
     buffer = buffers[value.io]
     if value.io in ends.continued:
         return buffer[tuple(map(slice, value.dims))]
-    return buffer if isinstance(buffer, DeviceArray) else buffer.reshape(value.dims)
+    return buffer if buffer.shape == value.dims else buffer.reshape(value.dims)
 
 
 def new_outputs(ends: Ends) -> list[Array]:
@@ -132,7 +132,7 @@ def results(ends: Ends, buffers: Sequence[Array]) -> list[Array]:
     out: list[Array] = []
     used = set(ends.continued)
     for v in ends.outputs:
-        array = _seen(ends, v, buffers)
+        array = _shown(ends, v, buffers)
         out.append(array.copy() if v.io in used else array)
         used.add(v.io)
     return out

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
-from tilework.errors import ModuleError
-from tilework.index.extents import Extent, known, nbytes, shape_at
+from tilework.errors import ModuleError, ShapeError
+from tilework.index.extents import Extent, known, most, nbytes, shape_at
 from tilework.index.symbols import Symbol, Symbolic, value_at
 from tilework.runtime.arena import Arena
 from tilework.runtime.image import Ends, Image, Ref, Value, grown
@@ -142,7 +142,15 @@ class Sites:
             ShapeError: the module was not compiled for these shapes, or the past is full.
             ModuleError: sizes make no sense there.
         """
-        past = (length,) * len(self._after.inputs[-1].shape)
+        lengths = self._after.inputs[-1].shape
+        room = min(map(most, lengths))
+        if length > room:
+            raise ShapeError(
+                f"module {self._image.name}: the past is full: it has {length} positions, and "
+                f"{' and '.join(map(str, lengths))} may be {room} at the most; rewind it, or "
+                "compile for a longer range"
+            )
+        past = (length,) * len(lengths)
         return self._plan.at(self._after.point([*map(np.shape, arrays), past]))
 
     def named(self, values: Mapping[str, int] | None) -> Site:
@@ -171,7 +179,9 @@ class _Plan:
         refs = [r for step in image.steps for r in step.args]
         io = image.io_values
         values = (*image.inputs, *image.outputs)
-        behind = [behind_in(image.ends, n) if n in image.ends.continued else 0 for n in range(len(io))]
+        behind = [
+            behind_in(image.ends, n) if n in image.ends.continued else 0 for n in range(len(io))
+        ]
         groups = (
             [v.size for v in image.lifetimes],
             [p.offset for p in image.places],
