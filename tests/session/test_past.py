@@ -77,7 +77,7 @@ def test_256_tokens_are_those_of_another_engine_and_of_copies(session, model, ba
 
 
 def test_nothing_that_is_called_copies_the_past(session, model):
-    """Of the copying module, one call for each key and value does; here it has its readers alone."""
+    """The copying module has a call for each key and value; here all have their readers alone."""
     image, copying = session.module.image, Session(model, shapes=RANGES).module.image
     assert sum(s.name == "concat" for s in copying.steps) == 4
     assert len(image.steps) <= len(copying.steps) - 4

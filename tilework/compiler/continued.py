@@ -34,11 +34,11 @@ class Continued(NamedTuple):
 
     Attributes:
         slots: where these values lie.
-        rooms: shapes of the buffers, by input.
+        rooms: by input, in which dimension the buffer is longer, and how long.
     """
 
     slots: Mapping[str, Slot]
-    rooms: Mapping[str, Shape]
+    rooms: Mapping[str, tuple[int, int]]
 
 
 NONE = Continued({}, {})
@@ -51,7 +51,8 @@ def continued(plan: Plan) -> tuple[Plan, Continued]:
         NetworkError: there is no such output, or one that its readers need in another order.
     """
     slots: dict[str, Slot] = {}
-    rooms: dict[str, Shape] = {}
+    rooms: dict[str, tuple[int, int]] = {}
+    grown: list[tuple[str, str]] = []
     calls: list[Call] = []
     values = dict(plan.values)
     own = {c.output for c in plan.calls} - {*plan.outputs, *plan.views, *plan.views.values()}
@@ -62,8 +63,9 @@ def continued(plan: Plan) -> tuple[Plan, Continued]:
             continue
         past, new = call.inputs
         shape, longest = plan.values[past].shape, most(plan.values[call.output].shape[axis])
-        rooms[past] = (*shape[:axis], longest, *shape[axis + 1 :])
-        whole = Slot(past, 0, row_major(rooms[past]))
+        rooms[past] = axis, longest
+        grown.append((past, str(plan.values[new].shape[axis])))
+        whole = Slot(past, 0, row_major((*shape[:axis], longest, *shape[axis + 1 :])))
         if new not in own or new in slots:
             calls.append(copy_of(call, new, f"{call.output}:new", plan.values[new]))
             new = calls[-1].output
@@ -71,6 +73,11 @@ def continued(plan: Plan) -> tuple[Plan, Continued]:
         behind = whole.at([n if d == axis else 0 for d, n in enumerate(shape)])
         slots |= {past: whole, new: behind, call.output: whole}
         slots |= {v: whole._replace(strides=s) for v, s in _views(call.output, whole, plan)}
+    if len({new for _, new in grown}) > 1:
+        raise NetworkError(
+            f"{plan.name} continues inputs by different numbers of positions: "
+            + ", ".join(f"{past} by {new}" for past, new in grown)
+        )
     if not rooms:
         raise NetworkError(
             f"{plan.name} has no output that continues an input: an input, and new positions "

@@ -18,7 +18,7 @@ from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import KernelArg
 from tilework.runtime.arena import Lifetime, aligned, place
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.image import Place, Ref, Value
+from tilework.runtime.image import Place, Ref, Room, Value
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
@@ -36,7 +36,8 @@ class Memory:
         overwritten: of each call, the positions of inputs that its output may overwrite; by
             default none.
         slots: values that lie inside others.
-        rooms: shapes of the buffers that an input shares with the output that continues it.
+        rooms: of each input that shares its buffer with the output that continues it, in which
+            dimension the buffer is longer, and how long.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Memory:
         plan: Plan,
         overwritten: Sequence[frozenset[int]] = (),
         slots: Mapping[str, Slot] | None = None,
-        rooms: Mapping[str, tuple[Extent, ...]] | None = None,
+        rooms: Mapping[str, tuple[int, Extent]] | None = None,
     ) -> None:
         self._plan = plan
         self._slots = slots or {}
@@ -55,9 +56,8 @@ class Memory:
             self._io.setdefault(self._root(name), len(self._io))
         self.inputs = tuple(self._value(n) for n in plan.inputs)
         self.outputs = tuple(self._value(n) for n in plan.outputs)
-        self.rooms = tuple(
-            replace(v, shape=rooms[v.name]) for v in self.inputs if rooms and v.name in rooms
-        )
+        long = rooms or {}
+        self.rooms = tuple(_room(v, *long[v.name]) for v in self.inputs if v.name in long)
         self.symbols = symbols_of(e for v in self.inputs for e in v.shape)
         lifetimes = self._share(self._lifetimes())
         self.lifetimes = tuple(lifetimes.values()) if self.symbols else ()
@@ -159,6 +159,11 @@ class Memory:
             one.write(block[one.offset : end])
             block[end : aligned(end)] = 0
         return block
+
+
+def _room(value: Value, axis: int, length: Extent) -> Room:
+    shape = (*value.shape[:axis], length, *value.shape[axis + 1 :])
+    return Room(value.name, shape, value.dtype, value.io, axis)
 
 
 class _Constant(NamedTuple):

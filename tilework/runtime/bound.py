@@ -82,8 +82,8 @@ def io_buffers(
         for v, array in zip(ends.outputs, outputs, strict=True):
             if v.io in ends.continued:
                 raise ModuleError(
-                    f"output {v.name} continues input {ends.inputs[v.io].name} in its buffer: bind "
-                    "without outputs, and take those of the bound call"
+                    f"output {v.name} continues input {ends.inputs[v.io].name} in its buffer: "
+                    "bind without outputs, and take those of the bound call"
                 )
             if v.io in given:
                 raise ModuleError(
@@ -118,8 +118,14 @@ def _shown(ends: Ends, value: Value, buffers: Sequence[Any]) -> Any:
     """A value as its io buffer has it: the first positions of a room, or under its own shape."""
     buffer = buffers[value.io]
     if value.io in ends.continued:
-        return buffer[tuple(map(slice, value.dims))]
+        return _positions(buffer, ends, value)
     return buffer if buffer.shape == value.dims else buffer.reshape(value.dims)
+
+
+def _positions(room: Array, ends: Ends, value: Value) -> Array:
+    """Where a value lies in its room: the first positions."""
+    axis = ends.continued[value.io]
+    return room[(slice(None),) * axis + (slice(value.shape[axis]),)]
 
 
 def new_outputs(ends: Ends) -> list[Array]:
@@ -159,7 +165,7 @@ def given_inputs(
         ready = ready_copy(f"input {v.name}", next(left), v.dims, v.dtype)
         if v.io in ends.continued:
             room = _new(ends.io_values[v.io])
-            room[tuple(map(slice, v.dims))] = ready
+            _positions(room, ends, v)[...] = ready
             ready = room
         out.append(ready)
     return out

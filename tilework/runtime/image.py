@@ -76,6 +76,17 @@ class Value:
         return known_shape(self.shape)
 
 
+@dataclass(frozen=True)
+class Room(Value):
+    """A buffer that holds an input and the output that continues it, by the name of the input.
+
+    Keys of the past, for one, and behind them those of now. It has the shape of both but for the
+    dimension ``axis``, in which it is as long as the output may be at the most.
+    """
+
+    axis: int
+
+
 @dataclass(frozen=True, eq=False)
 class Ends:
     """What goes into a run and comes out of it.
@@ -84,15 +95,13 @@ class Ends:
         name: of the network.
         inputs, outputs: what a run takes and returns; two outputs may share an io buffer. The
             first io buffers are those of the inputs, in order.
-        rooms: of io buffers that hold an input and the output that continues it (keys of the past,
-            and those of the past and of now): the whole buffer, by the name of the input. It has
-            the shape of both but for one dimension, which is the longest that the output may be.
+        rooms: of the io buffers that an input and an output share.
     """
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    rooms: tuple[Value, ...] = ()
+    rooms: tuple[Room, ...] = ()
 
     @cached_property
     def io_values(self) -> tuple[Value, ...]:
@@ -103,15 +112,9 @@ class Ends:
         return tuple(found[i] for i in range(len(found)))
 
     @cached_property
-    def continued(self) -> frozenset[int]:
-        """The numbers of the io buffers that are rooms."""
-        return frozenset(room.io for room in self.rooms)
-
-
-def grown(ends: Ends, number: int) -> int:
-    """The dimension in which a room is longer than the input that lies there."""
-    pairs = zip(ends.inputs[number].shape, ends.io_values[number].shape, strict=True)
-    return next(d for d, (had, room) in enumerate(pairs) if had != room)
+    def continued(self) -> dict[int, int]:
+        """Of each room by its io number, in which dimension it is longer than what is there."""
+        return {room.io: room.axis for room in self.rooms}
 
 
 @dataclass(frozen=True)
@@ -289,7 +292,7 @@ class Image:
     symbols: tuple[Symbol, ...] = ()
     lifetimes: tuple[Lifetime, ...] = ()
     places: tuple[Place, ...] = ()
-    rooms: tuple[Value, ...] = ()
+    rooms: tuple[Room, ...] = ()
 
     @cached_property
     def ends(self) -> Ends:

@@ -13,7 +13,7 @@ from tilework.errors import ModuleError
 from tilework.index.extents import known
 from tilework.locks import Lock
 from tilework.runtime.arrays import aligned_empty, check_array
-from tilework.runtime.image import Ends, Image, Value, grown
+from tilework.runtime.image import Ends, Image, Room
 
 Array = NDArray[Any]
 
@@ -47,7 +47,6 @@ class Past:
                 "in_place=True"
             )
         self._name, self._rooms = image.name, image.rooms
-        self._axes = [grown(image.ends, room.io) for room in image.rooms]
         self._buffers: list[Array] = []
         self._length = 0
         self._busy = Lock()
@@ -64,8 +63,8 @@ class Past:
 
         It is empty before the first run.
         """
-        found = zip(self._rooms, self._axes, self._buffers, strict=False)
-        return {r.name: b[(slice(None),) * axis + (slice(self._length),)] for r, axis, b in found}
+        found = zip(self._rooms, self._buffers, strict=False)
+        return {r.name: _first(b, r, self._length) for r, b in found}
 
     def rewind(self, length: int) -> None:
         """Forget what lies behind so many positions, such as words that were refused.
@@ -79,7 +78,7 @@ class Past:
             self._length = length
 
     @contextmanager
-    def turn(self, rooms: Sequence[Value]) -> Iterator[None]:
+    def turn(self, rooms: Sequence[Room]) -> Iterator[None]:
         """Have the past for as long as a run lasts.
 
         Args:
@@ -119,14 +118,14 @@ class Past:
             if buffer.shape != room.dims:
                 raise ModuleError(
                     f"module {self._name}: {room.name} was begun with room for "
-                    f"{list(buffer.shape)}, and this run wants {list(room.dims)}: make another past"
+                    f"{list(buffer.shape)}, and this run wants {list(room.dims)}: make another"
                 )
         return {room.io: buffer for room, buffer in zip(ends.rooms, self._buffers, strict=True)}
 
     def grow(self, ends: Ends) -> None:
         """Count the positions that a run has written."""
         now = next(v for v in ends.outputs if v.io == self._rooms[0].io)
-        self._length = now.dims[self._axes[0]]
+        self._length = now.dims[self._rooms[0].axis]
 
     def _fill(self, arrays: Mapping[str, Any]) -> None:
         names = [room.name for room in self._rooms]
@@ -136,16 +135,27 @@ class Past:
                 f"{', '.join(map(str, arrays)) or 'nothing'}"
             )
         given = [np.asarray(arrays[name]) for name in names]
-        length = given[0].shape[self._axes[0]] if given[0].ndim > self._axes[0] else 0
-        for room, axis, array in zip(self._rooms, self._axes, given, strict=True):
+        first = self._rooms[0].axis
+        length = given[0].shape[first] if given[0].ndim > first else 0
+        for room, array in zip(self._rooms, given, strict=True):
             # what a run decides besides is compared with the run: `buffers`
             free = [*array.shape, *room.shape[array.ndim :]]
-            dims = [known(n if isinstance(n, int) else m) for n, m in zip(room.shape, free)]
-            wanted = [length if d == axis else n for d, n in enumerate(dims)]
+            dims = [
+                known(n if isinstance(n, int) else m)
+                for n, m in zip(room.shape, free, strict=False)
+            ]
+            wanted = [length if d == room.axis else n for d, n in enumerate(dims)]
             check_array(f"input {room.name}", array, wanted, room.dtype)
-            if length > dims[axis]:
-                raise ModuleError(f"input {room.name}: {length} positions, room for {dims[axis]}")
+            if length > dims[room.axis]:
+                raise ModuleError(
+                    f"input {room.name}: {length} positions, room for {dims[room.axis]}"
+                )
             buffer = aligned_empty(dims, room.dtype)
-            buffer[(slice(None),) * axis + (slice(length),)] = array
+            _first(buffer, room, length)[...] = array
             self._buffers.append(buffer)
         self._length = length
+
+
+def _first(buffer: Array, room: Room, length: int) -> Array:
+    """The first positions."""
+    return buffer[(slice(None),) * room.axis + (slice(length),)]

@@ -87,7 +87,7 @@ def _check_symbolic(image: Image) -> None:
 
 
 def _check_rooms(image: Image) -> None:
-    """Each holds an input and an output that are shorter in the same dimension, and no others."""
+    """Each holds an input and an output that are shorter in one dimension, and no others."""
     _check(len(image.ends.continued) == len(image.rooms), "two rooms in one io buffer")
     for room in image.rooms:
         _check_value(room)
@@ -96,14 +96,19 @@ def _check_rooms(image: Image) -> None:
             len(inside) == 2 and inside[0].name == room.name and inside[1] in image.outputs,
             f"room {room.name} for {[v.name for v in inside]}",
         )
-        kinds = {(len(v.shape), v.dtype) for v in (room, *inside)}
-        _check(len(kinds) == 1, f"room {room.name} of another rank or type than what it is for")
-        dims = zip(room.shape, *(v.shape for v in inside), strict=True)
-        longer = [(n, past, now) for n, past, now in dims if not n == past == now]
         _check(
-            len(longer) == 1 and most(longer[0][1]) <= most(longer[0][2]) <= most(longer[0][0]),
-            f"room {room.name} of shape {list(room.shape)}",
+            0 <= room.axis < len(room.shape)
+            and all(v.dtype == room.dtype and len(v.shape) == len(room.shape) for v in inside),
+            f"room {room.name} of another rank or type than what is there",
         )
+        for d, (whole, past, now) in enumerate(
+            zip(room.shape, *(v.shape for v in inside), strict=True)
+        ):
+            longer = most(past) < most(now) <= most(whole)
+            _check(
+                longer if d == room.axis else whole == past == now,
+                f"room {room.name} of shape {list(room.shape)} for {list(inside[1].shape)}",
+            )
 
 
 def _io_numbers(image: Image) -> list[int]:

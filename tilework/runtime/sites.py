@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from tilework.errors import ModuleError, ShapeError
 from tilework.index.extents import Extent, known, most, nbytes, shape_at
 from tilework.index.symbols import Symbol, Symbolic, value_at
 from tilework.runtime.arena import Arena
-from tilework.runtime.image import Ends, Image, Ref, Value, grown
+from tilework.runtime.image import Ends, Image, Ref, Value
 from tilework.runtime.sizes import Sizes
 from tilework.runtime.solve import Solver
 
@@ -32,6 +32,7 @@ _BLOCK_OF = {"place": "arena", "behind": "io"}
 _MOST_BYTES = 1 << 46
 
 Integers = NDArray[np.int64]
+AnyValue = TypeVar("AnyValue", bound=Value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +167,16 @@ class Sites:
 def _after(ends: Ends) -> list[Value]:
     """What a run that continues a past is given, and last how long the past is."""
     fed = [v for v in ends.inputs if v.io not in ends.continued]
-    lengths = [ends.inputs[r.io].shape[grown(ends, r.io)] for r in ends.rooms]
+    lengths = [ends.inputs[r.io].shape[ends.continued[r.io]] for r in ends.rooms]
     return [*fed, Value("the past", tuple(dict.fromkeys(lengths)), "positions", -1)]
+
+
+class _Layout(NamedTuple):
+    """Places of the values of an arena, with room for these sizes, in bytes."""
+
+    sizes: Integers
+    begins: Integers
+    arena_bytes: int
 
 
 class _Plan:
@@ -176,6 +185,7 @@ class _Plan:
     def __init__(self, image: Image) -> None:
         self._image = image
         self._arena = Arena(image.lifetimes)
+        self._laid: _Layout | None = None
         refs = [r for step in image.steps for r in step.args]
         io = image.io_values
         values = (*image.inputs, *image.outputs)
@@ -222,21 +232,43 @@ class _Plan:
         there = io[self._io_of_values]
         fits = np.where(self._shared, there >= given, there == given)
         self._check(bool(fits.all()), values, "io buffers differ")
-        begins, arena_bytes = self._arena.place(sizes.tolist())
+        begins, arena_bytes = self._layout(sizes)
         most = max(arena_bytes, int(workspaces.max(initial=0)), int(io.max(initial=0)))
         self._check(most < _MOST_BYTES, values, f"a block of {most} bytes")
         starts, room = self._fixed.copy(), self._room.copy()
-        starts[self._inside] = (np.array(begins, np.int64)[self._lifetimes] + offsets)[self._place]
+        starts[self._inside] = (begins[self._lifetimes] + offsets)[self._place]
         room[self._inside] = (sizes[self._lifetimes] - offsets)[self._place]
         starts[self._io] = behind[self._io_at] * self._behind
         room[self._io] = io[self._io_at] - starts[self._io]
         self._check(bool((reach <= room).all()), values, "a reference leaves its block")
         at = dict(zip(image.symbols, values, strict=True))
-        told = (image.inputs, image.outputs, image.rooms)
-        ends = Ends(image.name, *(_at(v, at) for v in told))
+        shapes: dict[tuple[Extent, ...], tuple[int, ...]] = {}
+        ends = Ends(
+            image.name,
+            _at(image.inputs, at, shapes),
+            _at(image.outputs, at, shapes),
+            _at(image.rooms, at, shapes),
+        )
         pairs = workspaces.reshape(-1, 2).tolist()
         each = tuple((shared, thread) for shared, thread in pairs)
         return Site(image, values, ends, arena_bytes, each, self.blocks, starts)
+
+    def _layout(self, sizes: Integers) -> tuple[Integers, int]:
+        """Where values of these sizes lie, and how large the arena is.
+
+        As long as all fit where they lay before, they stay there, unless that is much too large.
+        Those that have grown get an eighth more: next to a past that grows by a position at each
+        run, so does something at each run.
+        """
+        had = self._laid
+        if had is not None:
+            fit = sizes <= had.sizes
+            if fit.all() and had.sizes.sum() <= 1.25 * sizes.sum():
+                return had.begins, had.arena_bytes
+            sizes = np.where(fit, sizes, sizes + sizes // 8)
+        begins, arena_bytes = self._arena.place(sizes.tolist())
+        self._laid = _Layout(sizes, np.array(begins, np.int64), arena_bytes)
+        return self._laid.begins, arena_bytes
 
     def _check(self, good: bool, values: tuple[int, ...], wrong: str) -> None:
         if not good:
@@ -248,7 +280,7 @@ class _Plan:
 
 def behind_in(ends: Ends, number: int) -> Extent:
     """Where in a room the positions of its input end, in bytes from the first row's beginning."""
-    room, axis = ends.io_values[number], grown(ends, number)
+    room, axis = ends.io_values[number], ends.continued[number]
     step = nbytes(room.shape[axis + 1 :], room.dtype)
     return ends.inputs[number].shape[axis] * step
 
@@ -267,9 +299,19 @@ def static_site(image: Image) -> Site:
     )
 
 
-def _at(values: Sequence[Value], at: Mapping[Symbol, int]) -> tuple[Value, ...]:
-    """Values as they are at a point."""
-    return tuple(Value(v.name, shape_at(v.shape, at), v.dtype, v.io) for v in values)
+def _at(
+    values: Sequence[AnyValue],
+    at: Mapping[Symbol, int],
+    known_shapes: dict[tuple[Extent, ...], tuple[int, ...]],
+) -> tuple[AnyValue, ...]:
+    """Values as they are at a point; many have the same shape."""
+    out = []
+    for v in values:
+        shape = known_shapes.get(v.shape)
+        if shape is None:
+            shape = known_shapes[v.shape] = shape_at(v.shape, at)
+        out.append(v if shape == v.shape else replace(v, shape=shape))
+    return tuple(out)
 
 
 def _ref(ref: Ref, start: int, at: Mapping[Symbol, int]) -> Ref:

@@ -31,7 +31,7 @@ def _shape(shape: Sequence[Extent], name: str) -> tuple[Extent, ...]:
 
 
 def placeholder(shape: Sequence[Extent], name: str = "p", dtype: str = "float32") -> Tensor:
-    """Declare an input tensor; where a run decides an extent, it may be 0, and is then not read."""
+    """Declare an input tensor; an extent that a run decides may be 0: then nothing is read."""
     dtype_bytes(dtype)  # refuses unknown types
     _shape([n for n in shape if not isinstance(n, Symbolic)], name)
     return Tensor(Placeholder(name, tuple(map(_extent, shape)), dtype))
