@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from numpy.typing import NDArray
 
@@ -65,6 +65,12 @@ class Value:
     def nbytes(self) -> Extent:
         """Size in bytes."""
         return nbytes(self.shape, self.dtype)
+
+    def of_shape(self, shape: tuple[int, ...]) -> Self:
+        """The same value in another shape."""
+        told = self.__dict__ | {"shape": shape}
+        told.pop("dims", None)
+        return type(self)(**told)
 
     @cached_property
     def dims(self) -> tuple[int, ...]:

@@ -310,7 +310,7 @@ def _at(
         shape = known_shapes.get(v.shape)
         if shape is None:
             shape = known_shapes[v.shape] = shape_at(v.shape, at)
-        out.append(v if shape == v.shape else replace(v, shape=shape))
+        out.append(v if shape == v.shape else v.of_shape(shape))
     return tuple(out)
 
 

@@ -167,8 +167,9 @@ def _check(old: Network, new: Network) -> None:
 __all__ = [
     "PASSES", "Pass", "convert_layout", "find_shuffles", "fold_constants", "fold_pads",
     "fold_repeats", "fold_scale_back", "fold_scale_forward", "fold_transposes",
-    "integer_products", "merge_constants", "merge_equal", "merge_parallel", "merge_views", "move_quantised",
-    "multiply_packed", "optimize", "pull_factors", "recognize", "simplify_algebra",
-    "simplify_inference", "simplify_positions", "sink_reshapes", "sink_transposes",
-    "slice_weights", "split_blocks", "split_groups", "split_joins", "split_phases",
+    "integer_products", "merge_constants", "merge_equal", "merge_parallel", "merge_views",
+    "move_quantised", "multiply_packed", "optimize", "pull_factors", "recognize",
+    "simplify_algebra", "simplify_inference", "simplify_positions", "sink_reshapes",
+    "sink_transposes", "slice_weights", "split_blocks", "split_groups", "split_joins",
+    "split_phases",
 ]  # fmt: skip
