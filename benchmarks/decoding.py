@@ -7,8 +7,8 @@
 network whose outputs are handed back in; ONNX Runtime has the outputs of one run bound as the
 inputs of the next, OpenVINO keeps them as states (with the input for the order of beams by which
 it knows a cache). All are compiled once, for any past, begin with none, and are fed the same
-tokens; float32 throughout. Engines take turns of all tokens, with pauses; logits are compared after
-32 tokens.
+tokens; float32 throughout. Engines take turns of all tokens, with pauses; logits are compared
+after 32 tokens.
 
 Bytes a token are those of the weights and of the cache so far; the bandwidth beside them is that
 of reading a block of as many bytes again and again, measured in each round.

@@ -50,15 +50,15 @@ def viewed(
         d = wanted.pop()
         part, out[d] = other[d], step
         while part != whole:
-            if wanted and _below(part, whole):
+            if wanted and _within(part, whole):
                 d = wanted.pop()
                 part, out[d] = part * other[d], part * step
-            elif mine and mine[-1][1] == whole * step and _below(whole, part):
+            elif mine and mine[-1][1] == whole * step and _within(whole, part):
                 whole = whole * mine.pop()[0]
             else:
                 return None
     return None if mine or wanted else tuple(out)
 
 
-def _below(a: Extent, b: Extent) -> bool:
-    return certain(lambda: a < b)
+def _within(part: Extent, whole: Extent) -> bool:
+    return certain(lambda: part <= whole)
