@@ -144,25 +144,18 @@ def results(ends: Ends, buffers: Sequence[Array]) -> list[Array]:
     return out
 
 
-def given_inputs(
-    ends: Ends, arrays: Sequence[Any], rooms: Mapping[int, Array] | None = None
-) -> list[Array]:
-    """The buffers of inputs as kernels can take them.
+def given_inputs(ends: Ends, arrays: Sequence[Any]) -> list[Array]:
+    """The buffers of inputs as kernels can take them; what is continued is copied to a new room.
 
     Args:
-        arrays: the inputs in order, without those that lie in ``rooms``.
-        rooms: buffers by io number of inputs that are continued; by default new ones, with copies
-            of the inputs.
+        arrays: the inputs in order.
 
     Raises:
         ModuleError: one has another shape or type, or lies in a GPU's memory.
     """
-    out, left = [], iter(arrays)
-    for v in ends.inputs:
-        if rooms and v.io in rooms:
-            out.append(rooms[v.io])
-            continue
-        ready = ready_copy(f"input {v.name}", next(left), v.dims, v.dtype)
+    out = []
+    for v, array in zip(ends.inputs, arrays, strict=True):
+        ready = ready_copy(f"input {v.name}", array, v.dims, v.dtype)
         if v.io in ends.continued:
             room = _new(ends.io_values[v.io])
             _positions(room, ends, v)[...] = ready

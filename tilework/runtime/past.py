@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
-from tilework.index.extents import known
+from tilework.index.extents import known, shape_at
+from tilework.index.symbols import Point
 from tilework.locks import Lock
 from tilework.runtime.arrays import aligned_empty, check_array
-from tilework.runtime.image import Ends, Image, Room
+from tilework.runtime.image import Image, Room
 
 Array = NDArray[Any]
 
@@ -64,7 +65,7 @@ class Past:
         It is empty before the first run.
         """
         found = zip(self._rooms, self._buffers, strict=False)
-        return {r.name: _first(b, r, self._length) for r, b in found}
+        return {r.name: first(b, r.axis, self._length) for r, b in found}
 
     def rewind(self, length: int) -> None:
         """Forget what lies behind so many positions, such as words that were refused.
@@ -103,29 +104,32 @@ class Past:
         finally:
             lock.release()
 
-    def buffers(self, ends: Ends) -> dict[int, Array]:
+    def buffers(self, at: Point) -> dict[int, Array]:
         """The buffers of a run, by io number; made at the first.
 
         Args:
-            ends: of the run.
+            at: where the run is.
 
         Raises:
             ModuleError: they were made for another shape, such as another batch.
         """
+        shapes = [shape_at(room.shape, at) for room in self._rooms]
         if not self._buffers:
-            self._buffers = [aligned_empty(room.dims, room.dtype) for room in ends.rooms]
-        for room, buffer in zip(ends.rooms, self._buffers, strict=True):
-            if buffer.shape != room.dims:
+            pairs = zip(self._rooms, shapes, strict=True)
+            self._buffers = [aligned_empty(shape, room.dtype) for room, shape in pairs]
+        out = {}
+        for room, shape, buffer in zip(self._rooms, shapes, self._buffers, strict=True):
+            if buffer.shape != shape:
                 raise ModuleError(
                     f"module {self._name}: {room.name} was begun with room for "
-                    f"{list(buffer.shape)}, and this run wants {list(room.dims)}: make another"
+                    f"{list(buffer.shape)}, and this run wants {list(shape)}: make another past"
                 )
-        return {room.io: buffer for room, buffer in zip(ends.rooms, self._buffers, strict=True)}
+            out[room.io] = buffer
+        return out
 
-    def grow(self, ends: Ends) -> None:
-        """Count the positions that a run has written."""
-        now = next(v for v in ends.outputs if v.io == self._rooms[0].io)
-        self._length = now.dims[self._rooms[0].axis]
+    def grow(self, length: int) -> None:
+        """Count the positions that a run has written, so that there are so many."""
+        self._length = length
 
     def _fill(self, arrays: Mapping[str, Any]) -> None:
         names = [room.name for room in self._rooms]
@@ -135,8 +139,8 @@ class Past:
                 f"{', '.join(map(str, arrays)) or 'nothing'}"
             )
         given = [np.asarray(arrays[name]) for name in names]
-        first = self._rooms[0].axis
-        length = given[0].shape[first] if given[0].ndim > first else 0
+        axis = self._rooms[0].axis
+        length = given[0].shape[axis] if given[0].ndim > axis else 0
         for room, array in zip(self._rooms, given, strict=True):
             # what a run decides besides is compared with the run: `buffers`
             free = [*array.shape, *room.shape[array.ndim :]]
@@ -151,11 +155,11 @@ class Past:
                     f"input {room.name}: {length} positions, room for {dims[room.axis]}"
                 )
             buffer = aligned_empty(dims, room.dtype)
-            _first(buffer, room, length)[...] = array
+            first(buffer, room.axis, length)[...] = array
             self._buffers.append(buffer)
         self._length = length
 
 
-def _first(buffer: Array, room: Room, length: int) -> Array:
-    """The first positions."""
-    return buffer[(slice(None),) * room.axis + (slice(length),)]
+def first(buffer: Array, axis: int, length: int) -> Array:
+    """The first positions along a dimension."""
+    return buffer[(slice(None),) * axis + (slice(length),)]

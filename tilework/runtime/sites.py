@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilework.cache import BoundedCache
 from tilework.errors import ModuleError, ShapeError
 from tilework.index.extents import Extent, known, most, nbytes, shape_at
-from tilework.index.symbols import Symbol, Symbolic, value_at
+from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.runtime.arena import Arena
 from tilework.runtime.image import Ends, Image, Ref, Value
 from tilework.runtime.sizes import Sizes
@@ -42,7 +42,6 @@ class Site:
     Attributes:
         whole: the image.
         values: of its symbols, in order.
-        ends: what a run takes and returns here: shapes are numbers.
         arena_bytes: memory of all intermediate values.
         workspaces: as `Image.workspaces`.
         blocks: of the arguments of all steps in order, in which of `BLOCKS` each lies.
@@ -51,7 +50,6 @@ class Site:
 
     whole: Image
     values: tuple[int, ...]
-    ends: Ends
     arena_bytes: int
     workspaces: tuple[tuple[int, int], ...]
     blocks: Integers
@@ -60,6 +58,20 @@ class Site:
     def workspace_bytes(self, threads: int) -> int:
         """Workspace of a run with ``threads`` threads."""
         return max((shared + threads * each for shared, each in self.workspaces), default=0)
+
+    @cached_property
+    def ends(self) -> Ends:
+        """What a run takes and returns here: shapes are numbers."""
+        whole, at = self.whole, self.point
+        if not whole.symbols:
+            return whole.ends
+        shapes: dict[tuple[Extent, ...], tuple[int, ...]] = {}
+        return Ends(
+            whole.name,
+            _at(whole.inputs, at, shapes),
+            _at(whole.outputs, at, shapes),
+            _at(whole.rooms, at, shapes),
+        )
 
     @cached_property
     def image(self) -> Image:
@@ -85,7 +97,7 @@ class Site:
             rooms=self.ends.rooms,
         )  # fmt: skip
 
-    @property
+    @cached_property
     def point(self) -> dict[Symbol, int]:
         """The values by symbol."""
         return dict(zip(self.whole.symbols, self.values, strict=True))
@@ -153,6 +165,12 @@ class Sites:
             )
         past = (length,) * len(lengths)
         return self._plan.at(self._after.point([*map(np.shape, arrays), past]))
+
+    def length(self, at: Point) -> int:
+        """How long a past is behind a run at a point."""
+        ends, room = self._image.ends, self._image.rooms[0]
+        now = next(v for v in ends.outputs if v.io == room.io)
+        return value_at(now.shape[room.axis], at)
 
     def named(self, values: Mapping[str, int] | None) -> Site:
         """Where symbols have these values, by name; typical ones where none is given.
@@ -241,17 +259,9 @@ class _Plan:
         starts[self._io] = behind[self._io_at] * self._behind
         room[self._io] = io[self._io_at] - starts[self._io]
         self._check(bool((reach <= room).all()), values, "a reference leaves its block")
-        at = dict(zip(image.symbols, values, strict=True))
-        shapes: dict[tuple[Extent, ...], tuple[int, ...]] = {}
-        ends = Ends(
-            image.name,
-            _at(image.inputs, at, shapes),
-            _at(image.outputs, at, shapes),
-            _at(image.rooms, at, shapes),
-        )
         pairs = workspaces.reshape(-1, 2).tolist()
         each = tuple((shared, thread) for shared, thread in pairs)
-        return Site(image, values, ends, arena_bytes, each, self.blocks, starts)
+        return Site(image, values, arena_bytes, each, self.blocks, starts)
 
     def _layout(self, sizes: Integers) -> tuple[Integers, int]:
         """Where values of these sizes lie, and how large the arena is.
@@ -291,7 +301,6 @@ def static_site(image: Image) -> Site:
     return Site(
         image,
         (),
-        image.ends,
         image.arena_bytes,
         tuple((known(shared), known(each)) for shared, each in image.workspaces),
         np.array([BLOCKS.index(r.space) for r in refs], np.int64),

@@ -200,7 +200,7 @@ class Session:
             outputs = module.run({name: arrays[name] for name in module.inputs})
         else:
             whole = self._continuing()
-            rooms = [room.name for room in whole.image.rooms]
+            rooms = {room.name for room in whole.image.rooms}
             outputs = whole.run(self._feeds.arrays(input_feed, rooms), past=past)
         later.answered()
         return outputs if places is None else [outputs[i] for i in places]
