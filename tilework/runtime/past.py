@@ -113,7 +113,8 @@ class Past:
         Raises:
             ModuleError: they were made for another shape, such as another batch.
         """
-        shapes = [shape_at(room.shape, at) for room in self._rooms]
+        found = {shape: shape_at(shape, at) for shape in {room.shape for room in self._rooms}}
+        shapes = [found[room.shape] for room in self._rooms]
         if not self._buffers:
             pairs = zip(self._rooms, shapes, strict=True)
             self._buffers = [aligned_empty(shape, room.dtype) for room, shape in pairs]
