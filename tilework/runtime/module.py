@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
-from tilework.index.extents import known, shape_at
+from tilework.index.extents import known
 from tilework.index.symbols import Symbol
 from tilework.latency import latency
 from tilework.runtime.archive import write_image
-from tilework.runtime.arrays import aligned_empty, ready_copy
 from tilework.runtime.bound import (
     BoundCall,
     bound_inputs,
@@ -31,7 +30,7 @@ from tilework.runtime.contexts import Contexts, mib
 from tilework.runtime.executor import Roofline, executor_of
 from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winograd_text
 from tilework.runtime.names import all_given, in_order
-from tilework.runtime.past import Past, first
+from tilework.runtime.past import Past, run_behind
 from tilework.runtime.samples import take_samples
 from tilework.runtime.signature import Key
 from tilework.runtime.sites import Site
@@ -357,27 +356,12 @@ class Module:
         return f"<Module {self.name} for {self.target}>"
 
     def _continued(self, past: Past, given: Any) -> list[Array]:
-        """A run that continues a past: the next has another shape, so little is done for each."""
-        ends, sites = self.image.ends, self._contexts.sites
+        """A run that continues a past."""
+        ends = self.image.ends
         fed = [v for v in ends.inputs if v.io not in ends.continued]
         arrays = in_order([v.name for v in fed], given, self._wanted)
-        with past.turn(ends.rooms):
-            site = sites.after(past.length, arrays)
-            at = site.point
-            buffers = past.buffers(at)
-            for v, array in zip(fed, arrays, strict=True):
-                buffers[v.io] = ready_copy(f"input {v.name}", array, np.shape(array), v.dtype)
-            for v in ends.io_values[len(ends.inputs) :]:
-                buffers[v.io] = aligned_empty(shape_at(v.shape, at), v.dtype)
-            with self._contexts.turn(self.num_threads, site) as context:
-                context.run([buffers[io] for io in range(len(buffers))], self.num_threads)
-            past.grow(sites.length(at))
-        return [
-            first(buffers[v.io], ends.continued[v.io], past.length)
-            if v.io in ends.continued
-            else buffers[v.io].reshape(shape_at(v.shape, at))
-            for v in ends.outputs
-        ]
+        inputs = dict(zip(fed, arrays, strict=True))
+        return run_behind(past, inputs, ends, self._contexts, self.num_threads)
 
     def _site(self, inputs: Mapping[str, Any], at: Mapping[str, int] | None) -> Site:
         """Where a call is bound."""

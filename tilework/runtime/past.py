@@ -13,8 +13,9 @@ from tilework.errors import ModuleError
 from tilework.index.extents import known, shape_at
 from tilework.index.symbols import Point
 from tilework.locks import Lock
-from tilework.runtime.arrays import aligned_empty, check_array
-from tilework.runtime.image import Image, Room
+from tilework.runtime.arrays import aligned_empty, check_array, ready_copy
+from tilework.runtime.contexts import Contexts
+from tilework.runtime.image import Ends, Image, Room, Value
 
 Array = NDArray[Any]
 
@@ -65,7 +66,7 @@ class Past:
         It is empty before the first run.
         """
         found = zip(self._rooms, self._buffers, strict=False)
-        return {r.name: first(b, r.axis, self._length) for r, b in found}
+        return {r.name: _first(b, r.axis, self._length) for r, b in found}
 
     def rewind(self, length: int) -> None:
         """Forget what lies behind so many positions, such as words that were refused.
@@ -156,11 +157,43 @@ class Past:
                     f"input {room.name}: {length} positions, room for {dims[room.axis]}"
                 )
             buffer = aligned_empty(dims, room.dtype)
-            first(buffer, room.axis, length)[...] = array
+            _first(buffer, room.axis, length)[...] = array
             self._buffers.append(buffer)
         self._length = length
 
 
-def first(buffer: Array, axis: int, length: int) -> Array:
+def run_behind(
+    past: Past, inputs: Mapping[Value, Any], ends: Ends, contexts: Contexts, threads: int
+) -> list[Array]:
+    """A run that continues a past: its outputs, of which those that continue it are views.
+
+    The next run has another shape, so that no more of this one's is evaluated than is read.
+
+    Args:
+        inputs: arrays by input, without those that the past is.
+        ends: of the module.
+    """
+    sites = contexts.sites
+    with past.turn(ends.rooms):
+        site = sites.after(past.length, list(inputs.values()))
+        at = site.point
+        buffers = past.buffers(at)
+        for v, array in inputs.items():
+            buffers[v.io] = ready_copy(f"input {v.name}", array, np.shape(array), v.dtype)
+        for v in ends.io_values[len(ends.inputs) :]:
+            buffers[v.io] = aligned_empty(shape_at(v.shape, at), v.dtype)
+        with contexts.turn(threads, site) as context:
+            context.run([buffers[io] for io in range(len(buffers))], threads)
+        past.grow(sites.length(at))
+        length = past.length
+    return [
+        _first(buffers[v.io], ends.continued[v.io], length)
+        if v.io in ends.continued
+        else buffers[v.io].reshape(shape_at(v.shape, at))
+        for v in ends.outputs
+    ]
+
+
+def _first(buffer: Array, axis: int, length: int) -> Array:
     """The first positions along a dimension."""
     return buffer[(slice(None),) * axis + (slice(length),)]
