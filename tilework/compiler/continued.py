@@ -81,7 +81,7 @@ def continued(plan: Plan) -> tuple[Plan, Continued]:
     if not rooms:
         raise NetworkError(
             f"{plan.name} has no output that continues an input: an input, and new positions "
-            "behind it along an extent that has a range"
+            "behind it along an extent that has a range, in the type of the input"
         )
     return replace(plan, calls=tuple(calls), values=values), Continued(slots, rooms)
 
