@@ -11,6 +11,7 @@ from tests.graph.test_passes import Maker, ops, same_meaning
 from tilework.graph import Network, from_onnx, plan
 from tilework.graph.fuse import fuse
 from tilework.graph.passes import (
+    fold_repeats,
     fold_transposes,
     merge_equal,
     pull_factors,
@@ -57,6 +58,48 @@ def test_attention_moves_no_data() -> None:
     assert [c.name for c in plan(net).calls if "softmax" not in c.name] == [
         "dense_add", "dense_add", "einsum_multiply_add", "dense_add", "einsum", "dense_add_add",
     ]  # fmt: skip
+
+
+def grouped(keys: str, through: tuple[int, ...] = ()) -> Network:
+    """Four heads of queries for two of keys, each of which is repeated for its two."""
+    m = Maker("grouped")
+    q, k = m.input("q", (3, 4, 5, 8)), m.input("k", (3, 2, 7, 8))
+    wide = m.op("expand", m.op("reshape", k, shape=(3, 2, 1, 7, 8)), shape=(3, 2, 2, 7, 8))
+    wide = m.op("reshape", wide, shape=through) if through else wide
+    wide = m.op("reshape", wide, shape=(3, 4, 7, 8))
+    if keys == "bhdt":
+        wide = m.op("transpose", wide, perm=(0, 1, 3, 2))
+    scores = m.op("einsum", q, wide, equation=f"bhsd,{keys}->bhst")
+    return m.finish([m.op("relu", scores)])
+
+
+@pytest.mark.parametrize(
+    "keys, through", [("bhtd", ()), ("bhdt", ()), ("bhtd", (12, 7, 8)), ("bhdt", (12, 7, 8))]
+)
+def test_keys_of_several_heads_are_not_repeated(keys: str, through: tuple[int, ...]) -> None:
+    net = grouped(keys, through)
+    new = sink_reshapes(fold_repeats(fold_transposes(net)))
+    same_meaning(net, new)
+    assert "expand" not in ops(new)
+    assert [c.name for c in plan(net).calls] == ["einsum_relu"]
+
+
+def test_what_is_repeated_otherwise_stays() -> None:
+    """Whole blocks in turns are no neighbours; what is merged elsewhere has no groups."""
+    m = Maker("tiled")
+    q, k = m.input("q", (3, 4, 5, 8)), m.input("k", (3, 2, 7, 8))
+    wide = m.op("expand", m.op("reshape", k, shape=(3, 1, 2, 7, 8)), shape=(3, 2, 2, 7, 8))
+    wide = m.op("reshape", wide, shape=(3, 4, 7, 8))
+    net = m.finish([m.op("einsum", q, wide, equation="bhsd,bhtd->bhst")])
+    new = fold_repeats(net)
+    same_meaning(net, new)
+    m = Maker("rows")
+    q, k = m.input("q", (3, 2, 5, 8)), m.input("k", (3, 2, 7, 8))
+    wide = m.op("expand", m.op("reshape", k, shape=(3, 2, 7, 1, 8)), shape=(3, 2, 7, 4, 8))
+    wide = m.op("reshape", wide, shape=(3, 2, 28, 8))
+    net = m.finish([m.op("einsum", q, wide, equation="bhsd,bhtd->bhst")])
+    new = fold_repeats(net)
+    same_meaning(net, new)
 
 
 LAYER = ["dense_add"] * 2 + ["einsum_multiply_where", "softmax", "dense_add", "einsum",

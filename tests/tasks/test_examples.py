@@ -49,6 +49,11 @@ def test_a_network_is_tuned(tmp_path):
     assert "Evaluate inference time cost..." in told and "[1, 10]" in told
 
 
+def test_a_decoder_writes_words(tmp_path):
+    told = [int(word) for word in run(tmp_path, "decode.py", "--count", "7").split()]
+    assert len(told) == 7 and all(0 <= word < 100 for word in told)
+
+
 def test_a_layer_is_tuned_checked_rebuilt_and_resumed(tmp_path):
     told = run(tmp_path, "tune_conv2d_layer.py", "--trials", "4")
     assert "0 schedules are known" in told and "The output equals NumPy's" in told

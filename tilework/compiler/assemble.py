@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tilework.collector import paused
 from tilework.compiler.choose import choose_schedule
+from tilework.compiler.continued import NONE, Continued, continued
 from tilework.compiler.history import as_history, current_history
 from tilework.compiler.kernels import Cache, Kernels, kernel_files
 from tilework.compiler.memory import Memory
@@ -58,6 +59,7 @@ def compile_network(
     num_threads: int | None = None,
     precision: Precision = "f32",
     cache: Cache = None,
+    in_place: bool = False,
 ) -> Module:
     """Compile a network that is ours as a whole; see `tilework.compiler.parts.compile`."""
     from tilework.graph import plan
@@ -70,10 +72,11 @@ def compile_network(
     with paused():
         with stage("passes"):
             planned = plan(net, precision, where)
+            planned, kept = continued(planned) if in_place else (planned, NONE)
         with Helpers() as helpers:
             kernels = Kernels(where, kernel_files(cache))
             kernels.common(helpers)
-            module = Module(_assemble(planned, where, history, kernels, helpers))
+            module = Module(_assemble(planned, where, history, kernels, helpers, kept))
             with stage("keep"):
                 kernels.keep()
     if num_threads is not None:
@@ -82,12 +85,17 @@ def compile_network(
 
 
 def _assemble(
-    plan: Plan, target: Target, history: History | None, kernels: Kernels, helpers: Helpers
+    plan: Plan,
+    target: Target,
+    history: History | None,
+    kernels: Kernels,
+    helpers: Helpers,
+    kept: Continued = NONE,
 ) -> Image:
     from tilework.graph.extract import task_of
 
     _require_told(plan, target)
-    plan, slots = without_copies(plan)
+    plan, slots = without_copies(plan, kept.slots)
     made: dict[_KernelKey, Kernel] = {}
     called: list[tuple[Kernel, dict[int, Strides]]] = []
     tasks: dict[str, SearchTask] = {}
@@ -110,7 +118,7 @@ def _assemble(
                 made[one] = kernels.kernel(task, layer.choice, apart, helpers)
             called.append((made[one], apart))
             progress.step()
-    memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots)
+    memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
     with stage("pack"):
@@ -138,6 +146,7 @@ def _assemble(
         symbols=memory.symbols,
         lifetimes=memory.lifetimes,
         places=tuple(memory.places),
+        rooms=memory.rooms,
     )
 
 

@@ -18,7 +18,7 @@ from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import KernelArg
 from tilework.runtime.arena import Lifetime, aligned, place
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.image import Place, Ref, Value
+from tilework.runtime.image import Place, Ref, Room, Value
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
@@ -36,6 +36,8 @@ class Memory:
         overwritten: of each call, the positions of inputs that its output may overwrite; by
             default none.
         slots: values that lie inside others.
+        rooms: of each input that shares its buffer with the output that continues it, in which
+            dimension the buffer is longer, and how long.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Memory:
         plan: Plan,
         overwritten: Sequence[frozenset[int]] = (),
         slots: Mapping[str, Slot] | None = None,
+        rooms: Mapping[str, tuple[int, Extent]] | None = None,
     ) -> None:
         self._plan = plan
         self._slots = slots or {}
@@ -53,6 +56,8 @@ class Memory:
             self._io.setdefault(self._root(name), len(self._io))
         self.inputs = tuple(self._value(n) for n in plan.inputs)
         self.outputs = tuple(self._value(n) for n in plan.outputs)
+        long = rooms or {}
+        self.rooms = tuple(_room(v, *long[v.name]) for v in self.inputs if v.name in long)
         self.symbols = symbols_of(e for v in self.inputs for e in v.shape)
         lifetimes = self._share(self._lifetimes())
         self.lifetimes = tuple(lifetimes.values()) if self.symbols else ()
@@ -124,7 +129,8 @@ class Memory:
         if arg.packing is not None:
             raise RuntimeError(f"'{name}' is computed at run time, but {arg.name} wants it packed")
         if root in self._io:
-            return Ref("io", self._io[root], reach)
+            behind = name in self._slots and self._slots[name].offset != 0
+            return Ref("behind" if behind else "io", self._io[root], reach)
         inside = self._slots[name].offset * dtype_bytes(arg.dtype) if name in self._slots else 0
         if self.symbols:
             place = Place(self._arena[root], inside)
@@ -153,6 +159,11 @@ class Memory:
             one.write(block[one.offset : end])
             block[end : aligned(end)] = 0
         return block
+
+
+def _room(value: Value, axis: int, length: Extent) -> Room:
+    shape = (*value.shape[:axis], length, *value.shape[axis + 1 :])
+    return Room(value.name, shape, value.dtype, value.io, axis)
 
 
 class _Constant(NamedTuple):

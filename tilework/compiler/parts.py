@@ -26,6 +26,7 @@ def compile(
     num_threads: int | None = ...,
     precision: Precision = ...,
     cache: Cache = ...,
+    in_place: bool = ...,
 ) -> Module: ...
 
 
@@ -37,6 +38,7 @@ def compile(
     num_threads: int | None = ...,
     precision: Precision = ...,
     cache: Cache = ...,
+    in_place: bool = ...,
 ) -> Module | PartedModule: ...
 
 
@@ -47,6 +49,7 @@ def compile(
     num_threads: int | None = None,
     precision: Precision = "f32",
     cache: Cache = None,
+    in_place: bool = False,
 ) -> Module | PartedModule:
     """Compile a network with the best schedules on record.
 
@@ -62,9 +65,12 @@ def compile(
             Inputs and outputs are float32 in either case.
         cache: the folder of a cache, where kernels and untuned choices are kept for the next
             compile that needs them (docs/session.md); None: the default one; False: none.
+        in_place: write new positions of a cache behind those that are there: every output that is
+            an input and positions behind it, along an extent that has a range, shares the
+            buffer of that input, which a `tilework.runtime.Past` keeps from run to run.
 
     Raises:
-        NetworkError: the network cannot be lowered.
+        NetworkError: the network cannot be lowered; or no output continues an input.
         TargetError: the target text makes no sense, is of a simulated machine, or of one that
             lacks what the precision needs.
         ModuleError: ``num_threads`` is below 1, or above 1 for a target with a single core; or
@@ -72,7 +78,12 @@ def compile(
         TileworkError: ``records`` is not a record history.
     """
     if isinstance(net, Network):
-        return compile_network(net, target, records, num_threads, precision, cache)
+        return compile_network(net, target, records, num_threads, precision, cache, in_place)
+    if in_place:
+        raise NetworkError(
+            f"{net.name} has parts that are left to ONNX Runtime; only a network that is compiled "
+            "as a whole continues inputs in their memory"
+        )
     engine(net.left.operators)
     where = target if isinstance(target, Target) else Target(target)
     threads = where.num_cores if num_threads is None else num_threads

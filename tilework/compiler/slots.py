@@ -13,7 +13,7 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,17 +51,22 @@ class Slot(NamedTuple):
         return Slot(self.root, self.offset + away, strides)
 
 
-def without_copies(plan: Plan) -> tuple[Plan, dict[str, Slot]]:
+def without_copies(
+    plan: Plan, given: Mapping[str, Slot] | None = None
+) -> tuple[Plan, dict[str, Slot]]:
     """The plan without calls that need not move anything, and the values that share memory.
 
     A value stays by itself if the caller of the network supplies or receives it, or if it is known
     under another shape as well.
+
+    Args:
+        given: values that share memory already.
     """
-    outside = {*plan.inputs, *plan.constants}
+    slots = dict(given or {})
+    outside = {*plan.inputs, *plan.constants, *slots}
     outside |= {plan.views.get(v, v) for v in (*plan.inputs, *plan.outputs)}
     alone = outside | {*plan.views, *plan.views.values()}
     made = {c.output for c in plan.calls}
-    slots: dict[str, Slot] = {}
     instead: dict[str, list[Call]] = {}  # output of a call that is gone -> calls in its place
     for call in reversed(plan.calls):
         parts = joined(call.dag)
@@ -72,7 +77,7 @@ def without_copies(plan: Plan) -> tuple[Plan, dict[str, Slot]]:
         for n, part in enumerate(parts):
             value = call.inputs[part.argument]
             if value not in made or value in alone or value in slots:
-                copy = _copy(call, value, f"{call.output}:{n}", plan.values[value])
+                copy = copy_of(call, value, f"{call.output}:{n}", plan.values[value])
                 instead[call.output].append(copy)
                 value = copy.output
             slots[value] = whole.at(part.start)
@@ -120,7 +125,7 @@ def _whole(name: str, kind: ValueType) -> Slot:
     return Slot(name, 0, row_major(kind.shape))
 
 
-def _copy(call: Call, value: str, name: str, kind: ValueType) -> Call:
+def copy_of(call: Call, value: str, name: str, kind: ValueType) -> Call:
     """A call that copies ``value``."""
     source = te.placeholder(kind.shape, "p0", kind.dtype)
     target = te.compute(kind.shape, lambda *at: source[at], name="T_copy")

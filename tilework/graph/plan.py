@@ -10,6 +10,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.declare import Declared, declare_nodes
+from tilework.graph.elements import require_elements
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
@@ -95,6 +96,7 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
 
 def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Plan:
     net = _outputs_computed(optimize(net))
+    require_elements(net)
     declared = Declared()
     groups = fuse(net, chains, declared)
     types = stored_types(net, groups, precision)

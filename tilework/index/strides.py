@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework.index.extents import Extent, Number
+from tilework.index.symbols import certain
 
 
 def row_major(shape: Sequence[Extent]) -> tuple[Extent, ...]:
@@ -32,3 +33,32 @@ def reach(extents: Sequence[Number], strides: Sequence[Number], one: Number) -> 
     for extent, stride in zip(extents, strides, strict=True):
         one = one + (extent - 1) * stride
     return one
+
+
+def viewed(
+    shape: Sequence[Extent], strides: Sequence[Extent], other: Sequence[Extent]
+) -> tuple[Extent, ...] | None:
+    """Strides of the same elements, in the same order, under another shape; None: there are none.
+
+    A dimension of one shape may be several of the other, if these lie densely in each other.
+    """
+    mine = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    wanted = [d for d, n in enumerate(other) if n != 1]
+    out: list[Extent] = [1] * len(other)
+    while mine and wanted:
+        whole, step = mine.pop()
+        d = wanted.pop()
+        part, out[d] = other[d], step
+        while part != whole:
+            if wanted and _within(part, whole):
+                d = wanted.pop()
+                part, out[d] = part * other[d], part * step
+            elif mine and mine[-1][1] == whole * step and _within(whole, part):
+                whole = whole * mine.pop()[0]
+            else:
+                return None
+    return None if mine or wanted else tuple(out)
+
+
+def _within(part: Extent, whole: Extent) -> bool:
+    return certain(lambda: part <= whole)

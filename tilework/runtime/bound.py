@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
-from tilework.runtime.arrays import aligned_empty, check_ready, random_array
+from tilework.runtime.arrays import aligned_empty, check_ready, random_array, ready_copy
 from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.image import Ends, Value
 
@@ -73,13 +73,18 @@ def io_buffers(
         )
     for v in ends.inputs:
         if inputs and v.name in inputs:
-            given[v.io] = (f"input {v.name}", v, inputs[v.name])
+            given[v.io] = (f"input {v.name}", ends.io_values[v.io], inputs[v.name])
     if outputs is not None:
         if len(outputs) != len(ends.outputs):
             raise ModuleError(
                 f"module {ends.name} has {len(ends.outputs)} outputs, got {len(outputs)} arrays"
             )
         for v, array in zip(ends.outputs, outputs, strict=True):
+            if v.io in ends.continued:
+                raise ModuleError(
+                    f"output {v.name} continues input {ends.inputs[v.io].name} in its buffer: "
+                    "bind without outputs, and take those of the bound call"
+                )
             if v.io in given:
                 raise ModuleError(
                     f"output {v.name} shares its memory with {given[v.io][0]}: bind without "
@@ -97,14 +102,30 @@ def io_buffers(
 
 def bound_inputs(ends: Ends, buffers: Sequence[Any]) -> dict[str, Any]:
     """The inputs by name, as the caller knows them."""
-    named = {v.name: buffers[v.io] for v in ends.inputs}
+    named = {v.name: _shown(ends, v, buffers) for v in ends.inputs}
     return {n: b.given if isinstance(b, DeviceArray) else b for n, b in named.items()}
 
 
 def bound_outputs(ends: Ends, buffers: Sequence[Any]) -> list[Any]:
     """The outputs in order: views of the io buffers, or what the caller gave."""
-    pairs = [(buffers[v.io], v.dims) for v in ends.outputs]
-    return [b.given if isinstance(b, DeviceArray) else b.reshape(shape) for b, shape in pairs]
+    return [
+        b.given if isinstance(b := buffers[v.io], DeviceArray) else _shown(ends, v, buffers)
+        for v in ends.outputs
+    ]
+
+
+def _shown(ends: Ends, value: Value, buffers: Sequence[Any]) -> Any:
+    """A value as its io buffer has it: the first positions of a room, or under its own shape."""
+    buffer = buffers[value.io]
+    if value.io in ends.continued:
+        return _positions(buffer, ends, value)
+    return buffer if buffer.shape == value.dims else buffer.reshape(value.dims)
+
+
+def _positions(room: Array, ends: Ends, value: Value) -> Array:
+    """Where a value lies in its room: the first positions."""
+    axis = ends.continued[value.io]
+    return room[(slice(None),) * axis + (slice(value.shape[axis]),)]
 
 
 def new_outputs(ends: Ends) -> list[Array]:
@@ -113,20 +134,40 @@ def new_outputs(ends: Ends) -> list[Array]:
 
 
 def results(ends: Ends, buffers: Sequence[Array]) -> list[Array]:
-    """The outputs; one that shares its buffer with an earlier one is copied."""
+    """The outputs, dense; one that shares its buffer with another value is copied."""
     out: list[Array] = []
-    used: set[int] = set()
+    used = set(ends.continued)
     for v in ends.outputs:
-        array = buffers[v.io].reshape(v.dims)
+        array = _shown(ends, v, buffers)
         out.append(array.copy() if v.io in used else array)
         used.add(v.io)
+    return out
+
+
+def given_inputs(ends: Ends, arrays: Sequence[Any]) -> list[Array]:
+    """The buffers of inputs as kernels can take them; what is continued is copied to a new room.
+
+    Args:
+        arrays: the inputs in order.
+
+    Raises:
+        ModuleError: one has another shape or type, or lies in a GPU's memory.
+    """
+    out = []
+    for v, array in zip(ends.inputs, arrays, strict=True):
+        ready = ready_copy(f"input {v.name}", array, v.dims, v.dtype)
+        if v.io in ends.continued:
+            room = _new(ends.io_values[v.io])
+            _positions(room, ends, v)[...] = ready
+            ready = room
+        out.append(ready)
     return out
 
 
 def random_inputs(ends: Ends) -> list[Array]:
     """Values for all inputs, the same ones every time."""
     rng = np.random.default_rng(0)
-    return [random_array(rng, v.dims, v.dtype) for v in ends.inputs]
+    return [random_array(rng, v.dims, v.dtype) for v in ends.io_values[: len(ends.inputs)]]
 
 
 def _new(value: Value) -> Array:

@@ -2,6 +2,8 @@
 
 An image is what a module file holds. Kernel arguments are references into three spaces: ``arena``
 and ``constant`` (byte offsets), ``io`` (number of a buffer that the caller supplies per run).
+One to ``behind`` is to an io buffer, too, whose number it holds: it begins where the positions of
+the input end that lies there (`Ends.rooms`).
 Where shapes are symbolic, the arena is laid out when a run brings them (`tilework.runtime.sites`):
 then references are to two others, ``place`` (number in `Image.places`) instead of ``arena``, and
 ``symbol`` (number in `Image.symbols`), whose value a kernel is given the address of.
@@ -15,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from numpy.typing import NDArray
 
@@ -38,7 +40,7 @@ class Ref(NamedTuple):
     element, whether or not those between are its own.
     """
 
-    space: Literal["arena", "constant", "io", "place", "symbol"]
+    space: Literal["arena", "constant", "io", "behind", "place", "symbol"]
     at: int
     nbytes: Extent
 
@@ -64,6 +66,12 @@ class Value:
         """Size in bytes."""
         return nbytes(self.shape, self.dtype)
 
+    def of_shape(self, shape: tuple[int, ...]) -> Self:
+        """The same value in another shape."""
+        told = self.__dict__ | {"shape": shape}
+        told.pop("dims", None)
+        return type(self)(**told)
+
     @cached_property
     def dims(self) -> tuple[int, ...]:
         """The shape in numbers.
@@ -74,6 +82,17 @@ class Value:
         return known_shape(self.shape)
 
 
+@dataclass(frozen=True)
+class Room(Value):
+    """A buffer that holds an input and the output that continues it, by the name of the input.
+
+    Keys of the past, for one, and behind them those of now. It has the shape of both but for the
+    dimension ``axis``, in which it is as long as the output may be at the most.
+    """
+
+    axis: int
+
+
 @dataclass(frozen=True, eq=False)
 class Ends:
     """What goes into a run and comes out of it.
@@ -82,19 +101,26 @@ class Ends:
         name: of the network.
         inputs, outputs: what a run takes and returns; two outputs may share an io buffer. The
             first io buffers are those of the inputs, in order.
+        rooms: of the io buffers that an input and an output share.
     """
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    rooms: tuple[Room, ...] = ()
 
     @cached_property
     def io_values(self) -> tuple[Value, ...]:
-        """The value of each io buffer, by its number; of several, the first."""
+        """The value of each io buffer, by its number: its room, or of several the first."""
         found: dict[int, Value] = {}
-        for value in (*self.inputs, *self.outputs):
+        for value in (*self.rooms, *self.inputs, *self.outputs):
             found.setdefault(value.io, value)
         return tuple(found[i] for i in range(len(found)))
+
+    @cached_property
+    def continued(self) -> dict[int, int]:
+        """Of each room by its io number, in which dimension it is longer than what is there."""
+        return {room.io: room.axis for room in self.rooms}
 
 
 @dataclass(frozen=True)
@@ -252,6 +278,7 @@ class Image:
         symbols: what a run decides, by name.
         lifetimes: of intermediate values, in calls, where shapes are symbolic.
         places: where references to ``place`` begin.
+        rooms: see `Ends`.
     """
 
     name: str
@@ -271,11 +298,12 @@ class Image:
     symbols: tuple[Symbol, ...] = ()
     lifetimes: tuple[Lifetime, ...] = ()
     places: tuple[Place, ...] = ()
+    rooms: tuple[Room, ...] = ()
 
     @cached_property
     def ends(self) -> Ends:
         """What a run takes and returns."""
-        return Ends(self.name, self.inputs, self.outputs)
+        return Ends(self.name, self.inputs, self.outputs, self.rooms)
 
     @property
     def io_values(self) -> tuple[Value, ...]:

@@ -32,6 +32,7 @@ _EXTENT = Union[int, Symbolic]  # noqa: UP007
 def image_to_json(image: Image) -> dict[str, Any]:
     """All of an image but its code and constants."""
     left = _BLOCKS if image.symbols else (*_BLOCKS, *_SYMBOLIC)
+    left = left if image.rooms else (*left, "rooms")
     told = {f.name: to_json(getattr(image, f.name)) for f in fields(Image) if f.name not in left}
     return told | ({"symbols": table_document(image.symbols)} if image.symbols else {})
 
@@ -50,6 +51,8 @@ def image_from_json(data: Any) -> Image:
         data = {name: value for name, value in data.items() if name != "symbols"}
     else:
         given |= dict.fromkeys(_SYMBOLIC, ())
+    if isinstance(data, dict) and "rooms" not in data:
+        given["rooms"] = ()
     image: Image = _object(Image, data, "image", symbols, given)
     return image
 

@@ -16,11 +16,11 @@ from tilework.index.extents import known
 from tilework.index.symbols import Symbol
 from tilework.latency import latency
 from tilework.runtime.archive import write_image
-from tilework.runtime.arrays import ready_copy
 from tilework.runtime.bound import (
     BoundCall,
     bound_inputs,
     bound_outputs,
+    given_inputs,
     io_buffers,
     new_outputs,
     random_inputs,
@@ -30,6 +30,7 @@ from tilework.runtime.contexts import Contexts, mib
 from tilework.runtime.executor import Roofline, executor_of
 from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winograd_text
 from tilework.runtime.names import all_given, in_order
+from tilework.runtime.past import Past, run_behind
 from tilework.runtime.samples import take_samples
 from tilework.runtime.signature import Key
 from tilework.runtime.sites import Site
@@ -114,30 +115,45 @@ class Module:
         """
         self.num_threads = self._threads(num_threads)
 
-    def run(self, inputs: Mapping[str, Any] | Any = None, *more: Any) -> list[Array]:
+    def run(
+        self, inputs: Mapping[str, Any] | Any = None, *more: Any, past: Past | None = None
+    ) -> list[Array]:
         """Run the network once.
 
         Args:
             inputs: arrays by input name; or one array, and the others after it, in order.
+            past: what the run continues, in place of the inputs that are its; the run's positions
+                are behind it afterwards.
 
         Returns:
-            New arrays, one per output.
+            New arrays, one per output; of outputs that continue a past, views of its memory.
 
         Raises:
             ModuleError: inputs are missing or unknown, or of another shape or type; or this CPU
-                cannot run the code.
+                cannot run the code; or the past is another module's, in use, or full.
         """
+        if past is not None:
+            return self._continued(past, all_given(inputs, more))
         wanted = self.image.inputs
         arrays = in_order([v.name for v in wanted], all_given(inputs, more), self._wanted)
         site = self._contexts.sites.of(arrays)
-        buffers = [
-            ready_copy(f"input {v.name}", a, v.dims, v.dtype)
-            for v, a in zip(site.ends.inputs, arrays, strict=True)
-        ]
-        buffers += new_outputs(site.ends)
+        buffers = [*given_inputs(site.ends, arrays), *new_outputs(site.ends)]
         with self._contexts.turn(self.num_threads, site) as context:
             context.run(buffers, self.num_threads)
         return results(site.ends, buffers)
+
+    def new_past(self, arrays: Mapping[str, Any] | None = None) -> Past:
+        """Memory for the positions of a sequence, which runs continue in place.
+
+        Args:
+            arrays: what to begin with, by name of each input that is continued, such as `arrays`
+                of another past; it is copied. By default nothing.
+
+        Raises:
+            ModuleError: the module was compiled without ``in_place=True``; or an array is missing
+                or unknown, or has another shape or type.
+        """
+        return Past(self.image, arrays)
 
     def by_address(
         self, threads: int, at: Mapping[str, int] | None = None
@@ -338,6 +354,14 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<Module {self.name} for {self.target}>"
+
+    def _continued(self, past: Past, given: Any) -> list[Array]:
+        """A run that continues a past."""
+        ends = self.image.ends
+        fed = [v for v in ends.inputs if v.io not in ends.continued]
+        arrays = in_order([v.name for v in fed], given, self._wanted)
+        inputs = dict(zip(fed, arrays, strict=True))
+        return run_behind(past, inputs, ends, self._contexts, self.num_threads)
 
     def _site(self, inputs: Mapping[str, Any], at: Mapping[str, int] | None) -> Site:
         """Where a call is bound."""

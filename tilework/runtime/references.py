@@ -8,7 +8,7 @@ it is large enough, at each point that a run brings (`tilework.runtime.sites`).
 from __future__ import annotations
 
 from tilework.errors import ModuleError
-from tilework.index.extents import known
+from tilework.index.extents import known, most
 from tilework.index.symbols import symbols_of
 from tilework.runtime.arrays import ALIGN
 from tilework.runtime.image import Image, Ref, Value
@@ -33,6 +33,7 @@ def check_references(image: Image) -> None:
     if image.symbols:
         _check_symbolic(image)
     else:
+        _check(not image.rooms, "buffers with room beside shapes that are numbers")
         _check_static(image)
     for i, step in enumerate(image.steps):
         _check(
@@ -63,6 +64,7 @@ def _check_symbolic(image: Image) -> None:
     for place in image.places:
         found = 0 <= place.lifetime < len(image.lifetimes)
         _check(found, f"a place in value {place.lifetime} of {len(image.lifetimes)}")
+    _check_rooms(image)
     room = {"place": len(image.places), "symbol": len(image.symbols), "io": len(numbers)}
     for i, step in enumerate(image.steps):
         for ref in step.args:
@@ -70,6 +72,9 @@ def _check_symbolic(image: Image) -> None:
             if ref.space == "constant":
                 _check(ref.at >= 0, f"{where} refers to a constant at byte {ref.at}")
                 _check_aligned(ref, where)
+                continue
+            if ref.space == "behind":
+                _check(ref.at in image.ends.continued, f"{where} refers behind buffer {ref.at}")
                 continue
             _check(ref.space in room, f"{where} refers to '{ref.space}'")
             _check(
@@ -79,6 +84,31 @@ def _check_symbolic(image: Image) -> None:
     stray = set(symbols_of(e for v in image.io_values for e in v.shape)) - set(image.symbols)
     _check(not stray, f"unknown symbols {[s.name for s in stray]}")
     Solver("it", image.inputs, image.symbols)
+
+
+def _check_rooms(image: Image) -> None:
+    """Each holds an input and an output that are shorter in one dimension, and no others."""
+    _check(len(image.ends.continued) == len(image.rooms), "two rooms in one io buffer")
+    for room in image.rooms:
+        _check_value(room)
+        inside = [v for v in (*image.inputs, *image.outputs) if v.io == room.io]
+        _check(
+            len(inside) == 2 and inside[0].name == room.name and inside[1] in image.outputs,
+            f"room {room.name} for {[v.name for v in inside]}",
+        )
+        _check(
+            0 <= room.axis < len(room.shape)
+            and all(v.dtype == room.dtype and len(v.shape) == len(room.shape) for v in inside),
+            f"room {room.name} of another rank or type than what is there",
+        )
+        for d, (whole, past, now) in enumerate(
+            zip(room.shape, *(v.shape for v in inside), strict=True)
+        ):
+            longer = most(past) < most(now) <= most(whole)
+            _check(
+                longer if d == room.axis else whole == past == now,
+                f"room {room.name} of shape {list(room.shape)} for {list(inside[1].shape)}",
+            )
 
 
 def _io_numbers(image: Image) -> list[int]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
-from tilework.errors import ModuleError
-from tilework.index.extents import known, shape_at
-from tilework.index.symbols import Symbol, Symbolic, value_at
+from tilework.errors import ModuleError, ShapeError
+from tilework.index.extents import Extent, known, most, nbytes, shape_at
+from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.runtime.arena import Arena
 from tilework.runtime.image import Ends, Image, Ref, Value
 from tilework.runtime.sizes import Sizes
@@ -28,9 +28,11 @@ KEPT = 32
 """Sites of a module that are kept."""
 BLOCKS = ("arena", "constant", "io", "symbol")
 """The blocks that arguments lie in at a site, in the order of `Site.blocks`."""
+_BLOCK_OF = {"place": "arena", "behind": "io"}
 _MOST_BYTES = 1 << 46
 
 Integers = NDArray[np.int64]
+AnyValue = TypeVar("AnyValue", bound=Value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +42,14 @@ class Site:
     Attributes:
         whole: the image.
         values: of its symbols, in order.
-        ends: what a run takes and returns here: shapes are numbers.
         arena_bytes: memory of all intermediate values.
         workspaces: as `Image.workspaces`.
         blocks: of the arguments of all steps in order, in which of `BLOCKS` each lies.
-        starts: where in that block each begins, in bytes; 0 in io.
+        starts: where in that block, or io buffer, each begins, in bytes.
     """
 
     whole: Image
     values: tuple[int, ...]
-    ends: Ends
     arena_bytes: int
     workspaces: tuple[tuple[int, int], ...]
     blocks: Integers
@@ -58,6 +58,20 @@ class Site:
     def workspace_bytes(self, threads: int) -> int:
         """Workspace of a run with ``threads`` threads."""
         return max((shared + threads * each for shared, each in self.workspaces), default=0)
+
+    @cached_property
+    def ends(self) -> Ends:
+        """What a run takes and returns here: shapes are numbers."""
+        whole, at = self.whole, self.point
+        if not whole.symbols:
+            return whole.ends
+        shapes: dict[tuple[Extent, ...], tuple[int, ...]] = {}
+        return Ends(
+            whole.name,
+            _at(whole.inputs, at, shapes),
+            _at(whole.outputs, at, shapes),
+            _at(whole.rooms, at, shapes),
+        )
 
     @cached_property
     def image(self) -> Image:
@@ -80,9 +94,10 @@ class Site:
         return replace(
             whole, inputs=self.ends.inputs, outputs=self.ends.outputs, steps=tuple(steps),
             arena_bytes=self.arena_bytes, workspaces=self.workspaces, lifetimes=(), places=(),
+            rooms=self.ends.rooms,
         )  # fmt: skip
 
-    @property
+    @cached_property
     def point(self) -> dict[Symbol, int]:
         """The values by symbol."""
         return dict(zip(self.whole.symbols, self.values, strict=True))
@@ -103,6 +118,8 @@ class Sites:
         self._solver = Solver(f"module {image.name}", image.inputs, image.symbols)
         if image.symbols:
             self._plan = _Plan(image)
+        if image.rooms:
+            self._after = Solver(f"module {image.name}", _after(image.ends), image.symbols)
 
     def of(self, arrays: Sequence[Any]) -> Site:
         """Where inputs of these shapes are.
@@ -127,6 +144,34 @@ class Sites:
             self._shapes.put(shapes, found)
         return found
 
+    def after(self, length: int, arrays: Sequence[Any]) -> Site:
+        """Where a run is that continues a past of this length.
+
+        Args:
+            length: of all inputs that are continued.
+            arrays: the other inputs in order.
+
+        Raises:
+            ShapeError: the module was not compiled for these shapes, or the past is full.
+            ModuleError: sizes make no sense there.
+        """
+        lengths = self._after.inputs[-1].shape
+        room = min(map(most, lengths))
+        if length > room:
+            raise ShapeError(
+                f"module {self._image.name}: the past is full: it has {length} positions, and "
+                f"{' and '.join(map(str, lengths))} may be {room} at the most; rewind it, or "
+                "compile for a longer range"
+            )
+        past = (length,) * len(lengths)
+        return self._plan.at(self._after.point([*map(np.shape, arrays), past]))
+
+    def length(self, at: Point) -> int:
+        """How long a past is behind a run at a point."""
+        ends, room = self._image.ends, self._image.rooms[0]
+        now = next(v for v in ends.outputs if v.io == room.io)
+        return value_at(now.shape[room.axis], at)
+
     def named(self, values: Mapping[str, int] | None) -> Site:
         """Where symbols have these values, by name; typical ones where none is given.
 
@@ -137,38 +182,60 @@ class Sites:
         return self._plan.at(point) if self._only is None else self._only
 
 
+def _after(ends: Ends) -> list[Value]:
+    """What a run that continues a past is given, and last how long the past is."""
+    fed = [v for v in ends.inputs if v.io not in ends.continued]
+    lengths = [ends.inputs[r.io].shape[ends.continued[r.io]] for r in ends.rooms]
+    return [*fed, Value("the past", tuple(dict.fromkeys(lengths)), "positions", -1)]
+
+
+class _Layout(NamedTuple):
+    """Places of the values of an arena, with room for these sizes, in bytes."""
+
+    sizes: Integers
+    begins: Integers
+    arena_bytes: int
+
+
 class _Plan:
     """What of an image follows from symbols, ready to be evaluated."""
 
     def __init__(self, image: Image) -> None:
         self._image = image
         self._arena = Arena(image.lifetimes)
+        self._laid: _Layout | None = None
         refs = [r for step in image.steps for r in step.args]
         io = image.io_values
         values = (*image.inputs, *image.outputs)
+        behind = [
+            behind_in(image.ends, n) if n in image.ends.continued else 0 for n in range(len(io))
+        ]
         groups = (
             [v.size for v in image.lifetimes],
             [p.offset for p in image.places],
             [n for pair in image.workspaces for n in pair],
             [v.nbytes for v in io],
             [v.nbytes for v in values],
+            behind,
             [r.nbytes for r in refs],
         )
         self._cuts = np.cumsum([len(g) for g in groups])[:-1]
         self._sizes = Sizes(image.symbols, [e for g in groups for e in g])
         self._lifetimes = np.array([p.lifetime for p in image.places], np.int64)
         self._io_of_values = np.array([v.io for v in values], np.int64)
+        self._shared = np.array([v.io in image.ends.continued for v in values], bool)
         spaces = np.array([r.space for r in refs], object)
         at = np.array([r.at for r in refs], np.int64)
         self.blocks = np.array(
-            [BLOCKS.index("arena" if r.space == "place" else r.space) for r in refs], np.int64
+            [BLOCKS.index(_BLOCK_OF.get(r.space, r.space)) for r in refs], np.int64
         )
         self._inside = np.flatnonzero(spaces == "place")
         self._place = at[self._inside]
         self._fixed = np.where(spaces == "constant", at, np.where(spaces == "symbol", 8 * at, 0))
         self._room = np.where(spaces == "constant", image.constants.nbytes - at, 8)
-        self._io = np.flatnonzero(spaces == "io")
+        self._io = np.flatnonzero(self.blocks == BLOCKS.index("io"))
         self._io_at = at[self._io]
+        self._behind = np.where(spaces == "behind", 1, 0)[self._io]
 
     def at(self, values: tuple[int, ...]) -> Site:
         """The site of a point.
@@ -178,22 +245,40 @@ class _Plan:
         """
         image = self._image
         found = self._sizes.at(values)
-        sizes, offsets, workspaces, io, given, reach = np.split(found, self._cuts)
+        sizes, offsets, workspaces, io, given, behind, reach = np.split(found, self._cuts)
         self._check(bool((found >= 0).all()), values, "a size is negative")
-        self._check(bool((io[self._io_of_values] == given).all()), values, "io buffers differ")
-        begins, arena_bytes = self._arena.place(sizes.tolist())
+        there = io[self._io_of_values]
+        fits = np.where(self._shared, there >= given, there == given)
+        self._check(bool(fits.all()), values, "io buffers differ")
+        begins, arena_bytes = self._layout(sizes)
         most = max(arena_bytes, int(workspaces.max(initial=0)), int(io.max(initial=0)))
         self._check(most < _MOST_BYTES, values, f"a block of {most} bytes")
         starts, room = self._fixed.copy(), self._room.copy()
-        starts[self._inside] = (np.array(begins, np.int64)[self._lifetimes] + offsets)[self._place]
+        starts[self._inside] = (begins[self._lifetimes] + offsets)[self._place]
         room[self._inside] = (sizes[self._lifetimes] - offsets)[self._place]
-        room[self._io] = io[self._io_at]
+        starts[self._io] = behind[self._io_at] * self._behind
+        room[self._io] = io[self._io_at] - starts[self._io]
         self._check(bool((reach <= room).all()), values, "a reference leaves its block")
-        at = dict(zip(image.symbols, values, strict=True))
-        ends = Ends(image.name, *(_at(v, at) for v in (image.inputs, image.outputs)))
         pairs = workspaces.reshape(-1, 2).tolist()
         each = tuple((shared, thread) for shared, thread in pairs)
-        return Site(image, values, ends, arena_bytes, each, self.blocks, starts)
+        return Site(image, values, arena_bytes, each, self.blocks, starts)
+
+    def _layout(self, sizes: Integers) -> tuple[Integers, int]:
+        """Where values of these sizes lie, and how large the arena is.
+
+        As long as all fit where they lay before, they stay there, unless that is much too large.
+        Those that have grown get an eighth more: next to a past that grows by a position at each
+        run, so does something at each run.
+        """
+        had = self._laid
+        if had is not None:
+            fit = sizes <= had.sizes
+            if fit.all() and had.sizes.sum() <= 1.25 * sizes.sum():
+                return had.begins, had.arena_bytes
+            sizes = np.where(fit, sizes, sizes + sizes // 8)
+        begins, arena_bytes = self._arena.place(sizes.tolist())
+        self._laid = _Layout(sizes, np.array(begins, np.int64), arena_bytes)
+        return self._laid.begins, arena_bytes
 
     def _check(self, good: bool, values: tuple[int, ...], wrong: str) -> None:
         if not good:
@@ -203,13 +288,19 @@ class _Plan:
             raise ModuleError(f"module {self._image.name} cannot run at {at}: {wrong}")
 
 
+def behind_in(ends: Ends, number: int) -> Extent:
+    """Where in a room the positions of its input end, in bytes from the first row's beginning."""
+    room, axis = ends.io_values[number], ends.continued[number]
+    step = nbytes(room.shape[axis + 1 :], room.dtype)
+    return ends.inputs[number].shape[axis] * step
+
+
 def static_site(image: Image) -> Site:
     """The only site of an image without symbols."""
     refs = [r for step in image.steps for r in step.args]
     return Site(
         image,
         (),
-        image.ends,
         image.arena_bytes,
         tuple((known(shared), known(each)) for shared, each in image.workspaces),
         np.array([BLOCKS.index(r.space) for r in refs], np.int64),
@@ -217,9 +308,19 @@ def static_site(image: Image) -> Site:
     )
 
 
-def _at(values: Sequence[Value], at: Mapping[Symbol, int]) -> tuple[Value, ...]:
-    """Values as they are at a point."""
-    return tuple(Value(v.name, shape_at(v.shape, at), v.dtype, v.io) for v in values)
+def _at(
+    values: Sequence[AnyValue],
+    at: Mapping[Symbol, int],
+    known_shapes: dict[tuple[Extent, ...], tuple[int, ...]],
+) -> tuple[AnyValue, ...]:
+    """Values as they are at a point; many have the same shape."""
+    out = []
+    for v in values:
+        shape = known_shapes.get(v.shape)
+        if shape is None:
+            shape = known_shapes[v.shape] = shape_at(v.shape, at)
+        out.append(v if shape == v.shape else v.of_shape(shape))
+    return tuple(out)
 
 
 def _ref(ref: Ref, start: int, at: Mapping[Symbol, int]) -> Ref:

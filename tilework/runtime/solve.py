@@ -44,7 +44,7 @@ class Solver:
     """
 
     def __init__(self, name: str, inputs: Sequence[Value], symbols: Sequence[Symbol]) -> None:
-        self._name, self._inputs, self.symbols = name, tuple(inputs), tuple(symbols)
+        self._name, self.inputs, self.symbols = name, tuple(inputs), tuple(symbols)
         self._dimensions = [
             _Dimension(i, d, extent)
             for i, value in enumerate(inputs)
@@ -65,7 +65,7 @@ class Solver:
             ShapeError: a value is outside its range, inputs disagree, or a shape does not fit; the
                 message names the symbol, the value and the range.
         """
-        for value, shape in zip(self._inputs, shapes, strict=True):
+        for value, shape in zip(self.inputs, shapes, strict=True):
             if len(shape) != len(value.shape):
                 raise ShapeError(self._wrong(value, shape))
         found: dict[Symbol, int] = {}
@@ -84,7 +84,7 @@ class Solver:
                 if given != at.extent.value(found):
                     raise ShapeError(self._unfit(at, given, found))
             elif given != at.extent:
-                value = self._inputs[at.input]
+                value = self.inputs[at.input]
                 raise ShapeError(self._wrong(value, shapes[at.input]))
         return tuple(found[s] for s in self.symbols)
 
@@ -128,7 +128,7 @@ class Solver:
                         more = True
 
     def _where(self, at: _Dimension) -> str:
-        return f"dimension {at.number} of input {self._inputs[at.input].name}"
+        return f"dimension {at.number} of input {self.inputs[at.input].name}"
 
     def _wrong(self, value: Value, shape: Sequence[int]) -> str:
         return (

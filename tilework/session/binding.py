@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
+from tilework.runtime.past import Past
 from tilework.session.facts import Declared
 
 Array = NDArray[Any]
@@ -19,11 +20,13 @@ class IOBinding:
 
     Attributes:
         inputs: what was bound, by name.
+        past: what runs continue in place.
     """
 
     def __init__(self, inputs: Mapping[str, Declared], outputs: Sequence[str]) -> None:
         self._known, self._outputs = inputs, outputs
         self.inputs: dict[str, Any] = {}
+        self.past: Past | None = None
         self._into: dict[str, Array | None] = {}
         self._results: list[Array] = []
 
@@ -47,6 +50,13 @@ class IOBinding:
     def bind_ortvalue_input(self, name: str, value: Any) -> None:
         """The same of a value with a method ``numpy``."""
         self.bind_cpu_input(name, value)
+
+    def bind_past(self, past: Past | None) -> None:
+        """Have runs continue a past of the session's; it stands for the inputs that it holds.
+
+        Each run leaves its positions behind those that were there. None: it is given back.
+        """
+        self.past = past
 
     def bind_output(self, name: str, device_type: str = "cpu", *_: Any, **__: Any) -> None:
         """Have an output returned by `copy_outputs_to_cpu`; its memory is made at the run.
@@ -102,8 +112,9 @@ class IOBinding:
         return list(self._results)
 
     def clear_binding_inputs(self) -> None:
-        """Forget the inputs."""
+        """Forget the inputs, and the past."""
         self.inputs.clear()
+        self.past = None
 
     def clear_binding_outputs(self) -> None:
         """Forget the outputs."""

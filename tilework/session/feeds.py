@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,8 +48,11 @@ class Feeds:
             shapes[i.name] = tuple(int(n) for n in shape if n is not None)
         return shapes
 
-    def arrays(self, feed: Mapping[str, Any]) -> dict[str, Any]:
+    def arrays(self, feed: Mapping[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
         """The feeds as arrays, but for what is no tensor.
+
+        Args:
+            without: inputs that are not fed.
 
         Raises:
             ModuleError: a name is unknown, or an array is missing or of another shape or type.
@@ -59,8 +62,9 @@ class Feeds:
                 f"inputs are given by name, {{'{next(iter(self.inputs), 'x')}': array}}, "
                 f"not as {type(feed).__name__}"
             )
-        arrays = in_order(list(self.inputs), feed, self._wanted)
-        return {i.name: _array(i, a) for i, a in zip(self.inputs.values(), arrays, strict=True)}
+        wanted = {n: i for n, i in self.inputs.items() if n not in without}
+        arrays = in_order(list(wanted), feed, lambda: _taken(wanted.values()))
+        return {i.name: _array(i, a) for i, a in zip(wanted.values(), arrays, strict=True)}
 
     def shapes(self, arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         """The shapes of those that are tensors."""
@@ -81,11 +85,6 @@ class Feeds:
                 f"its outputs: {', '.join(self.outputs)}"
             )
         return [self.outputs.index(n) for n in names]
-
-    def _wanted(self) -> str:
-        return (
-            f"the model takes the inputs {', '.join(map(_text, self.inputs.values())) or 'none'}"
-        )
 
 
 def _array(declared: Declared, given: Any) -> Any:
@@ -117,6 +116,10 @@ def _array(declared: Declared, given: Any) -> Any:
             f"got {list(array.shape)}"
         )
     return array
+
+
+def _taken(inputs: Iterable[Declared]) -> str:
+    return f"the model takes the inputs {', '.join(map(_text, inputs)) or 'none'}"
 
 
 def _text(value: Declared) -> str:

@@ -61,6 +61,7 @@ class How:
         records: measured schedules.
         strict: refuse what cannot be compiled, instead of leaving it to ONNX Runtime.
         ranges: of symbols, as `tilework.graph.onnx.ranges` has them: shapes within share a form.
+        in_place: that form continues inputs in their memory; see `tilework.compile`.
     """
 
     target: str
@@ -69,6 +70,7 @@ class How:
     records: RecordSource
     strict: bool = False
     ranges: Ranges = field(default_factory=dict)
+    in_place: bool = False
 
 
 class Forms:
@@ -91,6 +93,9 @@ class Forms:
         """The form for all shapes within the ranges; None if there are none, or it cannot be.
 
         A warning says once why it cannot be.
+
+        Raises:
+            TileworkError: it cannot be, and is to continue inputs in their memory.
         """
         if not self._tried:
             self._tried = True
@@ -103,6 +108,8 @@ class Forms:
                 elif isinstance(found, Module):
                     self._whole = found
             except TileworkError as e:
+                if self._how.in_place:
+                    raise
                 self._warn("each shape gets a form of its own", str(e))
         return self._whole
 
@@ -213,7 +220,7 @@ class Forms:
             how.target,
             how.precision,
             how.records.name,
-            "strict" if how.strict else "",
+            ("strict" if how.strict else "") + (" in place" if how.in_place else ""),
             *more,
         )
 
@@ -250,6 +257,7 @@ class Forms:
             records=history,
             precision=self._how.precision,
             cache=False if self._cache is None else self._cache.named,
+            in_place=self._how.in_place and shapes is self._how.ranges,
         )
 
     def _keeping(

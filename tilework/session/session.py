@@ -27,6 +27,8 @@ from tilework.target import Target
 if TYPE_CHECKING:
     from tilework.graph.precision import Precision
     from tilework.record import History
+    from tilework.runtime.module import Module
+    from tilework.runtime.past import Past
 
 Array = NDArray[Any]
 
@@ -66,12 +68,14 @@ class Session:
         shapes: ranges of symbolic extents, such as ``{"seq": "1..512:16,128"}`` with typical
             values behind the range: the model is compiled once for all shapes within. For a shape
             outside another form is made, and a warning says so once.
+        in_place: that form writes new positions of a cache behind those that are there, in a past
+            that is given to `run` (`new_past`); outputs that continue an input are found.
 
     Raises:
         NetworkError: the model is missing, corrupt, or uses something unsupported.
         ModuleError: ONNX Runtime is needed and not installed.
         TargetError: the target text makes no sense.
-        TileworkError: an option is not supported.
+        TileworkError: an option is not supported, or ``in_place`` is given without ``shapes``.
     """
 
     def __init__(
@@ -87,10 +91,16 @@ class Session:
         cache: ModuleCache | str | os.PathLike[str] | bool | None = None,
         strict: bool = False,
         shapes: Mapping[str, str] | None = None,
+        in_place: bool = False,
     ) -> None:
         self._options = SessionOptions() if sess_options is None else sess_options
         threads = threads_of(self._options)
         _check_providers(providers)
+        if in_place and not shapes:
+            raise TileworkError(
+                "in_place=True takes ranges of the extents that grow, such as "
+                "shapes={'past': '0..1023', 'seq': '1..64'}"
+            )
         source = Source(_source(model))
         kept = _cache(cache)
         cores = "" if threads is None else f" -num-cores={threads}"
@@ -103,6 +113,7 @@ class Session:
             RecordSource(store),
             strict,
             {**{n: (extent,) for n, extent in overridden.items()}, **shapes} if shapes else {},
+            in_place,
         )
         self._facts = facts_of(source, kept)
         self._forms = Forms(source, self._facts, how, kept)
@@ -164,6 +175,8 @@ class Session:
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: Any = None,
+        *,
+        past: Past | None = None,
     ) -> list[Any]:
         """Run the model once.
 
@@ -171,15 +184,24 @@ class Session:
             output_names: which outputs to return, in this order; None (or none): all.
             input_feed: an array per input, by name.
             run_options: accepted, of no effect.
+            past: what the run continues, from `new_past`: it stands for the inputs that are
+                continued, and has the positions of this run behind them afterwards. Outputs that
+                continue it are views of its memory.
 
         Raises:
-            ModuleError: a name is unknown, or an array is missing or of another shape or type.
+            ModuleError: a name is unknown, or an array is missing or of another shape or type; or
+                the past is another session's, in use, or full.
             NetworkError: the model cannot be compiled for these shapes.
         """
         places = self._feeds.places(output_names)
-        arrays = self._feeds.arrays(input_feed)
-        module = self._for(arrays)
-        outputs = module.run({name: arrays[name] for name in module.inputs})
+        if past is None:
+            arrays = self._feeds.arrays(input_feed)
+            module = self._for(arrays)
+            outputs = module.run({name: arrays[name] for name in module.inputs})
+        else:
+            whole = self._continuing()
+            rooms = {room.name for room in whole.image.rooms}
+            outputs = whole.run(self._feeds.arrays(input_feed, rooms), past=past)
         later.answered()
         return outputs if places is None else [outputs[i] for i in places]
 
@@ -208,9 +230,23 @@ class Session:
 
     def run_with_iobinding(self, binding: IOBinding, run_options: Any = None) -> None:
         """Run on the inputs of a binding; its outputs hold the results."""
-        binding.keep(self.run(binding.output_names, binding.inputs, run_options))
+        names, past = binding.output_names, binding.past
+        binding.keep(self.run(names, binding.inputs, run_options, past=past))
 
     # --- ours ----------------------------------------------------------------------------------
+
+    def new_past(self, arrays: Mapping[str, Any] | None = None) -> Past:
+        """Memory for a sequence that runs continue in place: `run`, `IOBinding.bind_past`.
+
+        Args:
+            arrays: what to begin with, by name of each input that is continued; it is copied. By
+                default nothing.
+
+        Raises:
+            ModuleError: the session was made without ``in_place=True``; or an array is missing or
+                unknown, or has another shape or type.
+        """
+        return self._continuing().new_past(arrays)
 
     @property
     def module(self) -> Compiled:
@@ -232,6 +268,15 @@ class Session:
         return self._for(self._feeds.arrays(input_feed))
 
     # --- inside --------------------------------------------------------------------------------
+
+    def _continuing(self) -> Module:
+        """The form that continues inputs in their memory."""
+        if self._whole is None or not self._whole.image.rooms:
+            raise ModuleError(
+                "this session continues no input in its memory: make it with in_place=True, and "
+                "ranges of the extents that grow"
+            )
+        return self._whole
 
     def _for(self, arrays: Mapping[str, Any]) -> Compiled:
         if self._fixed is not None:

@@ -31,9 +31,10 @@ def _shape(shape: Sequence[Extent], name: str) -> tuple[Extent, ...]:
 
 
 def placeholder(shape: Sequence[Extent], name: str = "p", dtype: str = "float32") -> Tensor:
-    """Declare an input tensor."""
+    """Declare an input tensor; an extent that a run decides may be 0: then nothing is read."""
     dtype_bytes(dtype)  # refuses unknown types
-    return Tensor(Placeholder(name, _shape(shape, name), dtype))
+    _shape([n for n in shape if not isinstance(n, Symbolic)], name)
+    return Tensor(Placeholder(name, tuple(map(_extent, shape)), dtype))
 
 
 def reduce_axis(extent: Extent, name: str = "k") -> Axis:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.errors import NetworkError
+from tilework.graph.elements import require_elements
 from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
 from tilework.graph.onnx.files import ReadModel, read
@@ -117,7 +118,9 @@ def convert(
     outputs = [walk.output(o.name) for o in graph.output]
     for declared, value in zip(graph.output, outputs, strict=True):
         _check_declared(declared, walk.b.types[value])
-    return walk.b.finish(outputs)
+    net = walk.b.finish(outputs)
+    require_elements(net)
+    return net
 
 
 def define_inputs(

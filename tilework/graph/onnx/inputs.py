@@ -22,7 +22,7 @@ from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.base import ANY, ValueType
 from tilework.graph.undecided import told
 from tilework.index.extents import Extent
-from tilework.index.symbols import Symbolic, Undecided, range_of, symbols_of
+from tilework.index.symbols import Symbolic, Undecided, range_of
 
 ELEMENT_TYPES = ANY
 """What an input may consist of."""
@@ -93,13 +93,6 @@ def _check_shape(name: str, shape: Sequence[Extent]) -> None:
             raise NetworkError(
                 f"input '{name}' has extent {least} in dimension {d}; "
                 "an extent is a positive number, or 0 if the input is to be empty"
-            )
-        if least == 0 and isinstance(n, Symbolic):
-            names = " or ".join(s.name for s in symbols_of([n]))
-            raise NetworkError(
-                f"input '{name}' has extent {n} in dimension {d}, which may be 0; begin the range "
-                f"of {names} at 1, and compile the network without elements there by itself, "
-                f"with --shape {symbols_of([n])[0].name}=0"
             )
     large = f"input '{name}' of shape {list(shape)} is too large"
     try:

@@ -18,6 +18,7 @@
     slice_weights       parts of a dense layer's result -> dense layers of parts of its weights
     fold_transposes     transposes around products -> products that read and write in that order
     pull_factors        products of scaled operands -> scaled products
+    fold_repeats        products of what is repeated for several heads -> products of it by groups
     sink_reshapes       reshapes move behind elementwise operators
     fold_scale_back     convolution * s -> convolution with scaled output channels
     fold_scale_forward  (x * s) -> convolution => x -> convolution with scaled input channels
@@ -43,6 +44,7 @@ from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.passes.find_shuffles import find_shuffles
 from tilework.graph.passes.fold_constants import fold_constants
 from tilework.graph.passes.fold_pads import fold_pads
+from tilework.graph.passes.fold_repeats import fold_repeats
 from tilework.graph.passes.fold_scale_back import fold_scale_back
 from tilework.graph.passes.fold_scale_forward import fold_scale_forward
 from tilework.graph.passes.fold_transposes import fold_transposes
@@ -90,6 +92,7 @@ PASSES: tuple[Pass, ...] = (
     merge_views,
     fold_transposes,
     pull_factors,
+    fold_repeats,
     sink_reshapes,
     merge_views,
     simplify_algebra,
@@ -163,9 +166,10 @@ def _check(old: Network, new: Network) -> None:
 
 __all__ = [
     "PASSES", "Pass", "convert_layout", "find_shuffles", "fold_constants", "fold_pads",
-    "fold_scale_back", "fold_scale_forward", "fold_transposes", "integer_products",
-    "merge_constants", "merge_equal", "merge_parallel", "merge_views", "move_quantised",
-    "multiply_packed", "optimize", "pull_factors", "recognize", "simplify_algebra",
-    "simplify_inference", "simplify_positions", "sink_reshapes", "sink_transposes",
-    "slice_weights", "split_blocks", "split_groups", "split_joins", "split_phases",
+    "fold_repeats", "fold_scale_back", "fold_scale_forward", "fold_transposes",
+    "integer_products", "merge_constants", "merge_equal", "merge_parallel", "merge_views",
+    "move_quantised", "multiply_packed", "optimize", "pull_factors", "recognize",
+    "simplify_algebra", "simplify_inference", "simplify_positions", "sink_reshapes",
+    "sink_transposes", "slice_weights", "split_blocks", "split_groups", "split_joins",
+    "split_phases",
 ]  # fmt: skip

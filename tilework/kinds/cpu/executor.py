@@ -121,10 +121,10 @@ class CpuContext(Context):
         self._arena = self._workspace = aligned_empty((0,), "uint8")
         self._lock = Lock()
         self._tables: dict[tuple[int, ...], _Table] = {}
-        self._places: dict[int, list[int]] = {}
-        for i, r in enumerate(r for step in image.steps for r in step.args):
-            if r.space == "io":
-                self._places.setdefault(r.at, []).append(i)
+        refs = (r for step in image.steps for r in step.args)
+        io = [(i, r.at) for i, r in enumerate(refs) if r.space in ("io", "behind")]
+        self._io = np.array([i for i, _ in io], np.int64)
+        self._numbers = np.array([number for _, number in io], np.int64)
         if not image.symbols:
             self.place(static_site(image))
 
@@ -186,11 +186,12 @@ class CpuContext(Context):
         call = self._bound(self._loaded.run, 0, [nowhere] * len(self._image.io_values), threads)
         filled: Any = call.keep[1]  # type: ignore[attr-defined]
         table = (c_uint64 * filled.size).from_buffer(filled)
-        places = [(at, number) for number, found in self._places.items() for at in found]
+        starts = self._site.starts[self._io].tolist()
+        places = list(zip(self._io.tolist(), self._numbers.tolist(), starts, strict=True))
 
         def run(addresses: Sequence[int]) -> None:
-            for at, number in places:
-                table[at] = addresses[number]
+            for at, number, start in places:
+                table[at] = addresses[number] + start
             call()
 
         return run
@@ -234,8 +235,8 @@ class CpuContext(Context):
 
     def _fill(self, buffers: Sequence[Array], threads: int) -> None:
         """Put the io buffers into the table, and have workspace for so many threads."""
-        for number, places in self._places.items():
-            self._table[places] = buffers[number].ctypes.data
+        addresses = np.array([b.ctypes.data for b in buffers], np.int64)
+        self._table[self._io] = addresses[self._numbers] + self._site.starts[self._io]
         need = self._site.workspace_bytes(threads)
         if self._workspace.nbytes < need:
             self._workspace = aligned_empty((need,), "uint8")

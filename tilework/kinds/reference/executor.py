@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
-from tilework.index.extents import shape_at
+from tilework.index.extents import known, shape_at
 from tilework.index.symbols import Point
 from tilework.kinds.reference.clock import REGION_S, seconds
 from tilework.locks import Lock
@@ -26,7 +26,7 @@ from tilework.overriding import override
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded, Roofline
 from tilework.runtime.image import Image, Step
-from tilework.runtime.sites import Site
+from tilework.runtime.sites import Site, behind_in
 
 Array = NDArray[Any]
 
@@ -193,8 +193,9 @@ class ReferenceContext(Context):
 
     def _block(self, space: str, at: int, buffers: Sequence[Array]) -> Array:
         """The bytes from an argument's first element on."""
-        if space == "io":
-            return buffers[at].reshape(-1).view(np.uint8)
+        if space in ("io", "behind"):
+            start = known(behind_in(self._image.ends, at)) if space == "behind" else 0
+            return buffers[at].reshape(-1).view(np.uint8)[start:]
         return (self._arena if space == "arena" else self._image.constants)[at:]
 
 

@@ -51,22 +51,30 @@ def read_bandwidth(
 def read_level(level: str, target: CpuTarget, threads: int = 1, repeats: int = 7) -> float:
     """Read bandwidth of one level in GB/s, the best of ``repeats`` samples.
 
-    Every thread reads its own block from end to end, again and again, in whole vectors into
-    independent sums. A block takes half of the thread's share of the level; those for DRAM are
-    together four times as large as the last level. Where that is more than `_SAMPLE_BYTES`, a
-    sample lasts longer, and three or more will do.
+    A block takes half of the thread's share of the level; those for DRAM are together four times
+    as large as the last level. See `read_block`.
     """
-    lanes = target.lanes()
-    call = function(
-        loaded(_read_loop(lanes), target), "read_loop",
-        ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
-    )  # fmt: skip
     size = {
         "l1": target.l1_bytes // 2,
         "l2": target.l2_bytes // 2,
         "l3": max(target.l3_bytes // 2 // threads, 2 * target.l2_bytes),
         "dram": max(4 * target.l3_bytes, 64 << 20) // threads,
     }[level]
+    return read_block(size, target, threads, repeats)
+
+
+def read_block(size: int, target: CpuTarget, threads: int = 1, repeats: int = 7) -> float:
+    """Read bandwidth of a block of so many bytes for each thread in GB/s, the best of ``repeats``.
+
+    Every thread reads its own block from end to end, again and again, in whole vectors into
+    independent sums. Where a block is more than `_SAMPLE_BYTES`, a sample lasts longer, and three
+    or more will do.
+    """
+    lanes = target.lanes()
+    call = function(
+        loaded(_read_loop(lanes), target), "read_loop",
+        ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
+    )  # fmt: skip
     step = 4 * lanes * _STREAMS
     turns, number = size // step, max(1, _SAMPLE_BYTES // size)
     blocks = [zeros(size) for _ in range(threads)]

@@ -1,0 +1,218 @@
+"""A decoder of 12 layers that writes 256 tokens, one at a time, with a cache that grows.
+
+    python benchmarks/decoding.py [--threads 1,2] [--tokens 256] [--rounds 5] [--groups 9]
+                                  [--engines copying,in_place,onnxruntime,openvino]
+
+``in_place`` continues a past in its memory (`tilework.runtime.Past`), ``copying`` is the same
+network whose outputs are handed back in; ONNX Runtime has the outputs of one run bound as the
+inputs of the next, OpenVINO keeps them as states (with the input for the order of beams by which
+it knows a cache). All are compiled once, for any past, begin with none, and are fed the same
+tokens; float32 throughout. Engines take turns of all tokens, with pauses; logits are compared
+after 32 tokens.
+
+Bytes a token are those of the weights and of the cache so far; the bandwidth beside them is that
+of reading a block of as many bytes again and again, measured in each round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from _cached import Size, caches, decoder
+
+import tilework as tw
+from tilework.kinds.cpu.calibrate.bandwidth import read_block
+from tilework.kinds.cpu.target import CpuTarget
+
+Decode = Callable[[np.ndarray], np.ndarray]
+"""Tokens, to be fed one after the other; returns the logits of the last one."""
+_PAUSE_S = 0.05
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--groups", type=int, default=9)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--engines", default=",".join(_ENGINES))
+    args = parser.parse_args()
+    size = Size(args.layers, groups=args.groups)
+    tokens = np.random.default_rng(0).integers(0, size.words, args.tokens)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "decoder.onnx")
+        onnx.save(decoder(size), path)
+        for threads in map(int, args.threads.split(",")):
+            compare(path, size, tokens, threads, args.engines.split(","), args.rounds)
+
+
+def compare(
+    path: str, size: Size, tokens: np.ndarray, threads: int, names: list[str], rounds: int
+) -> None:
+    """All engines in turns; prints a row for each."""
+    engines = {name: _ENGINES[name](path, size, len(tokens), threads) for name in names}
+    nbytes = int(size.weight_bytes + size.cache_bytes(len(tokens) / 2))
+    target = CpuTarget(f"llvm -mcpu=native -num-cores={threads}")
+    took: dict[str, list[float]] = {name: [] for name in names}
+    shares: dict[str, list[float]] = {name: [] for name in names}
+    logits = {name: engine(tokens[:32]) for name, engine in engines.items()}
+    error = {n: float(np.abs(x - logits[names[-1]]).max()) for n, x in logits.items()}
+    for turn in range(rounds):
+        bandwidth = read_block(nbytes // threads, target, threads, 3)
+        for name in names if turn % 2 == 0 else names[::-1]:
+            time.sleep(_PAUSE_S)
+            began = time.perf_counter()
+            engines[name](tokens)
+            took[name].append((time.perf_counter() - began) / len(tokens))
+            shares[name].append(nbytes / took[name][-1] * 1e-9 / bandwidth)
+    print(f"\n{threads} threads, {nbytes / 1e6:.0f} MB a token, reading {bandwidth:.1f} GB/s")
+    print(
+        "| engine | tokens/s | ms a token | share of bandwidth | in place over it | differs by |"
+    )
+    print("|---|---|---|---|---|---|")
+    for name in names:
+        mine = took.get("in_place", took[name])
+        ratio = statistics.median(a / b for a, b in zip(mine, took[name], strict=True))
+        each, share = statistics.median(took[name]), statistics.median(shares[name])
+        print(
+            f"| {name} | {1 / each:.1f} | {1e3 * each:.2f} | {share:.0%} | {ratio:.2f} | "
+            f"{error[name]:.1e} |",
+            flush=True,
+        )
+
+
+def _ours(path: str, tokens: int, threads: int, in_place: bool) -> tw.Session:
+    return tw.Session(
+        path,
+        target=f"llvm -mcpu=native -num-cores={threads}",
+        shapes={
+            "batch": (1,),
+            "sequence": "1..16:1",
+            "past": f"0..{tokens}:{tokens // 2}",
+        },
+        in_place=in_place,
+    )
+
+
+def _in_place(path: str, size: Size, tokens: int, threads: int) -> Decode:
+    session = _ours(path, tokens, threads, True)
+
+    def decode(fed: np.ndarray) -> np.ndarray:
+        past = session.new_past()
+        for token in fed:
+            (logits,) = session.run(["logits"], _step(token, past.length), past=past)
+        return np.asarray(logits)
+
+    return decode
+
+
+def _copying(path: str, size: Size, tokens: int, threads: int) -> Decode:
+    session = _ours(path, tokens, threads, False)
+
+    def decode(fed: np.ndarray) -> np.ndarray:
+        kept = _nothing(size)
+        for n, token in enumerate(fed):
+            logits, *presents = session.run(None, {**_step(token, n), **kept})
+            kept = dict(zip(kept, presents, strict=True))
+        return np.asarray(logits)
+
+    return decode
+
+
+def _onnxruntime(path: str, size: Size, tokens: int, threads: int) -> Decode:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    pairs = caches(size)
+
+    def decode(fed: np.ndarray) -> np.ndarray:
+        binding = session.io_binding()
+        for name, array in _nothing(size).items():
+            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
+        for n, token in enumerate(fed):
+            for name, array in _step(token, n).items():
+                binding.bind_cpu_input(name, array)
+            binding.clear_binding_outputs()
+            for name in ("logits", *(present for _, present in pairs)):
+                binding.bind_output(name)
+            session.run_with_iobinding(binding)
+            logits, *presents = binding.get_outputs()
+            for (past, _), value in zip(pairs, presents, strict=True):
+                binding.bind_ortvalue_input(past, value)
+        return np.asarray(logits.numpy())
+
+    return decode
+
+
+def _openvino(path: str, size: Size, tokens: int, threads: int) -> Decode:
+    import openvino as ov
+    from openvino import opset13 as ops
+    from openvino._offline_transformations import apply_make_stateful_transformation
+
+    model = ov.Core().read_model(path)
+    beams = ops.parameter([-1], ov.Type.i32, name="beam_idx")
+    beams.output(0).get_tensor().add_names({"beam_idx"})
+    model.add_parameters([beams])
+    for past, _ in caches(size):
+        value = model.input(past)
+        readers = value.get_target_inputs()
+        ordered = ops.gather(value, beams, ops.constant(0))
+        for reader in readers:
+            reader.replace_source_output(ordered.output(0))
+    model.validate_nodes_and_infer_types()
+    apply_make_stateful_transformation(model, dict(caches(size)))
+    compiled = ov.Core().compile_model(
+        model,
+        "CPU",
+        {
+            "INFERENCE_NUM_THREADS": threads,
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32",
+            "KV_CACHE_PRECISION": "f32",
+        },
+    )
+    request = compiled.create_infer_request()
+
+    def decode(fed: np.ndarray) -> np.ndarray:
+        request.reset_state()
+        for n, token in enumerate(fed):
+            feeds = {**_step(token, n), "beam_idx": np.zeros(1, np.int32)}
+            request.infer(feeds, share_inputs=True, share_outputs=True)
+        return np.array(request.get_output_tensor(0).data)
+
+    return decode
+
+
+def _step(token: int, past: int) -> dict[str, np.ndarray]:
+    return {
+        "input_ids": np.full((1, 1), token, np.int64),
+        "attention_mask": np.ones((1, past + 1), np.int64),
+    }
+
+
+def _nothing(size: Size) -> dict[str, np.ndarray]:
+    return {n: np.zeros((1, size.groups, 0, size.head), np.float32) for n, _ in caches(size)}
+
+
+_ENGINES: dict[str, Callable[[str, Size, int, int], Decode]] = {
+    "copying": _copying,
+    "in_place": _in_place,
+    "openvino": _openvino,
+    "onnxruntime": _onnxruntime,
+}
+
+
+if __name__ == "__main__":
+    main()

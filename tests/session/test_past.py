@@ -1,0 +1,200 @@
+"""Sessions that continue a past in place: right after every token, and no copy of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from tests.graph import symbolic_models
+from tilework.errors import ModuleError, NetworkError, ShapeError, TileworkError
+from tilework.session import Session
+
+ort.set_default_logger_severity(4)
+RANGES = {"batch": "1..2:1", "seq": "1..16:1,8", "past": "0..279:31,127"}
+MASKED = ("input_ids", "mask")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TILEWORK_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patched.setenv("TILEWORK_NO_PACKAGES", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def model():
+    return symbolic_models.decoder(past=True).SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def session(model, folder):
+    return Session(model, shapes=RANGES, in_place=True)
+
+
+def step(ids, past):
+    """What a run is fed with, but for the past of a length."""
+    return {"input_ids": ids, "mask": np.ones((len(ids), past + ids.shape[1]), np.int64)}
+
+
+def prompt(batch=1, length=11, seed=0):
+    return np.random.default_rng(seed).integers(0, symbolic_models.WORDS, (batch, length))
+
+
+def likeliest(logits):
+    return logits[:, -1:].argmax(-1)
+
+
+def nothing(batch=1):
+    empty = np.zeros((batch, symbolic_models.HEADS, 0, symbolic_models.HEAD), np.float32)
+    return {f"past_{i}": empty for i in range(4)}
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_256_tokens_are_those_of_another_engine_and_of_copies(session, model, batch):
+    """Logits of each step, and keys and values at the end; equal to the bit to the copying way."""
+    theirs = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    copying = Session(model, shapes=RANGES)
+    past, kept, own = session.new_past(), nothing(batch), nothing(batch)
+    ids = prompt(batch)
+    for _ in range(256):
+        feeds = step(ids, past.length)
+        logits, *views = session.run(None, feeds, past=past)
+        wanted, *presents = theirs.run(None, {**feeds, **kept})
+        copied, *copies = copying.run(None, {**feeds, **own})
+        np.testing.assert_allclose(logits, wanted, rtol=1e-4, atol=1e-4)
+        assert np.array_equal(logits, copied)
+        kept, own = (dict(zip(kept, found, strict=True)) for found in (presents, copies))
+        ids = likeliest(logits)
+    assert past.length == 11 + 255
+    for name, view, copy in zip(kept, views, copies, strict=True):
+        assert np.shares_memory(view, past.arrays()[name])
+        assert np.array_equal(view, copy)
+        np.testing.assert_allclose(view, kept[name], rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_that_is_called_copies_the_past(session, model):
+    """The copying module has a call for each key and value; here all have their readers alone."""
+    image, copying = session.module.image, Session(model, shapes=RANGES).module.image
+    assert sum(s.name == "concat" for s in copying.steps) == 4
+    assert len(image.steps) <= len(copying.steps) - 4
+    rooms = [
+        (s.name, r.space) for s in image.steps for r in s.args if r.at in image.ends.continued
+    ]
+    read = sorted(name for name, space in rooms if space == "io")
+    assert read == ["einsum", "einsum", "einsum_multiply_add", "einsum_multiply_add"]
+    assert sum(space == "behind" for _, space in rooms) == 4
+
+
+def test_the_buffers_stay_where_they_are(session):
+    past = session.new_past()
+    session.run(None, step(prompt(), 0), past=past)
+    places = {name: a.ctypes.data for name, a in past.arrays().items()}
+    assert len(places) == 4
+    for _ in range(5):
+        session.run(None, step(prompt(length=1), past.length), past=past)
+    assert places == {name: a.ctypes.data for name, a in past.arrays().items()}
+
+
+def test_io_binding(session):
+    past, other = session.new_past(), session.new_past()
+    binding = session.io_binding()
+    binding.bind_past(past)
+    binding.bind_output("logits")
+    ids = prompt()
+    for _ in range(4):
+        for name, array in step(ids, past.length).items():
+            binding.bind_cpu_input(name, array)
+        (wanted,) = session.run(["logits"], step(ids, other.length), past=other)
+        session.run_with_iobinding(binding)
+        (logits,) = binding.copy_outputs_to_cpu()
+        assert np.array_equal(logits, wanted) and past.length == other.length
+        ids = likeliest(logits)
+
+
+def test_plain_runs_take_and_return_arrays(session):
+    ids = prompt()
+    past = session.new_past()
+    logits, *_ = session.run(None, step(ids, 0), past=past)
+    plain, *presents = session.run(None, {**step(ids, 0), **nothing()})
+    assert np.array_equal(logits, plain)
+    assert all(p.flags.c_contiguous for p in presents)
+    again = session.new_past(dict(zip(nothing(), presents, strict=True)))
+    ids = likeliest(logits)
+    ways = [session.run(["logits"], step(ids, 11), past=p)[0] for p in (past, again)]
+    assert np.array_equal(*ways)
+
+
+def test_back_to_an_earlier_position_and_another_way(session):
+    past = session.new_past()
+    session.run(None, step(prompt(), 0), past=past)
+    fork = session.new_past(past.arrays())
+    first = session.run(["logits"], step(prompt(length=3, seed=1), 11), past=past)[0]
+    past.rewind(11)
+    assert past.length == fork.length == 11
+    for other in (past, fork):
+        again = session.run(["logits"], step(prompt(length=3, seed=1), 11), past=other)[0]
+        assert np.array_equal(again, first)
+    past.rewind(0)
+    with pytest.raises(ModuleError, match="a past of 0 positions cannot go back to 5"):
+        past.rewind(5)
+
+
+def test_a_full_past(session):
+    past = session.new_past()
+    while past.length <= 279:
+        session.run(None, step(prompt(length=16), past.length), past=past)
+    told = "the past is full: it has 288 positions, and past may be 279 at the most"
+    with pytest.raises(ShapeError, match=told):
+        session.run(None, step(prompt(length=1), past.length), past=past)
+    assert past.length == 288
+
+
+def test_a_past_is_of_its_module_and_batch(session):
+    one = symbolic_models.decoder(1, past=True).SerializeToString()
+    small = Session(one, shapes=RANGES, in_place=True)
+    with pytest.raises(ModuleError, match="of use to it alone"):
+        small.run(None, step(prompt(), 0), past=session.new_past())
+    past = session.new_past()
+    session.run(None, step(prompt(), 0), past=past)
+    with pytest.raises(ModuleError, match=r"past_0 was begun with room for \[1, 4, 295, 8\]"):
+        session.run(None, step(prompt(2), 11), past=past)
+    assert past.length == 11
+
+
+def test_two_runs_at_a_time(session):
+    past = session.new_past()
+    with past.turn(session.module.image.rooms), ThreadPoolExecutor(1) as pool:
+        wrong = pool.submit(session.run, None, step(prompt(), 0), past=past).exception()
+    assert isinstance(wrong, ModuleError) and "share a past at the same time" in str(wrong)
+
+
+def test_arrays_that_do_not_fit(session):
+    good = {n: np.zeros((1, 4, 5, 8), np.float32) for n in nothing()}
+    for wrong, told in (
+        ({n: a for n, a in good.items() if n != "past_2"}, "begins with past_0, past_1, past_2"),
+        ({**good, "past_1": good["past_1"][:, :, :4]}, "input past_1: expected float32"),
+        ({**good, "past_3": good["past_3"].astype(np.float64)}, "input past_3: expected float32"),
+        ({**good, "past_0": good["past_0"][0]}, "input past_0: expected float32"),
+        ({n: np.zeros((1, 4, 300, 8), np.float32) for n in good}, "300 positions, room for 295"),
+    ):
+        with pytest.raises(ModuleError, match=told):
+            session.new_past(wrong)
+
+
+def test_what_is_fed_beside_a_past(session):
+    with pytest.raises(ModuleError, match=r"takes the inputs input_ids .*, mask"):
+        session.run(None, {**step(prompt(), 0), **nothing()}, past=session.new_past())
+
+
+def test_sessions_without(model):
+    with pytest.raises(TileworkError, match="in_place=True takes ranges"):
+        Session(model, in_place=True)
+    with pytest.raises(ModuleError, match="make it with in_place=True"):
+        Session(model, shapes=RANGES).new_past()
+    encoder = symbolic_models.encoder().SerializeToString()
+    with pytest.raises(NetworkError, match="no output that continues an input"):
+        Session(encoder, shapes={"batch": "1..2", "seq": "1..9"}, in_place=True)

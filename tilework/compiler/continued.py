@@ -1,0 +1,122 @@
+"""Outputs that continue an input in its memory: caches of decoders, which grow in place.
+
+before:                                  after:
+    new = f(x)           new                 new = f(x)       writes behind past, in its buffer
+    present = concat(past, new)  present     (nothing)        past and what lies behind it
+    y = g(present)       y                   y = g(present)   reads the buffer
+
+The caller's buffer has *room* for the longest present of the ranges, so that its rows lie as far
+apart at every point: strides are numbers, and nothing moves when a run adds positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tilework.compiler.copies import joined
+from tilework.compiler.slots import Slot, copy_of
+from tilework.errors import NetworkError
+from tilework.index.extents import Extent, most, size
+from tilework.index.strides import row_major, viewed
+from tilework.index.symbols import Symbolic, range_of
+
+if TYPE_CHECKING:
+    from tilework.graph import Plan
+    from tilework.graph.plan import Call
+
+Shape = tuple[Extent, ...]
+
+
+class Continued(NamedTuple):
+    """What shares a buffer of the caller's.
+
+    Attributes:
+        slots: where these values lie.
+        rooms: by input, in which dimension the buffer is longer, and how long.
+    """
+
+    slots: Mapping[str, Slot]
+    rooms: Mapping[str, tuple[int, int]]
+
+
+NONE = Continued({}, {})
+
+
+def continued(plan: Plan) -> tuple[Plan, Continued]:
+    """A plan without the concatenations by which outputs continue inputs.
+
+    Raises:
+        NetworkError: there is no such output, or one that its readers need in another order.
+    """
+    slots: dict[str, Slot] = {}
+    rooms: dict[str, tuple[int, int]] = {}
+    grown: list[tuple[str, str]] = []
+    calls: list[Call] = []
+    values = dict(plan.values)
+    own = {c.output for c in plan.calls} - {*plan.outputs, *plan.views, *plan.views.values()}
+    for call in plan.calls:
+        axis = _grown(call, plan)
+        if axis is None or call.inputs[0] in rooms:
+            calls.append(call)
+            continue
+        past, new = call.inputs
+        shape, longest = plan.values[past].shape, most(plan.values[call.output].shape[axis])
+        rooms[past] = axis, longest
+        grown.append((past, str(plan.values[new].shape[axis])))
+        whole = Slot(past, 0, row_major((*shape[:axis], longest, *shape[axis + 1 :])))
+        if new not in own or new in slots:
+            calls.append(copy_of(call, new, f"{call.output}:new", plan.values[new]))
+            new = calls[-1].output
+            values[new] = plan.values[call.inputs[1]]
+        behind = whole.at([n if d == axis else 0 for d, n in enumerate(shape)])
+        slots |= {past: whole, new: behind, call.output: whole}
+        slots |= {v: whole._replace(strides=s) for v, s in _views(call.output, whole, plan)}
+    if len({new for _, new in grown}) > 1:
+        raise NetworkError(
+            f"{plan.name} continues inputs by different numbers of positions: "
+            + ", ".join(f"{past} by {new}" for past, new in grown)
+        )
+    if not rooms:
+        raise NetworkError(
+            f"{plan.name} has no output that continues an input: an input, and new positions "
+            "behind it along an extent that has a range, in the type of the input"
+        )
+    return replace(plan, calls=tuple(calls), values=values), Continued(slots, rooms)
+
+
+def _grown(call: Call, plan: Plan) -> int | None:
+    """Along which dimension a call continues an input of the network; None if it does not.
+
+    The call's output is one of the network, and a run decides how long the input is.
+    """
+    parts = joined(call.dag)
+    if parts is None or [p.argument for p in parts] != [0, 1]:
+        return None
+    past, new = call.inputs
+    known = {*plan.outputs, *plan.views.values()}
+    if past not in plan.inputs or past in known or plan.outputs.count(call.output) != 1:
+        return None
+    if range_of(size(plan.values[new].shape))[0] < 1:
+        return None
+    open_ = [d for d, n in enumerate(parts[1].start) if isinstance(n, Symbolic)]
+    return open_[0] if open_ else None
+
+
+def _views(name: str, whole: Slot, plan: Plan) -> Iterator[tuple[str, Shape]]:
+    """Strides of what knows a value under another shape.
+
+    Raises:
+        NetworkError: its elements do not lie so in a buffer with room.
+    """
+    shape = plan.values[name].shape
+    for view in (v for v, root in plan.views.items() if root == name):
+        strides = viewed(shape, whole.strides, plan.values[view].shape)
+        if strides is None:
+            raise NetworkError(
+                f"{plan.name} cannot continue {whole.root} in its memory: {name} of "
+                f"{list(map(str, shape))} is read as {list(map(str, plan.values[view].shape))}, "
+                "and its positions lie apart there"
+            )
+        yield view, strides

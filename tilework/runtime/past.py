@@ -1,0 +1,199 @@
+"""What a decoder keeps from run to run: keys and values, in buffers with room for more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.errors import ModuleError
+from tilework.index.extents import known, shape_at
+from tilework.index.symbols import Point
+from tilework.locks import Lock
+from tilework.runtime.arrays import aligned_empty, check_array, ready_copy
+from tilework.runtime.contexts import Contexts
+from tilework.runtime.image import Ends, Image, Room, Value
+
+Array = NDArray[Any]
+
+
+class Past:
+    """The positions so far of a sequence, or of a batch of sequences of one length.
+
+    ```
+    past = module.new_past()
+    logits, *_ = module.run({"ids": prompt}, past=past)  # after nothing
+    logits, *_ = module.run({"ids": token}, past=past)  # after the prompt
+    ```
+
+    A run reads what is there and writes its own positions behind it; nothing is copied. Buffers
+    are made when the first run says how large a batch is. They have room for the longest past of
+    the module's ranges, of which pages that no position has reached take no memory.
+
+    Args:
+        image: of the module that it is for.
+        arrays: what to begin with, by name of each input that is continued; it is copied.
+
+    Raises:
+        ModuleError: the module was compiled without ``in_place=True``; or an array is missing or
+            unknown, or has another shape or type.
+    """
+
+    def __init__(self, image: Image, arrays: Mapping[str, Any] | None = None) -> None:
+        if not image.rooms:
+            raise ModuleError(
+                f"module {image.name} continues no input in its memory: compile it with "
+                "in_place=True"
+            )
+        self._name, self._rooms = image.name, image.rooms
+        self._buffers: list[Array] = []
+        self._length = 0
+        self._busy = Lock()
+        if arrays is not None:
+            self._fill(arrays)
+
+    @property
+    def length(self) -> int:
+        """How many positions are there."""
+        return self._length
+
+    def arrays(self) -> dict[str, Array]:
+        """What is there, by name of the input that is continued: views of the buffers.
+
+        It is empty before the first run.
+        """
+        found = zip(self._rooms, self._buffers, strict=False)
+        return {r.name: _first(b, r.axis, self._length) for r, b in found}
+
+    def rewind(self, length: int) -> None:
+        """Forget what lies behind so many positions, such as words that were refused.
+
+        Raises:
+            ModuleError: there are fewer positions, or a run has the past.
+        """
+        with self.turn(self._rooms):
+            if not 0 <= length <= self._length:
+                raise ModuleError(f"a past of {self._length} positions cannot go back to {length}")
+            self._length = length
+
+    @contextmanager
+    def turn(self, rooms: Sequence[Room]) -> Iterator[None]:
+        """Have the past for as long as a run lasts.
+
+        Args:
+            rooms: of the module that runs.
+
+        Raises:
+            ModuleError: it is another module's, or another run has it.
+        """
+        if tuple(rooms) != self._rooms:
+            raise ModuleError(
+                f"a past of module {self._name} is of use to it alone: make another one with "
+                "new_past()"
+            )
+        lock = self._busy.now
+        if not lock.acquire(blocking=False):
+            raise ModuleError(
+                f"two runs of module {self._name} share a past at the same time: each sequence "
+                "needs one of its own"
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def buffers(self, at: Point) -> dict[int, Array]:
+        """The buffers of a run, by io number; made at the first.
+
+        Args:
+            at: where the run is.
+
+        Raises:
+            ModuleError: they were made for another shape, such as another batch.
+        """
+        found = {shape: shape_at(shape, at) for shape in {room.shape for room in self._rooms}}
+        shapes = [found[room.shape] for room in self._rooms]
+        if not self._buffers:
+            pairs = zip(self._rooms, shapes, strict=True)
+            self._buffers = [aligned_empty(shape, room.dtype) for room, shape in pairs]
+        out = {}
+        for room, shape, buffer in zip(self._rooms, shapes, self._buffers, strict=True):
+            if buffer.shape != shape:
+                raise ModuleError(
+                    f"module {self._name}: {room.name} was begun with room for "
+                    f"{list(buffer.shape)}, and this run wants {list(shape)}: make another past"
+                )
+            out[room.io] = buffer
+        return out
+
+    def grow(self, length: int) -> None:
+        """Count the positions that a run has written, so that there are so many."""
+        self._length = length
+
+    def _fill(self, arrays: Mapping[str, Any]) -> None:
+        names = [room.name for room in self._rooms]
+        if set(arrays) != set(names):
+            raise ModuleError(
+                f"a past of module {self._name} begins with {', '.join(names)}, not with "
+                f"{', '.join(map(str, arrays)) or 'nothing'}"
+            )
+        given = [np.asarray(arrays[name]) for name in names]
+        axis = self._rooms[0].axis
+        length = given[0].shape[axis] if given[0].ndim > axis else 0
+        for room, array in zip(self._rooms, given, strict=True):
+            # what a run decides besides is compared with the run: `buffers`
+            free = [*array.shape, *room.shape[array.ndim :]]
+            dims = [
+                known(n if isinstance(n, int) else m)
+                for n, m in zip(room.shape, free, strict=False)
+            ]
+            wanted = [length if d == room.axis else n for d, n in enumerate(dims)]
+            check_array(f"input {room.name}", array, wanted, room.dtype)
+            if length > dims[room.axis]:
+                raise ModuleError(
+                    f"input {room.name}: {length} positions, room for {dims[room.axis]}"
+                )
+            buffer = aligned_empty(dims, room.dtype)
+            _first(buffer, room.axis, length)[...] = array
+            self._buffers.append(buffer)
+        self._length = length
+
+
+def run_behind(
+    past: Past, inputs: Mapping[Value, Any], ends: Ends, contexts: Contexts, threads: int
+) -> list[Array]:
+    """A run that continues a past: its outputs, of which those that continue it are views.
+
+    The next run has another shape, so that no more of this one's is evaluated than is read.
+
+    Args:
+        inputs: arrays by input, without those that the past is.
+        ends: of the module.
+    """
+    sites = contexts.sites
+    with past.turn(ends.rooms):
+        site = sites.after(past.length, list(inputs.values()))
+        at = site.point
+        buffers = past.buffers(at)
+        for v, array in inputs.items():
+            buffers[v.io] = ready_copy(f"input {v.name}", array, np.shape(array), v.dtype)
+        for v in ends.io_values[len(ends.inputs) :]:
+            buffers[v.io] = aligned_empty(shape_at(v.shape, at), v.dtype)
+        with contexts.turn(threads, site) as context:
+            context.run([buffers[io] for io in range(len(buffers))], threads)
+        past.grow(sites.length(at))
+        length = past.length
+    return [
+        _first(buffers[v.io], ends.continued[v.io], length)
+        if v.io in ends.continued
+        else buffers[v.io].reshape(shape_at(v.shape, at))
+        for v in ends.outputs
+    ]
+
+
+def _first(buffer: Array, axis: int, length: int) -> Array:
+    """The first positions along a dimension."""
+    return buffer[(slice(None),) * axis + (slice(length),)]
