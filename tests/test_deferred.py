@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 import pytest
@@ -132,3 +133,14 @@ def test_a_forked_child_does_the_work_itself(three):
             os._exit(0 if right else 1)
         go.set()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_threads_have_their_turn_sooner_while_there_are_helpers(three):
+    before = sys.getswitchinterval()
+    with Helpers() as one:
+        assert sys.getswitchinterval() == before
+        one.start(Deferred(lambda: None))
+        with Helpers() as other:
+            other.start(Deferred(lambda: None))
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() == before
