@@ -130,6 +130,12 @@ def pytest_runtestloop() -> None:  # which a process that only hands out tests e
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """What lives until here is no garbage: pytest looks for some a dozen times at its end."""
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)  # without xdist there is none
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Of ``--dist loadfile``: one worker has all tests that share a Prefect server.
