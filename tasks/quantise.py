@@ -97,13 +97,13 @@ def quantise(request: QuantiseRequest) -> Quantised:
         raise NetworkError(f"{request.output}: a quantised network is written as an .onnx file")
     if not place.parent.is_dir():
         raise NetworkError(f"{request.output}: there is no folder '{place.parent}'")
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".quantise-") as folder:
-        source = _source(request, Path(folder))
+    with _beside(place) as folder:
+        source = _source(request, folder)
         peer = _quiet_session(runtime, source)
         samples = _samples(request, peer)
-        made = Path(folder) / "made" / place.name
+        made = folder / "made" / place.name
         made.parent.mkdir()
-        _quantised(request, source, made, samples, Path(folder))
+        _quantised(request, source, made, samples, folder)
         compared = _compared(samples)
         loss = _loss(peer, made, compared, request.shapes)
         sizes = (_bytes(source), _bytes(made))
@@ -111,6 +111,21 @@ def quantise(request: QuantiseRequest) -> Quantised:
         _moved(made.parent, place)
     random = not request.calibrate
     return Quantised(str(place), len(samples), random, *sizes, narrow, products, loss)
+
+
+@contextmanager
+def _beside(place: Path) -> Iterator[Path]:
+    """A folder on the disk of the file to write, which goes away.
+
+    Raises:
+        NetworkError: nothing can be written there.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(dir=place.parent, prefix=".quantise-")
+    except OSError as e:
+        raise NetworkError(f"cannot write '{place}': {e.strerror or e}") from e
+    with folder as path:
+        yield Path(path)
 
 
 def _source(request: QuantiseRequest, folder: Path) -> Path:
@@ -279,7 +294,10 @@ def _loss(peer: Any, made: Path, samples: Sequence[Sample], shapes: Sequence[str
 
     ranges = dict(text.split("=", 1) for text in shapes if ".." in text)
     ours = Session(made, cache=False, shapes=ranges or None)
-    return loss_of([(ours.run(None, sample), peer.run(None, sample)) for sample in samples])
+    with _refusals("ONNX Runtime does not run a sample in float32"):
+        expected = [peer.run(None, sample) for sample in samples]
+    found = [ours.run(None, sample) for sample in samples]
+    return loss_of(list(zip(found, expected, strict=True)))
 
 
 def loss_of(pairs: Sequence[tuple[Sequence[Any], Sequence[Any]]]) -> Loss:

@@ -170,6 +170,36 @@ def test_what_cannot_be_quantised(change, why, model, samples, tmp_path):
     assert not (tmp_path / "a.onnx").exists()
 
 
+def test_a_sample_that_the_network_cannot_run_is_told_in_a_line(tmp_path):
+    """In either scheme: the dynamic one runs none of them before."""
+    text = (
+        OPSET.replace("{opset}", "17")
+        + """
+    net (int64[1] i, float[1, 8] x) => (float[1, 4] y) {
+      row = Gather(table, i)
+      z = Add(row, x)
+      y = MatMul(z, w)
+    }
+    """
+    )
+    model = onnx.parser.parse_model(text)
+    for name, shape in {"table": (3, 8), "w": (8, 4)}.items():
+        array = np.ones(shape, np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(model, tmp_path / "net.onnx")
+    np.savez(tmp_path / "s.npz", i=np.array([[7]]), x=np.ones((1, 1, 8), np.float32))
+    for scheme in ("static", "dynamic"):
+        with pytest.raises(NetworkError, match="ONNX Runtime") as error:
+            quantise(
+                QuantiseRequest(
+                    str(tmp_path / "net.onnx"), str(tmp_path / "a.onnx"),
+                    str(tmp_path / "s.npz"), scheme,
+                )
+            )  # fmt: skip
+        assert "\n" not in str(error.value)
+    assert {p.name for p in tmp_path.iterdir()} == {"net.onnx", "s.npz"}
+
+
 # --- as a precision ------------------------------------------------------------------------------
 
 

@@ -50,13 +50,7 @@ def make(
         smallest: see `tilework.torch.Settings`.
         name: of the networks.
     """
-    gm = GraphModule(graph, copy.deepcopy(graph.graph))
-    gm.graph.eliminate_dead_code()
-    orders = {
-        i: memory_order(x)
-        for i, x in enumerate(examples)
-        if isinstance(x, Tensor) and i not in constants
-    }
+    gm, orders = _prepared(graph, constants, examples)
     whole = from_graph(gm, constants, name, orders)
     if not whole.stays:
         if not worth(gm.graph.nodes, smallest):
@@ -94,13 +88,7 @@ def make_open(
         NetworkError: a node stays with PyTorch, or differs from size to size.
         Unsupported: so does an input or an output.
     """
-    gm = GraphModule(graph, copy.deepcopy(graph.graph))
-    gm.graph.eliminate_dead_code()
-    orders = {
-        i: memory_order(x)
-        for i, x in enumerate(examples)
-        if isinstance(x, Tensor) and i not in constants
-    }
+    gm, orders = _prepared(graph, constants, examples)
     reason: Exception = NetworkError("it has no sizes")
     for alike, room in itertools.product((False, True), ROOMS):
         sizes = Sizes(now, room, alike=alike)
@@ -119,6 +107,16 @@ def make_open(
     if whole.network is None or not worth(gm.graph.nodes, smallest):
         return None
     return OpenSegment(compile_network(whole.network), whole).run, sizes
+
+
+def _prepared(
+    graph: GraphModule, constants: Mapping[int, Tensor], examples: Sequence[Any]
+) -> tuple[GraphModule, dict[int, tuple[int, ...]]]:
+    """A copy of the graph without dead code, and how the tensors that are fed lie in memory."""
+    gm = GraphModule(graph, copy.deepcopy(graph.graph))
+    gm.graph.eliminate_dead_code()
+    fed = {i: x for i, x in enumerate(examples) if isinstance(x, Tensor) and i not in constants}
+    return gm, {i: memory_order(x) for i, x in fed.items()}
 
 
 def _unbound(network: Network) -> list[str]:
