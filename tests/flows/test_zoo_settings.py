@@ -47,6 +47,14 @@ def test_json_says_the_same(tmp_path):
     assert read_zoo(write(tmp_path, json.dumps(document), "zoo.json")) == read_zoo(yaml)
 
 
+def test_samples_lie_beside_the_file(tmp_path):
+    text = "networks: [{network: mlp, precision: int8, calibrate: s.npz}, mlp]"
+    first, second = read_zoo(write(tmp_path, text))
+    assert (first.network, first.calibrate) == ("mlp", str(tmp_path / "s.npz"))
+    assert (first.spec().precision, first.spec().calibrate) == ("int8", first.calibrate)
+    assert second.calibrate == ""
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
