@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilework_runtime.errors import LibraryError
-from tilework_runtime.library import BoundCall, Level, Library, load
+from tilework_runtime.library import BoundCall, Level, Library, Symbol, load
+from tilework_runtime.past import Past
 from tilework_runtime.values import Value, aligned_empty
 from tilework_runtime.version import __version__
 
@@ -12,6 +13,8 @@ __all__ = [
     "Level",
     "Library",
     "LibraryError",
+    "Past",
+    "Symbol",
     "Value",
     "__version__",
     "aligned_empty",

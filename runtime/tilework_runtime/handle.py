@@ -5,6 +5,7 @@ from __future__ import annotations
 import _ctypes
 import ctypes
 import weakref
+from collections.abc import Sequence
 from ctypes import (
     CFUNCTYPE,
     POINTER,
@@ -23,8 +24,8 @@ from typing import Any
 from tilework_runtime.elf import check_file
 from tilework_runtime.errors import LibraryError
 
-ABI = 1
-"""Of libraries that this package can run."""
+ABI, SYMBOLIC_ABI = 1, 2
+"""Of libraries that this package can run: those of one shape, and those of ranges."""
 
 
 class _Value(Structure):
@@ -82,12 +83,53 @@ class _Functions(Structure):
     )
 
 
+class _Symbol(Structure):
+    _fields_ = (
+        ("name", c_char_p),
+        ("low", c_int64),
+        ("high", c_int64),
+        ("typical", c_int64),
+    )
+
+
+class _Room(Structure):
+    _fields_ = (
+        ("input", c_int32),
+        ("output", c_int32),
+        ("axis", c_int32),
+        ("positions", c_int64),
+    )
+
+
+class _Symbols(Structure):
+    _fields_ = (
+        ("num_symbols", c_int32),
+        ("num_rooms", c_int32),
+        ("symbols", POINTER(_Symbol)),
+        ("rooms", POINTER(_Room)),
+        ("inputs", POINTER(POINTER(c_char_p))),
+        ("outputs", POINTER(POINTER(c_char_p))),
+    )
+
+
+class _SymbolicFunctions(Structure):
+    _fields_ = (
+        ("common", _Functions),
+        ("symbols", CFUNCTYPE(POINTER(_Symbols))),
+        ("set_shapes", CFUNCTYPE(c_int, c_void_p, c_void_p)),
+        ("set_symbols", CFUNCTYPE(c_int, c_void_p, c_void_p)),
+        ("inputs", CFUNCTYPE(POINTER(_Value), c_void_p)),
+        ("outputs", CFUNCTYPE(POINTER(_Value), c_void_p)),
+    )
+
+
 class Handle:
     """An open library; it is closed when nothing refers to it any more.
 
     Attributes:
         path: of the file.
         functions: what it can do.
+        symbolic: what it can do besides where a run brings the shapes, else None.
 
     Raises:
         LibraryError: it cannot be opened here, or is none of Tilework's, or of another version.
@@ -108,12 +150,17 @@ class Handle:
             ) from None
         entry.restype = POINTER(_Functions)
         self.path = path
-        self.functions: Any = entry().contents
-        if self.functions.abi != ABI:
+        found = entry()
+        self.functions: Any = found.contents
+        if self.functions.abi not in (ABI, SYMBOLIC_ABI):
             raise LibraryError(
                 f"{path} has version {self.functions.abi} of the interface, this package runs "
-                f"version {ABI}: install the tilework-runtime of the version that compiled it"
+                f"versions {ABI} and {SYMBOLIC_ABI}: install the tilework-runtime of the version "
+                "that compiled it"
             )
+        self.symbolic: Any = None
+        if self.functions.abi == SYMBOLIC_ABI:
+            self.symbolic = ctypes.cast(found, POINTER(_SymbolicFunctions)).contents
 
     def describe(self) -> Any:
         """What the library says of itself."""
@@ -149,14 +196,47 @@ class Context:
         """The level that it runs at."""
         return str(self.handle.functions.level(self._address).decode())
 
+    def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Make the next run one of inputs of these shapes.
+
+        Raises:
+            LibraryError: the network was not compiled for them; see the message.
+        """
+        each = [(c_int64 * max(len(shape), 1))(*shape) for shape in shapes]
+        given = (c_void_p * max(len(each), 1))(*map(ctypes.addressof, each))
+        self._require(self.handle.symbolic.set_shapes(self._address, given))
+
+    def set_symbols(self, values: Sequence[int]) -> None:
+        """The same by the values of the symbols, in order."""
+        self._require(
+            self.handle.symbolic.set_symbols(self._address, (c_int64 * len(values))(*values))
+        )
+
+    def input_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the next run's inputs, once they were set."""
+        found = self.handle.symbolic.inputs(self._address)
+        return _shapes(found, self.handle.describe().num_inputs)
+
+    def output_shapes(self) -> list[tuple[int, ...]]:
+        """The same of its outputs."""
+        found = self.handle.symbolic.outputs(self._address)
+        return _shapes(found, self.handle.describe().num_outputs)
+
     def run(self, inputs: Any, outputs: Any) -> None:
         """Run once on arrays of pointers.
 
         Raises:
             LibraryError: see the message.
         """
-        if self.handle.functions.run(self._address, inputs, outputs):
+        self._require(self.handle.functions.run(self._address, inputs, outputs))
+
+    def _require(self, failed: int) -> None:
+        if failed:
             raise LibraryError(f"{self.handle.path}: {self.handle.last_error()}")
+
+
+def _shapes(rows: Any, count: int) -> list[tuple[int, ...]]:
+    return [tuple(rows[i].shape[: rows[i].ndim]) for i in range(count)]
 
 
 def _destroy(handle: Handle, address: c_void_p) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tilework_runtime.errors import LibraryError
 from tilework_runtime.handle import Context, Handle
+from tilework_runtime.past import Past, Room, filled
 from tilework_runtime.values import Value
 
 Array = NDArray[Any]
@@ -35,6 +36,21 @@ class Level:
     needs: tuple[str, ...]
     weights_bytes: int
     context_bytes: int
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A number that the shapes of the inputs bring.
+
+    Attributes:
+        low, high: the least and the greatest value.
+        typical: what schedules were chosen for, among others.
+    """
+
+    name: str
+    low: int
+    high: int
+    typical: int
 
 
 class BoundCall:
@@ -70,6 +86,7 @@ class Library:
         name: of the network.
         inputs, outputs: what a run takes and returns, in order.
         levels: kinds of CPU that it has code for, the best first.
+        symbols: what a run decides; none where all shapes are numbers.
     """
 
     def __init__(self, path: Path, threads: int, level: str | None) -> None:
@@ -77,8 +94,22 @@ class Library:
         self._threads, self._wanted = threads, level
         about = self._handle.describe()
         self.name = _text(about.name)
-        self.inputs = {v.name: v for v in _values(about.inputs, about.num_inputs)}
-        self.outputs = _values(about.outputs, about.num_outputs)
+        self.symbols: tuple[Symbol, ...] = ()
+        self._rooms: tuple[Room, ...] = ()
+        dims = None, None
+        if self._handle.symbolic is not None:
+            ranges = self._handle.symbolic.symbols().contents
+            self.symbols = tuple(
+                Symbol(_text(s.name), s.low, s.high, s.typical)
+                for s in ranges.symbols[: ranges.num_symbols]
+            )
+            self._rooms = tuple(
+                Room(r.input, r.output, r.axis, r.positions)
+                for r in ranges.rooms[: ranges.num_rooms]
+            )
+            dims = ranges.inputs, ranges.outputs
+        self.inputs = {v.name: v for v in _values(about.inputs, about.num_inputs, dims[0])}
+        self.outputs = _values(about.outputs, about.num_outputs, dims[1])
         self.levels = tuple(_level(about.levels[i]) for i in range(about.num_levels))
         self._idle: list[Context] = [self._handle.context(level, threads)]
         self._level = self._idle[0].level
@@ -88,29 +119,69 @@ class Library:
         """The level that runs here."""
         return self._level
 
-    def run(self, inputs: Mapping[str, Any] | Any = None, *more: Any) -> list[Array]:
+    def run(
+        self, inputs: Mapping[str, Any] | Any = None, *more: Any, past: Past | None = None
+    ) -> list[Array]:
         """Run the network once.
 
         Args:
             inputs: arrays by input name; or one array, and the others after it, in order.
+            past: what the run continues, in place of the inputs that are its; the run's positions
+                are behind it afterwards.
 
         Returns:
-            New arrays, one for each output.
+            New arrays, one for each output; of outputs that continue a past, views of its memory.
 
         Raises:
             LibraryError: inputs are missing or unknown, or of another shape or type; or the
                 library was closed.
         """
-        values = list(self.inputs.values())
-        given = self._in_order(inputs, more)
-        arrays = [v.taken("input", a) for v, a in zip(values, given, strict=True)]
-        outputs = [v.empty() for v in self.outputs]
+        mine = {} if past is None else past.arrays()
+        wanted = [v for v in self.inputs.values() if v.name not in mine]
+        given = self._in_order(wanted, inputs, more)
+        taken = {v.name: v.taken("input", a) for v, a in zip(wanted, given, strict=True)}
+        arrays = [mine[name] if name in mine else taken[name] for name in self.inputs]
+        values, places = list(self.inputs.values()), list(arrays)
+        for n, room in enumerate(self._rooms):
+            if past is None:
+                places[room.input] = filled(room, values[room.input], arrays[room.input])
+            else:
+                places[room.input] = list(past.buffers.values())[n]
         context = self._context()
         try:
-            context.run(_pointers(arrays), _pointers(outputs))
+            outputs = self._new_outputs(context, arrays, places)
+            context.run(_pointers(places), _pointers(outputs))
         finally:
             self._idle.append(context)
+        if past is not None:
+            room = self._rooms[0]
+            past.length = outputs[room.output].shape[room.axis]
         return outputs
+
+    def new_past(self, **symbols: int) -> Past:
+        """Memory for the positions of a sequence, which runs continue in place.
+
+        Args:
+            symbols: the values of symbols that decide how much, such as ``batch=2``.
+
+        Raises:
+            LibraryError: the network continues no input in its memory; or a value is outside its
+                range.
+        """
+        if not self._rooms:
+            raise LibraryError(f"network {self.name} continues no input in its memory")
+        names = [s.name for s in self.symbols]
+        if unknown := [name for name in symbols if name not in names]:
+            raise LibraryError(f"network {self.name} has no symbol {', '.join(unknown)}")
+        context = self._context()
+        try:
+            context.set_symbols([symbols.get(s.name, s.low) for s in self.symbols])
+            shapes = context.input_shapes()
+        finally:
+            self._idle.append(context)
+        values = list(self.inputs.values())
+        pairs = [(values[room.input], room) for room in self._rooms]
+        return Past(self._rooms, {v.name: r.empty(v, shapes[r.input]) for v, r in pairs})
 
     def bind(
         self, inputs: Mapping[str, Any] | None = None, outputs: Sequence[Any] | None = None
@@ -118,7 +189,8 @@ class Library:
         """A run with its arrays fixed and memory of its own, to be repeated at the least cost.
 
         Args:
-            inputs: dense arrays by name; those that are not given are made.
+            inputs: dense arrays by name; those that are not given are made, where their shapes are
+                known.
             outputs: dense arrays, all or none.
 
         Raises:
@@ -129,14 +201,34 @@ class Library:
             raise LibraryError(f"{self._wants()}; unknown {', '.join(map(str, unknown))}")
         if outputs is not None and len(outputs) != len(self.outputs):
             raise LibraryError(f"network {self.name} has {len(self.outputs)} outputs")
+        if self._rooms:
+            raise LibraryError(f"network {self.name} continues its past: run it with new_past()")
         taken = {
             v.name: _dense("input", v, given[v.name]) if v.name in given else v.empty()
             for v in self.inputs.values()
         }
-        written = [v.empty() for v in self.outputs] if outputs is None else list(outputs)
-        for value, array in zip(self.outputs, written, strict=True):
-            _dense("output", value, array)
-        return BoundCall(self._new_context(), taken, written)
+        context = self._new_context()
+        written = self._new_outputs(context, list(taken.values()), [])
+        if outputs is not None:
+            pairs = zip(self.outputs, written, outputs, strict=True)
+            written = [_dense("output", v.of_shape(a.shape), b) for v, a, b in pairs]
+        return BoundCall(context, taken, written)
+
+    def _new_outputs(
+        self, context: Context, arrays: Sequence[Array], places: Sequence[Array]
+    ) -> list[Array]:
+        """Arrays for the outputs of a run on these inputs; of what is continued, in its place."""
+        if not self.symbols:
+            return [v.empty() for v in self.outputs]
+        context.set_shapes([a.shape for a in arrays])
+        shapes = context.output_shapes()
+        rooms = {room.output: room for room in self._rooms}
+        return [
+            r.first(places[r.input], shape[r.axis])
+            if (r := rooms.get(n)) is not None
+            else v.of_shape(shape).empty()
+            for n, (v, shape) in enumerate(zip(self.outputs, shapes, strict=True))
+        ]
 
     def close(self) -> None:
         """Give up the memory of runs, and the library once no bound call is left."""
@@ -164,11 +256,11 @@ class Library:
             raise LibraryError(f"network {self.name} was closed: load it again")
         return self._handle.context(self._wanted, self._threads)
 
-    def _in_order(self, inputs: Any, more: Sequence[Any]) -> list[Any]:
-        names = list(self.inputs)
+    def _in_order(self, wanted: Sequence[Value], inputs: Any, more: Sequence[Any]) -> list[Any]:
+        names = [v.name for v in wanted]
         if isinstance(inputs, Mapping) and not more:
             missing = [n for n in names if n not in inputs]
-            unknown = [str(n) for n in inputs if n not in self.inputs]
+            unknown = [str(n) for n in inputs if n not in names]
             if missing or unknown:
                 told = [f"missing {', '.join(missing)}"] if missing else []
                 told += [f"unknown {', '.join(unknown)}"] if unknown else []
@@ -200,10 +292,15 @@ def load(path: str | PathLike[str], *, threads: int = 0, level: str | None = Non
     return Library(Path(path), threads, level)
 
 
-def _values(rows: Any, count: int) -> tuple[Value, ...]:
+def _values(rows: Any, count: int, dims: Any) -> tuple[Value, ...]:
+    """What a library says of its inputs or outputs; `dims` are texts, where a run decides some."""
     return tuple(
-        Value(_text(v.name), tuple(v.shape[k] for k in range(v.ndim)), _text(v.dtype))
-        for v in (rows[i] for i in range(count))
+        Value(
+            _text(v.name),
+            tuple(n if n >= 0 else _text(dims[i][k]) for k, n in enumerate(v.shape[: v.ndim])),
+            _text(v.dtype),
+        )
+        for i, v in enumerate(rows[:count])
     )
 
 

@@ -20,12 +20,29 @@ class Value:
     """An input or output.
 
     Attributes:
+        shape: dimensions; a text, such as ``past + seq``, of one that a run decides.
         dtype: name of the element type.
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...]
     dtype: str
+
+    def of_shape(self, shape: Sequence[int]) -> Value:
+        """The same in numbers."""
+        return Value(self.name, tuple(shape), self.dtype)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape in numbers.
+
+        Raises:
+            LibraryError: a run decides it.
+        """
+        numbers = tuple(n for n in self.shape if isinstance(n, int))
+        if len(numbers) < len(self.shape):
+            raise LibraryError(f"a run decides the shape of {self}")
+        return numbers
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -40,7 +57,7 @@ class Value:
 
     def empty(self) -> NDArray[Any]:
         """A new array for it."""
-        return aligned_empty(self.shape, self.numpy_dtype)
+        return aligned_empty(self.dims, self.numpy_dtype)
 
     def taken(self, what: str, given: Any) -> NDArray[Any]:
         """``given`` as a dense array; itself where it is one.
@@ -50,24 +67,31 @@ class Value:
         """
         array = np.asarray(given)
         self.check(what, array)
-        return np.ascontiguousarray(array).reshape(self.shape)
+        return np.ascontiguousarray(array).reshape(array.shape)
 
     def check(self, what: str, array: Any) -> None:
-        """Refuse what is no array of this shape and type.
+        """Refuse what is no array of this shape and type; what a run decides may be anything.
 
         Raises:
             LibraryError: see above.
         """
         if not isinstance(array, np.ndarray):
             raise LibraryError(f"{what} {self.name}: expected a NumPy array, got {type(array)}")
-        if array.shape != self.shape or array.dtype != self.numpy_dtype:
+        same = len(array.shape) == len(self.shape) and all(
+            isinstance(mine, str) or mine == theirs
+            for mine, theirs in zip(self.shape, array.shape, strict=True)
+        )
+        if not same or array.dtype != self.numpy_dtype:
             raise LibraryError(
-                f"{what} {self.name}: expected {self.dtype}{list(self.shape)}, got "
-                f"{array.dtype}{list(array.shape)}"
+                f"{what} {self.name}: expected {self._kind}, got {array.dtype}{list(array.shape)}"
             )
 
+    @property
+    def _kind(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
     def __str__(self) -> str:
-        return f"{self.name} {self.dtype}{list(self.shape)}"
+        return f"{self.name} {self._kind}"
 
 
 def aligned_empty(shape: Sequence[int], dtype: Any) -> NDArray[Any]:

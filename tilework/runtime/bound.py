@@ -118,11 +118,11 @@ def _shown(ends: Ends, value: Value, buffers: Sequence[Any]) -> Any:
     """A value as its io buffer has it: the first positions of a room, or under its own shape."""
     buffer = buffers[value.io]
     if value.io in ends.continued:
-        return _positions(buffer, ends, value)
+        return positions(buffer, ends, value)
     return buffer if buffer.shape == value.dims else buffer.reshape(value.dims)
 
 
-def _positions(room: Array, ends: Ends, value: Value) -> Array:
+def positions(room: Array, ends: Ends, value: Value) -> Array:
     """Where a value lies in its room: the first positions."""
     axis = ends.continued[value.io]
     return room[(slice(None),) * axis + (slice(value.shape[axis]),)]
@@ -158,7 +158,7 @@ def given_inputs(ends: Ends, arrays: Sequence[Any]) -> list[Array]:
         ready = ready_copy(f"input {v.name}", array, v.dims, v.dtype)
         if v.io in ends.continued:
             room = _new(ends.io_values[v.io])
-            _positions(room, ends, v)[...] = ready
+            positions(room, ends, v)[...] = ready
             ready = room
         out.append(ready)
     return out

@@ -93,7 +93,8 @@ def write_library(
     """Link a compiled network to a shared library with functions that C can call.
 
     The library needs a C library and nothing of Tilework. Its functions are named after its file:
-    ``resnet18.so`` has ``tw_resnet18_create`` and so on.
+    ``resnet18.so`` has ``tw_resnet18_create`` and so on. Of a module of symbolic shapes it runs at
+    every point of the ranges, and lays out memory by itself when shapes are new.
 
     Args:
         modules: the network, compiled for one CPU or for several: the library runs the code of the
@@ -115,12 +116,6 @@ def write_library(
             raise ModuleError(
                 f"{module.name} cannot become a shared library, as another engine runs a part "
                 f"of it: {module.left}"
-            )
-        if module.symbols:
-            names = ", ".join(s.name for s in module.symbols)
-            raise ModuleError(
-                f"{module.name} cannot become a shared library yet, as its shapes are symbolic "
-                f"({names}): compile it for numbers"
             )
         images.append(replace(module.image, num_threads=module.num_threads))
     if not images:

@@ -11,7 +11,7 @@ from tilework.index.symbols import Symbol, Symbolic, symbols_of
 from tilework.runtime.image import Value
 
 
-class _Dimension(NamedTuple):
+class Dimension(NamedTuple):
     """One dimension of an input: of which, its number, and its extent."""
 
     input: int
@@ -19,11 +19,11 @@ class _Dimension(NamedTuple):
     extent: Extent
 
 
-class _Rule(NamedTuple):
+class Rule(NamedTuple):
     """``symbol = (dimension - rest) / factor``, where ``rest`` is made of symbols known before."""
 
     symbol: Symbol
-    at: _Dimension
+    at: Dimension
     factor: int
     rest: Extent
 
@@ -39,6 +39,9 @@ class Solver:
         inputs: what runs take.
         symbols: all of the network.
 
+    Attributes:
+        rules: how each symbol is found, in an order in which what one needs is known.
+
     Raises:
         ShapeError: no input says what a symbol is.
     """
@@ -46,12 +49,12 @@ class Solver:
     def __init__(self, name: str, inputs: Sequence[Value], symbols: Sequence[Symbol]) -> None:
         self._name, self.inputs, self.symbols = name, tuple(inputs), tuple(symbols)
         self._dimensions = [
-            _Dimension(i, d, extent)
+            Dimension(i, d, extent)
             for i, value in enumerate(inputs)
             for d, extent in enumerate(value.shape)
         ]
-        self._rules = list(self._found())
-        missing = set(self.symbols) - {r.symbol for r in self._rules}
+        self.rules = list(self._found())
+        missing = set(self.symbols) - {r.symbol for r in self.rules}
         if missing:
             raise ShapeError(
                 f"{name}: the shapes of its inputs do not say what "
@@ -69,7 +72,7 @@ class Solver:
             if len(shape) != len(value.shape):
                 raise ShapeError(self._wrong(value, shape))
         found: dict[Symbol, int] = {}
-        for rule in self._rules:
+        for rule in self.rules:
             symbol, at = rule.symbol, rule.at
             given = shapes[at.input][at.number]
             rest = rule.rest.value(found) if isinstance(rule.rest, Symbolic) else rule.rest
@@ -113,7 +116,7 @@ class Solver:
                 f"{symbol.low} to {symbol.high}"
             )
 
-    def _found(self) -> Iterator[_Rule]:
+    def _found(self) -> Iterator[Rule]:
         """How each symbol is found, in an order in which what a rule needs is known."""
         known: set[Symbol] = set()
         for plain in (True, False):
@@ -127,7 +130,7 @@ class Solver:
                         known.add(rule.symbol)
                         more = True
 
-    def _where(self, at: _Dimension) -> str:
+    def _where(self, at: Dimension) -> str:
         return f"dimension {at.number} of input {self.inputs[at.input].name}"
 
     def _wrong(self, value: Value, shape: Sequence[int]) -> str:
@@ -136,13 +139,13 @@ class Solver:
             f"array of shape {list(shape)}"
         )
 
-    def _unfit(self, at: _Dimension, given: int, found: Mapping[Symbol, int]) -> str:
+    def _unfit(self, at: Dimension, given: int, found: Mapping[Symbol, int]) -> str:
         """What to say of a dimension that is not what its extent is."""
         depends = symbols_of([at.extent])
         ranges = ", ".join(f"{s.name} is {s.low} to {s.high}" for s in depends)
         if all(s in found for s in depends) and isinstance(at.extent, Symbolic):
             wanted = f"{at.extent} = {at.extent.value(found)}"
-            told = {r.symbol: self._where(r.at) for r in self._rules}
+            told = {r.symbol: self._where(r.at) for r in self.rules}
             by = ", ".join(f"{s.name} = {found[s]} by {told[s]}" for s in depends)
             return (
                 f"{self._name}: {self._where(at)} is {given}, not {wanted}, with {by} ({ranges})"
@@ -150,7 +153,7 @@ class Solver:
         return f"{self._name}: {self._where(at)} is {given}, never {at.extent} ({ranges})"
 
 
-def _rule(at: _Dimension, known: set[Symbol]) -> _Rule | None:
+def _rule(at: Dimension, known: set[Symbol]) -> Rule | None:
     """How a dimension says what its only unknown symbol is; None if it does not."""
     if not isinstance(at.extent, Symbolic):
         return None
@@ -162,4 +165,4 @@ def _rule(at: _Dimension, known: set[Symbol]) -> _Rule | None:
     rest = at.extent - symbol * factor
     if not factor or unknown[0] in symbols_of([rest]):
         return None
-    return _Rule(unknown[0], at, factor, rest)
+    return Rule(unknown[0], at, factor, rest)

@@ -6,21 +6,30 @@ import re
 from pathlib import Path
 
 from tilework.errors import ModuleError
-from tilework.kinds.cpu.library.tables import ABI
+from tilework.kinds.cpu.library.tables import ABI, SYMBOLIC_ABI
 from tilework.runtime.image import Image, Value
 
 SOURCES = Path(__file__).parent / "sources"
+_TAKEN = {
+    "value", "level", "description", "tensor", "functions", "symbol", "symbols", "room",
+    "symbolic_functions",
+}  # fmt: skip
+"""Names that with ``tw_`` before them are types of every header."""
 
 
 def identifier(name: str) -> str:
     """A network's or file's name as a part of C names: ``resnet-18`` gives ``resnet_18``.
 
     Raises:
-        ModuleError: nothing of it can stand in a C name.
+        ModuleError: nothing of it can stand in a C name, or the name is taken.
     """
     word = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
     if not word:
         raise ModuleError(f"'{name}' has no letters or digits for the names of C functions")
+    if word in _TAKEN:
+        raise ModuleError(
+            f"'{name}' cannot be a library's name: tw_{word} is a type of its header"
+        )
     return word
 
 
@@ -29,14 +38,18 @@ def header_text(name: str, title: str, made_by: str, image: Image) -> str:
     values = [
         *(_row("input ", i, v) for i, v in enumerate(image.inputs)),
         *(_row("output", i, v) for i, v in enumerate(image.outputs)),
+        *(_comment(f" *   {s.name} is {s.low} to {s.high}") for s in image.symbols),
     ]
     text = (SOURCES / "net.h").read_text(encoding="utf-8")
+    more = (SOURCES / "symbolic.h").read_text(encoding="utf-8") if image.symbols else ""
+    text = text.replace("@SYMBOLIC@", more)
     words = {
         "TITLE": _comment(f"{title}: a compiled network"),
         "VALUES": "\n".join(values),
         "MADE_BY": made_by,
         "NAME": name,
         "ABI": str(ABI),
+        "SYMBOLIC_ABI": str(SYMBOLIC_ABI),
     }
     return re.sub("@([A-Z_]+)@", lambda found: words[found[1]], text)
 

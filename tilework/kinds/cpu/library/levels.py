@@ -29,7 +29,7 @@ def in_order(images: Sequence[Image]) -> list[Image]:
         raise ModuleError("a library needs at least one module")
     first = images[0]
     for image in images:
-        for what in ("inputs", "outputs", "platform", "cores"):
+        for what in ("symbols", "inputs", "outputs", "rooms", "platform", "cores"):
             ours, theirs = getattr(first, what), getattr(image, what)
             if ours != theirs:
                 raise ModuleError(

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
-from tilework.index.extents import known_shape
+from tilework.index.extents import Extent, known_shape
 from tilework.kinds.cpu.calls import RUN_SYMBOL
+from tilework.kinds.cpu.library.extents import Extents, level_tables, number_sizes, shared_tables
+from tilework.kinds.cpu.library.initialisers import listed as _list
+from tilework.kinds.cpu.library.initialisers import text as _text
 from tilework.kinds.cpu.library.weights import Placed
 from tilework.runtime.image import Image, Value
+from tilework.runtime.sites import Sites
 
 ABI = 1
 """Of libraries: what callers of one may rely on. Headers, and loaders that know no header, check
 it; raise it when a structure or a function of `sources/net.h` changes."""
+SYMBOLIC_ABI = 2
+"""The same of libraries whose shapes a run brings: they have `sources/symbolic.h` besides, and who
+takes all shapes for numbers must refuse them. It differs from `ABI`."""
 
-_SPACES = {"arena": 0, "constant": 1, "io": 2}
+_SPACES = {"arena": 0, "constant": 1, "io": 2, "place": 3, "symbol": 4, "behind": 5}
 _CODES = {"bool": 6, "bfloat16": 4}
 _PREFIX = "l{}_"
 
@@ -91,27 +98,31 @@ def tables_text(
         *_values("outputs", first.outputs),
         f"static const uint32_t output_io[] = {_list(v.io for v in first.outputs)};",
     ]
-    for i, level in enumerate(levels):
-        lines += _code(i, level)
+    if first.symbols:
+        lines += _symbolic(levels)
+    else:
+        for i, level in enumerate(levels):
+            workspaces = [known_shape(pair) for pair in level.image.workspaces]
+            lines += _code(i, level, workspaces, [None] * _count_refs(level.image))
     lines += [
         "static const code codes[] = {",
-        *(
-            f"  {{{symbol_prefix(i)}{RUN_SYMBOL}, refs{i}, workspaces{i}, ranges{i}, "
-            f"{_count_refs(level.image)}, {len(level.image.workspaces)}, "
-            f"{len(level.placed.ranges)}, {level.image.arena_bytes}}},"
-            for i, level in enumerate(levels)
-        ),
+        *(_code_row(i, level) for i, level in enumerate(levels)),
         "};",
         "static const tw_level levels[] = {",
         *(_level(level) for level in levels),
         "};",
         "static const tw_description tw_description_here = {",
-        f"  {ABI}, {len(first.inputs)}, {len(first.outputs)}, {len(levels)}, "
+        f"  {abi_of(first)}, {len(first.inputs)}, {len(first.outputs)}, {len(levels)}, "
         f"{first.num_threads}, {first.cores},",
         f"  {_text(title)}, {_text(made_by)}, inputs, outputs, levels,",
         "};",
     ]
     return "\n".join(lines) + "\n"
+
+
+def abi_of(image: Image) -> int:
+    """The version of a library's interface."""
+    return SYMBOLIC_ABI if image.symbols else ABI
 
 
 def _weights(weights: WeightsInside | WeightsFile) -> list[str]:
@@ -128,15 +139,20 @@ def _weights(weights: WeightsInside | WeightsFile) -> list[str]:
 
 
 def _values(name: str, values: Sequence[Value]) -> list[str]:
-    shapes = [f"static const int64_t {name}_shape{i}[] = {_list(v.shape)};"
+    shapes = [f"static const int64_t {name}_shape{i}[] = {_list(map(_number, v.shape))};"
               for i, v in enumerate(values)]  # fmt: skip
     rows = [
-        f"  {{{_text(v.name)}, {_text(v.dtype)}, {name}_shape{i}, {v.nbytes}, {len(v.shape)}, "
-        f"{_dlpack_code(v.dtype)}, {8 * dtype_bytes(v.dtype)}, 1}},"
+        f"  {{{_text(v.name)}, {_text(v.dtype)}, {name}_shape{i}, {_number(v.nbytes)}, "
+        f"{len(v.shape)}, {_dlpack_code(v.dtype)}, {8 * dtype_bytes(v.dtype)}, 1}},"
         for i, v in enumerate(values)
     ]
     none = [] if values else ["  {0},"]
     return [*shapes, f"static const tw_value {name}[] = {{", *rows, *none, "};"]
+
+
+def _number(extent: Extent) -> int:
+    """An extent as a number; -1 where a run decides it."""
+    return extent if isinstance(extent, int) else -1
 
 
 def _dlpack_code(dtype: str) -> int:
@@ -149,25 +165,59 @@ def _count_refs(image: Image) -> int:
     return sum(len(step.args) for step in image.steps)
 
 
-def _code(number: int, level: Level) -> list[str]:
-    pairs = [known_shape(pair) for pair in level.image.workspaces]
+def _symbolic(levels: Sequence[Level]) -> list[str]:
+    """Tables of extents, and of each level the numbers of those that it has."""
+    first = levels[0].image
+    extents, lines = Extents(first.symbols), list[str]()
+    number_sizes(first, extents)
+    for i, level in enumerate(levels):
+        image = level.image
+        reaches = extents.numbers(ref.nbytes for step in image.steps for ref in step.args)
+        pairs = [(extents.number(a), extents.number(b)) for a, b in image.workspaces]
+        lines += [*_code(i, level, pairs, reaches), *level_tables(i, image, extents)]
+    values = (*first.inputs, *first.outputs)
+    return [
+        f"#define NUM_SYMBOLS {len(first.symbols)}",
+        f"#define NUM_DIMENSIONS {sum(len(v.shape) for v in values)}",
+        f"#define NUM_ROOMS {len(first.rooms)}",
+        *shared_tables(first, extents),
+        *lines,
+    ]
+
+
+def _code(
+    number: int, level: Level, workspaces: Sequence[tuple[int, ...]], reaches: Sequence[int | None]
+) -> list[str]:
     refs = []
-    for step in level.image.steps:
-        for ref in step.args:
-            at = level.placed.at(ref.at) if ref.space == "constant" else ref.at
-            refs.append(f"{{{at}, {_SPACES[ref.space]}}}")
+    for ref, reach in zip((r for s in level.image.steps for r in s.args), reaches, strict=True):
+        at = level.placed.at(ref.at) if ref.space == "constant" else ref.at
+        more = "" if reach is None else f", {reach}"
+        refs.append(f"{{{at}, {_SPACES[ref.space]}{more}}}")
     run = f"{symbol_prefix(number)}{RUN_SYMBOL}"
     return [
         f'__attribute__((visibility("hidden"))) void {run}(void **, void *, int32_t);',
         f"static const ref refs{number}[] = {_list(refs)};",
-        f"static const pair workspaces{number}[] = {_pairs(pairs)};",
+        f"static const pair workspaces{number}[] = {_pairs(workspaces)};",
         f"static const pair ranges{number}[] = {_pairs(level.placed.ranges)};",
     ]
 
 
+def _code_row(number: int, level: Level) -> str:
+    image = level.image
+    row = (
+        f"{symbol_prefix(number)}{RUN_SYMBOL}, refs{number}, workspaces{number}, ranges{number}, "
+        f"{_count_refs(image)}, {len(image.workspaces)}, {len(level.placed.ranges)}, "
+        f"{image.arena_bytes}"
+    )
+    if image.symbols:
+        row += f", lifetimes{number}, places{number}, {len(image.lifetimes)}"
+    return f"  {{{row}}},"
+
+
 def _level(level: Level) -> str:
     image = level.image
-    own = image.arena_bytes + image.workspace_bytes(1)
+    usual = Sites(image).named(None)
+    own = usual.arena_bytes + usual.workspace_bytes(1)
     return (
         f"  {{{_text(level.name)}, {_text(image.target)}, {_text(' '.join(image.needs))}, "
         f"{level.placed.nbytes}, {own}}},"
@@ -176,17 +226,3 @@ def _level(level: Level) -> str:
 
 def _pairs(pairs: Sequence[tuple[int, ...]]) -> str:
     return _list(f"{{{a}, {b}}}" for a, b in pairs)
-
-
-def _list(items: Iterable[object]) -> str:
-    """An initialiser; C has no empty one."""
-    return "{" + (", ".join(map(str, items)) or "0") + "}"
-
-
-def _text(text: str) -> str:
-    """A C string of any text, in ASCII."""
-    out = ""
-    for byte in text.encode("utf-8", "surrogateescape"):
-        plain = 32 <= byte < 127 and chr(byte) not in '"\\?'
-        out += chr(byte) if plain else f"\\{byte:03o}"
-    return f'"{out}"'

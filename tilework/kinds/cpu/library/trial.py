@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
+from tilework.index.symbols import typical_points
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.bound import random_inputs
-from tilework.runtime.image import Image
+from tilework.runtime.bound import bound_inputs, positions, random_inputs
+from tilework.runtime.image import Image, Value
 from tilework.runtime.module import Module
 
 Array = NDArray[Any]
 
 
 def try_level(path: Path, name: str, level: str, image: Image) -> None:
-    """Run a library's level and the image on the same random input.
+    """Run a library's level and the image on the same random inputs.
+
+    Of symbolic shapes at a few points: the least, the typical ones, and an odd one between, one
+    after another in one context.
 
     Args:
         path: of the library.
@@ -31,46 +34,83 @@ def try_level(path: Path, name: str, level: str, image: Image) -> None:
     Raises:
         ModuleError: the library cannot be opened or run, or its output differs.
     """
-    inputs = random_inputs(image.ends)
-    wanted = Module(image).run(*inputs)
-    outputs = [aligned_empty(v.dims, v.dtype) for v in image.outputs]
-    for output in outputs:
-        output.view(np.uint8 if output.shape else output.dtype)[...] = 0
     try:
         library = ctypes.CDLL(str(path))
     except OSError as e:
         raise ModuleError(f"the new library cannot be opened: {e}") from e
     try:
-        _run(library, name, level, image.num_threads, inputs, outputs)
+        trial = _Trial(library, name, level, image)
+        try:
+            for at in _points(image):
+                trial.compare(at)
+        finally:
+            trial.end()
     finally:
         _ctypes.dlclose(library._handle)
-    for value, mine, theirs in zip(image.outputs, wanted, outputs, strict=True):
-        if mine.tobytes() != theirs.tobytes():
-            raise ModuleError(
-                f"the new library computes something else than the module: output {value.name} "
-                f"at level {level}"
-            )
 
 
-def _run(
-    library: ctypes.CDLL,
-    name: str,
-    level: str,
-    threads: int,
-    inputs: Sequence[Array],
-    outputs: Sequence[Array],
-) -> None:
-    create, run = library[f"tw_{name}_create_at"], library[f"tw_{name}_run"]
-    destroy, last_error = library[f"tw_{name}_destroy"], library[f"tw_{name}_last_error"]
-    last_error.restype = ctypes.c_char_p
-    context = ctypes.c_void_p()
-    if create(level.encode(), threads, ctypes.byref(context)):
-        raise ModuleError(f"the new library does not run: {last_error().decode()}")
-    try:
-        if run(context, _pointers(inputs), _pointers(outputs)):
-            raise ModuleError(f"the new library does not run: {last_error().decode()}")
-    finally:
-        destroy(context)
+def _points(image: Image) -> list[dict[str, int]]:
+    """Where a library is tried: values of its symbols by name; one without any, if it has none."""
+    symbols = image.symbols
+    least = {s.name: s.low for s in symbols}
+    typical = [{s.name: n for s, n in at.items()} for at in typical_points(symbols)]
+    odd = {s.name: min(s.high, s.low + 1 + (s.typical - s.low) // 3) for s in symbols}
+    found = [least, odd, *typical[:1], *typical[-1:]]
+    return [at for n, at in enumerate(found) if at not in found[:n]]
+
+
+class _Trial:
+    """A context of a library, and the module that it must do the same as."""
+
+    def __init__(self, library: ctypes.CDLL, name: str, level: str, image: Image) -> None:
+        self._library, self._name, self._level, self._image = library, name, level, image
+        self._module = Module(image)
+        self._last_error = self._function("last_error")
+        self._last_error.restype = ctypes.c_char_p
+        self._context = ctypes.c_void_p()
+        place = ctypes.byref(self._context)
+        self._call("create_at", level.encode(), image.num_threads, place)
+
+    def _function(self, word: str) -> Any:
+        return self._library[f"tw_{self._name}_{word}"]
+
+    def _call(self, word: str, *arguments: object) -> None:
+        if self._function(word)(*arguments):
+            said = self._last_error().decode()
+            raise ModuleError(f"the new library does not run: {said}")
+
+    def compare(self, at: Mapping[str, int]) -> None:
+        """Run both at a point.
+
+        Raises:
+            ModuleError: outputs differ.
+        """
+        ends = self._module.image_at(at).ends
+        given = random_inputs(ends)
+        wanted = self._module.run(bound_inputs(ends, given))
+        if self._image.symbols:
+            values = [at[s.name] for s in self._image.symbols]
+            self._call("set_symbols", self._context, (ctypes.c_int64 * len(values))(*values))
+        outputs = [given[v.io] if v.io in ends.continued else _zeros(v) for v in ends.outputs]
+        self._call("run", self._context, _pointers(given), _pointers(outputs))
+        for value, mine, theirs in zip(ends.outputs, wanted, outputs, strict=True):
+            found = positions(theirs, ends, value) if value.io in ends.continued else theirs
+            if mine.tobytes() != found.tobytes():
+                where = "".join(f", {name} = {n}" for name, n in at.items()).replace(",", " at", 1)
+                raise ModuleError(
+                    "the new library computes something else than the module: output "
+                    f"{value.name} at level {self._level}{where}"
+                )
+
+    def end(self) -> None:
+        """Give the context back."""
+        self._function("destroy")(self._context)
+
+
+def _zeros(value: Value) -> Array:
+    out = aligned_empty(value.dims, value.dtype)
+    out[...] = 0
+    return out
 
 
 def _pointers(arrays: Sequence[Array]) -> Any:

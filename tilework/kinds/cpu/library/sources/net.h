@@ -114,7 +114,7 @@ const tw_description *tw_@NAME@_describe(void);
 /* One line about this thread's last error; "" if there was none. */
 const char *tw_@NAME@_last_error(void);
 
-#ifdef __cplusplus
+@SYMBOLIC@#ifdef __cplusplus
 }
 #endif
 #endif
