@@ -14,6 +14,7 @@ import tilework as tw
 from benchmarks._encoder import encoder
 from tests.compiler.test_targets import network
 from tests.hosts import HOST_ARCH
+from tests.library import shaped
 from tilework.errors import ModuleError
 from tilework.graph import plan
 from tilework.kinds.cpu.library.linker import find_linker
@@ -142,3 +143,23 @@ def test_kernels_and_libraries_compute_what_numpy_does(program, net, inputs, wan
                 for ours, right in zip(found, wanted, strict=True):
                     assert np.ptp(right) > 0
                     assert np.max(np.abs(ours - right)) <= 1e-5 * np.max(np.abs(right))
+
+
+def test_a_library_at_many_shapes(tmp_path):
+    """Masks of SVE, halves of NEON; two threads."""
+    modules, others = zip(*(shaped.encoder(f"{ARM} -mcpu={cpu} -num-cores=2") for cpu in CPUS),
+                          strict=True)  # fmt: skip
+    library = tmp_path / "network.so"
+    tw.write_library(list(modules), library, header=library.with_suffix(".h"))
+    source, program = Path(__file__).with_name("shapes.c"), tmp_path / "program"
+    words = [*find_linker(PLATFORM).command, "-O1", f"-I{tmp_path}", source, "-ldl"]
+    subprocess.run([*words, "-o", program], check=True, timeout=300)
+    given = [shaped.feeds(*point) for point in shaped.POINTS]
+    runs = [(n % 3, p, list(f.values()))
+            for n, (p, f) in enumerate(zip(shaped.POINTS, given, strict=True))]  # fmt: skip
+    for cpu in CPUS.values():
+        command = [EMULATOR, "-L", SYSTEM, "-cpu", cpu, program]
+        found, _ = shaped.run(command, library, runs, ["float32"] * 2, 2, tmp_path)
+        for outputs, f in zip(found, given, strict=True):
+            for got, right in zip(outputs, others[0].run(None, f), strict=True):
+                np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-4)

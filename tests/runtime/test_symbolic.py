@@ -15,7 +15,6 @@ from tests.runtime.files import rewrite
 from tilework import load_module
 from tilework.errors import ModuleError, ShapeError
 from tilework.runtime import Module
-from tilework.runtime.library import write_library
 from tilework.runtime.sites import KEPT
 
 POINTS = [(0, 1), (0, 600), (512, 1), (3, 7), (127, 31), (128, 16), (512, 600), (1, 1)]
@@ -212,11 +211,6 @@ def test_files(sums, tmp_path):
     assert same(loaded.run(*given), symbolic.expected(*given))
     loaded.save(tmp_path / "again.tw")
     assert (tmp_path / "again.tw").read_bytes() == (tmp_path / "sums.tw").read_bytes()
-
-
-def test_no_library_yet(sums, tmp_path):
-    with pytest.raises(ModuleError, match=r"sums cannot become .* symbolic \(past, seq\)"):
-        write_library(sums, tmp_path / "sums.so")
 
 
 DAMAGE = {
