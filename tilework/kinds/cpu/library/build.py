@@ -111,10 +111,11 @@ class _Made:
         work = self._folder / "work"
         work.mkdir()
         (work / "network.h").write_text(self._header, encoding="utf-8")
-        source = (SOURCES / "library.c").read_text(encoding="utf-8")
         names = f"#define TW_CONTEXT tw_{self.name}\n#define TW(x) tw_{self.name}_##x\n"
+        for source in SOURCES.glob("*.c"):
+            shutil.copy(source, work)
+        source = (SOURCES / "library.c").read_text(encoding="utf-8")
         (work / "library.c").write_text(names + source, encoding="utf-8")
-        shutil.copy(SOURCES / "shapes.c", work)
         first = self._levels[0].image
         tables = tables_text(first.name, MADE_BY, self._levels, self._put_weights(work))
         (work / "tables.h").write_text(tables, encoding="utf-8")

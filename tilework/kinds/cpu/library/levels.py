@@ -61,7 +61,7 @@ def level_target(word: str, native: Target) -> str:
 
 def askable(platform: str) -> frozenset[str]:
     """Features that the library's own code can ask a CPU of a platform for."""
-    text = (SOURCES / "library.c").read_text(encoding="utf-8")
+    text = (SOURCES / "features.c").read_text(encoding="utf-8")
     marks = {"x86_64": "defined(__x86_64__)", "aarch64": "defined(__aarch64__)"}
     part = text.partition(marks[platform.split()[1]])[2].partition("\n#e")[0]
     return frozenset(re.findall(r'^ +\{"([a-z0-9.-]+)",', part, re.MULTILINE))
