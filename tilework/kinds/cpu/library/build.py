@@ -112,8 +112,8 @@ class _Made:
         work.mkdir()
         (work / "network.h").write_text(self._header, encoding="utf-8")
         names = f"#define TW_CONTEXT tw_{self.name}\n#define TW(x) tw_{self.name}_##x\n"
-        for source in SOURCES.glob("*.c"):
-            shutil.copy(source, work)
+        for part in SOURCES.glob("*.c"):
+            shutil.copy(part, work)
         source = (SOURCES / "library.c").read_text(encoding="utf-8")
         (work / "library.c").write_text(names + source, encoding="utf-8")
         first = self._levels[0].image
