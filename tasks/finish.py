@@ -156,6 +156,7 @@ def compile_network(
     output: str,
     tell: Tell,
     untuned: bool = True,
+    in_place: bool = False,
 ) -> Compiled:
     """Compile with the best records, to a temporary file, and without any.
 
@@ -163,6 +164,7 @@ def compile_network(
         output: where the module is to be kept; empty if it is not. Nothing there is touched.
         tell: gets a line each time that writing has to be tried again.
         untuned: whether it is to be compared with a module of no records.
+        in_place: see `tilework.compile`.
 
     Raises:
         ModuleError: the temporary file cannot be written beside it.
@@ -170,11 +172,11 @@ def compile_network(
     import tilework as tw
 
     net, precision = found.network, found.precision
-    tuned = tw.compile(net, target, records=records, precision=precision)
+    tuned = tw.compile(net, target, records=records, precision=precision, in_place=in_place)
     foreign = bool(target.missing_on_host())
     other = None
     if untuned and not foreign:
-        other = tw.compile(net, target, records=None, precision=precision)
+        other = tw.compile(net, target, records=None, precision=precision, in_place=in_place)
     if not output:
         return Compiled(found, target, tuned, other, tell)
     draft = patiently(lambda: _draft_of(tuned, output), tell)

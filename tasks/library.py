@@ -89,9 +89,16 @@ def level_targets(request: LibraryRequest, target: Target) -> list[Target]:
 
 
 def compile_levels(
-    spec: NetworkSpec, targets: Sequence[Target], records: History, tell: Tell
+    spec: NetworkSpec,
+    targets: Sequence[Target],
+    records: History,
+    tell: Tell,
+    in_place: bool = False,
 ) -> list[tuple[Extracted, AnyModule, CheckResult | None]]:
     """Compile and check the network for each target; the check is None where it cannot run here.
+
+    Args:
+        in_place: see `tilework.compile`.
 
     Raises:
         RunFailed: the output of one is wrong.
@@ -104,7 +111,7 @@ def compile_levels(
                 f"{spec.network} cannot become a shared library, which another engine has no part "
                 f"in: {found.left}"
             )
-        compiled = finish.compile_network(found, target, records, "", tell, untuned=False)
+        compiled = finish.compile_network(found, target, records, "", tell, False, in_place)
         check = finish.check(compiled)
         if check is not None and not check.passed:
             raise RunFailed(

@@ -37,6 +37,7 @@ def compile_network(
     sparse: options.Sparse = "",
     block: options.Block = "",
     strict: options.Strict = False,
+    in_place: options.InPlace = False,
     output: options.Output = None,
     header: Annotated[
         str, typer.Option("--header", metavar="FILE", help="Also write the library's C header.")
@@ -64,6 +65,7 @@ def compile_network(
     """Compile NET with the best measured schedules, check its output, and save the module.
 
     An output that ends in .so is a shared library with C functions (docs/library.md).
+    With --in-place a decoder's runs continue a past where it lies (docs/text-models.md).
 
     A task without a record takes the best schedule of another target or of an alike workload, if
     that promises more than the analytic model's choice: "transferred from X"; or else that choice:
@@ -93,7 +95,7 @@ def compile_network(
     if request is not None:
         if profile:
             raise ModuleError("--profile tells the stages of a module, not of a library")
-        _compile_library(spec, where, request, store, packages, json)
+        _compile_library(spec, where, request, store, packages, json, in_place)
         return
     finish.check_place(place)
     clock = Clock()
@@ -101,7 +103,7 @@ def compile_network(
         found = extract(spec, where)
         with stage("choose"):
             records = used_by(store, packages=packages)
-        compiled = finish.compile_network(found, where, records, place, warn, untuned=False)
+        compiled = finish.compile_network(found, where, records, place, warn, False, in_place)
         if profile:
             finish.run_once(compiled)
     total = clock.spent()
@@ -145,6 +147,7 @@ def _compile_library(
     store: str,
     packages: bool,
     json: bool,
+    in_place: bool,
 ) -> None:
     """The same for a shared library."""
     from flows.cli.device import warn
@@ -155,7 +158,7 @@ def _compile_library(
     targets = level_targets(request, where)
     records = used_by(store, packages=packages)
     try:
-        made = compile_levels(spec, targets, records, warn)
+        made = compile_levels(spec, targets, records, warn, in_place)
     except RunFailed as error:
         typer.secho(f"failed: {error}", fg="red", err=True)
         raise typer.Exit(1) from error

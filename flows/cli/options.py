@@ -59,6 +59,14 @@ Strict = Annotated[
         "otherwise, if it is installed.",
     ),
 ]
+InPlace = Annotated[
+    bool,
+    typer.Option(
+        "--in-place",
+        help="Write new positions of a cache behind those that are there: outputs that continue "
+        "an input along an extent with a range share its memory.",
+    ),
+]
 Precision = Annotated[
     NetworkPrecision,
     typer.Option(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.graph import symbolic_models
 from tests.hosts import runs_x86
 from tilework.kinds.cpu.library import linker
 
@@ -35,6 +36,18 @@ def test_as_a_document(cli):
     assert level["checked"] and level["weights_bytes"] > 0
     (check,) = document["checks"].values()
     assert check["max_rel_error"] < 1e-4
+
+
+@needs_cc
+def test_a_decoder_that_continues_its_past_in_place(cli):
+    Path("decoder.onnx").write_bytes(symbolic_models.decoder(1, past=True).SerializeToString())
+    ranges = [f"--shape={s}" for s in ("batch=1..2", "seq=1..5:1", "past=0..40:9")]
+    words = ("compile", "./decoder.onnx", *ranges, "--threads", "1", "--in-place")
+    assert cli(*words, "--output", "decoder.so", "--header", "decoder.h").exit_code == 0
+    assert "int tw_decoder_set_symbols(tw_decoder *context" in Path("decoder.h").read_text()
+    for output in ("net.so", "net.tw"):
+        told = cli.error("compile", "mlp", "--in-place", "--output", output)
+        assert "mlp has no output that continues an input" in told
 
 
 @pytest.mark.parametrize(
