@@ -117,8 +117,11 @@ def test_the_pool_judges_each_shape(monkeypatch):
         for _ in range(20):
             assert same(module.run(*given), symbolic.expected(*given))
     loaded = module._contexts.loaded()
-    seen = [loaded._judged.get(p) for p in POINTS[:3]]
-    assert all(record.any() for record in seen)
+    sites = [module._contexts.sites.named({"past": p, "seq": n}) for p, n in POINTS[:3]]
+    seen = [loaded.judged(site) for site in sites]
+    assert all(record.any() for record in seen) and len({id(record) for record in seen}) == 3
+    near = module._contexts.sites.named({"past": 0, "seq": 599})
+    assert loaded.judged(near) is seen[1]
 
 
 @pytest.mark.parametrize(

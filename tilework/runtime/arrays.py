@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,7 +28,7 @@ def aligned_empty(shape: Sequence[int], dtype: str) -> NDArray[Any]:
         MemoryError: there is not enough.
     """
     kind = numpy_dtype(dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    size = math.prod(map(int, shape)) * kind.itemsize
     if size >= _HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
         raw, start = _huge(size)
     else:

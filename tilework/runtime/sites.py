@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from itertools import pairwise
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ BLOCKS = ("arena", "constant", "io", "symbol")
 """The blocks that arguments lie in at a site, in the order of `Site.blocks`."""
 _BLOCK_OF = {"place": "arena", "behind": "io"}
 _MOST_BYTES = 1 << 46
+_SPARE = 1 << 10
+"""Bytes by which what grows is given more at least."""
 
 Integers = NDArray[np.int64]
 AnyValue = TypeVar("AnyValue", bound=Value)
@@ -219,11 +222,12 @@ class _Plan:
             behind,
             [r.nbytes for r in refs],
         )
-        self._cuts = np.cumsum([len(g) for g in groups])[:-1]
+        ends = np.cumsum([0, *map(len, groups)]).tolist()
+        self._parts = [slice(a, b) for a, b in pairwise(ends)]
         self._sizes = Sizes(image.symbols, [e for g in groups for e in g])
         self._lifetimes = np.array([p.lifetime for p in image.places], np.int64)
         self._io_of_values = np.array([v.io for v in values], np.int64)
-        self._shared = np.array([v.io in image.ends.continued for v in values], bool)
+        self._alone = np.array([v.io not in image.ends.continued for v in values], bool)
         spaces = np.array([r.space for r in refs], object)
         at = np.array([r.at for r in refs], np.int64)
         self.blocks = np.array(
@@ -245,20 +249,23 @@ class _Plan:
         """
         image = self._image
         found = self._sizes.at(values)
-        sizes, offsets, workspaces, io, given, behind, reach = np.split(found, self._cuts)
-        self._check(bool((found >= 0).all()), values, "a size is negative")
-        there = io[self._io_of_values]
-        fits = np.where(self._shared, there >= given, there == given)
-        self._check(bool(fits.all()), values, "io buffers differ")
+        sizes, offsets, workspaces, io, given, behind, reach = [found[p] for p in self._parts]
+        if found.min(initial=0) < 0:
+            self._refuse(values, "a size is negative")
+        more = io[self._io_of_values] - given
+        if (more < 0).any() or more[self._alone].any():
+            self._refuse(values, "io buffers differ")
         begins, arena_bytes = self._layout(sizes)
-        most = max(arena_bytes, int(workspaces.max(initial=0)), int(io.max(initial=0)))
-        self._check(most < _MOST_BYTES, values, f"a block of {most} bytes")
+        most = max(arena_bytes, int(found.max(initial=0)))
+        if most >= _MOST_BYTES:
+            self._refuse(values, f"a block of {most} bytes")
         starts, room = self._fixed.copy(), self._room.copy()
         starts[self._inside] = (begins[self._lifetimes] + offsets)[self._place]
         room[self._inside] = (sizes[self._lifetimes] - offsets)[self._place]
         starts[self._io] = behind[self._io_at] * self._behind
         room[self._io] = io[self._io_at] - starts[self._io]
-        self._check(bool((reach <= room).all()), values, "a reference leaves its block")
+        if (reach > room).any():
+            self._refuse(values, "a reference leaves its block")
         pairs = workspaces.reshape(-1, 2).tolist()
         each = tuple((shared, thread) for shared, thread in pairs)
         return Site(image, values, arena_bytes, each, self.blocks, starts)
@@ -267,25 +274,23 @@ class _Plan:
         """Where values of these sizes lie, and how large the arena is.
 
         As long as all fit where they lay before, they stay there, unless that is much too large.
-        Those that have grown get an eighth more: next to a past that grows by a position at each
-        run, so does something at each run.
+        Those that have grown get an eighth more, and a kilobyte at least: next to a past that grows
+        by a position at each run, so does something at each run.
         """
         had = self._laid
         if had is not None:
             fit = sizes <= had.sizes
-            if fit.all() and had.sizes.sum() <= 1.25 * sizes.sum():
+            if fit.all() and had.sizes.sum() <= 1.25 * sizes.sum() + _SPARE * len(sizes):
                 return had.begins, had.arena_bytes
-            sizes = np.where(fit, sizes, sizes + sizes // 8)
+            sizes = np.where(fit, sizes, sizes + np.maximum(sizes // 8, _SPARE))
         begins, arena_bytes = self._arena.place(sizes.tolist())
         self._laid = _Layout(sizes, np.array(begins, np.int64), arena_bytes)
         return self._laid.begins, arena_bytes
 
-    def _check(self, good: bool, values: tuple[int, ...], wrong: str) -> None:
-        if not good:
-            at = ", ".join(
-                f"{s.name} = {n}" for s, n in zip(self._image.symbols, values, strict=True)
-            )
-            raise ModuleError(f"module {self._image.name} cannot run at {at}: {wrong}")
+    def _refuse(self, values: tuple[int, ...], wrong: str) -> NoReturn:
+        pairs = zip(self._image.symbols, values, strict=True)
+        at = ", ".join(f"{s.name} = {n}" for s, n in pairs)
+        raise ModuleError(f"module {self._image.name} cannot run at {at}: {wrong}")
 
 
 def behind_in(ends: Ends, number: int) -> Extent:

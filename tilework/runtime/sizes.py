@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,8 +9,9 @@ from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
 from tilework.index.extents import Extent
-from tilework.index.symbols import Atom, Monomial, Symbol, Symbolic, value_at
+from tilework.index.symbols import Atom, Floor, Monomial, Symbol, Symbolic
 
+_Sum = list[tuple[int, tuple[int, ...]]]
 _MOST = float(1 << 62)
 
 
@@ -25,12 +25,14 @@ class Sizes:
 
     def __init__(self, symbols: Sequence[Symbol], extents: Sequence[Extent]) -> None:
         self._symbols = tuple(symbols)
+        self._atoms: dict[Atom, int] = {s: n for n, s in enumerate(symbols)}
+        self._floors: list[tuple[_Sum, int]] = []
         columns: dict[Monomial, int] = {(): 0}
         rows = [_terms(extent) for extent in extents]
         for row in rows:
             for monomial in row:
                 columns.setdefault(monomial, len(columns))
-        self._monomials = list(columns)
+        self._products = [self._product(monomial) for monomial in columns]
         self._factors = np.zeros((len(rows), len(columns)), np.int64)
         for i, row in enumerate(rows):
             for monomial, factor in row.items():
@@ -43,18 +45,34 @@ class Sizes:
         Raises:
             ModuleError: one of them is too large for any machine.
         """
-        values: dict[Atom, int] = dict(zip(self._symbols, point, strict=True))
-        at = dict(zip(self._symbols, point, strict=True))
-        products = []
-        for monomial in self._monomials:
-            for atom in monomial:
-                if atom not in values:
-                    values[atom] = value_at(Symbolic.of({(atom,): 1}), at)
-            products.append(math.prod([values[atom] for atom in monomial]))
+        values = list(point)
+        for whole, by in self._floors:
+            values.append(sum([c * _multiplied(atoms, values) for c, atoms in whole]) // by)
+        products = [_multiplied(atoms, values) for atoms in self._products]
         if self._most @ np.abs(np.array(products, float)) >= _MOST:
-            told = ", ".join(f"{s.name} = {n}" for s, n in at.items())
+            pairs = zip(self._symbols, point, strict=True)
+            told = ", ".join(f"{s.name} = {n}" for s, n in pairs)
             raise ModuleError(f"sizes at {told} are too large for any machine")
         return self._factors @ np.array(products, np.int64)
+
+    def _product(self, monomial: Monomial) -> tuple[int, ...]:
+        """The numbers of its atoms: symbols first, then floors, each behind those in it."""
+        return tuple(self._atom(atom) for atom in monomial)
+
+    def _atom(self, atom: Atom) -> int:
+        if atom not in self._atoms:
+            assert isinstance(atom, Floor)
+            whole = [(c, self._product(m)) for m, c in atom.whole.terms.items()]
+            self._atoms[atom] = len(self._symbols) + len(self._floors)
+            self._floors.append((whole, atom.by))
+        return self._atoms[atom]
+
+
+def _multiplied(atoms: tuple[int, ...], values: list[int]) -> int:
+    product = 1
+    for atom in atoms:
+        product *= values[atom]
+    return product
 
 
 def _terms(extent: Extent) -> dict[Monomial, int]:

@@ -91,14 +91,24 @@ class LoadedNetwork(HostLoaded, Loaded):
         return measure_roofline(CpuTarget(self.image.target), threads)
 
     def judged(self, site: Site) -> Array:
-        """What is known of runs at a site, by which the pool chooses their threads."""
+        """What is known of runs at a site, by which the pool chooses their threads.
+
+        Sites share it whose symbols differ by less than a quarter: next to a past that grows, no
+        run has the shape of one before.
+        """
 
         def make() -> Array:
             record = aligned_empty((SITE_WORDS,), "int64")
             record[...] = 0
             return record
 
-        return self._judged.get_or_make(site.values, make)
+        return self._judged.get_or_make(tuple(map(_about, site.values)), make)
+
+
+def _about(number: int) -> int:
+    """A number by its first three binary digits."""
+    rest = max(0, number.bit_length() - 3)
+    return number >> rest << rest
 
 
 class _Table(NamedTuple):
@@ -151,11 +161,14 @@ class CpuContext(Context):
         symbols = np.array(site.values, np.int64)
         constants = self._image.constants.ctypes.data
         bases = (self._arena.ctypes.data, constants, 0, symbols.ctypes.data)
-        at = np.array(bases, np.uint64)[site.blocks] + site.starts.astype(np.uint64)
+        count = len(site.starts)
+        table = np.empty(count + bool(site.values), np.uint64)
+        np.add(np.array(bases)[site.blocks], site.starts, out=table[:count].view(np.int64))
         if not site.values:
-            return _Table(at, symbols, symbols)
+            return _Table(table, symbols, symbols)
         judged = self._loaded.judged(site)
-        return _Table(np.append(at, np.uint64(judged.ctypes.data)), symbols, judged)
+        table[count] = judged.ctypes.data
+        return _Table(table, symbols, judged)
 
     @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
