@@ -68,9 +68,9 @@ class Value:
 
     def of_shape(self, shape: tuple[int, ...]) -> Self:
         """The same value in another shape."""
-        told = self.__dict__ | {"shape": shape}
-        told.pop("dims", None)
-        return type(self)(**told)
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__, shape=shape, dims=shape)
+        return out
 
     @cached_property
     def dims(self) -> tuple[int, ...]:

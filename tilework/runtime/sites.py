@@ -274,8 +274,8 @@ class _Plan:
         """Where values of these sizes lie, and how large the arena is.
 
         As long as all fit where they lay before, they stay there, unless that is much too large.
-        Those that have grown get an eighth more, and a kilobyte at least: next to a past that grows
-        by a position at each run, so does something at each run.
+        Those that have grown get an eighth more, and a kilobyte at least: next to a past that
+        grows by a position at each run, so does something at each run.
         """
         had = self._laid
         if had is not None:

@@ -81,10 +81,13 @@ class Solver:
                 raise ShapeError(self._unfit(at, given, found))
             self.check(symbol, number, f", by {self._where(at)}")
             found[symbol] = number
+        wanted: dict[Extent, int] = {}  # many dimensions have one extent
         for at in self._dimensions:
             given = shapes[at.input][at.number]
             if isinstance(at.extent, Symbolic):
-                if given != at.extent.value(found):
+                if at.extent not in wanted:
+                    wanted[at.extent] = at.extent.value(found)
+                if given != wanted[at.extent]:
                     raise ShapeError(self._unfit(at, given, found))
             elif given != at.extent:
                 value = self.inputs[at.input]
