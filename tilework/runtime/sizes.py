@@ -28,7 +28,9 @@ class Sizes:
         self._atoms: dict[Atom, int] = {s: n for n, s in enumerate(symbols)}
         self._floors: list[tuple[_Sum, int]] = []
         columns: dict[Monomial, int] = {(): 0}
-        rows = [_terms(extent) for extent in extents]
+        distinct = {extent: n for n, extent in enumerate(dict.fromkeys(extents))}
+        self._numbers = np.array([distinct[extent] for extent in extents], np.int64)
+        rows = [_terms(extent) for extent in distinct]
         for row in rows:
             for monomial in row:
                 columns.setdefault(monomial, len(columns))
@@ -53,7 +55,7 @@ class Sizes:
             pairs = zip(self._symbols, point, strict=True)
             told = ", ".join(f"{s.name} = {n}" for s, n in pairs)
             raise ModuleError(f"sizes at {told} are too large for any machine")
-        return self._factors @ np.array(products, np.int64)
+        return (self._factors @ np.array(products, np.int64))[self._numbers]
 
     def _product(self, monomial: Monomial) -> tuple[int, ...]:
         """The numbers of its atoms: symbols first, then floors, each behind those in it."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_int32, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +131,7 @@ class CpuContext(Context):
         self._loaded, self._image = loaded, image
         self._arena = self._workspace = aligned_empty((0,), "uint8")
         self._lock = Lock()
+        self._known: dict[int, tuple[ref[Array], int]] = {}
         self._tables: dict[tuple[int, ...], _Table] = {}
         refs = (r for step in image.steps for r in step.args)
         io = [(i, r.at) for i, r in enumerate(refs) if r.space in ("io", "behind")]
@@ -248,11 +250,21 @@ class CpuContext(Context):
 
     def _fill(self, buffers: Sequence[Array], threads: int) -> None:
         """Put the io buffers into the table, and have workspace for so many threads."""
-        addresses = np.array([b.ctypes.data for b in buffers], np.int64)
+        addresses = np.array(self._addresses_of(buffers), np.int64)
         self._table[self._io] = addresses[self._numbers] + self._site.starts[self._io]
         need = self._site.workspace_bytes(threads)
         if self._workspace.nbytes < need:
             self._workspace = aligned_empty((need,), "uint8")
+
+    def _addresses_of(self, buffers: Sequence[Array]) -> list[int]:
+        """Where buffers lie; those of a past come again and again, and NumPy is slow to say it."""
+        had, self._known = self._known, {}
+        for b in buffers:
+            known = had.get(id(b))
+            if known is None or known[0]() is not b:
+                known = ref(b), b.ctypes.data
+            self._known[id(b)] = known
+        return [self._known[id(b)][1] for b in buffers]
 
 
 EXECUTOR = CpuExecutor()
