@@ -71,6 +71,11 @@ class Operator:
     permuted_inputs: int | None = None
 
 
+def declared(function: Callable[..., te.Tensor], *names: str) -> Declare:
+    """Declaration by ``function`` of the inputs; attributes ``names`` it takes by these names."""
+    return lambda attrs, t, free: function(*t, **{n: attrs[n] for n in names if n in attrs})
+
+
 def shaped(rule: Callable[[Sequence[Shape], Attrs], Shape], dtypes: Sequence[str] = ANY) -> Infer:
     """Inference from a rule on shapes: all inputs share one of ``dtypes``, so does the result."""
 
