@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
+from tilework.ops.reductions import REDUCTIONS
 
 if TYPE_CHECKING:
     import onnx
@@ -72,14 +73,5 @@ def _position(op: str) -> Converter:
 CONVERTERS: dict[str, Converter] = {
     "ArgMax": _position("argmax"),
     "ArgMin": _position("argmin"),
-    "ReduceL1": _reduction("l1"),
-    "ReduceL2": _reduction("l2"),
-    "ReduceLogSum": _reduction("log_sum"),
-    "ReduceLogSumExp": _reduction("log_sum_exp"),
-    "ReduceMax": _reduction("max"),
-    "ReduceMean": _reduction("mean"),
-    "ReduceMin": _reduction("min"),
-    "ReduceProd": _reduction("prod"),
-    "ReduceSum": _reduction("sum"),
-    "ReduceSumSquare": _reduction("sum_square"),
+    **{f"Reduce{kind.title().replace('_', '')}": _reduction(kind) for kind in REDUCTIONS},
 }
