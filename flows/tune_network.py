@@ -47,7 +47,7 @@ def tune_network(settings: TuneSettings) -> TuneReport:
     with published(tell=inner.warn) as run:
         target, label = settings.resolved_target(), settings.spec().label
         words = [label, target_words(target), settings.precision]
-        run.describe(run_name("tune", label, target), run_tags([label], target))
+        run.describe(run_name(label, target), run_tags([label], target))
         reporter = RunReporter(run, artifact_key("tune", *words), " · ".join(words), inner)
         tuned = reporter.of(
             partial(tune_pipeline, settings, PREFECT), partial(_publish, run, reporter, words)
