@@ -116,7 +116,7 @@ def inline_or_stage(facts: AccessAnalysis, state: State, op: Compute) -> list[St
     if sum(len(_accesses(state, op, r)) for r in found) > _MOST_READS:
         return []
     new = inline_or_attach(state, op, found)
-    again = facts.is_expensive(op) and consumer is None and _used_again(facts, state, op, found)
+    again = facts.is_expensive(op) and consumer is None and _used_again(state, op, found)
     return [] if again and op not in new.attached else [new]
 
 
@@ -140,7 +140,7 @@ def _plain_copy(op: Compute) -> bool:
     return isinstance(op.body, Read) and all(linear(i) is not None for i in op.body.indices)
 
 
-def _used_again(facts: AccessAnalysis, state: State, op: Compute, readers: list[Compute]) -> bool:
+def _used_again(state: State, op: Compute, readers: list[Compute]) -> bool:
     """Whether elements of a stage are read more than once."""
     if len(readers) > 1 or len(_accesses(state, op, readers[0])) > 1:
         return True
