@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tilework import te
 from tilework.index.extents import Extent
-from tilework.ops.elementwise import broadcast_extent
+from tilework.ops.elementwise import broadcast_shape
 
 Shape = tuple[Extent, ...]
 Attrs = Mapping[str, Any]
@@ -143,14 +143,10 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
         ValueError: the shapes do not broadcast.
         Undecided: at some points they do, and at others they do not.
     """
-    rank = max(len(s) for s in shapes)
-    out: list[Extent] = []
-    for column in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
-        extent = broadcast_extent(column)
-        if extent is None:
-            raise ValueError("the shapes do not broadcast")
-        out.append(extent)
-    return tuple(out)
+    try:
+        return broadcast_shape(*shapes)
+    except ValueError:  # who says so names the operands
+        raise ValueError("the shapes do not broadcast") from None
 
 
 # ---------------------------------------------------------------- kinds of `permute`
