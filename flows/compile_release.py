@@ -9,7 +9,7 @@ from prefect import flow
 from flows.events import Event
 from flows.release_pipeline import ReleaseReport, release_pipeline
 from flows.reporting import current_reporter
-from flows.shell import PublishedRun, nothing_yet, published
+from flows.shell import PublishedRun, published
 from flows.shell.names import artifact_key
 from flows.shell.reporter import RunReporter
 from flows.zoo_pages import Title, release_page, verdict
@@ -41,7 +41,7 @@ def compile_release(settings: ReleaseSettings, event: Event | None = None) -> Re
         key = artifact_key("compile-release", title.words)
         if line := settings.not_about(event):
             return _nothing(run, title, settings, line)
-        if nothing_yet(run, title.name, [settings.store], "nothing to compile yet"):
+        if run.nothing_yet(title.name, [settings.store], "nothing to compile yet"):
             return ReleaseReport(settings.store, settings.folder, ())
         settings = settings.about(event)
         reporter = RunReporter(run, key, title.words, inner)

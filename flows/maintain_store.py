@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from prefect import flow
 
 from flows.events import NEW_TARGET, STORE_GROWN, place_of
-from flows.shell import PublishedRun, nothing_yet, published
+from flows.shell import PublishedRun, published
 from flows.shell.names import artifact_key
 from flows.texts import sentence
 from flows.upkeep_settings import MaintainSettings
@@ -30,7 +30,7 @@ def maintain_store(settings: MaintainSettings) -> Upkeep:
     """
     name = f"maintain {settings.store}"
     with published(name) as run:
-        if nothing_yet(run, name, [settings.store], "nothing to look after yet"):
+        if run.nothing_yet(name, [settings.store], "nothing to look after yet"):
             return Upkeep(settings.store, skipped="nothing to look after yet")
         done = look_after(settings.store, settings.repair, run.info)
         _tell(run, done)

@@ -147,7 +147,7 @@ class HostStopwatch(Stopwatch):
         return Lap(elapsed, self._delay.seconds() - waited)
 
 
-class ToldStopwatch(Stopwatch):
+class ReportedStopwatch(Stopwatch):
     """For calls that return their seconds."""
 
     @override

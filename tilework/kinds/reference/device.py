@@ -17,7 +17,7 @@ from tilework.measure.host_buffer import HostBuffer
 from tilework.measure.settings import Settings
 from tilework.overriding import override
 from tilework.runtime.arrays import check_ready
-from tilework.runtime.samples import ToldStopwatch
+from tilework.runtime.samples import ReportedStopwatch
 from tilework.target.identity import DeviceIdentity
 
 NAME = "reference interpreter"
@@ -63,9 +63,9 @@ class ReferenceDevice(Device):
         """
         return LoadedProgram(program_from_json(dict(kernel.objects)[kernel.symbol]))
 
-    def stopwatch(self) -> AbstractContextManager[ToldStopwatch]:
+    def stopwatch(self) -> AbstractContextManager[ReportedStopwatch]:
         """Adds up what calls have counted."""
-        return nullcontext(ToldStopwatch())
+        return nullcontext(ReportedStopwatch())
 
     def calibration_s(self) -> float:
         """It never runs slower."""

@@ -19,7 +19,7 @@ from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel
 from tilework.measure.device import Device
 from tilework.measure.settings import Settings
-from tilework.runtime.samples import ToldStopwatch
+from tilework.runtime.samples import ReportedStopwatch
 from tilework.target.identity import DeviceIdentity
 
 _SAMPLES = 3
@@ -76,9 +76,9 @@ class SimulatedDevice(Device):
             raise DeviceError(f"kernel {kernel.symbol} cannot be simulated: {e}") from e
         return Simulated(seconds, kernel.code_hash)
 
-    def stopwatch(self) -> AbstractContextManager[ToldStopwatch]:
+    def stopwatch(self) -> AbstractContextManager[ReportedStopwatch]:
         """Adds up what calls say."""
-        return nullcontext(ToldStopwatch())
+        return nullcontext(ReportedStopwatch())
 
     def calibration_s(self) -> float:
         """It never runs slower."""
