@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework import te
-from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, ValueType, common_dtype
+from tilework.graph.operators.base import (
+    FLOATS,
+    Attrs,
+    Operator,
+    Pattern,
+    ValueType,
+    common_dtype,
+    declared,
+)
 from tilework.ops import packed
 
 BITS = (4, 8)
@@ -55,11 +63,7 @@ def _declare_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return packed.packed_dense(*t, bits=a["bits"], layout_free=free)
 
 
-def _declare_unpack(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return packed.unpack(*t, bits=a["bits"], size=a["size"])
-
-
 OPERATORS = (
     Operator("packed_dense", _infer_dense, _declare_dense, Pattern.ANCHOR),
-    Operator("unpack", _infer_unpack, _declare_unpack, Pattern.INJECTIVE),
+    Operator("unpack", _infer_unpack, declared(packed.unpack, "bits", "size"), Pattern.INJECTIVE),
 )
