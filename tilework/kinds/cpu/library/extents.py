@@ -87,7 +87,10 @@ def shared_tables(image: Image, extents: Extents) -> list[str]:
     io_sizes, behind = _io_extents(image, extents)
     outputs = {v.io: n for n, v in enumerate(ends.outputs)}
     rooms = [(r.io, outputs[r.io], r.axis, r.shape[r.axis]) for r in ends.rooms]
-    ranges = [f"{{{text(s.name)}, {s.low}, {s.high}, {s.typical}}}" for s in symbols]
+    usual = solver.named({})
+    ranges = [
+        f"{{{text(s.name)}, {s.low}, {s.high}, {n}}}" for s, n in zip(symbols, usual, strict=True)
+    ]
     return [
         *extents.lines(num_sizes),
         f"static const rule rules[] = {listed(map(_row, rules))};",

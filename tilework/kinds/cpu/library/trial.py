@@ -54,7 +54,7 @@ def _points(image: Image) -> list[dict[str, int]]:
     symbols = image.symbols
     least = {s.name: s.low for s in symbols}
     typical = [{s.name: n for s, n in at.items()} for at in typical_points(symbols)]
-    odd = {s.name: min(s.high, s.low + 1 + (s.typical - s.low) // 3) for s in symbols}
+    odd = {s.name: min(s.high, s.low + 1 + (typical[-1][s.name] - s.low) // 3) for s in symbols}
     found = [least, odd, *typical[:1], *typical[-1:]]
     return [at for n, at in enumerate(found) if at not in found[:n]]
 
