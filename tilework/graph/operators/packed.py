@@ -5,7 +5,14 @@
     unpack(q, scales, ...; bits, size)      the matrix [N, size] itself, of the type of the scales
 
 A file's packed weights become ``unpack``; the pass `multiply_packed` makes ``packed_dense`` of
-products that read it.
+products that read it. Where ``unpack`` has the attribute ``data="int8"``, products may round their
+data to bytes (`tilework.ops.block_bytes`), with a scale for each block:
+
+    block_peaks(x; block)                   x[M, K] -> float32 [M, K / block]
+    block_bytes(x, peaks)                   -> int8 [M, K / block, block]
+    block_scales(peaks)                     -> float32 [M, K / block]
+    block_totals(bytes, scales; times)      -> float32 [M, K / block]
+    byte_dense(bytes, scales, totals, q, scales, ...; bits, dtype)    -> [M, N]
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, ValueType, common_dtype
-from tilework.ops import packed
+from tilework.ops import block_bytes, packed
 
 BITS = (4, 8)
 """Sizes of elements."""
@@ -51,6 +58,70 @@ def _infer_unpack(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType((types[0].shape[0], attrs["size"]), types[1].dtype)
 
 
+def _infer_peaks(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    (x,), block = types, attrs["block"]
+    common_dtype([x], FLOATS)
+    if len(x.shape) != 2 or block < 1 or x.shape[1] % block != 0:
+        raise ValueError(f"data of shape {list(x.shape)} have no blocks of {block}")
+    return ValueType((x.shape[0], x.shape[1] // block), "float32")
+
+
+def _infer_bytes(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    x, peaks = types
+    common_dtype([x], FLOATS)
+    if len(x.shape) != 2 or len(peaks.shape) != 2 or x.shape[0] != peaks.shape[0]:
+        raise ValueError(f"peaks {list(peaks.shape)} do not fit data {list(x.shape)}")
+    if x.shape[1] % peaks.shape[1] != 0:
+        raise ValueError(f"data of shape {list(x.shape)} have no {peaks.shape[1]} blocks")
+    return ValueType((*peaks.shape, x.shape[1] // peaks.shape[1]), "int8")
+
+
+def _infer_scales(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    (peaks,) = types
+    return ValueType(peaks.shape, common_dtype([peaks], ("float32",)))
+
+
+def _infer_totals(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    q, scales = types
+    common_dtype([q], ("int8",))
+    if len(q.shape) != 3 or scales.shape != q.shape[:2]:
+        raise ValueError(f"{list(scales.shape)} does not fit blocks {list(q.shape)}")
+    return ValueType(scales.shape, common_dtype([scales], ("float32",)))
+
+
+def _infer_byte_dense(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    q, scales, totals, *weights = types
+    size, dtype = _checked(weights, attrs), attrs["dtype"]
+    common_dtype([q], ("int8",))
+    common_dtype([scales, totals], ("float32",))
+    blocks = weights[0].shape[1]
+    if len(q.shape) != 3 or q.shape[1] != blocks or q.shape[1] * q.shape[2] != size:
+        raise ValueError(f"data of shape {list(q.shape)} do not fit rows of {size} numbers")
+    if any(t.shape != q.shape[:2] for t in (scales, totals)) or dtype not in FLOATS:
+        raise ValueError(f"scales {list(scales.shape)} do not fit blocks {list(q.shape)}")
+    return ValueType((q.shape[0], weights[0].shape[0]), dtype)
+
+
+def _declare_peaks(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return block_bytes.block_peaks(*t, block=a["block"])
+
+
+def _declare_bytes(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return block_bytes.block_bytes(*t)
+
+
+def _declare_scales(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return block_bytes.block_scales(*t)
+
+
+def _declare_totals(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return block_bytes.block_totals(*t, times=a["times"])
+
+
+def _declare_byte_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return packed.byte_dense(*t, bits=a["bits"], layout_free=True)
+
+
 def _declare_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return packed.packed_dense(*t, bits=a["bits"], layout_free=free)
 
@@ -61,5 +132,10 @@ def _declare_unpack(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
 
 OPERATORS = (
     Operator("packed_dense", _infer_dense, _declare_dense, Pattern.ANCHOR),
+    Operator("block_peaks", _infer_peaks, _declare_peaks, Pattern.ANCHOR),
+    Operator("block_bytes", _infer_bytes, _declare_bytes, Pattern.OPAQUE),
+    Operator("block_scales", _infer_scales, _declare_scales, Pattern.ELEMENTWISE),
+    Operator("block_totals", _infer_totals, _declare_totals, Pattern.ANCHOR),
+    Operator("byte_dense", _infer_byte_dense, _declare_byte_dense, Pattern.ANCHOR),
     Operator("unpack", _infer_unpack, _declare_unpack, Pattern.INJECTIVE),
 )

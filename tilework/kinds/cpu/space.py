@@ -44,7 +44,7 @@ class CpuSpace:
         dots = dot_products(i for i in instructions if i.rows == 1)
         units = (i for i in instructions if i.rows > 1)
         unit = matrix_unit(units, _OF_VECTORS * target.num_vector_registers // 4)
-        return (ragged_block, constant_transform, dots, scaled_sums, borders, unit)
+        return (ragged_block, constant_transform, scaled_sums, dots, borders, unit)
 
     def decisions(self, block: Block, target: CpuTarget) -> list[Open]:
         """See `tilework.kinds.cpu.decisions`."""
