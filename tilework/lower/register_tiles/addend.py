@@ -62,6 +62,10 @@ class Addend:
         """The next term alone; arguments as of `added`."""
         return self._term(point, index, 0)
 
+    def term_of_group(self, point: Point, index: Point, number: int) -> Expr:
+        """The term of that number in a group alone."""
+        return self._term(point, index, number)
+
     def combined(self, a: Expr, b: Expr) -> Expr:
         """Two sums, or a sum and a term, as one."""
         return binary(COMBINE[self.reduction.kind], a, b)
