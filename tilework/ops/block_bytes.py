@@ -36,17 +36,20 @@ def block_peaks(x: te.Tensor, *, block: int) -> te.Tensor:
 
 
 def block_bytes(x: te.Tensor, peaks: te.Tensor) -> te.Tensor:
-    """``x`` [M, K] as int8 [M, blocks, K / blocks], given its peaks [M, blocks]."""
+    """``x`` [M, K] as int8 [blocks, M, K / blocks], given its peaks [M, blocks].
+
+    So all rows of a block are neighbours, as products read them.
+    """
     (m, size), (_, blocks) = x.shape, peaks.shape
     block = known(size) // known(blocks)
 
-    def element(i: te.Expr, g: te.Expr, b: te.Expr) -> te.Expr:
+    def element(g: te.Expr, i: te.Expr, b: te.Expr) -> te.Expr:
         peak = peaks[i, g]
         usable = te.all(peak >= te.const(_LEAST), peak < te.const(math.inf))
         scaled = te.round(computed(x[i, g * block + b]) * (te.const(_TOP) / peak))
         return te.cast("int8", te.select(usable, scaled, te.const(0.0)))
 
-    shape, names = (m, blocks, block), ["ax0", "ax1", "ax2"]
+    shape, names = (blocks, m, block), ["ax0", "ax1", "ax2"]
     return te.compute(shape, element, name="T_block_bytes", axis_names=names)
 
 
@@ -60,13 +63,13 @@ def block_scales(peaks: te.Tensor) -> te.Tensor:
 
 
 def block_totals(q: te.Tensor, scales: te.Tensor, *, times: float) -> te.Tensor:
-    """``times`` the sum of each block of bytes [M, blocks, size], scaled: float32 [M, blocks]."""
-    (m, blocks, size) = q.shape
+    """``times`` the sum of each block of bytes [blocks, M, size], scaled: float32 [M, blocks]."""
+    blocks, m, size = q.shape
     b = te.reduce_axis(size, "b")
     names = ["ax0", "ax1"]
     total = te.compute(
         (m, blocks),
-        lambda i, g: te.sum(te.cast("int32", q[i, g, b]), axis=b),
+        lambda i, g: te.sum(te.cast("int32", q[g, i, b]), axis=b),
         name="T_block_sums",
         axis_names=names,
     )

@@ -75,35 +75,35 @@ def byte_dense(
     """`packed_dense` of data that are bytes with a scale for each block -> [M, N].
 
     A block's whole numbers are multiplied and summed in int32, and scaled once. That a weight
-    counts from its zero point takes ``zero * total`` from the sum, once a block: declared as an
-    equal part of it with every term.
+    counts from its zero point adds ``zero * total`` to the sum, once a block: declared as an equal
+    part of it with every term.
 
     Args:
-        data: int8 [M, blocks, elements of a block].
+        data: int8 [blocks, M, elements of a block].
         data_scales: of each block, float32 [M, blocks].
-        totals: the scaled sum of each block of the data, float32 [M, blocks]; where no zero points
-            are given, times the middle of the weights' range.
+        totals: minus the scaled sum of each block of the data, float32 [M, blocks]; where no zero
+            points are given, times the middle of the weights' range.
         q: words, int32 [N, blocks, words]; the bytes of four neighbours stand in a word, those of
             4 bits beside the next four: see `byte_order`.
         scales, zeros, bits: as of `packed_dense`.
         layout_free: the weights are constants, whose layout the schedule may change.
     """
-    (m, blocks, size), (n, _, words) = data.shape, q.shape
+    (blocks, m, size), (n, _, words) = data.shape, q.shape
     parts = _BYTE // bits
     extents = ((blocks, "g"), (words, "k"), (parts, "h"), (_BYTES, "e"))
     axes = [te.reduce_axis(extent, name) for extent, name in extents]
     g, k, h, e = axes
 
     def element(i: te.Expr, j: te.Expr) -> te.Expr:
-        x = te.cast("int32", data[i, g, (k * parts + h) * _BYTES + e])
+        x = te.cast("int32", data[g, i, (k * parts + h) * _BYTES + e])
         shifted = te.shift_right(q[j, g, k], te.cast("int32", e * _BYTE + h * bits))
         w = te.cast("uint8", te.bitwise_and(shifted, te.const((1 << bits) - 1, "int32")))
-        less: te.Expr = totals[i, g]
+        more: te.Expr = totals[i, g]
         if zeros is not None:
-            less = less * te.cast("float32", zeros[j, g])
+            more = more * te.cast("float32", zeros[j, g])
         product = te.cast("float32", te.cast("int32", w) * x) * data_scales[i, g]
         equal = te.const(1 / known(size))
-        return te.sum((product - less * equal) * computed(scales[j, g]), axis=axes)
+        return te.sum((product + more * equal) * computed(scales[j, g]), axis=axes)
 
     weights = (q, scales) if zeros is None else (q, scales, zeros)
     attrs: dict[str, object] = {"inner_sum": (k.name, h.name, e.name)}

@@ -60,10 +60,10 @@ class Apart:
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """``float32(sum of terms) * scale - less``: a sum of whole numbers, and what it stands for."""
+    """``float32(sum of terms) * scale + more``: a sum of whole numbers, and what it stands for."""
 
     scale: Expr
-    less: Expr
+    more: Expr
 
 
 @dataclass(frozen=True, eq=False)

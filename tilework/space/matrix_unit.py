@@ -22,8 +22,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.space.blocks import Block
 from tilework.index.form import Form
+from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots, MatrixUnit, Scaled
 from tilework.space.dots import BytesOfWord
 from tilework.space.instructions import Instruction

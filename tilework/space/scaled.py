@@ -6,8 +6,8 @@ registers; what is subtracted is so once a block where a register tile has few r
 weight, which all rows share. An operator declares it by its attribute ``inner_sum``, the names of
 the axes inside: the sum is another one once numbers are rounded.
 
-Terms may be whole numbers, whose sums are exact: ``float32(x * w) * a[g] - b[g] / n`` with n terms
-in a block. Then ``float32(sum over k of x * w) * a[g] - b[g]`` is scaled.
+Terms may be whole numbers, whose sums are exact: ``float32(x * w) * a[g] + b[g] / n`` with n terms
+in a block. Then ``float32(sum over k of x * w) * a[g] + b[g]`` is scaled.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def scaled_sums(block: Block) -> Block:
 
 
 def _whole(e: x.Expr, inner: tuple[x.Axis, ...]) -> tuple[x.Expr, Whole] | None:
-    """``float32(terms) * scale - less / n`` as its integer terms and the rest."""
-    if not (isinstance(e, x.Binary) and e.op == "-"):
+    """``float32(terms) * scale + more / n`` as its integer terms and the rest."""
+    if not (isinstance(e, x.Binary) and e.op == "+"):
         return None
     product, part = e.a, e.b
     if not all(isinstance(p, x.Binary) and p.op == "*" for p in (product, part)):

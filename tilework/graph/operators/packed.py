@@ -9,7 +9,7 @@ products that read it. Where ``unpack`` has the attribute ``data="int8"``, produ
 data to bytes (`tilework.ops.block_bytes`), with a scale for each block:
 
     block_peaks(x; block)                   x[M, K] -> float32 [M, K / block]
-    block_bytes(x, peaks)                   -> int8 [M, K / block, block]
+    block_bytes(x, peaks)                   -> int8 [K / block, M, block]
     block_scales(peaks)                     -> float32 [M, K / block]
     block_totals(bytes, scales; times)      -> float32 [M, K / block]
     byte_dense(bytes, scales, totals, q, scales, ...; bits, dtype)    -> [M, N]
@@ -73,7 +73,7 @@ def _infer_bytes(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
         raise ValueError(f"peaks {list(peaks.shape)} do not fit data {list(x.shape)}")
     if x.shape[1] % peaks.shape[1] != 0:
         raise ValueError(f"data of shape {list(x.shape)} have no {peaks.shape[1]} blocks")
-    return ValueType((*peaks.shape, x.shape[1] // peaks.shape[1]), "int8")
+    return ValueType((*peaks.shape[::-1], x.shape[1] // peaks.shape[1]), "int8")
 
 
 def _infer_scales(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
@@ -84,7 +84,7 @@ def _infer_scales(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
 def _infer_totals(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     q, scales = types
     common_dtype([q], ("int8",))
-    if len(q.shape) != 3 or scales.shape != q.shape[:2]:
+    if len(q.shape) != 3 or scales.shape != q.shape[1::-1]:
         raise ValueError(f"{list(scales.shape)} does not fit blocks {list(q.shape)}")
     return ValueType(scales.shape, common_dtype([scales], ("float32",)))
 
@@ -95,11 +95,11 @@ def _infer_byte_dense(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     common_dtype([q], ("int8",))
     common_dtype([scales, totals], ("float32",))
     blocks = weights[0].shape[1]
-    if len(q.shape) != 3 or q.shape[1] != blocks or q.shape[1] * q.shape[2] != size:
+    if len(q.shape) != 3 or q.shape[0] != blocks or blocks * q.shape[2] != size:
         raise ValueError(f"data of shape {list(q.shape)} do not fit rows of {size} numbers")
-    if any(t.shape != q.shape[:2] for t in (scales, totals)) or dtype not in FLOATS:
+    if any(t.shape != q.shape[1::-1] for t in (scales, totals)) or dtype not in FLOATS:
         raise ValueError(f"scales {list(scales.shape)} do not fit blocks {list(q.shape)}")
-    return ValueType((q.shape[0], weights[0].shape[0]), dtype)
+    return ValueType((q.shape[1], weights[0].shape[0]), dtype)
 
 
 def _declare_peaks(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:

@@ -50,8 +50,8 @@ def _of_bytes(b: Builder, name: str, x: str, weights: tuple[str, ...], bits: int
     words = b.shape(weights[0])[-1]
     peaks = b.op("block_peaks", x, block=known(words) * (WORD_BITS // bits))
     data, scales = b.op("block_bytes", x, peaks), b.op("block_scales", peaks)
-    middle = 1.0 if len(weights) > 2 else float(1 << (bits - 1))
-    totals = b.op("block_totals", data, scales, times=middle)
+    middle = 1 if len(weights) > 2 else 1 << (bits - 1)
+    totals = b.op("block_totals", data, scales, times=-float(middle))
     dtype = b.types[x].dtype
     return b.op("byte_dense", data, scales, totals, *weights, name=name, bits=bits, dtype=dtype)
 

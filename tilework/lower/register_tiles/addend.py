@@ -58,12 +58,8 @@ class Addend:
         left, right = zip(*factors, strict=True)
         return Dot.of(dots.instruction, before, left, right)
 
-    def term(self, point: Point, index: Point) -> Expr:
-        """The next term alone; arguments as of `added`."""
-        return self._term(point, index, 0)
-
-    def term_of_group(self, point: Point, index: Point, number: int) -> Expr:
-        """The term of that number in a group alone."""
+    def term(self, point: Point, index: Point, number: int = 0) -> Expr:
+        """The next term alone, of a group the one of that number; else as `added`."""
         return self._term(point, index, number)
 
     def combined(self, a: Expr, b: Expr) -> Expr:

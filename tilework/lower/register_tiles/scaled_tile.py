@@ -9,7 +9,7 @@ After, with three kinds of sums in registers::
 
 There is no ``total`` where nothing is subtracted, or where a tile has fewer vectors in a row than
 rows: then that many subtractions from ``w`` are the smaller number. Inner sums of integers are
-converted when a block is done: ``acc[S3] += (float32(inner[S3]) * scale - less) * factor``.
+converted when a block is done: ``acc[S3] += (float32(inner[S3]) * scale + more) * factor``.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
         def finish(point: Point) -> Stmt:
             value: Expr = inner.sum(point)
             if whole is not None:
-                scale, less = (addend(e).term(point, first) for e in (whole.scale, whole.less))
-                value = binary("-", binary("*", cast("float32", value), scale), less)
+                scale, more = (addend(e).term(point, first) for e in (whole.scale, whole.more))
+                value = binary("+", binary("*", cast("float32", value), scale), more)
             if apart is not None:
                 less = addend(apart.less).term(point, first)
                 value = binary("-", value, binary("*", less, load(total, of_row(point))))
