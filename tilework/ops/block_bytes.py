@@ -5,8 +5,8 @@ A row ``x`` [K] is cut into blocks. The largest magnitude of a block, its *peak*
     q[k] = round(x[k] * (127 / peak))        x[k] is about q[k] * (peak / 127)
 
 Ties go to the even number, and a block of zeros is zeros. Peaks below 3.8e-37 count as 0, for
-their reciprocal is infinite. A block with NaN or an infinity has the peak infinity and the bytes 0:
-what is multiplied by it is NaN.
+their reciprocal is infinite. A block with NaN or an infinity has the peak infinity and the bytes
+0: what is multiplied by it is NaN.
 """
 
 from __future__ import annotations

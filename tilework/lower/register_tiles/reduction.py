@@ -94,13 +94,10 @@ def _one_tile(
     if not block.ragged:
         addend = Addend(ctx, version, by_op, reduction, source)
         tile = RegisterTile.of(ctx, version, addend, partial)
+        if block.scaled is not None and sums is not None:
+            return scaled_matrix_tile(tile, block.scaled, sums)
         if block.scaled is not None:
-            scaled = block.scaled
-            return (
-                scaled_tile(tile, scaled)
-                if sums is None
-                else scaled_matrix_tile(tile, scaled, sums)
-            )
+            return scaled_tile(tile, block.scaled)
         return tile.code() if sums is None else matrix_tile(tile, sums)
     names = Names.of(source, block.ragged.ends)
     accumulators = int(copies(version.loops.nest.unroll)[0])

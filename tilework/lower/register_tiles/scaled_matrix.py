@@ -99,10 +99,9 @@ class _Scaled:
         begin = self._each(lambda at: Store(self.total, self._index(at), zero))
         level, steps = loops.block.reduce_levels - 1, [a.points for a in around]
         steps[-1] //= count
-        vars_ = [
-            loop_var(loops.vars[a, level].name, n) for a, n in zip(around, steps, strict=True)
-        ]
-        index: Point = {a: var_or_zero(v) for a, v in zip(around, vars_, strict=True)}
+        numbers = zip(around, steps, strict=True)
+        vars_ = {a: loop_var(loops.vars[a, level].name, n) for a, n in numbers}
+        index: Point = {a: var_or_zero(v) for a, v in vars_.items()}
         index |= dict.fromkeys(self.scaled.axes, ZERO)
         last = around[-1]
         places = [weighted_sum([(index[last], count), (const(i), 1)]) for i in range(count)]
@@ -113,7 +112,7 @@ class _Scaled:
             *(self._inner(i, first) for i, first in numbered),
             self._add(blocks),
         )
-        each: list[LoopSpec] = [(v, v.extent, "serial") for v in vars_]
+        each: list[LoopSpec] = [(v, v.extent, "serial") for v in vars_.values()]
         finish = MatrixTile.of(tile, self.total).finish()
         return seq(tile.claim(), begin, nest(each, body), finish)
 

@@ -111,7 +111,7 @@ class Dots:
         return self.memory.loads[key].ssa
 
     def _of_words(self, elements: Sequence[Expr], width: int) -> str | None:
-        """Bits of neighbouring bytes of a word in each lane: one shift and one mask for a group."""
+        """Bits of neighbouring bytes of words: one shift and one mask for a whole group."""
         found = [f for f in map(BytesOfWord.of, elements) if f is not None]
         loads = [f.word for f in found if isinstance(f.word, Load)]
         if len(loads) < len(elements):
