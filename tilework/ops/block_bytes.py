@@ -19,8 +19,10 @@ from tilework import te
 from tilework.index.extents import known
 from tilework.ops.storage import computed
 
-_TOP = 127.0
-_LEAST = float(np.nextafter(np.float32(_TOP / np.finfo(np.float32).max), np.float32(1)))
+TOP = 127.0
+"""The greatest byte."""
+LEAST = float(np.nextafter(np.float32(TOP / np.finfo(np.float32).max), np.float32(1)))
+"""The least peak that counts."""
 
 
 def block_peaks(x: te.Tensor, *, block: int) -> te.Tensor:
@@ -45,8 +47,8 @@ def block_bytes(x: te.Tensor, peaks: te.Tensor) -> te.Tensor:
 
     def element(g: te.Expr, i: te.Expr, b: te.Expr) -> te.Expr:
         peak = peaks[i, g]
-        usable = te.all(peak >= te.const(_LEAST), peak < te.const(math.inf))
-        scaled = te.round(computed(x[i, g * block + b]) * (te.const(_TOP) / peak))
+        usable = te.all(peak >= te.const(LEAST), peak < te.const(math.inf))
+        scaled = te.round(computed(x[i, g * block + b]) * (te.const(TOP) / peak))
         return te.cast("int8", te.select(usable, scaled, te.const(0.0)))
 
     shape, names = (blocks, m, block), ["ax0", "ax1", "ax2"]
@@ -56,7 +58,7 @@ def block_bytes(x: te.Tensor, peaks: te.Tensor) -> te.Tensor:
 def block_scales(peaks: te.Tensor) -> te.Tensor:
     """What a byte of each block is worth, given its peaks."""
     names = ["ax0", "ax1"]
-    scale = te.const(_TOP)
+    scale = te.const(TOP)
     return te.compute(
         peaks.shape, lambda i, g: peaks[i, g] / scale, name="T_block_scales", axis_names=names
     )

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, ValueType, common_dtype
+from tilework.index.extents import known
 from tilework.ops import block_bytes, packed
 
 BITS = (4, 8)
@@ -71,9 +72,10 @@ def _infer_bytes(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     common_dtype([x], FLOATS)
     if len(x.shape) != 2 or len(peaks.shape) != 2 or x.shape[0] != peaks.shape[0]:
         raise ValueError(f"peaks {list(peaks.shape)} do not fit data {list(x.shape)}")
-    if x.shape[1] % peaks.shape[1] != 0:
-        raise ValueError(f"data of shape {list(x.shape)} have no {peaks.shape[1]} blocks")
-    return ValueType((*peaks.shape[::-1], x.shape[1] // peaks.shape[1]), "int8")
+    size, blocks = known(x.shape[1]), known(peaks.shape[1])
+    if size % blocks != 0:
+        raise ValueError(f"data of shape {list(x.shape)} have no {blocks} blocks")
+    return ValueType((blocks, x.shape[0], size // blocks), "int8")
 
 
 def _infer_scales(types: Sequence[ValueType], attrs: Attrs) -> ValueType:

@@ -169,7 +169,7 @@ def _of_whole_sums(block: Block, scaled: Scaled) -> tuple[float, float]:
 
     An operand of several bytes is unpacked by a shift, of which the first needs none, and a mask.
     """
-    steps, cost = math.prod(a.typical for a in scaled.axes), 2.0
+    steps, cost = float(math.prod(a.typical for a in scaled.axes)), 2.0
     if block.dots is not None:
         steps, cost = steps / block.dots.count, block.dots.instruction.cost
     bits = [n for n in nodes_of(scaled.terms) if isinstance(n, x.Binary) and n.op == "&"]
