@@ -62,7 +62,7 @@ def test_any_schedule_is_right(dag, target, seed):
 
 @needs_tiles
 @examples(40)
-@given(products((7, 20, 33, 64), (4, 8, 16, 20), (17, 24, 64, 72)), SEEDS)
+@given(products((7, 20, 33, 64), (4, 8, 16, 20), (1, 17, 24, 64, 72)), SEEDS)
 def test_the_matrix_unit_is_right(dag, seed):
     rng = np.random.default_rng(seed)
     task, inputs = task_of(dag, NATIVE), numbers(dag, rng)

@@ -292,4 +292,4 @@ def _operands(s: Matrix) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     assert isinstance(dot, Dot)
     left, right = dot.operands
     moves = any(node is s.column for node in walk(left[0], PARTS))
-    return (right, left) if moves else (left, right)
+    return (right, left) if moves or BytesOfWord.of(left[0]) is not None else (left, right)
